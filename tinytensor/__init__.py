@@ -1,0 +1,206 @@
+"""tinytensor: arrays that remember how they were made, so that gradients can be taken.
+
+The names are those of the Python array API standard (2024.12), over NumPy on the CPU and CuPy on a GPU; what is
+PyTorch's (`backward`, `no_grad`, `requires_grad`, ...) bears PyTorch's names. Start with `tensor`, `Tensor.backward`
+and `op`, the decorator that declares new ops.
+"""
+
+from math import e, inf, nan, pi
+
+from .backend import DeviceError
+from .dtypes import (
+    bool_ as bool,
+)
+from .dtypes import (
+    can_cast,
+    complex64,
+    complex128,
+    finfo,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
+    isdtype,
+    result_type,
+    set_default_dtype,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .modes import (
+    detect_anomaly,
+    enable_grad,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .node import mark_written
+from .tensor import Tensor
+
+# isort: split
+from .primitive import OPS as ops
+from .primitive import op
+
+# isort: split
+from . import creation, indexing, linalg, manipulation, random
+from .creation import (
+    arange,
+    asarray,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    full,
+    full_like,
+    linspace,
+    meshgrid,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from .elementwise import (
+    abs,
+    acos,
+    acosh,
+    add,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    ceil,
+    clip,
+    conj,
+    copysign,
+    cos,
+    cosh,
+    divide,
+    equal,
+    erf,
+    exp,
+    expm1,
+    floor,
+    floor_divide,
+    greater,
+    greater_equal,
+    hypot,
+    imag,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    masked_fill,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    nextafter,
+    not_equal,
+    positive,
+    pow,
+    real,
+    reciprocal,
+    remainder,
+    round,
+    sigmoid,
+    sign,
+    signbit,
+    sin,
+    sinh,
+    softplus,
+    sqrt,
+    square,
+    subtract,
+    tan,
+    tanh,
+    trunc,
+    where,
+)
+from .engine import grad
+from .gradcheck import GradientError, gradcheck, gradgradcheck
+from .indexing import index_set, scatter, take, take_along_axis
+from .info import __array_namespace_info__
+from .linear_algebra import einsum, matmul, tensordot, vecdot
+from .manipulation import (
+    astype,
+    broadcast_arrays,
+    broadcast_shapes,
+    broadcast_to,
+    concat,
+    expand_dims,
+    flip,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    repeat,
+    reshape,
+    roll,
+    split,
+    squeeze,
+    stack,
+    tile,
+    tril,
+    triu,
+    unstack,
+)
+from .random import manual_seed
+from .reductions import (
+    all,
+    any,
+    count_nonzero,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    logsumexp,
+    max,
+    mean,
+    min,
+    prod,
+    std,
+    sum,
+    var,
+)
+from .searching import (
+    argmax,
+    argmin,
+    argsort,
+    nonzero,
+    one_hot,
+    searchsorted,
+    sort,
+    topk,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
+
+__version__ = "0.1.0"
+__array_api_version__ = "2024.12"
+
+newaxis = None

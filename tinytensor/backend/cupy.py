@@ -1,0 +1,296 @@
+"""The CuPy namespace: the same names as `numpy.py`, over arrays on the GPU.
+
+Where CuPy's own name or behaviour differs from the standard's, the difference ends here. Versions 13 and 14 of CuPy
+differ in which of the standard's names they have, so names are taken from where both have them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+from cupy import (  # noqa: F401  (this module is a namespace: ops reach these as `xp.name`)
+    abs,
+    add,
+    all,
+    any,
+    arange,
+    argmax,
+    argmin,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    broadcast_to,
+    ceil,
+    conj,
+    copysign,
+    cos,
+    cosh,
+    count_nonzero,
+    divide,
+    einsum,
+    empty,
+    equal,
+    exp,
+    expand_dims,
+    expm1,
+    eye,
+    flip,
+    floor,
+    floor_divide,
+    full,
+    greater,
+    greater_equal,
+    hypot,
+    imag,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    linalg,
+    linspace,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    matmul,
+    maximum,
+    minimum,
+    moveaxis,
+    multiply,
+    ndarray,
+    negative,
+    nextafter,
+    nonzero,
+    not_equal,
+    ones,
+    ones_like,
+    real,
+    reciprocal,
+    remainder,
+    repeat,
+    reshape,
+    roll,
+    searchsorted,
+    sign,
+    signbit,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    squeeze,
+    stack,
+    subtract,
+    swapaxes,
+    take_along_axis,
+    tan,
+    tanh,
+    tensordot,
+    tile,
+    tril,
+    triu,
+    trunc,
+    zeros,
+    zeros_like,
+)
+from cupy import arccos as acos  # noqa: F401
+from cupy import arccosh as acosh  # noqa: F401
+from cupy import arcsin as asin  # noqa: F401
+from cupy import arcsinh as asinh  # noqa: F401
+from cupy import arctan as atan  # noqa: F401
+from cupy import arctan2 as atan2  # noqa: F401
+from cupy import arctanh as atanh  # noqa: F401
+from cupy import concatenate as concat  # noqa: F401
+from cupy import invert as bitwise_invert  # noqa: F401
+from cupy import left_shift as bitwise_left_shift  # noqa: F401
+from cupy import power as pow  # noqa: F401
+from cupy import right_shift as bitwise_right_shift  # noqa: F401
+from cupy import rint as round  # noqa: F401
+from cupy import transpose as permute_dims  # noqa: F401
+
+device = "gpu"
+
+
+def is_available() -> bool:
+    return bool(cupy.cuda.is_available())
+
+
+def asarray(value: Any, dtype: Any = None) -> Any:
+    """An array of this backend: the very same object where nothing has to change."""
+    return cupy.asarray(value, dtype=dtype)
+
+
+def astype(x: Any, dtype: Any) -> Any:
+    return x.astype(dtype, copy=False)
+
+
+def copy(x: Any) -> Any:
+    return cupy.array(x, copy=True, order="C")
+
+
+def contiguous(x: Any) -> Any:
+    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x).reshape(x.shape)
+
+
+def to_numpy(x: Any) -> Any:
+    return cupy.asnumpy(x)
+
+
+def from_numpy(x: Any) -> Any:
+    return cupy.asarray(x)
+
+
+def storage(x: Any) -> int:
+    """A number that all arrays over the same memory share."""
+    return int(x.data.mem.ptr)
+
+
+def matrix_transpose(x: Any) -> Any:
+    return x.swapaxes(-1, -2)
+
+
+def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
+    return sum(multiply(conj(x1), x2), axis=axis)
+
+
+def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """Sums; float32 and float16 are added up in float64 where a thread would add more than a few numbers."""
+    dtype = dtype or (x.dtype if x.dtype.kind != "b" else np.dtype("int64"))
+    wide = np.float64 if dtype in (np.float16, np.float32) else dtype
+    return astype(cupy.sum(x, axis=axis, dtype=wide, keepdims=keepdims), dtype)
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    wide = np.float64 if x.dtype in (np.float16, np.float32) else x.dtype
+    return astype(cupy.mean(x, axis=axis, dtype=wide, keepdims=keepdims), x.dtype)
+
+
+def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    return cupy.prod(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return cupy.max(x, axis=axis, keepdims=keepdims)
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return cupy.min(x, axis=axis, keepdims=keepdims)
+
+
+def cumulative_sum(x: Any, axis: int, dtype: Any = None) -> Any:
+    """Running sums; float32 and float16 are added up in float64, so that the last is as accurate as `sum`."""
+    dtype = dtype or x.dtype
+    wide = np.float64 if dtype in (np.float16, np.float32) else dtype
+    return astype(cupy.cumsum(x, axis=axis, dtype=wide), dtype)
+
+
+def cumulative_prod(x: Any, axis: int, dtype: Any = None) -> Any:
+    return cupy.cumprod(x, axis=axis, dtype=dtype)
+
+
+def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    return take_along_axis(x, stable_argsort(x, axis, descending), axis)
+
+
+def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    """Indices that sort, equal elements in their original order, in both directions (CuPy's sort is stable)."""
+    if not descending:
+        return cupy.argsort(x, axis=axis)
+    turned = cupy.argsort(flip(x, axis), axis=axis)
+    return x.shape[axis] - 1 - flip(turned, axis)
+
+
+def unique(x: Any) -> tuple[Any, Any, Any, Any]:
+    """Sorted distinct values, their first index, the inverse (in the shape of x) and the counts; NaNs are distinct."""
+    values, indices, inverse, counts = cupy.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    return values, indices, inverse.reshape(x.shape), counts
+
+
+def erf(x: Any) -> Any:
+    from cupyx.scipy.special import erf
+
+    return erf(x)
+
+
+def where(condition: Any, x1: Any, x2: Any) -> Any:
+    """`cupy.where` with Python numbers in the dtype of the array they meet."""
+    known = [a.dtype for a in (x1, x2) if hasattr(a, "dtype")]
+    if known:
+        dtype = known[0] if len(known) == 1 else np.result_type(*known)
+        x1, x2 = cupy.asarray(x1, dtype=dtype), cupy.asarray(x2, dtype=dtype)
+    return cupy.where(cupy.asarray(condition), x1, x2)
+
+
+def sigmoid(x: Any) -> Any:
+    e = exp(-abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
+    return where(x >= 0, x.dtype.type(1), e) / (1 + e)
+
+
+def index_add(x: Any, key: Any, values: Any) -> None:
+    """`x[key] += values`, in place; places that `key` names twice receive both."""
+    cupyx.scatter_add(x, key, values)
+
+
+def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of a shape with `values` added at `key`, a place named twice receiving both."""
+    out = zeros(shape, dtype=values.dtype)
+    if any_array(key):
+        index_add(out, key, values)
+    else:
+        out[key] = values
+    return out
+
+
+def any_array(key: tuple[Any, ...]) -> bool:
+    """Whether a key holds arrays, so that it may name a place twice."""
+    return bool([part for part in key if isinstance(part, ndarray)])
+
+
+def index_set(x: Any, key: Any, values: Any, wins: Any = None) -> Any:
+    """A copy of x with `values` at `key`; `wins` says which of several values for one place remains."""
+    out = copy(x)
+    write(out, key, values, wins)
+    return out
+
+
+def write(x: Any, key: Any, values: Any, wins: Any = None) -> None:
+    """`x[key] = values`, in place; `wins` says which of several values for one place remains (CuPy picks any)."""
+    if wins is None:
+        x[key] = values
+        return
+    places = reshape(arange(x.size), x.shape)[key]
+    values = broadcast_to(asarray(values, dtype=x.dtype), places.shape)
+    flat = reshape(x, (-1,))  # a view where x is contiguous, else a copy that is written back
+    flat[places[wins]] = values[wins]
+    if not x.flags.c_contiguous:
+        x[...] = reshape(flat, x.shape)
+
+
+def add_rows(rows: Any, ids: Any, length: int) -> Any:
+    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
+    out = cupy.zeros((length, rows.shape[1]), dtype=rows.dtype)
+    if len(ids):
+        cupyx.scatter_add(out, ids, rows)
+    return out
+
+
+def last_of_each(ids: Any, length: int) -> Any:
+    """For each place 0..length-1, the position of its last mention in `ids` (undefined where there is none)."""
+    last = cupy.zeros(length, dtype=np.int64)
+    cupyx.scatter_max(last, ids, cupy.arange(ids.size, dtype=np.int64))
+    return last
+
+
+def synchronize() -> None:
+    """Wait until all work on the device is done."""
+    cupy.cuda.Device().synchronize()

@@ -1,0 +1,276 @@
+"""The NumPy namespace: the standard's names, NumPy's functions, and the few the standard lacks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy import (  # noqa: F401  (this module is a namespace: ops reach these as `xp.name`)
+    abs,
+    acos,
+    acosh,
+    add,
+    all,
+    any,
+    arange,
+    argmax,
+    argmin,
+    argsort,
+    asin,
+    asinh,
+    atan,
+    atan2,
+    atanh,
+    bitwise_and,
+    bitwise_invert,
+    bitwise_left_shift,
+    bitwise_or,
+    bitwise_right_shift,
+    bitwise_xor,
+    broadcast_to,
+    ceil,
+    concat,
+    conj,
+    copysign,
+    cos,
+    cosh,
+    count_nonzero,
+    divide,
+    einsum,
+    empty,
+    equal,
+    exp,
+    expand_dims,
+    expm1,
+    eye,
+    flip,
+    floor,
+    floor_divide,
+    full,
+    greater,
+    greater_equal,
+    hypot,
+    imag,
+    isfinite,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    linalg,
+    linspace,
+    log,
+    log1p,
+    log2,
+    log10,
+    logaddexp,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    matmul,
+    matrix_transpose,
+    maximum,
+    minimum,
+    moveaxis,
+    multiply,
+    negative,
+    nextafter,
+    nonzero,
+    not_equal,
+    ones,
+    ones_like,
+    permute_dims,
+    positive,
+    pow,
+    real,
+    reciprocal,
+    remainder,
+    repeat,
+    reshape,
+    roll,
+    searchsorted,
+    sign,
+    signbit,
+    sin,
+    sinh,
+    sqrt,
+    square,
+    squeeze,
+    stack,
+    subtract,
+    swapaxes,
+    take_along_axis,
+    tan,
+    tanh,
+    tensordot,
+    tile,
+    tril,
+    triu,
+    trunc,
+    vecdot,
+    where,
+    zeros,
+    zeros_like,
+)
+
+from .summation import accurate_sum
+
+device = "cpu"
+ndarray = np.ndarray
+
+
+def asarray(value: Any, dtype: Any = None) -> Any:
+    """An array of this backend: the very same object where nothing has to change."""
+    return np.asarray(value, dtype=dtype)
+
+
+def astype(x: Any, dtype: Any) -> Any:
+    return x.astype(dtype, copy=False)
+
+
+def copy(x: Any) -> Any:
+    return np.array(x, copy=True, order="C")
+
+
+def contiguous(x: Any) -> Any:
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
+
+
+def to_numpy(x: Any) -> Any:
+    return x
+
+
+def from_numpy(x: Any) -> Any:
+    return x
+
+
+def storage(x: Any) -> int:
+    """A number that all arrays over the same memory share."""
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return id(x)
+
+
+def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    return accurate_sum(x, axis, dtype, keepdims)
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    total = accurate_sum(x.astype(np.float32) if x.dtype == np.float16 else x, axis, None, keepdims)
+    count = x.size // np.size(total) if np.size(total) else _length(x, axis)
+    with np.errstate(invalid="ignore", divide="ignore"):  # the mean of nothing is NaN, quietly
+        return (np.asarray(total) / np.asarray(count, dtype=total.dtype)).astype(x.dtype)
+
+
+def _length(x: Any, axis: Any) -> int:
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    return math.prod(x.shape[i] for i in axes)
+
+
+def prod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    return np.multiply.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)  # type: ignore[call-overload]
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.maximum.reduce(x, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return np.minimum.reduce(x, axis=axis, keepdims=keepdims)  # type: ignore[call-overload]
+
+
+def cumulative_sum(x: Any, axis: int, dtype: Any = None) -> Any:
+    """Running sums; float32 and float16 are added up in float64, so that the last is as accurate as `sum`."""
+    dtype = dtype or x.dtype
+    wide = np.float64 if dtype in (np.float16, np.float32) else dtype
+    return np.add.accumulate(x, axis=axis, dtype=wide).astype(dtype, copy=False)
+
+
+def cumulative_prod(x: Any, axis: int, dtype: Any = None) -> Any:
+    return np.multiply.accumulate(x, axis=axis, dtype=dtype)
+
+
+def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    return take_along_axis(x, stable_argsort(x, axis, descending), axis)
+
+
+def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    """Indices that sort, equal elements in their original order, in both directions."""
+    if not descending:
+        return np.argsort(x, axis=axis, stable=True)
+    turned = np.argsort(np.flip(x, axis), axis=axis, stable=True)
+    return x.shape[axis] - 1 - np.flip(turned, axis)
+
+
+def unique(x: Any) -> tuple[Any, Any, Any, Any]:
+    """Sorted distinct values, their first index, the inverse (in the shape of x) and the counts; NaNs are distinct."""
+    values, indices, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
+    return values, indices, inverse.reshape(x.shape), counts
+
+
+def erf(x: Any) -> Any:
+    from scipy.special import erf
+
+    return erf(x)
+
+
+def sigmoid(x: Any) -> Any:
+    e = exp(-abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
+    return where(x >= 0, x.dtype.type(1), e) / (1 + e)
+
+
+def index_add(x: Any, key: Any, values: Any) -> None:
+    """`x[key] += values`, in place; places that `key` names twice receive both."""
+    np.add.at(x, key, values)
+
+
+def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
+    """Zeros of a shape with `values` added at `key`, a place named twice receiving both."""
+    out = zeros(shape, dtype=values.dtype)
+    if any_array(key):
+        index_add(out, key, values)
+    else:
+        out[key] = values
+    return out
+
+
+def any_array(key: tuple[Any, ...]) -> bool:
+    """Whether a key holds arrays, so that it may name a place twice."""
+    return bool([part for part in key if isinstance(part, ndarray)])
+
+
+def index_set(x: Any, key: Any, values: Any, wins: Any = None) -> Any:
+    """A copy of x with `values` at `key`; `wins` says which of several values for one place remains."""
+    out = copy(x)
+    write(out, key, values, wins)
+    return out
+
+
+def write(x: Any, key: Any, values: Any, wins: Any = None) -> None:
+    """`x[key] = values`, in place; of several values for one place the last remains (NumPy writes in order)."""
+    x[key] = values
+
+
+def add_rows(rows: Any, ids: Any, length: int) -> Any:
+    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
+    out = np.zeros((length, rows.shape[1]), dtype=rows.dtype)
+    if len(ids):
+        order = np.argsort(ids, kind="stable")
+        sorted_ids = ids[order]
+        starts = np.flatnonzero(np.concatenate(([True], sorted_ids[1:] != sorted_ids[:-1])))
+        out[sorted_ids[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return out
+
+
+def last_of_each(ids: Any, length: int) -> Any:
+    """For each place 0..length-1, the position of its last mention in `ids` (undefined where there is none)."""
+    last = np.zeros(length, dtype=np.int64)
+    last[ids] = np.arange(ids.size)
+    return last
+
+
+def synchronize() -> None:
+    """Wait until all work on the device is done: NumPy's always is."""

@@ -1,0 +1,70 @@
+"""Sums that stay accurate over any axis.
+
+NumPy adds pairwise only along the axis that is contiguous in memory; along any other axis it adds row after row, and
+in float32 the rounding errors pile up: the sum over axis 0 of five million rows of 0.1 is off by 4.4 %. A bias
+gradient is such a sum. Here rows are added eight at a time and the partial sums again eight at a time, so a term
+takes part in about 8 log8(n) additions instead of n (Higham, *Accuracy and Stability of Numerical Algorithms*, 4.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+CHUNK = 8
+NARROW = 16  # rows shorter than this are turned round first, so that NumPy's own pairwise sum applies
+
+
+def accurate_sum(x: Any, axis: int | tuple[int, ...] | None, dtype: Any, keepdims: bool) -> Any:
+    """Sum of a NumPy array over an axis, several axes or all (`axis=None`); float16 is added up in float32."""
+    if dtype is not None and x.dtype != dtype:
+        x = x.astype(dtype)
+    if x.dtype.kind not in "fc":
+        return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)  # type: ignore[call-overload]
+    if x.dtype == np.float16:
+        return accurate_sum(x.astype(np.float32), axis, None, keepdims).astype(np.float16)
+    axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    total = _sum_axes(x, tuple(sorted(axes)))
+    if keepdims:
+        kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        total = np.asarray(total).reshape(kept)
+    return total
+
+
+def _sum_axes(x: Any, axes: tuple[int, ...]) -> Any:
+    if not axes:
+        return x.copy()
+    if x.flags.c_contiguous and x.size:
+        # Neighbouring axes of a contiguous array are one long axis: trailing ones add pairwise in a single call.
+        first = axes[0]
+        if axes == tuple(range(first, first + len(axes))):
+            length = 1
+            for i in axes:
+                length *= x.shape[i]
+            merged = x.reshape((*x.shape[:first], length, *x.shape[first + len(axes) :]))
+            return _sum_axis(merged, first)
+    for i in reversed(axes):
+        x = _sum_axis(x, i)
+    return x
+
+
+def _sum_axis(x: Any, axis: int) -> Any:
+    length = x.shape[axis]
+    if length <= 2 * CHUNK or (x.strides[axis] == x.itemsize and x.size == length):
+        return np.add.reduce(x, axis=axis)
+    if axis == x.ndim - 1 and x.flags.c_contiguous:
+        return np.add.reduce(x, axis=axis)
+    if x.size // length < NARROW:
+        return np.add.reduce(np.ascontiguousarray(np.moveaxis(x, axis, -1)), axis=-1)
+    while length > 2 * CHUNK:  # (n, ...) seen as (n/8, 8, ...): splitting an axis never copies, whatever the strides
+        whole = length // CHUNK
+        split = (*x.shape[:axis], whole, CHUNK, *x.shape[axis + 1 :])
+        head = x[(slice(None),) * axis + (slice(0, whole * CHUNK),)]
+        rest = x[(slice(None),) * axis + (slice(whole * CHUNK, None),)]
+        partial = np.add.reduce(head.reshape(split), axis=axis + 1)
+        if rest.shape[axis]:
+            first = partial[(slice(None),) * axis + (slice(0, 1),)]
+            first += np.add.reduce(rest, axis=axis, keepdims=True)
+        x, length = partial, whole
+    return np.add.reduce(x, axis=axis)

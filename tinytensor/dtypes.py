@@ -1,0 +1,128 @@
+"""Data types: the standard's names for NumPy's dtype objects, and how types combine.
+
+The dtypes are `numpy.dtype` instances on every device (CuPy uses the same objects), so `x.dtype == tt.float32`
+holds for strings, NumPy types and dtypes alike.
+
+Two rules differ from NumPy, on purpose: an integer array that meets a float array takes the float's dtype
+(NumPy: `int64 + float32` is `float64`), and where integers must become floats they become the default dtype,
+`float32` unless `set_default_dtype` says otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+bool_ = np.dtype("bool")
+int8, int16, int32, int64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
+float16, float32, float64 = (np.dtype(f"float{bits}") for bits in (16, 32, 64))
+complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+
+KINDS = {
+    "bool": (bool_,),
+    "signed integer": (int8, int16, int32, int64),
+    "unsigned integer": (uint8, uint16, uint32, uint64),
+    "integral": (int8, int16, int32, int64, uint8, uint16, uint32, uint64),
+    "real floating": (float16, float32, float64),
+    "complex floating": (complex64, complex128),
+    "numeric": (
+        int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+        float16, float32, float64, complex64, complex128,
+    ),
+}  # fmt: skip
+
+_default = float32
+
+
+def get_default_dtype() -> np.dtype[Any]:
+    """The dtype that Python floats become when an array is made of them."""
+    return _default
+
+
+def set_default_dtype(dtype: Any, /) -> None:
+    """Choose the dtype of arrays made from Python floats, in the whole process.
+
+    Raises TypeError unless `dtype` is float16, float32 or float64.
+    """
+    global _default
+    wanted = as_dtype(dtype)
+    if wanted.kind != "f":
+        raise TypeError(f"set_default_dtype: got {wanted}, expected float16, float32 or float64")
+    _default = wanted
+
+
+def as_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype object for a dtype, a NumPy scalar type, a Python type or a name."""
+    if dtype is float:
+        return _default
+    return np.dtype(dtype)
+
+
+def default_complex() -> np.dtype[Any]:
+    """The complex dtype as precise as the default float."""
+    return complex128 if _default == float64 else complex64
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether `dtype` is of a kind: a dtype, a kind's name (`"real floating"`, ...), or a tuple of these."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    if isinstance(kind, str) and kind in KINDS:
+        return as_dtype(dtype) in KINDS[kind]
+    try:
+        return as_dtype(dtype) == as_dtype(kind)
+    except TypeError:
+        names = ", ".join(repr(name) for name in KINDS)
+        raise ValueError(f"isdtype: unknown kind {kind!r}; expected a dtype or one of {names}") from None
+
+
+def finfo(type: Any, /) -> np.finfo[Any]:
+    """Machine limits of a floating dtype, or of an array of one: `bits`, `eps`, `max`, `min`, `smallest_normal`."""
+    return np.finfo(as_dtype(getattr(type, "dtype", type)))
+
+
+def iinfo(type: Any, /) -> np.iinfo[Any]:
+    """Machine limits of an integer dtype, or of an array of one: `bits`, `max`, `min`."""
+    return np.iinfo(as_dtype(getattr(type, "dtype", type)))
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether promotion alone may turn `from_` (a dtype or an array) into the dtype `to`."""
+    return np.can_cast(getattr(from_, "dtype", from_), to)
+
+
+def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
+    """The dtype that an op over these arrays, dtypes and Python scalars computes in."""
+    known = [as_dtype(getattr(v, "dtype", v)) for v in arrays_and_dtypes if not is_weak(v)]
+    weak = [v for v in arrays_and_dtypes if is_weak(v)]
+    if not known and not weak:
+        raise ValueError("result_type: expected at least one array, dtype or Python scalar, got none")
+    return promote(known, weak)
+
+
+def is_weak(value: Any) -> bool:
+    """Whether a value takes the dtype of the arrays it meets: Python scalars do, and so does `np.float64`."""
+    return isinstance(value, (int, float, complex)) and (not isinstance(value, np.generic) or isinstance(value, float))
+
+
+def promote(known: list[np.dtype[Any]], weak: list[Any]) -> np.dtype[Any]:
+    """The common dtype of arrays (`known`) and Python scalars (`weak`)."""
+    inexact = [d for d in known if d.kind in "fc"]
+    if inexact:
+        result = np.result_type(*inexact)
+    elif known:
+        result = np.result_type(*known)
+    else:
+        result = bool_
+    for value in weak:
+        if isinstance(value, complex):
+            if result.kind != "c":
+                result = np.result_type(result, complex64) if result.kind == "f" else default_complex()
+        elif isinstance(value, float):
+            if result.kind not in "fc":
+                result = _default
+        elif not isinstance(value, bool) and result.kind == "b":
+            result = int64
+    return result

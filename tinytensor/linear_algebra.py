@@ -1,0 +1,166 @@
+"""Products of vectors, matrices and higher arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tinytensor as tt
+
+from .primitive import op
+from .reductions import normalize_axes
+from .tensor import Tensor
+
+
+@op(
+    x1=lambda xp, g, x2: xp.matmul(g, xp.matrix_transpose(xp.conj(x2) if x2.dtype.kind == "c" else x2)),
+    x2=lambda xp, g, x1: xp.matmul(xp.matrix_transpose(x1), g),
+)
+def _matmul(xp, x1, x2):
+    return xp.matmul(x1, x2)
+
+
+def matmul(x1: Any, x2: Any, /) -> Tensor:
+    """The matrix product over the last two dimensions; further ones broadcast.
+
+    A one-dimensional x1 is a row, a one-dimensional x2 a column, and the result lacks that dimension.
+
+    Shapes: (..., n, k) @ (..., k, m) -> (..., n, m). Raises ValueError, with both shapes, where the k differ.
+    """
+    a, b = (x if isinstance(x, Tensor) else tt.asarray(x) for x in (x1, x2))
+    rank1, rank2 = len(a._data.shape), len(b._data.shape)
+    if rank1 >= 2 and rank2 >= 2:
+        return _matmul(a, b)
+    if not rank1 or not rank2:
+        raise ValueError(f"matmul: expected at least 1 dimension each, got shapes {a.shape} and {b.shape}")
+    if rank1 == 1:
+        a = tt.expand_dims(a, axis=0)
+    if rank2 == 1:
+        b = tt.expand_dims(b, axis=1)
+    gone = ((-2,) if rank1 == 1 else ()) + ((-1,) if rank2 == 1 else ())
+    return tt.squeeze(_matmul(a, b), gone)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
+    """The product summed over pairs of axes: the last `axes` of x1 with the first of x2, or two lists of axes."""
+    a, b = tt.asarray(x1), tt.asarray(x2)
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ValueError(f"tensordot: axes={axes} with shapes {a.shape} and {b.shape}")
+        first, second = list(range(a.ndim - axes, a.ndim)), list(range(axes))
+    else:
+        first, second = ([i] if isinstance(i, int) else list(i) for i in axes)
+        normalize_axes(tuple(first), a.ndim)
+        normalize_axes(tuple(second), b.ndim)
+        first, second = [i % a.ndim for i in first], [i % b.ndim for i in second]
+    if [a.shape[i] for i in first] != [b.shape[i] for i in second]:
+        raise ValueError(f"tensordot: axes {first} of {a.shape} and {second} of {b.shape} differ in length")
+    rest1 = [i for i in range(a.ndim) if i not in first]
+    rest2 = [i for i in range(b.ndim) if i not in second]
+    shape = [a.shape[i] for i in rest1] + [b.shape[i] for i in rest2]
+    inner = 1
+    for i in first:
+        inner *= a.shape[i]
+    outer = [1, 1]
+    for side, (array, rest) in enumerate(((a, rest1), (b, rest2))):
+        for i in rest:
+            outer[side] *= array.shape[i]
+    left = tt.reshape(tt.permute_dims(a, rest1 + first), (outer[0], inner))
+    right = tt.reshape(tt.permute_dims(b, second + rest2), (inner, outer[1]))
+    return tt.reshape(matmul(left, right), shape)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """The dot product of vectors along `axis`; further dimensions broadcast (complex x1 is conjugated)."""
+    a, b = tt.asarray(x1), tt.asarray(x2)
+    if axis >= 0 or not a.ndim or not b.ndim or -axis > min(a.ndim, b.ndim):
+        # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
+        rank = max(a.ndim, b.ndim)
+        axis = normalize_axes(axis, rank)[0] - rank
+    if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:
+        raise ValueError(f"vecdot: shapes {a.shape} and {b.shape} differ along axis {axis}")
+    left = tt.conj(a) if a.dtype.kind == "c" else a
+    return tt.sum(left * b, axis=axis)
+
+
+def _einsum_rule(xp, g, index, arrays, subscripts, shape):
+    """The gradient of one operand: the same sum with the result in that operand's place."""
+    inputs, output = subscripts.split("->")
+    terms = inputs.split(",")
+    mine = terms[index]
+    others = [a for i, a in enumerate(arrays) if i != index]
+    other_terms = [t for i, t in enumerate(terms) if i != index]
+    present = set(output).union(*other_terms)
+    found = "".join(c for c in mine if c in present)
+    result = xp.einsum(",".join([output, *other_terms]) + "->" + found, g, *others)
+    for axis, c in enumerate(mine):  # a letter that stood in this operand alone was summed over
+        if c not in present:
+            result = xp.expand_dims(result, axis=axis)
+    return xp.broadcast_to(result, shape)
+
+
+@op(arrays=_einsum_rule)
+def _einsum(xp, *arrays, subscripts):
+    return xp.einsum(subscripts, *arrays)
+
+
+def einsum(subscripts: str, /, *operands: Any) -> Tensor:
+    """Einstein's summation: `einsum("bqd,bkd->bqk", query, key)`; `...` stands for leading dimensions.
+
+    Letters that are missing on the right are summed over; without `->` those that appear once remain, in
+    alphabetical order. A letter twice in one operand takes its diagonal.
+    """
+    tensors = [tt.asarray(x) for x in operands]
+    text = subscripts.replace(" ", "")
+    inputs, arrow, output = text.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(tensors):
+        raise ValueError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(tensors)}")
+    terms, output = _without_ellipsis(subscripts, terms, output, bool(arrow), tensors)
+    for i, (term, x) in enumerate(zip(terms, tensors)):
+        if len(term) != x.ndim:
+            raise ValueError(f"einsum: {terms[i]!r} names {len(term)} dimensions, operand {i} has shape {x.shape}")
+    lengths: dict[str, int] = {}
+    for term, x in zip(terms, tensors):
+        for c, n in zip(term, x.shape):
+            if lengths.get(c, 1) != 1 and n not in (1, lengths[c]):
+                raise ValueError(f"einsum: {c!r} of {subscripts!r} has lengths {lengths[c]} and {n}")
+            lengths[c] = max(n, lengths.get(c, 1)) if n else 0
+    if unknown := set(output) - set(lengths):
+        raise ValueError(f"einsum: {sorted(unknown)} of the result of {subscripts!r} stand in no operand")
+    for i, x in enumerate(tensors):
+        terms[i], tensors[i] = _without_repeats(terms[i], x, lengths)
+    return _einsum(*tensors, subscripts=",".join(terms) + "->" + output)
+
+
+def _without_ellipsis(
+    subscripts: str, terms: list[str], output: str, explicit: bool, tensors: list[Tensor]
+) -> tuple[list[str], str]:
+    """Letters for `...`, and a result side where there is none."""
+    used = set("".join(terms) + output) - {"."}
+    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in used]
+    rank = max((x.ndim - len(t.replace("...", "")) for t, x in zip(terms, tensors) if "..." in t), default=0)
+    letters = "".join(free[: max(rank, 0)])
+    result = []
+    for term, x in zip(terms, tensors):
+        missing = x.ndim - len(term.replace("...", ""))
+        result.append(term.replace("...", letters[len(letters) - missing :] if missing > 0 else ""))
+    if explicit:
+        output = output.replace("...", letters)
+    else:
+        everything = "".join(term.replace("...", "") for term in terms)
+        output = letters + "".join(sorted(c for c in set(everything) if everything.count(c) == 1))
+    if not all(c.isalpha() for c in "".join(result) + output):
+        raise ValueError(f"einsum: {subscripts!r} may hold letters, commas, '->' and '...' only")
+    return result, output
+
+
+def _without_repeats(term: str, x: Tensor, lengths: dict[str, int]) -> tuple[str, Tensor]:
+    """Diagonals taken of letters that stand twice, and dimensions of length 1 that broadcast stretched."""
+    for c in dict.fromkeys(term):
+        while term.count(c) > 1:
+            first = term.index(c)
+            second = term.index(c, first + 1)
+            x = tt.linalg.diagonal(tt.moveaxis(x, (first, second), (-2, -1)))
+            term = "".join(d for i, d in enumerate(term) if i not in (first, second)) + c
+    shape = tuple(lengths[c] for c in term)
+    return term, x if x.shape == shape else tt.broadcast_to(x, shape)

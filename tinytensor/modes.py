@@ -1,0 +1,155 @@
+"""Modes of a thread: whether ops are recorded, by what, and inside which modules.
+
+Every thread has its own modes. `state.recorder` is what an op calls to leave a node behind: `Node` itself, a tracing
+version of it in anomaly mode, or None while gradients are off, so that an op asks one question and not three.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+from .node import Node, trace
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class State(threading.local):
+    recorder: Callable[..., Node] | None = Node
+    grad_enabled = True
+    anomaly = False
+
+    def __init__(self) -> None:
+        self.scopes: list[str] = []  # names of the modules being called, outermost first
+
+    def change(self, *, grad_enabled: bool | None = None, anomaly: bool | None = None) -> tuple[bool, bool]:
+        """Set what is given; returns both as they were."""
+        before = self.grad_enabled, self.anomaly
+        if grad_enabled is not None:
+            self.grad_enabled = grad_enabled
+        if anomaly is not None:
+            self.anomaly = anomaly
+        if not self.grad_enabled:
+            self.recorder = None
+        else:
+            self.recorder = functools.partial(trace, self.scopes) if self.anomaly else Node
+        return before
+
+
+state = State()
+
+
+class Mode:
+    """A context manager that is also a decorator, of functions, generator functions and coroutines alike.
+
+    It nests, one instance may be entered again while it is active, and the former mode returns after an exception.
+    """
+
+    def __init__(self) -> None:
+        self._former: list[tuple[bool, bool]] = []
+
+    def _enter(self) -> tuple[bool, bool]:
+        raise NotImplementedError
+
+    def _clone(self) -> Mode:
+        return type(self)()
+
+    def __enter__(self) -> None:
+        self._former.append(self._enter())
+
+    def __exit__(self, *exception: object) -> None:
+        grad_enabled, anomaly = self._former.pop()
+        state.change(grad_enabled=grad_enabled, anomaly=anomaly)
+
+    def __call__(self, function: F) -> F:
+        if inspect.isgeneratorfunction(function):
+
+            @functools.wraps(function)
+            def wrapped_generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                # The mode holds while the generator's own code runs, never in the caller between two values.
+                generator = function(*args, **kwargs)
+                resume, value = generator.send, None
+                try:
+                    while True:
+                        with self._clone():
+                            item = resume(value)
+                        try:
+                            resume, value = generator.send, (yield item)
+                        except GeneratorExit:
+                            with self._clone():
+                                generator.close()
+                            raise
+                        except BaseException as error:
+                            resume, value = generator.throw, error
+                except StopIteration as end:
+                    return end.value
+
+            return wrapped_generator  # type: ignore[return-value]
+
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def wrapped_coroutine(*args: Any, **kwargs: Any) -> Any:
+                with self._clone():
+                    return await function(*args, **kwargs)
+
+            return wrapped_coroutine  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self._clone():
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
+
+
+class no_grad(Mode):
+    """Within it, nothing is recorded: results do not require a gradient. Context manager and decorator."""
+
+    def _enter(self) -> tuple[bool, bool]:
+        return state.change(grad_enabled=False)
+
+
+class enable_grad(Mode):
+    """Within it, ops are recorded again, also inside `no_grad`. Context manager and decorator."""
+
+    def _enter(self) -> tuple[bool, bool]:
+        return state.change(grad_enabled=True)
+
+
+class set_grad_enabled(Mode):
+    """`no_grad` or `enable_grad`, chosen by an argument."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = bool(mode)
+
+    def _enter(self) -> tuple[bool, bool]:
+        return state.change(grad_enabled=self.mode)
+
+    def _clone(self) -> Mode:
+        return set_grad_enabled(self.mode)
+
+
+class detect_anomaly(Mode):
+    """Find the first op that makes a number which is not finite, forward or backward.
+
+    Within it every recorded op remembers the source line and the modules it was called from. An op whose inputs are
+    finite and whose result is not raises FloatingPointError; so does a gradient rule. Slow: for finding a fault.
+    """
+
+    def _enter(self) -> tuple[bool, bool]:
+        return state.change(anomaly=True)
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops are recorded in this thread."""
+    return state.grad_enabled
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether `detect_anomaly` is on in this thread."""
+    return state.anomaly

@@ -1,0 +1,141 @@
+"""The node: what an op leaves behind so that its gradient can be taken.
+
+A node is data, not a closure: the op's record, the nodes of its inputs, the arrays its gradient rules read, its
+parameters, and the shape and dtype of its result. Edges run from node to node. A Tensor points to its node and no
+node points to a Tensor, so there are no reference cycles, and an array dies with the last thing that needs it.
+
+One clock orders everything. A node takes its tick when it is made, so later nodes have larger numbers, and sorting by
+them is a topological order. A write into memory takes a tick as well: an array that a node keeps is stale when its
+memory was written at a later tick than the node's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .backend import for_array
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+tick = itertools.count(1).__next__
+
+
+class Node:
+    """One recorded op, or (with `op` None) a leaf: a Tensor that was not computed and wants a gradient.
+
+    Attributes:
+        op: the op's record; None for a leaf.
+        parents: the node of each input, None where an input needs no gradient.
+        kept: what the gradient rules read; None once it was freed.
+        params: the op's keyword arguments.
+        shape, dtype: of the result.
+        serial: the tick of the clock at which the node was made.
+        hooks: functions that see, and may replace, the gradient of the result.
+        grad: the Tensor that collects the gradient, for leaves and where `retain_grad` asked for it.
+        retains_grad: whether `grad` is to be filled.
+        origin: in anomaly mode, the source line and the modules around the op.
+    """
+
+    __slots__ = (
+        "__weakref__", "dtype", "grad", "hooks", "kept", "op", "origin", "params", "parents", "retains_grad", "serial",
+        "shape",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        op: Primitive | None,
+        parents: tuple[Node | None, ...],
+        kept: Any,
+        params: dict[str, Any],
+        out: Any,
+        arrays: Any = None,
+    ) -> None:
+        self.op = op
+        self.parents = parents
+        self.kept = kept
+        self.params = params
+        self.shape = out.shape
+        self.dtype = out.dtype
+        self.serial = tick()
+        self.hooks: dict[int, Any] | None = None
+        self.grad: Any = None
+        self.retains_grad = False
+        self.origin: str | None = None
+
+    @property
+    def name(self) -> str:
+        return "leaf" if self.op is None else self.op.name
+
+    def __repr__(self) -> str:
+        return f"<node {self.serial}: {self.name} -> {tuple(self.shape)} {self.dtype}>"
+
+
+def leaf(data: Any) -> Node:
+    """The node of a Tensor that was not computed and wants a gradient."""
+    node = Node(None, (), (), {}, data)
+    node.retains_grad = True
+    return node
+
+
+_written: dict[int, int] = {}  # storage -> tick of its last write
+_last_write = 0
+
+
+def mark_written(array: Any) -> None:
+    """Say that the memory of an array was written in place.
+
+    Entries are never removed: a number that a later array reuses carries an older tick than any node that keeps the
+    later array, so it cannot be mistaken for a write to it.
+    """
+    global _last_write
+    now = tick()
+    _written[for_array(array).storage(array)] = now
+    _last_write = now
+
+
+def written_since(node: Node, arrays: Any) -> Any:
+    """The first of the arrays whose memory was written after the node was made; None if there is none."""
+    if _last_write < node.serial:
+        return None
+    for array in arrays:
+        if hasattr(array, "shape") and _written.get(for_array(array).storage(array), 0) > node.serial:
+            return array
+    return None
+
+
+LIBRARY = os.path.dirname(__file__)
+
+
+def trace(
+    scopes: list[str], op: Any, parents: tuple[Node | None, ...], kept: Any, params: Any, out: Any, arrays: Any
+) -> Node:
+    """A node that knows where it was made; raises FloatingPointError if its op is the first to leave finite numbers."""
+    node = Node(op, parents, kept, params, out)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(LIBRARY):
+        frame = frame.f_back
+    line = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
+    node.origin = f"{line}, module {'.'.join(scopes)}" if scopes else line
+    if not is_finite(out) and all(is_finite(a) for a in arrays):
+        shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in arrays)
+        raise FloatingPointError(
+            f"{node.name}: the first result that is not finite, from finite inputs {shapes} (called at {node.origin})"
+        )
+    return node
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value, an array or several hold finite numbers only (what has no numbers counts as finite)."""
+    if isinstance(value, (tuple, list)):
+        return all(is_finite(v) for v in value)
+    if value is None or isinstance(value, (bool, str)):
+        return True
+    if hasattr(value, "dtype"):
+        return value.dtype.kind not in "fc" or bool(for_array(value).isfinite(value).all())
+    return bool(np.isfinite(value))

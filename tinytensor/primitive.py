@@ -1,0 +1,337 @@
+"""How an op is declared: one record, in one place.
+
+A *pure* op is a forward function and one gradient rule for each input, written once against an array namespace `xp`:
+
+    @tt.op(x=lambda xp, g, y: g * y,
+           y=lambda xp, g, x: g * x)
+    def multiply(xp, x, y):
+        return xp.multiply(x, y)
+
+In an ordinary backward pass the rules run on raw arrays; with `create_graph=True` the very same rules run on Tensors,
+with `xp` = tinytensor, so gradients of any order follow. A rule must not change what it is given.
+
+A *fused* op is a formula in tinytensor's own functions and, beside it, a fast pair on raw arrays:
+
+    @tt.op
+    def softmax(x, *, axis):                       # the formula
+        e = tt.exp(x - tt.max(x, axis=axis, keepdims=True))
+        return e / tt.sum(e, axis=axis, keepdims=True)
+
+    @softmax.forward
+    def _(xp, x, *, axis):
+        ...
+        return out, (out,)                         # the result, and what backward needs
+
+    @softmax.backward
+    def _(xp, g, kept, needs, *, axis):
+        (out,) = kept
+        ...
+        return (gx,)                               # one gradient for each input, None where needs[i] is False
+
+Higher derivatives differentiate the formula; tests hold the pair against it.
+
+Positional parameters are the op's inputs (Tensors, arrays, Python numbers or None); keyword-only parameters are
+passed on as they are.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .backend import NAMESPACES, DeviceError, for_array
+from .modes import state
+from .tensor import Tensor, wrap
+
+FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
+
+OPS: dict[str, Primitive] = {}
+"""Every declared op by name."""
+
+
+class Primitive:
+    """The record of one op.
+
+    Attributes:
+        name: as declared, and as errors and pictures show it.
+        inputs: names of the positional parameters; for a variadic op (`*arrays`) the one name.
+        function: the forward function of a pure op, the formula of a fused one.
+        rules: by input name, the gradient rule and the names it reads (pure ops).
+        fast_forward, fast_backward: the pair of a fused op.
+        floating: whether integer inputs become the default float dtype first.
+        call: what users call.
+    """
+
+    def __init__(self, function: Callable[..., Any], rules: dict[str, Any], floating: bool) -> None:
+        code = function.__code__
+        positional = code.co_varnames[: code.co_argcount]
+        self.name = function.__name__.strip("_")
+        self.function = function
+        self.floating = floating
+        self.pure = bool(positional) and positional[0] == "xp"
+        self.variadic = bool(code.co_flags & 0x04)
+        after = code.co_argcount + code.co_kwonlyargcount
+        self.params = code.co_varnames[code.co_argcount : after]
+        self.inputs = (code.co_varnames[after],) if self.variadic else positional[self.pure :]
+        self.fast_forward: Callable[..., Any] | None = None
+        self.fast_backward: Callable[..., Any] | None = None
+        self.call: Callable[..., Any] = function
+        self.rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
+        for name, rule in rules.items():
+            self._add_rule(name, rule)
+        self.promoted = frozenset(i for i, name in enumerate(self.inputs) if not self.rules or name in self.rules)
+        self._keepers: dict[int, tuple[Callable[[Any], Any], tuple[str, ...]]] = {}
+
+    def _add_rule(self, name: str, rule: Callable[..., Any]) -> None:
+        if not self.pure:
+            raise TypeError(f"op {self.name}: rules need a forward function whose first parameter is `xp`")
+        if name not in self.inputs:
+            raise TypeError(f"op {self.name}: rule for {name!r}, which is no input; inputs: {', '.join(self.inputs)}")
+        code = rule.__code__
+        reads = code.co_varnames[: code.co_argcount]
+        known = {"xp", "g", "out", "shape", "index", *self.inputs, *self.params}
+        unknown = [r for r in reads if r not in known]
+        if unknown or reads[:1] != ("xp",):
+            raise TypeError(
+                f"op {self.name}: the rule for {name!r} takes {', '.join(reads) or 'nothing'}; it must take xp first, "
+                f"then any of: {', '.join(sorted(known - {'xp'}))}"
+            )
+        self.rules[name] = (rule, reads)
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}({', '.join(self.inputs)})>"
+
+    def keeper(self, mask: int) -> tuple[Callable[[Any], Any], tuple[str, ...]]:
+        """How to pick what backward reads, when the inputs whose bits are set in `mask` need gradients.
+
+        Returns a function from `[*inputs, out]` to the kept values, and the names of these.
+        """
+        found = self._keepers.get(mask)
+        if found is None:
+            names: tuple[str, ...]
+            read = {
+                r
+                for i, name in enumerate(self.inputs)
+                if mask >> i & 1 or (self.variadic and mask)
+                for r in self.rules.get(name, (None, ()))[1]
+            }
+            if self.variadic:
+                keep_inputs, keep_out = self.inputs[0] in read, "out" in read
+                names = self.inputs * keep_inputs + ("out",) * keep_out
+
+                def pick(values: Any) -> Any:
+                    return (tuple(values[:-1]),) * keep_inputs + (values[-1],) * keep_out
+
+            else:
+                places = [i for i, name in enumerate((*self.inputs, "out")) if name in read]
+                names = tuple((*self.inputs, "out")[i] for i in places)
+                pick = itemgetter(slice(0, 0)) if not places else itemgetter(*places)  # type: ignore[assignment]
+                if len(places) == 1:
+                    pick = itemgetter(slice(places[0], places[0] + 1))  # type: ignore[assignment]
+            found = self._keepers[mask] = (pick, names)
+        return found
+
+
+def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False, **rules: Callable[..., Any]) -> Any:
+    """Declare an op; see the module's docstring for both forms.
+
+    Args:
+        floating: integer inputs become the default float dtype first (as `exp` and `divide` want it).
+        **rules: for each differentiable input, its gradient rule `rule(xp, g, ...)`. Its further argument names say
+            what it reads: inputs by name, `out`, parameters by name, `shape` (of the input the rule is for), and in a
+            variadic op `index` (which of the inputs the rule is for). Only the arrays it names are kept until
+            backward. An integer or boolean input without a rule (a mask, indices) takes no part in type promotion.
+
+    A rule's result may be of the broadcast shape or of another float dtype: it is summed and cast to the input's.
+    """
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        primitive = Primitive(function, rules, floating)
+        OPS[primitive.name] = primitive
+        call = _pure_call(primitive) if primitive.pure else _fused_call(primitive)
+        functools.update_wrapper(call, function)
+        call.op = primitive  # type: ignore[attr-defined]
+        primitive.call = call
+        return call
+
+    return declare if function is None else declare(function)
+
+
+def _pure_call(primitive: Primitive) -> Callable[..., Any]:
+    forward = primitive.function
+    keeper = primitive.keeper
+
+    def call(*inputs: Any, **params: Any) -> Any:
+        arrays, parents, mask, bit = [], [], 0, 1
+        kind: Any = None
+        dtype: Any = None
+        plain = True
+        for value in inputs:
+            if isinstance(value, Tensor):
+                array = value._data
+                node = value._node
+                if node is not None:
+                    mask |= bit
+                parents.append(node)
+                arrays.append(array)
+                if array.dtype is not dtype or type(array) is not kind:
+                    plain = kind is None and plain
+                    dtype = array.dtype
+                    kind = type(array)
+            else:
+                if type(value) is not float and type(value) is not int:
+                    value = _constant(primitive, value, len(arrays))
+                    plain = False
+                parents.append(None)
+                arrays.append(value)
+            bit <<= 1
+        if not plain or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            kind = _prepare(primitive, arrays)
+        xp = NAMESPACES[kind]
+        try:
+            out = forward(xp, *arrays, **params)
+        except Exception as error:
+            raise explain(primitive, arrays, error) from error
+        if type(out) is not kind:
+            out = xp.asarray(out)
+        tensor = Tensor.__new__(Tensor)
+        tensor._data = out
+        tensor._node = None
+        if mask:
+            recorder = state.recorder
+            dtype = out.dtype
+            if recorder is not None and (dtype is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
+                arrays.append(out)
+                kept = keeper(mask)[0](arrays)
+                tensor._node = recorder(primitive, tuple(parents), kept, params, out, arrays[:-1])
+        return tensor
+
+    return call
+
+
+def _fused_call(primitive: Primitive) -> Callable[..., Any]:
+    formula = primitive.function
+
+    def call(*inputs: Any, **params: Any) -> Any:
+        forward = primitive.fast_forward
+        if forward is None or primitive.fast_backward is None:
+            return formula(*inputs, **params)
+        arrays = [
+            value._data if isinstance(value, Tensor) else _constant(primitive, value, i)
+            for i, value in enumerate(inputs)
+        ]
+        parents = tuple([value._node if isinstance(value, Tensor) else None for value in inputs])
+        kind = _prepare(primitive, arrays)
+        xp = NAMESPACES[kind]
+        try:
+            out, residuals = forward(xp, *arrays, **params)
+        except Exception as error:
+            raise explain(primitive, arrays, error) from error
+        if type(out) is not kind:
+            out = xp.asarray(out)
+        recorder = state.recorder
+        if recorder is None or not any(parents):
+            return wrap(out, None)
+        return wrap(out, recorder(primitive, parents, (tuple(arrays), residuals), params, out, arrays))
+
+    def set_forward(function: Callable[..., Any]) -> Callable[..., Any]:
+        primitive.fast_forward = function
+        return call
+
+    def set_backward(function: Callable[..., Any]) -> Callable[..., Any]:
+        primitive.fast_backward = function
+        return call
+
+    call.forward = set_forward  # type: ignore[attr-defined]
+    call.backward = set_backward  # type: ignore[attr-defined]
+    return call
+
+
+def _constant(primitive: Primitive, value: Any, place: int) -> Any:
+    """An input that is no Tensor. Arrays are copied, since nothing would guard them against later writes."""
+    if value is None or isinstance(value, (bool, int, complex)):
+        return value
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.array(value)
+    if hasattr(value, "dtype"):
+        return for_array(value).copy(value)
+    raise TypeError(
+        f"{primitive.name}: input {place + 1} is a {type(value).__name__}; expected a Tensor, an array or a number "
+        "(make a Tensor of it with tt.asarray)"
+    )
+
+
+def _prepare(primitive: Primitive, arrays: list[Any]) -> type:
+    """Bring the inputs to one dtype, in place of the list's items, and see that they are on one device.
+
+    Returns the type of their arrays.
+    """
+    kind: Any = None
+    for value in arrays:
+        if not hasattr(value, "dtype"):
+            continue
+        if type(value) not in NAMESPACES:
+            for_array(value)
+        if kind is None:
+            kind = type(value)
+        elif type(value) is not kind:
+            devices = " and ".join(sorted({str(for_array(a).device) for a in arrays if hasattr(a, "dtype")}))
+            raise DeviceError(
+                f"{primitive.name}: inputs are on {devices}; move them to one device first, for example x.to('gpu')"
+            )
+    if kind is None:  # Python numbers alone
+        kind = np.ndarray
+        for i, value in enumerate(arrays):
+            if value is not None and (i in primitive.promoted or primitive.variadic):
+                arrays[i] = np.asarray(value, dtype=dtypes.promote([], [value]))
+                break
+    _promote(primitive, arrays)
+    return kind
+
+
+def _promote(primitive: Primitive, arrays: list[Any]) -> None:
+    chosen = range(len(arrays)) if primitive.variadic else primitive.promoted
+    known, weak = [], []
+    for i in chosen:
+        value = arrays[i]
+        if hasattr(value, "dtype"):
+            known.append(value.dtype)
+        elif value is not None:
+            weak.append(value)
+    if not known:
+        return
+    dtype = dtypes.promote(known, weak)
+    if primitive.floating and dtype.kind in "biu":
+        dtype = dtypes.get_default_dtype()
+    for i in chosen:
+        value = arrays[i]
+        if hasattr(value, "dtype") and value.dtype != dtype:
+            arrays[i] = value.astype(dtype)
+
+
+def describe(value: Any) -> str:
+    """An operand in an error message: shape and dtype of an array, a number as it is."""
+    if hasattr(value, "dtype"):
+        return f"{tuple(value.shape)} {value.dtype}"
+    return repr(value)
+
+
+def explain(primitive: Primitive, arrays: Sequence[Any], error: Exception) -> Exception:
+    """The same kind of exception, with the op, what it met, and the module it was called in."""
+    met = ", ".join(
+        f"{name} {describe(a)}"
+        for name, a in zip(primitive.inputs if not primitive.variadic else primitive.inputs * len(arrays), arrays)
+    )
+    where = f" (in module {'.'.join(state.scopes)})" if state.scopes else ""
+    text = f"{primitive.name}: {error}; inputs: {met}{where}"
+    for kind in (IndexError, TypeError, ZeroDivisionError, OverflowError, MemoryError, NotImplementedError):
+        if isinstance(error, kind):
+            return kind(text)
+    return ValueError(text) if isinstance(error, (ValueError, ArithmeticError)) else RuntimeError(text)

@@ -1,0 +1,138 @@
+"""Random numbers from generators of our own, never NumPy's global one.
+
+One seed repeats everything: `manual_seed(0)` for the generator that the library uses where none is given, or a
+`Generator(0)` of one's own. A generator's state is a dictionary of plain numbers, so it can be saved as JSON and set
+again. Numbers are drawn on the CPU and moved, so that every device sees the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+
+from . import dtypes
+from .backend import for_device
+from .tensor import Tensor, wrap
+
+
+class Generator:
+    """A stream of random numbers (PCG64, O'Neill 2014) that starts from a seed.
+
+    Args:
+        seed: any non-negative integer; None takes one from the operating system.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start again from a seed; returns self."""
+        if not isinstance(seed, int) or seed < 0:
+            raise ValueError(f"manual_seed: expected a non-negative integer, got {seed!r}")
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+        return self
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything the next numbers depend on, as plain numbers in a dictionary."""
+        return dict(self._generator.bit_generator.state)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from a state that `get_state` gave."""
+        try:
+            self._generator.bit_generator.state = state
+        except (TypeError, ValueError, KeyError) as error:
+            raise ValueError(f"set_state: this is no state of a PCG64 generator ({error})") from None
+
+    def _tensor(self, values: Any, dtype: Any, device: str | None) -> Tensor:
+        return wrap(for_device(device).from_numpy(np.asarray(values, dtype=dtype)), None)
+
+    def uniform(
+        self, shape: Any = (), low: float = 0.0, high: float = 1.0, *, dtype: Any = None, device: str | None = None
+    ) -> Tensor:
+        """Numbers from [low, high), all equally likely."""
+        dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+        kind = np.float32 if dtype == np.float32 else np.float64
+        values = self._generator.random(tt.creation._shape(shape), dtype=kind)
+        return self._tensor(values * kind(high - low) + kind(low), dtype, device)
+
+    def normal(
+        self, shape: Any = (), mean: float = 0.0, std: float = 1.0, *, dtype: Any = None, device: str | None = None
+    ) -> Tensor:
+        """Numbers from the normal distribution."""
+        dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+        kind = np.float32 if dtype == np.float32 else np.float64
+        values = self._generator.standard_normal(tt.creation._shape(shape), dtype=kind)
+        return self._tensor(values * kind(std) + kind(mean), dtype, device)
+
+    def integers(
+        self, low: int, high: int | None = None, shape: Any = (), *, dtype: Any = None, device: str | None = None
+    ) -> Tensor:
+        """Integers from low to high - 1 (with one bound: from 0), all equally likely."""
+        values = self._generator.integers(low, high, size=tt.creation._shape(shape))
+        return self._tensor(values, dtypes.int64 if dtype is None else dtype, device)
+
+    def bernoulli(self, p: float, shape: Any = (), *, device: str | None = None) -> Tensor:
+        """Booleans that are true with probability p."""
+        values = self._generator.random(tt.creation._shape(shape), dtype=np.float32) < np.float32(p)
+        return self._tensor(values, dtypes.bool_, device)
+
+    def permutation(self, n: int, *, device: str | None = None) -> Tensor:
+        """The integers from 0 to n - 1 in random order."""
+        return self._tensor(self._generator.permutation(n), dtypes.int64, device)
+
+
+default_generator = Generator()
+"""The generator that is used where none is given."""
+
+
+def manual_seed(seed: int) -> Generator:
+    """Start the default generator from a seed; returns it."""
+    return default_generator.manual_seed(seed)
+
+
+def get_state() -> dict[str, Any]:
+    """The state of the default generator."""
+    return default_generator.get_state()
+
+
+def set_state(state: dict[str, Any]) -> None:
+    """Set the default generator to a state that `get_state` gave."""
+    default_generator.set_state(state)
+
+
+def uniform(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+    """`Generator.uniform` of the default generator, or of the one given."""
+    return (generator or default_generator).uniform(*args, **kwargs)
+
+
+def normal(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+    """`Generator.normal` of the default generator, or of the one given."""
+    return (generator or default_generator).normal(*args, **kwargs)
+
+
+def integers(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+    """`Generator.integers` of the default generator, or of the one given."""
+    return (generator or default_generator).integers(*args, **kwargs)
+
+
+def bernoulli(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+    """`Generator.bernoulli` of the default generator, or of the one given."""
+    return (generator or default_generator).bernoulli(*args, **kwargs)
+
+
+def permutation(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+    """`Generator.permutation` of the default generator, or of the one given."""
+    return (generator or default_generator).permutation(*args, **kwargs)
+
+
+def rand(*shape: int, **options: Any) -> Tensor:
+    """Uniform numbers from [0, 1), under PyTorch's name: `rand(3, 4)`."""
+    return uniform(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, **options)
+
+
+def randn(*shape: int, **options: Any) -> Tensor:
+    """Standard normal numbers, under PyTorch's name: `randn(3, 4)`."""
+    return normal(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, **options)

@@ -1,0 +1,709 @@
+"""The Tensor: an array that remembers how it was made.
+
+Its operators and methods are the functions of the namespace under the names people expect; the mathematics stands
+there. `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+
+from . import backend, dtypes
+from .modes import state
+from .node import Node, leaf, mark_written
+
+
+class Tensor:
+    """An n-dimensional array, on the CPU or a GPU, through which gradients can flow.
+
+    Args:
+        data: a number, nested lists of numbers, a NumPy or CuPy array, or a Tensor. It is copied.
+        requires_grad: whether `backward` shall collect a gradient in `.grad`; only for floating dtypes.
+        dtype: default: the array's own; Python integers become int64, Python floats the default dtype (float32).
+        device: `"cpu"` or `"gpu"`; default: where `data` is.
+    """
+
+    __slots__ = ("__weakref__", "_data", "_node")
+    __array_ufunc__ = None  # so that `ndarray * Tensor` asks the Tensor
+    __array_priority__ = 1000
+
+    _data: Any
+    _node: Node | None
+
+    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, device: str | None = None) -> None:
+        self._data = tt.creation.to_array(data, dtype, device, copy=True)
+        self._node = None
+        if requires_grad:
+            self.requires_grad = True
+
+    # ---- what it is
+
+    @property
+    def data(self) -> Any:
+        """The NumPy or CuPy array itself. Assigning to it replaces the values, unseen by the gradients.
+
+        Writing into its elements (`t.data[0] = 1`) goes behind the back of the checks on arrays that a graph keeps:
+        write `t[0] = 1` instead. `t.data -= step` is seen.
+        """
+        return self._data
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        array = value._data if isinstance(value, Tensor) else value
+        if not hasattr(array, "dtype"):
+            array = tt.creation.to_array(array, self.dtype, self.device, copy=True)
+        if self._node is not None and (array.shape != self.shape or array.dtype != self.dtype):
+            raise ValueError(
+                f"data: a Tensor that requires a gradient keeps its shape {self.shape} and dtype {self.dtype}; "
+                f"got {tuple(array.shape)} {array.dtype}"
+            )
+        backend.for_array(array)
+        mark_written(self._data)
+        self._data = array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(self._data.size)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._data.nbytes)
+
+    @property
+    def device(self) -> str:
+        return str(backend.for_array(self._data).device)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d Tensor")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        parts = [np.array2string(self._to_numpy(), separator=", ", prefix="tensor(")]
+        if self.dtype not in (dtypes.get_default_dtype(), dtypes.int64, dtypes.bool_) or self.size == 0:
+            parts.append(f"dtype={self.dtype}")
+        if self.size == 0 and self.ndim != 1:
+            parts.insert(1, f"shape={self.shape}")
+        if self.device != "cpu":
+            parts.append(f"device='{self.device}'")
+        if self._node is not None:
+            parts.append("requires_grad=True" if self._node.op is None else f"op={self._node.name}")
+        return f"tensor({', '.join(parts)})"
+
+    # ---- its gradient
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through this Tensor."""
+        return self._node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        if value == self.requires_grad:
+            return
+        if self._node is not None and self._node.op is not None:
+            raise RuntimeError("requires_grad: this Tensor was computed; use detach() to cut it from its history")
+        if value and self.dtype.kind != "f":
+            raise TypeError(
+                f"requires_grad: only floating Tensors can require a gradient, got {self.dtype}; "
+                "convert first, for example with tt.astype(x, tt.float32)"
+            )
+        self._node = leaf(self._data) if value else None
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set `requires_grad` and return self."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """True for a Tensor that was not computed by a recorded op."""
+        return self._node is None or self._node.op is None
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient collected so far: a Tensor of this shape, dtype and device, or None."""
+        return None if self._node is None else self._node.grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is None:
+            if self._node is not None:
+                self._node.grad = None
+            return
+        if self._node is None:
+            raise RuntimeError("grad: this Tensor does not require a gradient; set requires_grad=True first")
+        if not isinstance(value, Tensor):
+            raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
+        if (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device):
+            raise ValueError(
+                f"grad: expected {self.shape} {self.dtype} on {self.device}, "
+                f"got {value.shape} {value.dtype} on {value.device}"
+            )
+        self._node.grad = value
+
+    def retain_grad(self) -> None:
+        """Ask backward to fill `.grad` of this Tensor although it was computed."""
+        if self._node is None:
+            raise RuntimeError("retain_grad: this Tensor does not require a gradient")
+        self._node.retains_grad = True
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hook:
+        """Call `hook(gradient)` when this Tensor's gradient is known; what it returns, if anything, replaces it."""
+        if self._node is None:
+            raise RuntimeError("register_hook: this Tensor does not require a gradient")
+        if self._node.hooks is None:
+            self._node.hooks = {}
+        return Hook(self._node.hooks, hook)
+
+    def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
+        """Add the gradient of this Tensor with respect to every leaf to that leaf's `.grad`.
+
+        Args:
+            gradient: what this Tensor's elements weigh, of its shape; default: 1 for a Tensor of one element.
+            retain_graph: keep what the graph holds, so that backward can run again; default: as `create_graph`.
+            create_graph: record the gradient's own computation, so that gradients of gradients can be taken.
+
+        Raises RuntimeError where there is nothing to differentiate, a gradient is missing, or the graph was freed.
+        """
+        tt.engine.backward(self, gradient, retain_graph, create_graph)
+
+    def detach(self) -> Tensor:
+        """The same values, in the same memory, cut from the graph."""
+        return wrap(self._data, None)
+
+    # ---- its values elsewhere
+
+    def item(self) -> Any:
+        """The only element as a Python number."""
+        if self.size != 1:
+            raise ValueError(f"item: expected a Tensor of one element, got shape {self.shape}")
+        return self._to_numpy().item()
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python numbers."""
+        return self._to_numpy().tolist()
+
+    def numpy(self) -> Any:
+        """The values as a read-only NumPy array: the same memory on the CPU, a copy from the GPU.
+
+        Read-only because a write would go unseen by gradients that need the old values; `np.array(t.numpy())` is a
+        copy to write to.
+        """
+        array = self._to_numpy().view()
+        array.flags.writeable = False
+        return array
+
+    def _to_numpy(self) -> Any:
+        return backend.for_array(self._data).to_numpy(self._data)
+
+    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Tensor:
+        """This Tensor on a device and in a dtype: `x.to("gpu")`, `x.to(tt.float64)`; self if nothing changes.
+
+        Differentiable. Raises DeviceError where the device is missing.
+        """
+        for value in args:
+            if isinstance(value, str) and value in backend.DEVICES:
+                device = value
+            elif isinstance(value, Tensor):
+                device, dtype = value.device, value.dtype
+            elif isinstance(value, str) and not hasattr(np, value):
+                raise ValueError(f"to: unknown device {value!r}; expected 'cpu' or 'gpu'")
+            else:
+                dtype = value
+        result = self
+        if dtype is not None:
+            result = tt.astype(result, dtype, copy=False)
+        if device is not None:
+            result = tt.manipulation.to_device(result, device)
+        return result
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
+        """This Tensor on a device, under the array API standard's name."""
+        if stream is not None:
+            raise ValueError("to_device: streams are not supported; pass stream=None")
+        return tt.manipulation.to_device(self, device)
+
+    def cpu(self) -> Tensor:
+        return self.to("cpu")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self._node is not None and state.grad_enabled:
+            raise RuntimeError(
+                "NumPy was asked to convert a Tensor that requires a gradient, and the gradient would be lost; "
+                "use .detach().numpy(), or the function of the same name in tinytensor"
+            )
+        if self.device != "cpu":
+            raise TypeError("NumPy was asked to convert a Tensor on the GPU; copy it with .cpu() or .numpy() first")
+        return np.array(self._data, dtype=dtype, copy=copy)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"__array_namespace__: unsupported array API version {api_version!r}; have 2024.12")
+        return tt
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self._node is not None and state.grad_enabled:
+            raise RuntimeError("__dlpack__: this Tensor requires a gradient, which would be lost; use .detach()")
+        if options.get("copy") is None and self.device == "cpu":
+            options["copy"] = True  # what another library writes must not reach a graph
+        return self._data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._data.__dlpack_device__()
+
+    def _only(self, kind: str) -> Any:
+        if self.size != 1:
+            raise ValueError(
+                f"{kind} of a Tensor of shape {self.shape} is ambiguous: it has {self.size} elements; "
+                "use tt.any(x), tt.all(x) or an index"
+            )
+        return self.item()
+
+    def __bool__(self) -> bool:
+        return bool(self._only("bool()"))
+
+    def __int__(self) -> int:
+        return int(self._only("int()"))
+
+    def __float__(self) -> float:
+        return float(self._only("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._only("complex()"))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.ndim:
+            raise TypeError(f"only a 0-d integer Tensor can be an index, got {self.dtype} of shape {self.shape}")
+        return int(self.item())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
+
+    def __copy__(self) -> Tensor:
+        return tt.asarray(self, copy=True)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError("deepcopy: this Tensor was computed; copy a leaf, or use detach() first")
+        twin = type(self).__new__(type(self))
+        twin._data = backend.for_array(self._data).copy(self._data)
+        twin._node = None
+        if self._node is not None:
+            twin._node = leaf(twin._data)
+            if self._node.grad is not None:
+                twin._node.grad = tt.asarray(self._node.grad, copy=True)
+        memo[id(self)] = twin
+        return twin
+
+    def __reduce__(self) -> Any:
+        if not self.is_leaf:
+            raise RuntimeError("pickle: this Tensor was computed; use detach() first")
+        return _rebuild, (type(self), np.array(self._to_numpy()), self.requires_grad, self.device)
+
+    # ---- operators
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Tensor:
+        return tt.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return tt.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return tt.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return tt.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return tt.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return tt.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return tt.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return tt.divide(other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return tt.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return tt.floor_divide(other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return tt.remainder(self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return tt.remainder(other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __pow__(self, other: Any) -> Tensor:
+        return tt.pow(self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return tt.pow(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return tt.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return tt.matmul(other, self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return tt.bitwise_and(self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return tt.bitwise_and(other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return tt.bitwise_or(self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return tt.bitwise_or(other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return tt.bitwise_xor(self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return tt.bitwise_xor(other, self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return tt.bitwise_left_shift(self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return tt.bitwise_left_shift(other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return tt.bitwise_right_shift(self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return tt.bitwise_right_shift(other, self)
+
+    def __neg__(self) -> Tensor:
+        return tt.negative(self)
+
+    def __pos__(self) -> Tensor:
+        return tt.positive(self)
+
+    def __abs__(self) -> Tensor:
+        return tt.abs(self)
+
+    def __invert__(self) -> Tensor:
+        return tt.bitwise_invert(self)
+
+    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return tt.equal(self, other)
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return tt.not_equal(self, other)
+
+    def __lt__(self, other: Any) -> Tensor:
+        return tt.less(self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return tt.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return tt.greater(self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return tt.greater_equal(self, other)
+
+    # ---- in place
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._update("+=", tt.add, other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._update("-=", tt.subtract, other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._update("*=", tt.multiply, other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._update("/=", tt.divide, other)
+
+    def __ifloordiv__(self, other: Any) -> Tensor:
+        return self._update("//=", tt.floor_divide, other)
+
+    def __imod__(self, other: Any) -> Tensor:
+        return self._update("%=", tt.remainder, other)
+
+    def __ipow__(self, other: Any) -> Tensor:
+        return self._update("**=", tt.pow, other)
+
+    def __imatmul__(self, other: Any) -> Tensor:
+        return self._update("@=", tt.matmul, other)
+
+    def __iand__(self, other: Any) -> Tensor:
+        return self._update("&=", tt.bitwise_and, other)
+
+    def __ior__(self, other: Any) -> Tensor:
+        return self._update("|=", tt.bitwise_or, other)
+
+    def __ixor__(self, other: Any) -> Tensor:
+        return self._update("^=", tt.bitwise_xor, other)
+
+    def __ilshift__(self, other: Any) -> Tensor:
+        return self._update("<<=", tt.bitwise_left_shift, other)
+
+    def __irshift__(self, other: Any) -> Tensor:
+        return self._update(">>=", tt.bitwise_right_shift, other)
+
+    def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Tensor:
+        self._check_writable(symbol)
+        result = function(self, other)
+        if result.shape != self.shape or result.dtype != self.dtype:
+            raise ValueError(
+                f"{symbol}: the result {result.shape} {result.dtype} does not fit in place into "
+                f"{self.shape} {self.dtype}; write x = x {symbol[:-1]} y instead"
+            )
+        self._become(result)
+        return self
+
+    def _check_writable(self, what: str) -> None:
+        if self._node is not None and self._node.op is None and state.grad_enabled:
+            raise RuntimeError(
+                f"{what}: a leaf Tensor that requires a gradient cannot be changed in place while gradients are on; "
+                "do it inside tt.no_grad(), or make a new Tensor"
+            )
+
+    def _become(self, result: Tensor) -> None:
+        """Take over the values of a result computed from this Tensor.
+
+        In a graph the Tensor moves on to the new node and the new array, and what was kept of the old one stays as it
+        was: right without a check. Outside of one the memory itself is written, so views see it, as in NumPy, and a
+        graph that kept this memory finds the write.
+        """
+        if result._node is not None:
+            self._data, self._node = result._data, result._node
+            return
+        array = self._data
+        if getattr(array.flags, "writeable", True):
+            array[...] = result._data
+            mark_written(array)
+        else:
+            self._data = result._data
+
+    def fill_(self, value: float) -> Tensor:
+        """Set every element, in place."""
+        self[...] = value
+        return self
+
+    def zero_(self) -> Tensor:
+        """Set every element to 0, in place."""
+        return self.fill_(0)
+
+    def copy_(self, other: Any) -> Tensor:
+        """Take the values of another Tensor or array, broadcast, in place."""
+        self[...] = other
+        return self
+
+    # ---- indexing
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return tt.indexing.getitem(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tt.indexing.setitem(self, key, value)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            raise TypeError("iteration over a 0-d Tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(tt.any(self == value))
+
+    # ---- functions that people write as methods; each is the function of the same name
+
+    @property
+    def T(self) -> Tensor:
+        """The transpose of a matrix."""
+        if self.ndim != 2:
+            raise ValueError(f"T: expected 2 dimensions, got shape {self.shape}; use .mT or tt.permute_dims")
+        return tt.matrix_transpose(self)
+
+    @property
+    def mT(self) -> Tensor:
+        """The transpose of the last two dimensions."""
+        return tt.matrix_transpose(self)
+
+    def abs(self) -> Tensor:
+        return tt.abs(self)
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.all(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.any(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return tt.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+        return tt.argmin(self, axis=axis, keepdims=keepdims)
+
+    def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        return tt.argsort(self, axis=axis, descending=descending, stable=stable)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Tensor:
+        return tt.astype(self, dtype, copy=copy)
+
+    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+        return tt.clip(self, min, max)
+
+    def clone(self) -> Tensor:
+        """A copy in memory of its own; gradients flow through it."""
+        return tt.positive(self)
+
+    copy = clone
+
+    def cos(self) -> Tensor:
+        return tt.cos(self)
+
+    def cumulative_sum(self, axis: int | None = None) -> Tensor:
+        return tt.cumulative_sum(self, axis=axis)
+
+    def erf(self) -> Tensor:
+        return tt.erf(self)
+
+    def exp(self) -> Tensor:
+        return tt.exp(self)
+
+    def flatten(self) -> Tensor:
+        return tt.reshape(self, (-1,))
+
+    def isnan(self) -> Tensor:
+        return tt.isnan(self)
+
+    def log(self) -> Tensor:
+        return tt.log(self)
+
+    def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.logsumexp(self, axis=axis, keepdims=keepdims)
+
+    def masked_fill(self, mask: Any, value: Any) -> Tensor:
+        return tt.masked_fill(self, mask, value)
+
+    def matmul(self, other: Any) -> Tensor:
+        return tt.matmul(self, other)
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.max(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.mean(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.min(self, axis=axis, keepdims=keepdims)
+
+    def nonzero(self) -> tuple[Tensor, ...]:
+        return tt.nonzero(self)
+
+    def permute(self, *axes: Any) -> Tensor:
+        return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
+
+    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.prod(self, axis=axis, keepdims=keepdims)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+        return tt.repeat(self, repeats, axis=axis)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        return tt.reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+
+    def round(self) -> Tensor:
+        return tt.round(self)
+
+    def sigmoid(self) -> Tensor:
+        return tt.sigmoid(self)
+
+    def sin(self) -> Tensor:
+        return tt.sin(self)
+
+    def sort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+        return tt.sort(self, axis=axis, descending=descending, stable=stable)
+
+    def sqrt(self) -> Tensor:
+        return tt.sqrt(self)
+
+    def squeeze(self, axis: Any = None) -> Tensor:
+        if axis is None:
+            axis = tuple(i for i, n in enumerate(self.shape) if n == 1)
+        return tt.squeeze(self, axis)
+
+    def std(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        return tt.std(self, axis=axis, correction=correction, keepdims=keepdims)
+
+    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+        return tt.sum(self, axis=axis, keepdims=keepdims)
+
+    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+        return tt.take(self, indices, axis=axis)
+
+    def tanh(self) -> Tensor:
+        return tt.tanh(self)
+
+    def transpose(self, axis1: int, axis2: int) -> Tensor:
+        """Swap two dimensions."""
+        axes = list(range(self.ndim))
+        axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
+        return tt.permute_dims(self, tuple(axes))
+
+    def unsqueeze(self, axis: int) -> Tensor:
+        return tt.expand_dims(self, axis=axis)
+
+    def var(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        return tt.var(self, axis=axis, correction=correction, keepdims=keepdims)
+
+
+class Hook:
+    """The handle of a registered hook: `remove()` takes it away again."""
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self._hooks, self._key = hooks, max(hooks, default=0) + 1
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        self._hooks.pop(self._key, None)
+
+
+def wrap(data: Any, node: Node | None) -> Tensor:
+    """A Tensor over a raw array, without a copy."""
+    tensor = Tensor.__new__(Tensor)
+    tensor._data = data
+    tensor._node = node
+    return tensor
+
+
+def _rebuild(kind: type[Tensor], array: Any, requires_grad: bool, device: str) -> Tensor:
+    tensor = kind.__new__(kind)
+    tensor._data = backend.for_device(device).from_numpy(array)
+    tensor._node = leaf(tensor._data) if requires_grad else None
+    return tensor
