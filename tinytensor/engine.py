@@ -196,7 +196,7 @@ def _gradients(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ..
         if not op.pure:
             if create_graph:
                 return _formula_gradients(node, op, g, parents)
-            inputs, residuals = node.kept
+            _, residuals = node.kept
             needs = tuple([p is not None for p in parents])
             results = op.fast_backward(NAMESPACES[type(g)], g, residuals, needs, **node.params)  # type: ignore[misc]
             if len(results) != len(parents):
@@ -209,8 +209,8 @@ def _gradients(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ..
         at = f", called at {node.origin}" if node.origin else ""
         kind = NotImplementedError if isinstance(error, NotImplementedError) else RuntimeError
         raise kind(
-            f"backward: the gradient of {op.name} (result {tuple(node.shape)} {node.dtype}, gradient {describe(g)}{at}) "
-            f"failed: {error}"
+            f"backward: the gradient of {op.name} (result {tuple(node.shape)} {node.dtype}, gradient {describe(g)}{at})"
+            f" failed: {error}"
         ) from error
 
 

@@ -45,9 +45,7 @@ def _raw_key(x: Tensor, key: Any, keep: bool) -> Any:
             raise IndexError(f"index: arrays in an index must be integer or boolean, got {part.dtype}")
         if not (part is None or part is Ellipsis or isinstance(part, (int, slice)) or hasattr(part, "dtype")):
             if not hasattr(part, "__index__"):
-                raise IndexError(
-                    f"index: got a {type(part).__name__}; expected integers, slices, ..., None, integer or boolean arrays"
-                )
+                raise IndexError(f"index: got a {type(part).__name__}; expected integers, slices, ..., None or arrays")
             part = part.__index__()
         raw.append(part)
     _check_bounds(x, raw)
@@ -58,9 +56,7 @@ def _check_bounds(x: Tensor, key: list[Any]) -> None:
     """Integer arrays out of range raise on every device (CuPy would wrap them round in silence)."""
     if x.device == "cpu":
         return
-    used = sum(
-        p.ndim if hasattr(p, "dtype") and p.dtype.kind == "b" else 1 for p in key if p is not None and p is not Ellipsis
-    )
+    used = sum(_consumed(part) for part in key if part is not Ellipsis)
     axis = 0
     for part in key:
         if part is Ellipsis:
@@ -72,11 +68,14 @@ def _check_bounds(x: Tensor, key: list[Any]) -> None:
                 if low < -length or high >= length:
                     wrong = high if high >= length else low
                     raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
-            axis += part.ndim if hasattr(part, "dtype") and part.dtype.kind == "b" else 1
+            axis += _consumed(part)
 
 
-def _is_basic(key: tuple[Any, ...]) -> bool:
-    return not any(hasattr(part, "dtype") or isinstance(part, bool) for part in key)
+def _consumed(part: Any) -> int:
+    """How many dimensions of the array a part of a key stands for."""
+    if part is None:
+        return 0
+    return part.ndim if hasattr(part, "dtype") and part.dtype.kind == "b" else 1
 
 
 @op(x=lambda xp, g, shape, key: xp.scatter(g, key, shape))
@@ -188,10 +187,6 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
         if i == axis:
             key.append(indices)
         else:
-            row = (
-                tt.arange(length, device=x.device)
-                if x.shape[i] > 1
-                else tt.zeros(length, dtype=dtypes.int64, device=x.device)
-            )
+            row = tt.arange(length, device=x.device) * (x.shape[i] > 1)  # a dimension of length 1 broadcasts
             key.append(tt.reshape(row, (1,) * i + (length,) + (1,) * (x.ndim - i - 1)))
     return getitem(x, tuple(key))

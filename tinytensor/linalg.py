@@ -47,16 +47,14 @@ def _cofactors(xp, x):
 
 
 def _det_rule(xp, g, out, x):
-    """Jacobi's formula: the gradient of det is the matrix of cofactors, det(x) times inv(x) transposed if x is regular."""
+    """Jacobi: the gradient of det is the matrix of cofactors, which is det(x) times inv(x).mT if x is regular."""
     scale = xp.prod(xp.sqrt(xp.sum(x * x, axis=x.ndim - 1)), axis=x.ndim - 2)
     regular = bool(xp.all(xp.abs(out) > 1e-6 * scale))
     if regular and x.shape[-1] > 3:
-        factors = xp.expand_dims(xp.expand_dims(out, axis=out.ndim), axis=out.ndim + 1) * xp.matrix_transpose(
-            xp.linalg.inv(x)
-        )
+        factors = out[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x))
     else:
         factors = _cofactors(xp, x)
-    return xp.expand_dims(xp.expand_dims(g, axis=g.ndim), axis=g.ndim + 1) * factors
+    return g[..., None, None] * factors
 
 
 @op(floating=True, x=_det_rule)
@@ -103,9 +101,7 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
 
 @op(
     floating=True,
-    x=lambda xp, g, x: (
-        xp.expand_dims(xp.expand_dims(g, axis=g.ndim), axis=g.ndim + 1) * xp.matrix_transpose(xp.linalg.inv(x))
-    ),
+    x=lambda xp, g, x: g[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x)),
 )
 def _logabsdet(xp, x):
     return xp.linalg.slogdet(x)[1]
