@@ -39,6 +39,7 @@ from .modes import (
     is_anomaly_enabled,
     is_grad_enabled,
     no_grad,
+    record,
     set_grad_enabled,
 )
 from .node import mark_written
@@ -67,6 +68,7 @@ from .creation import (
     zeros,
     zeros_like,
 )
+from .drawing import draw
 from .elementwise import (
     abs,
     acos,

@@ -26,6 +26,7 @@ def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> An
     """
     dtype = None if dtype is None else dtypes.as_dtype(dtype)
     array = data._data if isinstance(data, Tensor) else data
+    fresh = isinstance(array, np.generic)  # whether the array shares memory with nothing
     if not (isinstance(array, (np.ndarray, np.generic)) or type(array).__module__.partition(".")[0] == "cupy"):
         if isinstance(array, (list, tuple)):
             array = _plain(array)
@@ -49,7 +50,7 @@ def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> An
                 dtype = array.dtype if array.dtype.kind == "u" else dtypes.int64
         if copy is False and python_numbers:
             raise ValueError("asarray: Python numbers and lists cannot be used without a copy; leave copy=None")
-        copy = False if python_numbers else copy
+        fresh = python_numbers
     elif isinstance(array, np.generic):
         # A NumPy float64 scalar counts as a Python float; other NumPy scalars keep their type.
         dtype = dtypes.get_default_dtype() if isinstance(array, float) and dtype is None else dtype
@@ -63,15 +64,14 @@ def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> An
     source = for_array(array)
     target = source if device is None else for_device(device)
     if source is not target:
-        if copy is False:
+        if copy is False and not fresh:
             raise ValueError(f"asarray: moving from {source.device} to {device} needs a copy; leave copy=None")
-        array = target.from_numpy(source.to_numpy(array))
-        copy = copy and target.device == "cpu" and False
+        array, fresh = target.from_numpy(source.to_numpy(array)), True
     if dtype is not None and array.dtype != dtype:
-        if copy is False and not isinstance(data, (list, tuple, bool, int, float, complex, np.generic)):
+        if copy is False and not fresh:
             raise ValueError(f"asarray: {array.dtype} to {dtype} needs a copy; leave copy=None")
         return array.astype(dtype)
-    return target.copy(array) if copy else array
+    return target.copy(array) if copy and not fresh else array
 
 
 def _plain(value: Any) -> Any:

@@ -81,7 +81,7 @@ def negative(xp, x):
 @op(x=lambda xp, g: g)
 def positive(xp, x):
     """+x: a copy."""
-    return xp.positive(x)
+    return xp.copy(x)
 
 
 @op(x=lambda xp, g, x: g * xp.sign(x))

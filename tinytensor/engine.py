@@ -219,7 +219,7 @@ def _rule_gradients(node: Node, op: Primitive, g: Any, parents: tuple[Node | Non
     for i, parent in enumerate(node.parents):
         if parent is not None:
             mask |= 1 << i
-    names = op.keeper(mask)[1]
+    names = op.keepers[mask].names
     kept = node.kept
     xp = TENSORS if create_graph else NAMESPACES[type(g)]
     if create_graph:

@@ -95,7 +95,9 @@ def _scatter(xp, values, *, key, to):
 
 def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Tensor:
     """Zeros of a shape with `values` added at `key`, places named twice receiving both: the transpose of reading."""
-    return _scatter(tt.asarray(values), key=key, to=tuple(shape))
+    values = tt.asarray(values)
+    target = tt.broadcast_to(tt.zeros((), dtype=values.dtype, device=values.device), shape)
+    return _scatter(values, key=_raw_key(target, key, keep=True), to=target.shape)
 
 
 def _written_x(xp, g, key):

@@ -26,9 +26,10 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
 
     Shapes: (..., n, k) @ (..., k, m) -> (..., n, m). Raises ValueError, with both shapes, where the k differ.
     """
-    a, b = (x if isinstance(x, Tensor) else tt.asarray(x) for x in (x1, x2))
-    rank1, rank2 = len(a._data.shape), len(b._data.shape)
-    if rank1 >= 2 and rank2 >= 2:
+    a = x1 if isinstance(x1, Tensor) else tt.asarray(x1)
+    b = x2 if isinstance(x2, Tensor) else tt.asarray(x2)
+    rank1, rank2 = a._data.ndim, b._data.ndim
+    if rank1 > 1 and rank2 > 1:
         return _matmul(a, b)
     if not rank1 or not rank2:
         raise ValueError(f"matmul: expected at least 1 dimension each, got shapes {a.shape} and {b.shape}")

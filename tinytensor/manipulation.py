@@ -6,7 +6,7 @@ Each one's gradient moves the elements back.
 from __future__ import annotations
 
 import itertools
-import math
+from operator import index
 from typing import Any
 
 import tinytensor as tt
@@ -53,24 +53,23 @@ def to_device(x: Any, device: str) -> Tensor:
         return x
     moved = wrap(target.from_numpy(x._to_numpy()), None)
     if x._node is not None and state.recorder is not None:  # recorded by hand: no other op has two devices
-        moved._node = state.recorder(_to_device.op, (x._node,), (), {"origin": x.device}, moved._data, [])
+        moved._node = state.recorder(
+            _to_device.op, (x._node,), (), {"origin": x.device}, moved._data, [x._data, moved._data]
+        )
     return moved
 
 
 @op(x=lambda xp, g, shape: xp.reshape(g, shape))
 def _reshape(xp, x, *, to):
-    return xp.reshape(x, to)
+    return x.reshape(to)
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """The elements of x in another shape, in row-major order; one length may be -1."""
-    x = tt.asarray(x)
-    to = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-    if to.count(-1) > 1 or any(n < -1 for n in to):
+    x = x if isinstance(x, Tensor) else tt.asarray(x)
+    to = (shape,) if isinstance(shape, int) else tuple(map(index, shape))
+    if min(to, default=0) < -1:
         raise ValueError(f"reshape: {to} is no shape; lengths are 0 or more, and one may be -1")
-    known = math.prod(n for n in to if n != -1)
-    if (-1 not in to and known != x.size) or (-1 in to and (known == 0 or x.size % known)):
-        raise ValueError(f"reshape: {x.size} elements of shape {x.shape} do not fit into {to}")
     return _reshape(tt.positive(x) if copy else x, to=to)
 
 

@@ -1,7 +1,8 @@
 """Modes of a thread: whether ops are recorded, by what, and inside which modules.
 
-Every thread has its own modes. `state.recorder` is what an op calls to leave a node behind: `Node` itself, a tracing
-version of it in anomaly mode, or None while gradients are off, so that an op asks one question and not three.
+Every thread has its own modes. `state.recorder` is what an op calls to leave a node behind: `Node` itself, `trace` in
+anomaly mode and while recording for a picture, or None while gradients are off, so that an op asks one question and
+not four.
 """
 
 from __future__ import annotations
@@ -15,27 +16,33 @@ from typing import Any, TypeVar
 from .node import Node, trace
 
 F = TypeVar("F", bound=Callable[..., Any])
+Modes = tuple[bool, bool, bool]  # grad_enabled, anomaly, recording
 
 
 class State(threading.local):
     recorder: Callable[..., Node] | None = Node
     grad_enabled = True
     anomaly = False
+    recording = False
 
     def __init__(self) -> None:
         self.scopes: list[str] = []  # names of the modules being called, outermost first
 
-    def change(self, *, grad_enabled: bool | None = None, anomaly: bool | None = None) -> tuple[bool, bool]:
-        """Set what is given; returns both as they were."""
-        before = self.grad_enabled, self.anomaly
+    def change(
+        self, grad_enabled: bool | None = None, anomaly: bool | None = None, recording: bool | None = None
+    ) -> Modes:
+        """Set what is given; returns all as they were."""
+        before = self.grad_enabled, self.anomaly, self.recording
         if grad_enabled is not None:
             self.grad_enabled = grad_enabled
         if anomaly is not None:
             self.anomaly = anomaly
+        if recording is not None:
+            self.recording = recording
         if not self.grad_enabled:
             self.recorder = None
         else:
-            self.recorder = functools.partial(trace, self.scopes) if self.anomaly else Node
+            self.recorder = functools.partial(trace, self) if self.anomaly or self.recording else Node
         return before
 
 
@@ -49,9 +56,9 @@ class Mode:
     """
 
     def __init__(self) -> None:
-        self._former: list[tuple[bool, bool]] = []
+        self._former: list[Modes] = []
 
-    def _enter(self) -> tuple[bool, bool]:
+    def _enter(self) -> Modes:
         raise NotImplementedError
 
     def _clone(self) -> Mode:
@@ -61,8 +68,7 @@ class Mode:
         self._former.append(self._enter())
 
     def __exit__(self, *exception: object) -> None:
-        grad_enabled, anomaly = self._former.pop()
-        state.change(grad_enabled=grad_enabled, anomaly=anomaly)
+        state.change(*self._former.pop())
 
     def __call__(self, function: F) -> F:
         if inspect.isgeneratorfunction(function):
@@ -109,14 +115,14 @@ class Mode:
 class no_grad(Mode):
     """Within it, nothing is recorded: results do not require a gradient. Context manager and decorator."""
 
-    def _enter(self) -> tuple[bool, bool]:
+    def _enter(self) -> Modes:
         return state.change(grad_enabled=False)
 
 
 class enable_grad(Mode):
     """Within it, ops are recorded again, also inside `no_grad`. Context manager and decorator."""
 
-    def _enter(self) -> tuple[bool, bool]:
+    def _enter(self) -> Modes:
         return state.change(grad_enabled=True)
 
 
@@ -127,7 +133,7 @@ class set_grad_enabled(Mode):
         super().__init__()
         self.mode = bool(mode)
 
-    def _enter(self) -> tuple[bool, bool]:
+    def _enter(self) -> Modes:
         return state.change(grad_enabled=self.mode)
 
     def _clone(self) -> Mode:
@@ -141,8 +147,19 @@ class detect_anomaly(Mode):
     finite and whose result is not raises FloatingPointError; so does a gradient rule. Slow: for finding a fault.
     """
 
-    def _enter(self) -> tuple[bool, bool]:
+    def _enter(self) -> Modes:
         return state.change(anomaly=True)
+
+
+class record(Mode):
+    """Within it, every op remembers for `draw` the modules and the source line it was called from, and its constants.
+
+    A picture can be drawn without it; then it has no module clusters, and shows only what gradients flow through.
+    Constant arrays live as long as the graph. Context manager and decorator.
+    """
+
+    def _enter(self) -> Modes:
+        return state.change(recording=True)
 
 
 def is_grad_enabled() -> bool:

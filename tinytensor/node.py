@@ -21,6 +21,7 @@ import numpy as np
 from .backend import for_array
 
 if TYPE_CHECKING:
+    from .modes import State
     from .primitive import Primitive
 
 tick = itertools.count(1).__next__
@@ -39,13 +40,20 @@ class Node:
         hooks: functions that see, and may replace, the gradient of the result.
         grad: the Tensor that collects the gradient, for leaves and where `retain_grad` asked for it.
         retains_grad: whether `grad` is to be filled.
-        origin: in anomaly mode, the source line and the modules around the op.
+        origin, scope, constants: see TracedNode; here the values of a node that does not know.
     """
 
     __slots__ = (
-        "__weakref__", "dtype", "grad", "hooks", "kept", "op", "origin", "params", "parents", "retains_grad", "serial",
-        "shape",
+        "__dict__", "__weakref__", "dtype", "kept", "op", "params", "parents", "serial", "shape",
     )  # fmt: skip
+
+    # Few nodes have these, so they are attributes of the class until a node gets its own.
+    hooks: dict[int, Any] | None = None
+    grad: Any = None
+    retains_grad = False
+    origin: str | None = None
+    scope: tuple[str, ...] = ()
+    constants: tuple[Any, ...] = ()
 
     def __init__(
         self,
@@ -54,7 +62,7 @@ class Node:
         kept: Any,
         params: dict[str, Any],
         out: Any,
-        arrays: Any = None,
+        values: Any = None,
     ) -> None:
         self.op = op
         self.parents = parents
@@ -63,10 +71,6 @@ class Node:
         self.shape = out.shape
         self.dtype = out.dtype
         self.serial = tick()
-        self.hooks: dict[int, Any] | None = None
-        self.grad: Any = None
-        self.retains_grad = False
-        self.origin: str | None = None
 
     @property
     def name(self) -> str:
@@ -74,6 +78,19 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<node {self.serial}: {self.name} -> {tuple(self.shape)} {self.dtype}>"
+
+
+class TracedNode(Node):
+    """A node that knows where it was made: what `detect_anomaly` and `record` leave behind.
+
+    Attributes:
+        origin: the source line of the call, and the modules around it.
+        scope: these modules, outermost first.
+        constants: while recording, the inputs that need no gradient (None for the others), so that a picture can
+            show them.
+    """
+
+    __slots__ = ("constants", "origin", "scope")
 
 
 def leaf(data: Any) -> Node:
@@ -113,17 +130,22 @@ LIBRARY = os.path.dirname(__file__)
 
 
 def trace(
-    scopes: list[str], op: Any, parents: tuple[Node | None, ...], kept: Any, params: Any, out: Any, arrays: Any
-) -> Node:
-    """A node that knows where it was made; raises FloatingPointError if its op is the first to leave finite numbers."""
-    node = Node(op, parents, kept, params, out)
+    state: State, op: Any, parents: tuple[Node | None, ...], kept: Any, params: Any, out: Any, values: Any
+) -> TracedNode:
+    """A node that knows where it was made.
+
+    In anomaly mode, raises FloatingPointError if its op is the first to leave finite numbers.
+    """
+    node = TracedNode(op, parents, kept, params, out)
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(LIBRARY):
         frame = frame.f_back
     line = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
-    node.origin = f"{line}, module {'.'.join(scopes)}" if scopes else line
-    if not is_finite(out) and all(is_finite(a) for a in arrays):
-        shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in arrays)
+    node.scope = tuple(state.scopes)
+    node.origin = f"{line}, module {'.'.join(node.scope)}" if node.scope else line
+    node.constants = tuple([a if p is None else None for p, a in zip(parents, values)]) if state.recording else ()
+    if state.anomaly and not is_finite(out) and all(is_finite(a) for a in values[:-1]):
+        shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in values[:-1])
         raise FloatingPointError(
             f"{node.name}: the first result that is not finite, from finite inputs {shapes} (called at {node.origin})"
         )

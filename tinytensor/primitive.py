@@ -39,7 +39,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,7 +85,7 @@ class Primitive:
         for name, rule in rules.items():
             self._add_rule(name, rule)
         self.promoted = frozenset(i for i, name in enumerate(self.inputs) if not self.rules or name in self.rules)
-        self._keepers: dict[int, tuple[Callable[[Any], Any], tuple[str, ...]]] = {}
+        self.keepers = Keepers(self)
 
     def _add_rule(self, name: str, rule: Callable[..., Any]) -> None:
         if not self.pure:
@@ -106,35 +106,43 @@ class Primitive:
     def __repr__(self) -> str:
         return f"<op {self.name}({', '.join(self.inputs)})>"
 
-    def keeper(self, mask: int) -> tuple[Callable[[Any], Any], tuple[str, ...]]:
-        """How to pick what backward reads, when the inputs whose bits are set in `mask` need gradients.
 
-        Returns a function from `[*inputs, out]` to the kept values, and the names of these.
-        """
-        found = self._keepers.get(mask)
-        if found is None:
-            names: tuple[str, ...]
-            read = {
-                r
-                for i, name in enumerate(self.inputs)
-                if mask >> i & 1 or (self.variadic and mask)
-                for r in self.rules.get(name, (None, ()))[1]
-            }
-            if self.variadic:
-                keep_inputs, keep_out = self.inputs[0] in read, "out" in read
-                names = self.inputs * keep_inputs + ("out",) * keep_out
+class Keeper(NamedTuple):
+    """What backward reads: `pick` takes it from `[*inputs, out]`, and `names` says what it took."""
 
-                def pick(values: Any) -> Any:
-                    return (tuple(values[:-1]),) * keep_inputs + (values[-1],) * keep_out
+    pick: Callable[[Any], Any]
+    names: tuple[str, ...]
 
+
+class Keepers(dict[int, Keeper]):
+    """The keeper of an op, by which of its inputs need gradients (bit i of the key for input i)."""
+
+    def __init__(self, primitive: Primitive) -> None:
+        super().__init__()
+        self.primitive = primitive
+
+    def __missing__(self, mask: int) -> Keeper:
+        inputs, rules = self.primitive.inputs, self.primitive.rules
+        if self.primitive.variadic:
+            read = rules[inputs[0]][1] if inputs[0] in rules else ()
+            keep_inputs, keep_out = inputs[0] in read, "out" in read
+            names = inputs * keep_inputs + ("out",) * keep_out
+
+            def pick(values: Any) -> Any:
+                return (tuple(values[:-1]),) * keep_inputs + (values[-1],) * keep_out
+
+        else:
+            wanted = [name for i, name in enumerate(inputs) if mask >> i & 1 and name in rules]
+            read = {r for name in wanted for r in rules[name][1]}
+            places = [i for i, name in enumerate((*inputs, "out")) if name in read]
+            names = tuple((*inputs, "out")[i] for i in places)
+            if len(places) > 1:
+                pick = itemgetter(*places)
             else:
-                places = [i for i, name in enumerate((*self.inputs, "out")) if name in read]
-                names = tuple((*self.inputs, "out")[i] for i in places)
-                pick = itemgetter(slice(0, 0)) if not places else itemgetter(*places)  # type: ignore[assignment]
-                if len(places) == 1:
-                    pick = itemgetter(slice(places[0], places[0] + 1))  # type: ignore[assignment]
-            found = self._keepers[mask] = (pick, names)
-        return found
+                first = places[0] if places else 0
+                pick = itemgetter(slice(first, first + len(places)))
+        keeper = self[mask] = Keeper(pick, names)
+        return keeper
 
 
 def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False, **rules: Callable[..., Any]) -> Any:
@@ -164,7 +172,7 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
 
 def _pure_call(primitive: Primitive) -> Callable[..., Any]:
     forward = primitive.function
-    keeper = primitive.keeper
+    keepers = primitive.keepers
 
     def call(*inputs: Any, **params: Any) -> Any:
         arrays, parents, mask, bit = [], [], 0, 1
@@ -207,8 +215,7 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
             dtype = out.dtype
             if recorder is not None and (dtype is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
                 arrays.append(out)
-                kept = keeper(mask)[0](arrays)
-                tensor._node = recorder(primitive, tuple(parents), kept, params, out, arrays[:-1])
+                tensor._node = recorder(primitive, tuple(parents), keepers[mask].pick(arrays), params, out, arrays)
         return tensor
 
     return call
@@ -237,7 +244,7 @@ def _fused_call(primitive: Primitive) -> Callable[..., Any]:
         recorder = state.recorder
         if recorder is None or not any(parents):
             return wrap(out, None)
-        return wrap(out, recorder(primitive, parents, (tuple(arrays), residuals), params, out, arrays))
+        return wrap(out, recorder(primitive, parents, (tuple(arrays), residuals), params, out, [*arrays, out]))
 
     def set_forward(function: Callable[..., Any]) -> Callable[..., Any]:
         primitive.fast_forward = function
@@ -297,7 +304,12 @@ def _prepare(primitive: Primitive, arrays: list[Any]) -> type:
 
 
 def _promote(primitive: Primitive, arrays: list[Any]) -> None:
-    chosen = range(len(arrays)) if primitive.variadic else primitive.promoted
+    if primitive.variadic:
+        chosen = list(range(len(arrays)))
+    elif primitive.pure:
+        chosen = sorted(primitive.promoted)
+    else:  # of a fused op's inputs, masks and indices stay what they are
+        chosen = [i for i, a in enumerate(arrays) if hasattr(a, "dtype") and a.dtype.kind in "fc"]
     known, weak = [], []
     for i in chosen:
         value = arrays[i]

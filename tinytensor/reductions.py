@@ -24,6 +24,8 @@ def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
     axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     found = []
     for one in axes:
@@ -62,8 +64,12 @@ def _sum_dtype(x: Any, dtype: Any) -> Any:
 
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
-    x = tt.asarray(x)
-    return _sum(x, axis=normalize_axes(axis, x.ndim), dtype=_sum_dtype(x, dtype), keepdims=keepdims)
+    if not isinstance(x, Tensor):
+        x = tt.asarray(x)
+    array = x._data
+    if dtype is not None or array.dtype.kind != "f":
+        dtype = _sum_dtype(x, dtype)
+    return _sum(x, axis=normalize_axes(axis, array.ndim), dtype=dtype, keepdims=keepdims)
 
 
 def _count(x: Any, axes: tuple[int, ...]) -> int:

@@ -238,6 +238,8 @@ def sigmoid(x: Any) -> Any:
 
 def index_add(x: Any, key: Any, values: Any) -> None:
     """`x[key] += values`, in place; places that `key` names twice receive both."""
+    if x.dtype == np.int64:  # CUDA adds no int64 atomically, but in two's complement the sums of bits are the same
+        x, values = x.view(np.uint64), values.astype(np.int64, copy=False).view(np.uint64)
     cupyx.scatter_add(x, key, values)
 
 
@@ -286,9 +288,9 @@ def add_rows(rows: Any, ids: Any, length: int) -> Any:
 
 def last_of_each(ids: Any, length: int) -> Any:
     """For each place 0..length-1, the position of its last mention in `ids` (undefined where there is none)."""
-    last = cupy.zeros(length, dtype=np.int64)
-    cupyx.scatter_max(last, ids, cupy.arange(ids.size, dtype=np.int64))
-    return last
+    last = cupy.zeros(length, dtype=np.uint64)  # CUDA knows no atomic maximum of int64
+    cupyx.scatter_max(last, ids, cupy.arange(ids.size, dtype=np.uint64))
+    return astype(last, np.int64)
 
 
 def synchronize() -> None:

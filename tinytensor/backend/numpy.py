@@ -81,7 +81,6 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
     ones,
     ones_like,
     permute_dims,
-    positive,
     pow,
     real,
     reciprocal,
@@ -113,6 +112,7 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
     zeros,
     zeros_like,
 )
+from numpy import rint as round  # noqa: F401
 
 from .summation import accurate_sum
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 CHUNK = 8
+SMALL = 2 * CHUNK  # so few terms are added up in any order
 NARROW = 16  # rows shorter than this are turned round first, so that NumPy's own pairwise sum applies
 
 
@@ -20,7 +21,7 @@ def accurate_sum(x: Any, axis: int | tuple[int, ...] | None, dtype: Any, keepdim
     """Sum of a NumPy array over an axis, several axes or all (`axis=None`); float16 is added up in float32."""
     if dtype is not None and x.dtype != dtype:
         x = x.astype(dtype)
-    if x.dtype.kind not in "fc":
+    if x.dtype.kind not in "fc" or (x.size <= SMALL and x.dtype != np.float16):
         return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)  # type: ignore[call-overload]
     if x.dtype == np.float16:
         return accurate_sum(x.astype(np.float32), axis, None, keepdims).astype(np.float16)

@@ -1,0 +1,89 @@
+"""What every script here promises at the command line: one line for a mistake, and what the exit codes mean."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+EXIT_OK = 0
+EXIT_BAD_INPUT = 2
+EXIT_NOT_FINITE = 3
+EXIT_TOO_INACCURATE = 4
+EXIT_INTERRUPTED = 130
+
+EXIT_CODES = (
+    "exit codes: 0 done, 2 bad arguments or files, 3 the loss is not finite, "
+    "4 --require-accuracy was not reached, 130 interrupted"
+)
+
+
+class UsageError(Exception):
+    """Something the user gave cannot be used: told in one line, exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line on stderr."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter, epilog=EXIT_CODES, allow_abbrev=False, **options
+        )
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message} (--help lists the arguments)\n")
+
+
+def positive_int(text: str) -> int:
+    """An argument type: an integer of at least 1."""
+    value = _number(int, text, "a whole number")
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def non_negative_int(text: str) -> int:
+    """An argument type: an integer of at least 0."""
+    value = _number(int, text, "a whole number")
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"must be at least 0, got {value}")
+    return value
+
+
+def positive_float(text: str) -> float:
+    """An argument type: a number above 0."""
+    value = _number(float, text, "a number")
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text}")
+    return value
+
+
+def fraction(text: str) -> float:
+    """An argument type: a number from 0 to 1."""
+    value = _number(float, text, "a number")
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 1, got {text}")
+    return value
+
+
+def _number(kind: Callable[[str], Any], text: str, what: str) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be {what}, got {text!r}") from None
+
+
+def run(main: Callable[[], int]) -> NoReturn:
+    """Run a script's main function and exit with its code; a UsageError is told in one line."""
+    try:
+        code = main()
+    except UsageError as error:
+        print(f"{sys.argv[0].rpartition('/')[2]}: {error}", file=sys.stderr)
+        code = EXIT_BAD_INPUT
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output is gone: nothing more to say
+        code = EXIT_OK
+    sys.exit(code)

@@ -1,0 +1,60 @@
+"""What a training run says while it runs: a bar on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+
+class Progress:
+    """Shows loss, accuracies and tokens per second of a run.
+
+    Args:
+        total: the number of steps.
+        start: how many of them are done.
+        every: how many steps lie between two plain lines.
+    """
+
+    def __init__(self, total: int, start: int = 0, every: int = 100) -> None:
+        self.total, self.every = total, every
+        self._tokens, self._since = 0, time.perf_counter()
+        self._bar: Any = None
+        if sys.stderr.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, initial=start, unit="step", dynamic_ncols=True)
+
+    def step(self, step: int, tokens: int) -> None:
+        """Count a step that is done, and the target tokens in it."""
+        self._tokens += tokens
+        if self._bar is not None:
+            self._bar.update(1)
+
+    def due(self, step: int) -> bool:
+        """Whether figures are to be shown after this step: they cost a moment to compute."""
+        return step % (10 if self._bar is not None else self.every) == 0 or step == self.total
+
+    def show(self, step: int, figures: dict[str, float]) -> float:
+        """Show figures after a step; returns the tokens per second since the last time."""
+        now = time.perf_counter()
+        rate = self._tokens / max(now - self._since, 1e-9)
+        self._tokens, self._since = 0, now
+        texts = {name: f"{value:.4f}" if name == "loss" else f"{value:.1%}" for name, value in figures.items()}
+        if self._bar is not None:
+            self._bar.set_postfix({**texts, "tokens/s": f"{rate:,.0f}"}, refresh=False)
+        else:
+            told = ", ".join(f"{name} {text}" for name, text in texts.items())
+            print(f"step {step}/{self.total}: {told}, {rate:,.0f} tokens/s", flush=True)
+        return rate
+
+    def say(self, line: str) -> None:
+        """Print a line without tearing the bar."""
+        if self._bar is not None:
+            self._bar.write(line)
+        else:
+            print(line, flush=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()

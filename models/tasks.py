@@ -1,0 +1,112 @@
+"""Sequence tasks made on the fly from a seed: copy, reverse, sort.
+
+A sequence is a few letters; the target is the same letters as they are, backwards, or in alphabetical order. Which
+sequences are kept for testing is decided by a checksum of the sequence itself, so none of them is ever trained on.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+PAD, BOS, EOS = 0, 1, 2
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+FIRST_LETTER = 3
+HELD_OUT = 8  # one sequence of so many is kept for testing
+
+TASKS: dict[str, Callable[[list[int]], list[int]]] = {
+    "copy": lambda letters: letters,
+    "reverse": lambda letters: letters[::-1],
+    "sort": sorted,
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Ids of a padded batch.
+
+    Attributes:
+        source: (batch, source), each ending in eos.
+        target_in: (batch, target), beginning with bos: what the decoder sees.
+        target_out: (batch, target), the same shifted by one, ending in eos: what it has to say.
+    """
+
+    source: Any
+    target_in: Any
+    target_out: Any
+
+    @property
+    def tokens(self) -> int:
+        """How many ids are to be predicted, padding not counted."""
+        return int((self.target_out != PAD).sum())
+
+
+class SequenceTask:
+    """Random sequences of letters and what to make of them.
+
+    Args:
+        name: "copy", "reverse" or "sort".
+        seed: all sequences follow from it.
+        min_length, max_length: how many letters a sequence has, evenly distributed.
+    """
+
+    vocabulary = FIRST_LETTER + len(LETTERS)
+
+    def __init__(self, name: str, seed: int = 0, min_length: int = 1, max_length: int = 12) -> None:
+        if name not in TASKS:
+            raise ValueError(f"unknown task {name!r}; expected one of {', '.join(TASKS)}")
+        if not 1 <= min_length <= max_length:
+            raise ValueError(f"lengths must satisfy 1 <= min_length <= max_length, got {min_length} and {max_length}")
+        self.name, self.seed = name, seed
+        self.min_length, self.max_length = min_length, max_length
+
+    def training_batch(self, step: int, size: int) -> Batch:
+        """The batch of a training step: always the same for the same seed and step."""
+        return self.make_batch(self._sequences(np.random.default_rng((self.seed, 0, step)), size, held_out=False))
+
+    def test_sequences(self, count: int) -> list[list[int]]:
+        """Sequences of which training never sees any."""
+        return self._sequences(np.random.default_rng((self.seed, 1)), count, held_out=True)
+
+    def _sequences(self, rng: np.random.Generator, count: int, held_out: bool) -> list[list[int]]:
+        found: list[list[int]] = []
+        while len(found) < count:
+            lengths = rng.integers(self.min_length, self.max_length + 1, size=count)
+            letters = rng.integers(FIRST_LETTER, self.vocabulary, size=(count, self.max_length))
+            candidates = [row[:length].tolist() for row, length in zip(letters, lengths)]
+            found += [s for s in candidates if (zlib.crc32(bytes(s)) % HELD_OUT == 0) == held_out]
+        return found[:count]
+
+    def answer(self, sequence: list[int]) -> list[int]:
+        """What the model should make of a sequence."""
+        return TASKS[self.name](sequence)
+
+    def make_batch(self, sequences: list[list[int]]) -> Batch:
+        """Sequences and their answers as a padded batch."""
+        answers = [self.answer(s) for s in sequences]
+        return Batch(
+            _padded([[*s, EOS] for s in sequences]),
+            _padded([[BOS, *a] for a in answers]),
+            _padded([[*a, EOS] for a in answers]),
+        )
+
+    @staticmethod
+    def to_text(ids: Any) -> str:
+        """Ids up to the end of the sequence, as letters; ids that are no letters as "?"."""
+        text = ""
+        for i in np.asarray(ids).tolist():
+            if i in (EOS, PAD):
+                break
+            text += LETTERS[i - FIRST_LETTER] if i >= FIRST_LETTER else "?"
+        return text
+
+
+def _padded(rows: list[list[int]]) -> Any:
+    out = np.full((len(rows), max(len(row) for row in rows)), PAD, dtype=np.int64)
+    for place, row in enumerate(rows):
+        out[place, : len(row)] = row
+    return out

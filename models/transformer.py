@@ -1,0 +1,176 @@
+"""The Transformer of "Attention Is All You Need" (Vaswani et al. 2017), from token ids to logits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import nn
+import tinytensor as tt
+from nn import functional as F
+from tinytensor import Tensor
+
+
+class Transformer(nn.Module):
+    """Encoder-decoder for sequences of ids: embeddings, positions, the stacks, and the final projection.
+
+    Args:
+        source_vocabulary, target_vocabulary: how many ids there are; the target's defaults to the source's.
+        d_model: the size of every layer's output.
+        num_heads: attention heads per layer; divides d_model.
+        num_layers: layers of the encoder and as many of the decoder (N in the paper).
+        d_ff: inner size of the feed-forward layers; default 4 * d_model.
+        dropout: after the embeddings, in each sub-layer, and on attention weights (section 5.4).
+        max_length: the longest sequence that positions are made for.
+        norm_first: normalise before each sub-layer instead of after it.
+        tie_weights: use the target embedding as the final projection too (section 3.4; Press and Wolf 2017).
+        share_embeddings: use one embedding for source and target.
+        pad_id, bos_id, eos_id: the ids of padding, begin and end of a sequence.
+
+    Raises ValueError where the sizes do not fit.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int | None = None,
+        *,
+        d_model: int = 512,
+        num_heads: int = 8,
+        num_layers: int = 6,
+        d_ff: int | None = None,
+        dropout: float = 0.1,
+        max_length: int = 1024,
+        norm_first: bool = False,
+        tie_weights: bool = False,
+        share_embeddings: bool = False,
+        pad_id: int = 0,
+        bos_id: int = 1,
+        eos_id: int = 2,
+    ) -> None:
+        super().__init__()
+        target_vocabulary = source_vocabulary if target_vocabulary is None else target_vocabulary
+        if share_embeddings and source_vocabulary != target_vocabulary:
+            raise ValueError(
+                f"Transformer: share_embeddings needs one vocabulary, got sizes {source_vocabulary} and "
+                f"{target_vocabulary}"
+            )
+        self.d_model = d_model
+        self.max_length = max_length
+        self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
+        self.source_embedding = nn.Embedding(source_vocabulary, d_model, padding_idx=pad_id)
+        self.target_embedding = (
+            self.source_embedding
+            if share_embeddings
+            else nn.Embedding(target_vocabulary, d_model, padding_idx=None if tie_weights else pad_id)
+        )
+        self.positions = nn.PositionalEncoding(d_model, dropout=dropout, max_len=max_length, batch_first=True)
+        self.transformer = nn.Transformer(
+            d_model,
+            num_heads,
+            num_layers,
+            num_layers,
+            4 * d_model if d_ff is None else d_ff,
+            dropout=dropout,
+            norm_first=norm_first,
+            batch_first=True,
+        )
+        self.projection = nn.Linear(d_model, target_vocabulary, bias=not tie_weights)
+        self._reset_embeddings()
+        if tie_weights:
+            self.projection.weight = self.target_embedding.weight
+
+    def _reset_embeddings(self) -> None:
+        # Times sqrt(d_model), as forward scales them, these have variance 1, like the positions' order of magnitude.
+        with tt.no_grad():
+            for embedding in {self.source_embedding, self.target_embedding}:
+                nn.init.normal_(embedding.weight, std=self.d_model**-0.5)
+                if embedding.padding_idx is not None:
+                    embedding.weight[embedding.padding_idx] = 0.0
+
+    def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+        """Embeddings times sqrt(d_model), plus positions (sections 3.4 and 3.5): (batch, length, d_model)."""
+        if ids.shape[1] > self.max_length:
+            raise ValueError(f"Transformer: a sequence of {ids.shape[1]} is longer than max_length {self.max_length}")
+        return self.positions(embedding(ids) * math.sqrt(self.d_model))
+
+    def encode(self, source: Any) -> tuple[Tensor, Tensor]:
+        """The memory (batch, source, d_model) of ids (batch, source), and where it is padding."""
+        source = _ids(source, self)
+        padding = source == self.pad_id
+        memory = self.transformer.encoder(self.embed(self.source_embedding, source), src_key_padding_mask=padding)
+        return memory, padding
+
+    def decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> Tensor:
+        """Logits (batch, target, vocabulary) for the id that follows each prefix of the target (batch, target)."""
+        target = _ids(target, self)
+        hidden = self.transformer.decoder(
+            self.embed(self.target_embedding, target),
+            memory,
+            tgt_mask=F.causal_mask(target.shape[1], device=target.device),
+            tgt_key_padding_mask=target == self.pad_id,
+            memory_key_padding_mask=memory_padding,
+        )
+        return self.projection(hidden)
+
+    def forward(self, source: Any, target: Any) -> Tensor:
+        """Logits (batch, target, vocabulary) from ids (batch, source) and (batch, target), both padded with pad_id.
+
+        Position t of the target sees the target up to t and the whole source; padding is seen by nobody.
+        """
+        memory, padding = self.encode(source)
+        return self.decode(target, memory, padding)
+
+    @tt.no_grad()
+    def generate(self, source: Any, max_length: int | None = None) -> Tensor:
+        """Greedy decoding: from bos, the most likely id at each step, until eos or `max_length` ids.
+
+        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos. Dropout is off within it.
+        """
+        training = self.training
+        self.eval()
+        try:
+            memory, padding = self.encode(source)
+            batch = memory.shape[0]
+            limit = self.max_length - 1 if max_length is None else max_length
+            ids = tt.full((batch, 1), self.bos_id, dtype=tt.int64, device=memory.device)
+            finished = tt.zeros(batch, dtype=tt.bool, device=memory.device)
+            for _ in range(limit):
+                following = tt.argmax(self.decode(ids, memory, padding)[:, -1], axis=-1)
+                following = tt.where(finished, self.pad_id, following)
+                ids = tt.concat([ids, following[:, None]], axis=1)
+                finished = finished | (following == self.eos_id)
+                if bool(tt.all(finished)):
+                    break
+            return ids[:, 1:]
+        finally:
+            self.train(training)
+
+    @tt.no_grad()
+    def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
+        """The decoder's attention to the source, layer by layer: (batch, heads, target, source) each."""
+        found: list[Tensor] = []
+
+        def keep_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+            found.append(module.forward(*args, **{**kwargs, "need_weights": True, "average_attn_weights": False})[1])
+
+        hooks = [
+            layer.multihead_attn.register_forward_hook(keep_weights, with_kwargs=True)
+            for layer in self.transformer.decoder.layers
+        ]
+        training = self.training
+        self.eval()
+        try:
+            self(source, target)
+        finally:
+            self.train(training)
+            for hook in hooks:
+                hook.remove()
+        return found
+
+
+def _ids(ids: Any, model: Transformer) -> Tensor:
+    found = tt.asarray(ids, device=model.projection.weight.device)
+    if found.ndim != 2 or found.dtype.kind not in "iu":
+        raise ValueError(f"Transformer: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}")
+    return found

@@ -1,0 +1,19 @@
+"""nn: layers, losses and what trains them, under PyTorch's names."""
+
+from . import functional, init, optim, utils
+from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
+from .attention import MultiheadAttention
+from .checkpoint import CheckpointError, load, save
+from .containers import ModuleDict, ModuleList, Sequential
+from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
+from .losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
+from .module import Module
+from .parameter import Parameter
+from .positional import PositionalEncoding, sinusoidal_encoding
+from .transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)

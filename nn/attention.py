@@ -1,0 +1,157 @@
+"""Multi-head attention as a layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from . import functional as F
+from . import init
+from .layers import Linear
+from .module import Module
+from .parameter import Parameter
+
+
+class MultiheadAttention(Module):
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Vaswani et al. 2017, section 3.2.2).
+
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), where the projections of all heads are kept in one matrix.
+
+    Args:
+        embed_dim: the size of queries and results; `num_heads` divides it.
+        num_heads: how many heads share it.
+        dropout: the probability with which an attention weight is dropped in training.
+        bias: whether the projections add a bias.
+        kdim, vdim: the sizes of keys and values; default `embed_dim`.
+        batch_first: whether sequences are (batch, length, features) instead of (length, batch, features).
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        bias: bool = True,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        batch_first: bool = False,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
+            raise ValueError(
+                f"MultiheadAttention: num_heads must divide embed_dim; got embed_dim {embed_dim}, num_heads {num_heads}"
+            )
+        F.normalization.check_probability("MultiheadAttention", dropout)
+        self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
+        self.dropout = dropout
+        self.batch_first = batch_first
+
+        def empty(*shape: int) -> Parameter:
+            return Parameter(tt.empty(shape, dtype=dtype, device=device))
+
+        if self.kdim == self.vdim == embed_dim:
+            self.in_proj_weight = empty(3 * embed_dim, embed_dim)
+            for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
+                self.register_parameter(name, None)
+        else:
+            self.q_proj_weight = empty(embed_dim, embed_dim)
+            self.k_proj_weight = empty(embed_dim, self.kdim)
+            self.v_proj_weight = empty(embed_dim, self.vdim)
+            self.register_parameter("in_proj_weight", None)
+        if bias:
+            self.in_proj_bias = empty(3 * embed_dim)
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot's uniform distribution for the projections, zeros for the biases."""
+        for weight in (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            if weight is not None:
+                init.xavier_uniform_(weight)
+        if self.in_proj_bias is not None:
+            init.zeros_(self.in_proj_bias)
+            init.zeros_(self.out_proj.bias)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Any = None,
+        need_weights: bool = True,
+        attn_mask: Any = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from `query` to `key` and `value`.
+
+        Args:
+            query: (target, batch, embed_dim), or (batch, target, embed_dim) with `batch_first`; or unbatched.
+            key, value: likewise, with their own length and sizes.
+            key_padding_mask: (batch, source); boolean, True for keys to ignore, or float, added to the scores.
+            need_weights: whether to return the attention weights. Without them the fast path runs.
+            attn_mask: (target, source) or (batch * heads, target, source); boolean, True where attention is not
+                allowed, or float, added to the scores.
+            average_attn_weights: return the mean of the weights over heads instead of each head's.
+            is_causal: says that `attn_mask` is causal; without `attn_mask` an error, as in PyTorch.
+
+        Returns the result, in the query's layout, and the weights, (batch, target, source) or
+        (batch, heads, target, source), or None.
+        """
+        if is_causal and attn_mask is None:
+            raise ValueError("MultiheadAttention: is_causal=True needs the causal attn_mask as well")
+        batched = query.ndim == 3
+        if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
+            raise ValueError(
+                "MultiheadAttention: query, key and value must have 3 dimensions each (2 without a batch), "
+                f"got {query.shape}, {key.shape} and {value.shape}"
+            )
+        same_memory, same_all = key is value, query is key and key is value
+        if not batched:
+            query, key, value = (tt.expand_dims(x, axis=0) for x in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else tt.expand_dims(key_padding_mask, axis=0)
+        elif not self.batch_first:
+            query, key, value = (tt.permute_dims(x, (1, 0, 2)) for x in (query, key, value))
+        if same_memory:
+            value = key
+        if same_all:
+            key = value = query
+        sizes = (self.embed_dim, self.kdim, self.vdim)
+        for name, x, size in zip(("query", "key", "value"), (query, key, value), sizes):
+            if x.shape[-1] != size:
+                raise ValueError(f"MultiheadAttention: {name} {x.shape} must end in {size}")
+        if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
+            raise ValueError(
+                f"MultiheadAttention: batches and lengths differ: query {query.shape}, key {key.shape}, "
+                f"value {value.shape} as (batch, length, features)"
+            )
+        weight = self.in_proj_weight
+        if weight is None:
+            weight = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        out, weights = F.multi_head_attention_forward(
+            query,
+            key,
+            value,
+            self.num_heads,
+            weight,
+            self.in_proj_bias,
+            self.dropout,
+            self.out_proj.weight,
+            self.out_proj.bias,
+            training=self.training,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            average_attn_weights=average_attn_weights,
+        )
+        if not batched:
+            return tt.squeeze(out, 0), None if weights is None else tt.squeeze(weights, 0)
+        return (out if self.batch_first else tt.permute_dims(out, (1, 0, 2))), weights

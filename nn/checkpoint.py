@@ -1,0 +1,188 @@
+"""Saving and loading: one file holds everything that is needed to go on.
+
+    nn.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 100}, "last.safetensors")
+    state = nn.load("last.safetensors")
+
+The file is in the safetensors format: other programs can read its arrays, and loading it runs no code. Everything that
+is no array stands as JSON in the file's metadata, where every array has its checksum.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor.backend import NAMESPACES, for_device
+
+from .files import atomic_write
+
+FORMAT = "tinytensor checkpoint 1"
+TENSOR, TUPLE, DICT = "$tensor", "$tuple", "$dict"
+
+
+class CheckpointError(RuntimeError):
+    """A file is no checkpoint, or not the one that was written."""
+
+
+def save(state: Any, path: str | os.PathLike[str]) -> None:
+    """Write Tensors and plain values to a file, which is replaced whole or not at all.
+
+    Args:
+        state: nested dictionaries, lists and tuples of Tensors, NumPy or CuPy arrays, numbers, strings, booleans and
+            None; for example several `state_dict()`s under names.
+        path: the file; by convention it ends in `.safetensors`.
+
+    Raises TypeError that names the place of a value that cannot be saved, and OSError that names the file when it
+    cannot be written; an older file is left as it was.
+    """
+    from safetensors import numpy as safetensors
+
+    arrays: dict[str, Any] = {}
+    text = json.dumps(_encode(state, (), arrays), separators=(",", ":"))
+    checksums = json.dumps({name: _checksum(name, array) for name, array in arrays.items()}, separators=(",", ":"))
+    metadata = {"format": FORMAT, "state": text, "checksums": checksums, "checksum": _text_checksum(text, checksums)}
+    # safetensors has no complex128: pairs of float64 stand for it, and the metadata remember.
+    storable = {name: _as_pairs(array) if array.dtype == tt.complex128 else array for name, array in arrays.items()}
+    atomic_write(path, safetensors.save(storable, metadata))
+
+
+def load(path: str | os.PathLike[str], device: str | None = "cpu") -> Any:
+    """Read what `save` wrote: the same nested values, with every array as a Tensor on `device`.
+
+    Raises CheckpointError that names the file if it is truncated, changed or no file of `save`; OSError if it cannot be
+    read; DeviceError if the device is missing. No code from the file is run.
+    """
+    for_device(device)
+    with open(path, "rb") as file:
+        content = file.read()
+    name = os.fspath(path)
+    arrays, text = _read(content, name)
+    try:
+        return _decode(json.loads(text), {key: tt.asarray(array, device=device) for key, array in arrays.items()})
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CheckpointError(f"{name}: the saved state cannot be understood ({error!r})") from error
+
+
+def _read(content: bytes, path: str) -> tuple[dict[str, Any], str]:
+    """The arrays of a file, and the text of its other values, all checked."""
+    from safetensors import SafetensorError
+    from safetensors import numpy as safetensors
+
+    try:
+        arrays = safetensors.load(content)
+        length = int.from_bytes(content[:8], "little")
+        metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
+    except (SafetensorError, ValueError, KeyError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path}: this is no checkpoint, or it is damaged or incomplete ({error}); use an older one"
+        ) from error
+    if metadata.get("format") != FORMAT or not {"state", "checksums", "checksum"} <= set(metadata):
+        raise CheckpointError(
+            f"{path}: this file was not written by nn.save (format {metadata.get('format')!r}, expected {FORMAT!r}); "
+            "arrays of other programs can be read with safetensors.numpy.load_file"
+        )
+    text, checksums = metadata["state"], metadata["checksums"]
+    if _text_checksum(text, checksums) != metadata["checksum"]:
+        raise CheckpointError(f"{path}: damaged: the checksum of the saved state does not agree; use an older one")
+    expected = json.loads(checksums)
+    if set(expected) != set(arrays):
+        raise CheckpointError(f"{path}: damaged: the arrays are not those that were saved; use an older one")
+    for name, array in arrays.items():
+        if _checksum(name, array) != expected[name]:
+            array = arrays[name] = _from_pairs(array)
+            if _checksum(name, array) != expected[name]:
+                raise CheckpointError(f"{path}: damaged: the checksum of {name!r} does not agree; use an older one")
+    return arrays, text
+
+
+def _encode(value: Any, place: tuple[Any, ...], arrays: dict[str, Any]) -> Any:
+    """A value as JSON has it; arrays are put aside into `arrays` and leave their name."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, tt.Tensor) or type(value) in NAMESPACES or isinstance(value, np.ndarray):
+        name = _unused(".".join(map(str, place)), arrays)
+        arrays[name] = _as_array(value, place)
+        return {TENSOR: name}
+    if isinstance(value, (list, tuple)):
+        items = [_encode(item, (*place, i), arrays) for i, item in enumerate(value)]
+        return {TUPLE: items} if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        pairs = [(_encode_key(key, place), _encode(item, (*place, key), arrays)) for key, item in value.items()]
+        simple = all(isinstance(key, str) and not key.startswith("$") for key, _ in pairs)
+        return dict(pairs) if simple else {DICT: [list(pair) for pair in pairs]}
+    raise TypeError(
+        f"save: cannot save the {type(value).__name__} at {_describe(place)}; "
+        "expected Tensors, arrays, numbers, strings, booleans, None, and dictionaries, lists and tuples of them"
+    )
+
+
+def _encode_key(key: Any, place: tuple[Any, ...]) -> Any:
+    if isinstance(key, np.generic):
+        key = key.item()
+    if key is None or isinstance(key, (str, int, float)):
+        return key
+    raise TypeError(f"save: a key of the dictionary at {_describe(place)} is {key!r}; expected strings or numbers")
+
+
+def _decode(value: Any, tensors: dict[str, tt.Tensor]) -> Any:
+    if isinstance(value, list):
+        return [_decode(item, tensors) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if TENSOR in value:
+        return tensors[value[TENSOR]]
+    if TUPLE in value:
+        return tuple(_decode(item, tensors) for item in value[TUPLE])
+    if DICT in value:
+        return {key: _decode(item, tensors) for key, item in value[DICT]}
+    return {key: _decode(item, tensors) for key, item in value.items()}
+
+
+def _as_array(value: Any, place: tuple[Any, ...]) -> Any:
+    """A NumPy array with its elements in order: safetensors writes wrong bytes for any other."""
+    try:
+        array = tt.asarray(value)._to_numpy()
+    except TypeError as error:
+        raise TypeError(f"save: cannot save the array at {_describe(place)}: {error}") from None
+    return np.asarray(array, order="C")
+
+
+def _unused(name: str, taken: dict[str, Any]) -> str:
+    """A valid name that no other array has, and that is not the format's own."""
+    name = name.encode("utf-8", "replace").decode()
+    unused, count = name, 1
+    while unused in taken or unused == "__metadata__":
+        count += 1
+        unused = f"{name}#{count}"
+    return unused
+
+
+def _describe(place: tuple[Any, ...]) -> str:
+    return "".join(f"[{key!r}]" for key in place) or "the top"
+
+
+def _checksum(name: str, array: Any) -> str:
+    """SHA-256 of an array with its name, dtype and shape."""
+    digest = hashlib.sha256(f"{name}\n{array.dtype.name}\n{array.shape}\n".encode())
+    digest.update(array.reshape(-1).view(np.uint8))
+    return digest.hexdigest()
+
+
+def _text_checksum(text: str, checksums: str) -> str:
+    return hashlib.sha256(f"{text}\n{checksums}".encode()).hexdigest()
+
+
+def _as_pairs(array: Any) -> Any:
+    return array.reshape((*array.shape, 1)).view(np.float64)
+
+
+def _from_pairs(array: Any) -> Any:
+    fits = array.dtype == np.float64 and array.shape[-1:] == (2,)
+    return array.view(np.complex128).reshape(array.shape[:-1]) if fits else array

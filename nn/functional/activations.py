@@ -1,0 +1,184 @@
+"""Activation functions, softmax among them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+from tinytensor.reductions import normalize_axes
+
+
+@tt.op(input=lambda xp, g, out: g * (out > 0))
+def relu(xp, input):
+    """max(x, 0), element by element; its gradient at 0 is 0."""
+    return xp.maximum(input, 0)
+
+
+def tanh(input: Any) -> Tensor:
+    """The hyperbolic tangent, element by element."""
+    return tt.tanh(input)
+
+
+def sigmoid(input: Any) -> Tensor:
+    """1 / (1 + exp(-x)), element by element."""
+    return tt.sigmoid(input)
+
+
+# ---- GELU (Hendrycks and Gimpel 2016)
+
+
+@tt.op
+def _gelu(x):
+    """x times the probability that a standard normal number is below x."""
+    return x * (0.5 * (1 + tt.erf(x * (1 / math.sqrt(2)))))
+
+
+@_gelu.forward
+def _(xp, x):
+    below = xp.erf(x * (1 / math.sqrt(2)))
+    below += 1
+    below *= 0.5
+    return x * below, (x, below)
+
+
+@_gelu.backward
+def _(xp, g, kept, needs):
+    x, below = kept
+    slope = xp.exp(x * x * -0.5)
+    slope *= x
+    slope *= 1 / math.sqrt(2 * math.pi)
+    slope += below
+    slope *= g
+    return (slope,)
+
+
+@tt.op
+def _gelu_tanh(x):
+    """GELU with the normal distribution approximated by a tanh."""
+    return 0.5 * x * (1 + tt.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+@_gelu_tanh.forward
+def _(xp, x):
+    square = x * x
+    inner = square * 0.044715
+    inner += 1
+    inner *= x
+    inner *= math.sqrt(2 / math.pi)
+    t = xp.tanh(inner)
+    out = t + 1
+    out *= x
+    out *= 0.5
+    return out, (x, square, t)
+
+
+@_gelu_tanh.backward
+def _(xp, g, kept, needs):
+    x, square, t = kept
+    slope = square * (3 * 0.044715)
+    slope += 1
+    slope *= math.sqrt(2 / math.pi)
+    slope *= x
+    slope *= 1 - t * t
+    slope += t
+    slope += 1
+    slope *= 0.5
+    slope *= g
+    return (slope,)
+
+
+def gelu(input: Any, approximate: str = "none") -> Tensor:
+    """The Gaussian error linear unit, x * P(N(0, 1) <= x).
+
+    Args:
+        approximate: "none" for the exact function, "tanh" for its approximation.
+    """
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    return (_gelu if approximate == "none" else _gelu_tanh)(input)
+
+
+# ---- softmax
+
+
+@tt.op
+def _softmax(x, *, axis):
+    """exp(x_i) / sum_j exp(x_j)."""
+    largest = tt.max(x.detach(), axis=axis, keepdims=True)
+    e = tt.exp(x - tt.where(largest == -math.inf, 0.0, largest))
+    total = tt.sum(e, axis=axis, keepdims=True)
+    return e / tt.where(total == 0, 1.0, total)
+
+
+@_softmax.forward
+def _(xp, x, *, axis):
+    out = softmax_in_place(xp, xp.copy(x), axis)
+    return out, (out,)
+
+
+@_softmax.backward
+def _(xp, g, kept, needs, *, axis):
+    return (softmax_gradient(xp, g, kept[0], axis),)
+
+
+def softmax_in_place(xp: Any, x: Any, axis: int) -> Any:
+    """Turn a raw array into its softmax; rows of nothing but -inf become zeros."""
+    largest = xp.max(x, axis=axis, keepdims=True)
+    largest = xp.where(largest == -math.inf, x.dtype.type(0), largest)
+    x -= largest
+    xp.exp(x, out=x)
+    total = xp.sum(x, axis=axis, keepdims=True)
+    x /= xp.where(total == 0, x.dtype.type(1), total)
+    return x
+
+
+def softmax_gradient(xp: Any, g: Any, out: Any, axis: int) -> Any:
+    """out * (g - sum(g * out)), on raw arrays."""
+    gradient = g * out
+    gradient -= out * xp.sum(gradient, axis=axis, keepdims=True)
+    return gradient
+
+
+def softmax(input: Any, dim: int = -1) -> Tensor:
+    """exp(x_i) / sum_j exp(x_j) along `dim`, without overflow.
+
+    A row in which every entry is -inf gives zeros with zero gradients (PyTorch: NaN), so that attention with
+    everything masked stays harmless.
+    """
+    return _softmax(input, axis=_axis(input, dim))
+
+
+@tt.op
+def _log_softmax(x, *, axis):
+    """x_i - log sum_j exp(x_j)."""
+    return x - tt.logsumexp(x, axis=axis, keepdims=True)
+
+
+@_log_softmax.forward
+def _(xp, x, *, axis):
+    out = x - xp.max(x, axis=axis, keepdims=True)
+    out -= xp.log(xp.sum(xp.exp(out), axis=axis, keepdims=True))
+    return out, (out,)
+
+
+@_log_softmax.backward
+def _(xp, g, kept, needs, *, axis):
+    (out,) = kept
+    gradient = xp.exp(out)
+    gradient *= -xp.sum(g, axis=axis, keepdims=True)
+    gradient += g
+    return (gradient,)
+
+
+def log_softmax(input: Any, dim: int = -1) -> Tensor:
+    """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000]."""
+    return _log_softmax(input, axis=_axis(input, dim))
+
+
+def _axis(input: Any, dim: int) -> int:
+    ndim = input.ndim if hasattr(input, "ndim") else tt.asarray(input).ndim
+    if ndim == 0 and dim in (-1, 0):
+        raise ValueError("softmax: expected at least 1 dimension, got a 0-d Tensor; reshape it to (1,) first")
+    return normalize_axes(dim, ndim)[0]

@@ -1,0 +1,303 @@
+"""Scaled dot-product attention and its multi-head form (Vaswani et al. 2017, sections 3.2.1 and 3.2.2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .activations import _softmax, softmax_gradient, softmax_in_place
+from .linear import linear
+from .normalization import check_probability
+
+
+def attention_formula(
+    query: Any, key: Any, value: Any, mask: Any, keep: Any, scale: float, keep_scale: float
+) -> tuple[Any, Any]:
+    """softmax(Q K^T * scale + mask) V, equation 1 of the paper; returns the result and the weights.
+
+    `mask` is boolean (True: not allowed) or is added to the scores; `keep` is the dropout mask of the weights.
+    """
+    scores = tt.matmul(query, tt.matrix_transpose(key)) * scale
+    if mask is not None:
+        scores = tt.masked_fill(scores, mask, -math.inf) if mask.dtype.kind == "b" else scores + mask
+    weights = _softmax(scores, axis=scores.ndim - 1)
+    if keep is not None:
+        weights = weights * keep * keep_scale
+    return tt.matmul(weights, value), weights
+
+
+def _attend(xp: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, keep_scale: float, out: Any) -> Any:
+    """Attention on raw arrays, into `out` if given; returns the result, the weights, and these after dropout."""
+    weights = xp.matmul(q, xp.matrix_transpose(k))
+    weights *= scale
+    if mask is not None:
+        if mask.dtype.kind == "b":
+            weights = xp.where(mask, weights.dtype.type(-math.inf), weights)
+        else:
+            weights = weights + mask
+    weights = softmax_in_place(xp, weights, weights.ndim - 1)
+    kept = weights
+    if keep is not None:
+        kept = weights * keep
+        kept *= keep_scale
+    return xp.matmul(kept, v, out=out) if out is not None else xp.matmul(kept, v), weights, kept
+
+
+def _attend_back(
+    xp: Any, g: Any, q: Any, k: Any, v: Any, weights: Any, kept: Any, keep: Any, scale: float, keep_scale: float,
+    outs: tuple[Any, Any, Any],
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Gradients of `_attend` for q, k, v (written into `outs`, where an array stands there) and the scores."""
+    g_q, g_k, g_v = outs
+    g_v = _product(xp, xp.matrix_transpose(kept), g, g_v)
+    g_weights = xp.matmul(g, xp.matrix_transpose(v))
+    if keep is not None:
+        g_weights *= keep
+        g_weights *= keep_scale
+    g_scores = softmax_gradient(xp, g_weights, weights, weights.ndim - 1)
+    unscaled = g_scores
+    g_scores = g_scores * scale
+    g_q = _product(xp, g_scores, k, g_q)
+    g_k = _product(xp, xp.matrix_transpose(g_scores), q, g_k)
+    return g_q, g_k, g_v, unscaled
+
+
+def _product(xp: Any, a: Any, b: Any, out: Any) -> Any:
+    return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
+
+
+# ---- the function on separate query, key and value
+
+
+@tt.op
+def _attention(query, key, value, mask, keep, *, scale, keep_scale):
+    """softmax(Q K^T * scale + mask) V."""
+    return attention_formula(query, key, value, mask, keep, scale, keep_scale)[0]
+
+
+@_attention.forward
+def _(xp, query, key, value, mask, keep, *, scale, keep_scale):
+    out, weights, kept = _attend(xp, query, key, value, mask, keep, scale, keep_scale, None)
+    return out, (query, key, value, weights, kept, keep)
+
+
+@_attention.backward
+def _(xp, g, residuals, needs, *, scale, keep_scale):
+    query, key, value, weights, kept, keep = residuals
+    outs = (None, None, None)
+    g_q, g_k, g_v, g_mask = _attend_back(xp, g, query, key, value, weights, kept, keep, scale, keep_scale, outs)
+    return g_q, g_k, g_v, g_mask if needs[3] else None, None
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """softmax(Q K^T / sqrt(d_k) + mask) V (Vaswani et al. 2017, equation 1).
+
+    Args:
+        query, key, value: (..., target, d_k), (..., source, d_k) and (..., source, d_v).
+        attn_mask: broadcasts to (..., target, source). Boolean: True takes part in attention (the opposite of
+            MultiheadAttention, as in PyTorch). Float: added to the scores.
+        dropout_p: the probability with which a weight is dropped. There is no training flag: pass 0 when evaluating.
+        is_causal: position i of the target sees the source up to i only.
+        scale: default 1 / sqrt(d_k).
+
+    Returns (..., target, d_v). A query that may attend to nothing gives zeros with zero gradients.
+    """
+    check_probability("scaled_dot_product_attention", dropout_p)
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise ValueError(
+            f"scaled_dot_product_attention: query {query.shape} and key {key.shape} must agree in their last "
+            f"dimension, key and value {value.shape} in the one before it"
+        )
+    mask = None if attn_mask is None else tt.asarray(attn_mask, device=query.device)
+    if mask is not None and mask.dtype.kind == "b":
+        mask = ~mask
+    if is_causal:
+        if mask is not None:
+            raise ValueError("scaled_dot_product_attention: give either attn_mask or is_causal=True, not both")
+        mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
+    keep = None
+    if dropout_p > 0:
+        batch = tt.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        keep = _keep((*batch, query.shape[-2], key.shape[-2]), dropout_p, query.device)
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    return _attention(query, key, value, mask, keep, scale=scale, keep_scale=_keep_scale(dropout_p))
+
+
+def causal_mask(target: int, source: int | None = None, *, device: str | None = None) -> Tensor:
+    """(target, source) booleans that are True where the source lies in the future: what must not be seen."""
+    return tt.triu(tt.ones((target, target if source is None else source), dtype=tt.bool, device=device), k=1)
+
+
+def _keep(shape: tuple[int, ...], p: float, device: str) -> Tensor:
+    return tt.random.bernoulli(1 - p, shape, device=device)
+
+
+def _keep_scale(p: float) -> float:
+    return 1 / (1 - p) if p < 1 else 0.0
+
+
+# ---- all heads at once, on projections as they come out of one matrix product
+
+
+@tt.op
+def _multi_head(first, second, third, mask, keep, *, num_heads, scale, keep_scale):
+    """Concat(head_1, ..., head_h) with head_i = attention of the i-th slices of Q, K and V.
+
+    The inputs hold Q, K and V side by side in their last dimension: all in the first, Q and then K with V, or one each.
+    """
+    projected = [p for p in (first, second, third) if p is not None]
+    embed_dim = sum(p.shape[-1] for p in projected) // 3
+    parts = [part for p in projected for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
+    query, key, value = (_heads(tt, part, num_heads) for part in parts)
+    out = attention_formula(query, key, value, mask, keep, scale, keep_scale)[0]
+    return tt.reshape(tt.permute_dims(out, (0, 2, 1, 3)), (*first.shape[:-1], embed_dim))
+
+
+def _heads(xp: Any, x: Any, num_heads: int) -> Any:
+    """(batch, length, embed_dim) seen as (batch, heads, length, head_dim)."""
+    batch, length, embed_dim = x.shape
+    return xp.permute_dims(xp.reshape(x, (batch, length, num_heads, embed_dim // num_heads)), (0, 2, 1, 3))
+
+
+def _head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]:
+    """Views (batch, heads, length, head_dim) of the queries, keys and values inside the projections."""
+    views = []
+    present = [p for p in projected if p is not None]
+    embed_dim = sum(p.shape[-1] for p in present) // 3
+    for p in present:
+        batch, length, width = p.shape
+        split = xp.reshape(p, (batch, length, width // embed_dim, num_heads, embed_dim // num_heads))
+        views += [xp.permute_dims(split[:, :, i], (0, 2, 1, 3)) for i in range(width // embed_dim)]
+    return views
+
+
+@_multi_head.forward
+def _(xp, first, second, third, mask, keep, *, num_heads, scale, keep_scale):
+    projected = tuple(None if p is None else xp.contiguous(p) for p in (first, second, third))
+    q, k, v = _head_views(xp, projected, num_heads)
+    out = xp.empty((q.shape[0], q.shape[2], num_heads, q.shape[3]), dtype=q.dtype)
+    _, weights, kept = _attend(xp, q, k, v, mask, keep, scale, keep_scale, xp.permute_dims(out, (0, 2, 1, 3)))
+    return xp.reshape(out, (*out.shape[:2], -1)), (projected, weights, kept, keep)
+
+
+@_multi_head.backward
+def _(xp, g, residuals, needs, *, num_heads, scale, keep_scale):
+    projected, weights, kept, keep = residuals
+    gradients = tuple(None if p is None else xp.empty(p.shape, dtype=p.dtype) for p in projected)
+    q, k, v = _head_views(xp, projected, num_heads)
+    outs = tuple(_head_views(xp, gradients, num_heads))
+    heads = _heads(xp, xp.contiguous(g), num_heads)
+    g_mask = _attend_back(xp, heads, q, k, v, weights, kept, keep, scale, keep_scale, outs)[3]
+    return (*gradients, g_mask if needs[3] else None, None)
+
+
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    num_heads: int,
+    in_proj_weight: Any,
+    in_proj_bias: Any,
+    dropout_p: float,
+    out_proj_weight: Any,
+    out_proj_bias: Any,
+    training: bool = True,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    average_attn_weights: bool = True,
+) -> tuple[Tensor, Tensor | None]:
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O (Vaswani et al. 2017, section 3.2.2).
+
+    Args:
+        query, key, value: (batch, target, embed_dim), (batch, source, kdim) and (batch, source, vdim).
+        in_proj_weight: W^Q, W^K and W^V one under the other, (3 * embed_dim, embed_dim), or a tuple of the three.
+        in_proj_bias: (3 * embed_dim,) or None.
+        key_padding_mask: (batch, source); boolean, True for positions to ignore, or float, added to the scores.
+        attn_mask: (target, source) or (batch * heads, target, source); likewise.
+        need_weights, average_attn_weights: whether to return the weights, and whether their mean over heads.
+
+    Returns the result (batch, target, embed_dim), and the weights, (batch, target, source) or
+    (batch, heads, target, source), or None.
+    """
+    batch, target, embed_dim = query.shape
+    source = key.shape[1]
+    head_dim = embed_dim // num_heads
+    projected = _project(query, key, value, in_proj_weight, in_proj_bias)
+    mask = merge_masks(key_padding_mask, attn_mask, (batch, num_heads, target, source), query)
+    keep_shape = (batch, num_heads, target, source)
+    keep = _keep(keep_shape, dropout_p, query.device) if training and dropout_p > 0 else None
+    scale, keep_scale = 1 / math.sqrt(head_dim), _keep_scale(dropout_p)
+    if not need_weights:
+        out = _multi_head(*projected, mask, keep, num_heads=num_heads, scale=scale, keep_scale=keep_scale)
+        return linear(out, out_proj_weight, out_proj_bias), None
+    parts = [part for p in projected if p is not None for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
+    heads = [_heads(tt, part, num_heads) for part in parts]
+    attended, weights = attention_formula(*heads, mask, keep, scale, keep_scale)
+    out = tt.reshape(tt.permute_dims(attended, (0, 2, 1, 3)), (batch, target, embed_dim))
+    out = linear(out, out_proj_weight, out_proj_bias)
+    return out, tt.mean(weights, axis=1) if average_attn_weights else weights
+
+
+def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    """Q, K and V in as few matrix products as the inputs allow: one for self-attention, two for a shared memory."""
+    embed_dim = query.shape[-1]
+    if isinstance(weight, tuple):
+        biases = (None, None, None) if bias is None else tt.split(bias, 3)
+        return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weight, biases))  # type: ignore[return-value]
+    if query is key and key is value:
+        return linear(query, weight, bias), None, None
+    ends = [0, embed_dim, 3 * embed_dim] if key is value else [0, embed_dim, 2 * embed_dim, 3 * embed_dim]
+    parts = [
+        linear(x, weight[a:b], None if bias is None else bias[a:b])
+        for x, a, b in zip((query, key, value), ends, ends[1:])
+    ]
+    return (*parts, None) if key is value else tuple(parts)  # type: ignore[return-value]
+
+
+def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, int, int], like: Tensor) -> Any:
+    """One mask that broadcasts to `shape` (batch, heads, target, source): boolean if both are, else to be added."""
+    batch, heads, target, source = shape
+    masks = []
+    if key_padding_mask is not None:
+        mask = tt.asarray(key_padding_mask, device=like.device)
+        if mask.shape != (batch, source):
+            raise ValueError(f"key_padding_mask: expected (batch, source) = {(batch, source)}, got {mask.shape}")
+        masks.append(tt.reshape(mask, (batch, 1, 1, source)))
+    if attn_mask is not None:
+        mask = tt.asarray(attn_mask, device=like.device)
+        if mask.shape == (target, source):
+            mask = tt.reshape(mask, (1, 1, target, source))
+        elif mask.shape == (batch * heads, target, source):
+            mask = tt.reshape(mask, shape)
+        else:
+            raise ValueError(
+                f"attn_mask: expected (target, source) = {(target, source)} or (batch * heads, target, source) = "
+                f"{(batch * heads, target, source)}, got {mask.shape}"
+            )
+        masks.append(mask)
+    for mask in masks:
+        if mask.dtype.kind not in "bf":
+            raise TypeError(f"attention masks must be boolean or floating, got {mask.dtype}")
+    if len(masks) < 2:
+        return masks[0] if masks else None
+    if all(mask.dtype.kind == "b" for mask in masks):
+        return masks[0] | masks[1]
+    floats = [
+        tt.masked_fill(tt.zeros(mask.shape, dtype=like.dtype, device=like.device), mask, -math.inf)
+        if mask.dtype.kind == "b"
+        else mask
+        for mask in masks
+    ]
+    return floats[0] + floats[1]

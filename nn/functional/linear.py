@@ -1,0 +1,105 @@
+"""The linear map, and the look-up of rows that is one with one-hot inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+
+@tt.op
+def _linear(x, weight, bias):
+    """x W^T + b."""
+    y = tt.matmul(x, tt.matrix_transpose(weight))
+    return y if bias is None else y + bias
+
+
+@_linear.forward
+def _(xp, x, weight, bias):
+    rows = xp.contiguous(x).reshape(-1, x.shape[-1])  # one product instead of one for each batch entry
+    out = xp.matmul(rows, weight.T)
+    if bias is not None:
+        out += bias
+    return out.reshape(*x.shape[:-1], weight.shape[0]), (rows, weight)
+
+
+@_linear.backward
+def _(xp, g, kept, needs):
+    rows, weight = kept
+    g_rows = xp.contiguous(g).reshape(-1, weight.shape[0])
+    g_x = xp.matmul(g_rows, weight).reshape(*g.shape[:-1], weight.shape[1]) if needs[0] else None
+    g_weight = xp.matmul(g_rows.T, rows) if needs[1] else None
+    g_bias = xp.sum(g_rows, axis=0) if needs[2] else None
+    return g_x, g_weight, g_bias
+
+
+def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
+    """x W^T + b.
+
+    Shapes: input (..., in_features), weight (out_features, in_features), bias (out_features,) -> (..., out_features).
+    Raises ValueError, with both shapes, where they do not fit.
+    """
+    shape, weight_shape = input.shape, weight.shape
+    if len(weight_shape) != 2 or not shape or shape[-1] != weight_shape[1]:
+        raise ValueError(_misfit("linear", f"input {tuple(shape)}", f"weight {tuple(weight_shape)}", "in_features"))
+    if bias is not None and tuple(bias.shape) != (weight_shape[0],):
+        raise ValueError(
+            _misfit("linear", f"weight {tuple(weight_shape)}", f"bias {tuple(bias.shape)}", "out_features")
+        )
+    return _linear(input, weight, bias)
+
+
+def _misfit(name: str, one: str, other: str, what: str) -> str:
+    scopes = tt.modes.state.scopes
+    where = f" (in module {'.'.join(scopes)})" if scopes else ""
+    return f"{name}: {one} and {other} do not agree in {what}{where}"
+
+
+@tt.op
+def _embedding(weight, ids, *, padding_idx):
+    """Row ids[i] of the weight for each i."""
+    if padding_idx is None:
+        return tt.take(weight, ids, axis=0)
+    rows = tt.take(weight, ids, axis=0)
+    return tt.where(tt.expand_dims(ids == padding_idx, axis=-1), rows.detach(), rows)
+
+
+@_embedding.forward
+def _(xp, weight, ids, *, padding_idx):
+    return weight[ids], (ids, len(weight))
+
+
+@_embedding.backward
+def _(xp, g, kept, needs, *, padding_idx):
+    ids, length = kept
+    g_weight = xp.add_rows(xp.reshape(g, (-1, g.shape[-1])), xp.reshape(ids, (-1,)), length)
+    if padding_idx is not None:
+        g_weight[padding_idx] = 0
+    return g_weight, None
+
+
+def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
+    """Row input[i] of the weight for each id: shapes (...), (num_embeddings, embedding_dim) -> (..., embedding_dim).
+
+    The row `padding_idx` gets no gradient. Raises IndexError for ids out of range, on every device, and TypeError for
+    ids that are not integers.
+    """
+    ids = tt.asarray(input, device=weight.device)
+    length = weight.shape[0]
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"embedding: ids must be integers, got {ids.dtype}")
+    if padding_idx is not None:
+        if not -length <= padding_idx < length:
+            raise IndexError(f"embedding: padding_idx {padding_idx} is out of range for {length} rows")
+        padding_idx %= length
+    check_range("embedding", "ids", ids, length)
+    return _embedding(weight, ids, padding_idx=padding_idx)
+
+
+def check_range(name: str, what: str, ids: Tensor, length: int) -> None:
+    """Raise IndexError unless every id is from 0 to length - 1 (NumPy would take negative ones, CuPy any)."""
+    if ids.size:
+        low, high = int(ids._data.min()), int(ids._data.max())
+        if low < 0 or high >= length:
+            raise IndexError(f"{name}: {what} must be from 0 to {length - 1}, got {low if low < 0 else high}")

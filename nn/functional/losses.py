@@ -1,0 +1,233 @@
+"""Losses: how far a prediction is from its target."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .activations import log_softmax
+from .linear import check_range
+
+
+def _reduce(losses: Any, reduction: str) -> Tensor:
+    if reduction == "none":
+        return losses
+    return tt.mean(losses) if reduction == "mean" else tt.sum(losses)
+
+
+def _check_reduction(name: str, reduction: str) -> None:
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{name}: reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+
+
+# ---- cross-entropy
+
+
+@tt.op
+def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, reduction):
+    """-log softmax(logits)[target] for each row, with a share of the target spread evenly over the classes."""
+    log_p = log_softmax(logits, dim=-1)
+    counted = target != ignore_index
+    safe = tt.where(counted, target, 0)
+    row_weight = tt.astype(counted, logits.dtype)
+    if weight is not None:
+        row_weight = row_weight * tt.take(weight, safe, axis=0)
+    losses = -tt.squeeze(tt.take_along_axis(log_p, tt.expand_dims(safe, axis=1), axis=1), 1) * row_weight
+    if label_smoothing > 0:
+        spread = -tt.sum(log_p if weight is None else log_p * weight, axis=1) / logits.shape[1]
+        losses = (1 - label_smoothing) * losses + label_smoothing * tt.where(counted, spread, 0.0)
+    if reduction == "mean":
+        total = tt.sum(row_weight)
+        return tt.sum(losses) / tt.where(total == 0, 1.0, total)
+    return _reduce(losses, reduction)
+
+
+@_cross_entropy.forward
+def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
+    rows = xp.arange(len(target))
+    counted = target != ignore_index
+    safe = xp.where(counted, target, 0)
+    probabilities = logits - xp.max(logits, axis=1, keepdims=True)
+    picked = probabilities[rows, safe]
+    weighted_sum = None
+    if label_smoothing > 0:
+        weighted = probabilities if weight is None else probabilities * weight
+        weighted_sum = xp.sum(weighted, axis=1)
+    xp.exp(probabilities, out=probabilities)
+    total = xp.sum(probabilities, axis=1)
+    probabilities /= total[:, None]
+    log_total = xp.log(total)
+    row_weight = xp.astype(counted, logits.dtype)
+    if weight is not None:
+        row_weight = row_weight * weight[safe]
+    losses = (log_total - picked) * row_weight
+    if label_smoothing > 0:
+        classes = logits.shape[1]
+        weight_sum = classes if weight is None else xp.sum(weight)
+        spread = (log_total * weight_sum - weighted_sum) / classes
+        losses = (1 - label_smoothing) * losses + label_smoothing * xp.where(counted, spread, 0.0)
+    count = xp.sum(row_weight) if reduction == "mean" else None
+    if reduction == "mean":
+        count = xp.where(count == 0, logits.dtype.type(1), count)
+        losses = xp.sum(losses) / count
+    elif reduction == "sum":
+        losses = xp.sum(losses)
+    return losses, (probabilities, rows, safe, counted, row_weight, weight, count)
+
+
+@_cross_entropy.backward
+def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
+    probabilities, rows, safe, counted, row_weight, weight, count = kept
+    if needs[2]:
+        raise NotImplementedError("cross_entropy is not differentiable with respect to the class weights")
+    if reduction == "mean":
+        g = g / count
+    classes = probabilities.shape[1]
+    hit = (1 - label_smoothing) * row_weight * g
+    if label_smoothing == 0:
+        gradient = probabilities * hit[:, None]
+    else:
+        spread = xp.astype(counted, probabilities.dtype) * (g * (label_smoothing / classes))
+        weight_sum = classes if weight is None else xp.sum(weight)
+        gradient = probabilities * (hit + spread * weight_sum)[:, None]
+        gradient -= spread[:, None] if weight is None else spread[:, None] * weight
+    gradient[rows, safe] -= hit
+    return gradient, None, None
+
+
+def cross_entropy(
+    input: Any,
+    target: Any,
+    weight: Any = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The cross-entropy of softmax(input) against target classes, without overflow.
+
+    Args:
+        input: logits, (classes,), (n, classes) or (n, classes, d1, ...).
+        target: class indices, of shape (), (n,) or (n, d1, ...); or class probabilities of the input's shape.
+        weight: (classes,), how much each class counts; no gradient flows to it.
+        ignore_index: targets of this value do not count.
+        reduction: "mean" (over the weights of the targets that count; 0 if none does, where PyTorch gives NaN),
+            "sum" or "none".
+        label_smoothing: the share of the target that is spread evenly over all classes (Szegedy et al. 2016,
+            section 7).
+
+    Raises IndexError for targets out of range, on every device.
+    """
+    _check_reduction("cross_entropy", reduction)
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}")
+    logits = input if isinstance(input, Tensor) else tt.asarray(input)
+    target = tt.asarray(target, device=logits.device)
+    if logits.ndim > 2:
+        logits = tt.moveaxis(logits, 1, -1)
+    shape, classes = logits.shape[:-1], logits.shape[-1]
+    if target.dtype.kind == "f":
+        return _soft_cross_entropy(logits, target, weight, reduction, label_smoothing)
+    if target.shape != shape:
+        raise ValueError(f"cross_entropy: input {input.shape} needs a target of shape {shape}, got {target.shape}")
+    if target.dtype.kind not in "iu":
+        raise TypeError(f"cross_entropy: target must be integers or probabilities, got {target.dtype}")
+    flat_target = tt.reshape(target, (-1,))
+    check_range("cross_entropy", "targets", tt.where(flat_target == ignore_index, 0, flat_target), classes)
+    losses = _cross_entropy(
+        tt.reshape(logits, (-1, classes)),
+        flat_target,
+        weight,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        reduction=reduction,
+    )
+    return tt.reshape(losses, shape) if reduction == "none" else losses
+
+
+def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
+    """Against class probabilities; the mean is over rows."""
+    if target.ndim > 2:
+        target = tt.moveaxis(target, 1, -1)
+    if target.shape != logits.shape:
+        raise ValueError(f"cross_entropy: probabilities {target.shape} do not have the logits' shape {logits.shape}")
+    if label_smoothing > 0:
+        target = target * (1 - label_smoothing) + label_smoothing / logits.shape[-1]
+    terms = log_softmax(logits, dim=-1) * target
+    if weight is not None:
+        terms = terms * weight
+    return _reduce(-tt.sum(terms, axis=-1), reduction)
+
+
+def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+    """The negative log-likelihood: minus input[target], where the input holds log-probabilities.
+
+    Shapes and arguments as for `cross_entropy`.
+    """
+    _check_reduction("nll_loss", reduction)
+    log_p = input if isinstance(input, Tensor) else tt.asarray(input)
+    target = tt.asarray(target, device=log_p.device)
+    if log_p.ndim > 2:
+        log_p = tt.moveaxis(log_p, 1, -1)
+    if target.shape != log_p.shape[:-1]:
+        raise ValueError(
+            f"nll_loss: input {input.shape} needs a target of shape {log_p.shape[:-1]}, got {target.shape}"
+        )
+    counted = target != ignore_index
+    safe = tt.where(counted, target, 0)
+    check_range("nll_loss", "targets", safe, log_p.shape[-1])
+    row_weight = tt.astype(counted, log_p.dtype)
+    if weight is not None:
+        row_weight = row_weight * tt.take(weight, safe, axis=0)
+    picked = tt.squeeze(tt.take_along_axis(log_p, tt.expand_dims(safe, axis=-1), axis=-1), -1)
+    losses = tt.where(counted, -picked, 0.0) * row_weight
+    if reduction == "mean":
+        total = tt.sum(row_weight)
+        return tt.sum(losses) / tt.where(total == 0, 1.0, total)
+    return _reduce(losses, reduction)
+
+
+# ---- others
+
+
+def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+    """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant."""
+    _check_reduction("mse_loss", reduction)
+    x = input if isinstance(input, Tensor) else tt.asarray(input)
+    y = target if isinstance(target, Tensor) else tt.asarray(target, device=x.device)
+    if x.shape != y.shape:
+        warnings.warn(
+            f"mse_loss: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
+            "reshape one of them if that is not meant",
+            UserWarning,
+            stacklevel=2,
+        )
+    return _reduce(tt.square(x - y), reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+) -> Tensor:
+    """-(y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))), without overflow.
+
+    Args:
+        input: logits, any shape.
+        target: probabilities, of the same shape.
+        weight: how much each element counts.
+        pos_weight: how much the positive part counts.
+    """
+    _check_reduction("binary_cross_entropy_with_logits", reduction)
+    x = input if isinstance(input, Tensor) else tt.asarray(input)
+    y = target if isinstance(target, Tensor) else tt.asarray(target, device=x.device)
+    if x.shape != y.shape:
+        raise ValueError(
+            f"binary_cross_entropy_with_logits: input {x.shape} and target {y.shape} must have the same shape"
+        )
+    # -log sigmoid(x) = softplus(-x) and -log(1 - sigmoid(x)) = softplus(x) = x + softplus(-x)
+    positive = 1.0 if pos_weight is None else pos_weight
+    losses = (1 - y) * x + ((1 - y) + positive * y) * tt.softplus(-x)
+    if weight is not None:
+        losses = losses * weight
+    return _reduce(losses, reduction)

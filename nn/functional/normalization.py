@@ -1,0 +1,103 @@
+"""Layer normalisation and dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+
+@tt.op
+def _layer_norm(x, weight, bias, *, eps):
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axis."""
+    deviation = x - tt.mean(x, axis=-1, keepdims=True)
+    variance = tt.mean(deviation * deviation, axis=-1, keepdims=True)
+    out = deviation / tt.sqrt(variance + eps)
+    if weight is not None:
+        out = out * weight
+    return out if bias is None else out + bias
+
+
+@_layer_norm.forward
+def _(xp, x, weight, bias, *, eps):
+    rows = xp.contiguous(x).reshape(-1, x.shape[-1])
+    normal = rows - xp.mean(rows, axis=1, keepdims=True)  # two passes: the variance of what is left
+    scale = xp.einsum("ij,ij->i", normal, normal)[:, None]
+    scale /= rows.shape[1]
+    scale += eps
+    xp.sqrt(scale, out=scale)
+    xp.divide(1, scale, out=scale)
+    normal *= scale
+    out = xp.copy(normal) if weight is None else normal * weight
+    if bias is not None:
+        out += bias
+    return out.reshape(x.shape), (normal, scale, weight)
+
+
+@_layer_norm.backward
+def _(xp, g, kept, needs, *, eps):
+    normal, scale, weight = kept
+    g_rows = xp.contiguous(g).reshape(normal.shape)
+    g_weight = g_bias = g_x = None
+    if needs[1]:
+        g_weight = xp.sum(g_rows * normal, axis=0)
+    if needs[2]:
+        g_bias = xp.sum(g_rows, axis=0)
+    if needs[0]:
+        # With h = g * weight: scale * (h - mean(h) - normal * mean(h * normal))
+        h = xp.copy(g_rows) if weight is None else g_rows * weight
+        along = xp.einsum("ij,ij->i", h, normal)[:, None]
+        along /= normal.shape[1]
+        h -= xp.mean(h, axis=1, keepdims=True)
+        h -= normal * along
+        h *= scale
+        g_x = h.reshape(g.shape)
+    return g_x, g_weight, g_bias
+
+
+def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """Layer normalisation (Ba, Kiros and Hinton 2016, equation 4) over the last dimensions.
+
+    Shapes: input (..., *normalized_shape); weight and bias of shape `normalized_shape`, or None.
+    The variance is computed in two passes, so that a large mean costs no accuracy.
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
+        raise ValueError(f"layer_norm: input {tuple(input.shape)} does not end in normalized_shape {shape}")
+    for name, value in (("weight", weight), ("bias", bias)):
+        if value is not None and tuple(value.shape) != shape:
+            raise ValueError(f"layer_norm: {name} {tuple(value.shape)} is not of normalized_shape {shape}")
+    if len(shape) == 1:
+        return _layer_norm(input, weight, bias, eps=eps)
+    size = math.prod(shape)
+    flat = tt.reshape(input, (*input.shape[: -len(shape)], size))
+    weight, bias = (None if v is None else tt.reshape(v, (size,)) for v in (weight, bias))
+    return tt.reshape(_layer_norm(flat, weight, bias, eps=eps), input.shape)
+
+
+@tt.op(input=lambda xp, g, keep, scale: g * keep * scale)
+def _dropout(xp, input, keep, *, scale):
+    out = input * keep
+    out *= scale
+    return out
+
+
+def dropout(input: Any, p: float = 0.5, training: bool = True, *, generator: Any = None) -> Tensor:
+    """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014).
+
+    Without `training` the input as it is. Random numbers come from `generator`, by default the library's own.
+    """
+    check_probability("dropout", p)
+    x = input if isinstance(input, Tensor) else tt.asarray(input)
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return x * 0.0
+    return _dropout(x, tt.random.bernoulli(1 - p, x.shape, device=x.device, generator=generator), scale=1 / (1 - p))
+
+
+def check_probability(name: str, p: float) -> None:
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: the probability must be from 0 to 1, got {p}")

@@ -1,0 +1,479 @@
+"""The Module: parameters, buffers and other modules under names, and a `forward` that computes with them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import Tensor
+from tinytensor.backend import DEVICES, for_device
+from tinytensor.dtypes import as_dtype
+from tinytensor.modes import state
+from tinytensor.tensor import Hook
+
+from .parameter import Parameter
+
+
+class Module:
+    """The base of every layer, loss and model.
+
+    Assign Parameters and Modules to attributes in `__init__`, after `super().__init__()`, and compute in `forward`:
+
+        class Perceptron(nn.Module):
+            def __init__(self, d_in, d_hidden, d_out):
+                super().__init__()
+                self.hidden = nn.Linear(d_in, d_hidden)
+                self.output = nn.Linear(d_hidden, d_out)
+
+            def forward(self, x):
+                return self.output(tt.tanh(self.hidden(x)))
+
+    Attributes:
+        training: True in training mode, False in evaluation mode; dropout asks for it.
+    """
+
+    training: bool
+    _parameters: dict[str, Parameter | None]
+    _buffers: dict[str, Tensor | None]
+    _modules: dict[str, Module | None]
+    _non_persistent: set[str]
+    _forward_pre_hooks: dict[int, Any]
+    _forward_hooks: dict[int, Any]
+    _scope: str | None = None  # the name in the module that holds this one; errors and pictures show it
+
+    def __init__(self) -> None:
+        own = self.__dict__
+        own["training"] = True
+        own["_parameters"] = {}
+        own["_buffers"] = {}
+        own["_modules"] = {}
+        own["_non_persistent"] = set()
+        own["_forward_pre_hooks"] = {}
+        own["_forward_hooks"] = {}
+
+    # ---- calling
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; each module defines its own. Call the module itself, which runs hooks as well."""
+        raise NotImplementedError(f"{type(self).__name__}: this module has no forward(); define it to call the module")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        scopes = state.scopes
+        scopes.append(self._scope or type(self).__name__)
+        try:
+            if self._forward_pre_hooks or self._forward_hooks:
+                return self._call_with_hooks(args, kwargs)
+            return self.forward(*args, **kwargs)
+        finally:
+            scopes.pop()
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook, with_kwargs in list(self._forward_pre_hooks.values()):
+            if with_kwargs:
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
+            else:
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        output = self.forward(*args, **kwargs)
+        for hook, with_kwargs in list(self._forward_hooks.values()):
+            changed = hook(self, args, kwargs, output) if with_kwargs else hook(self, args, output)
+            if changed is not None:
+                output = changed
+        return output
+
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> Hook:
+        """Call `hook(module, args)` before every forward; what it returns, if anything, replaces the arguments.
+
+        With `with_kwargs`, call `hook(module, args, kwargs)`, which may return a new `(args, kwargs)`. Returns a handle
+        whose `remove()` takes the hook away.
+        """
+        return Hook(self._forward_pre_hooks, (hook, with_kwargs))
+
+    def register_forward_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> Hook:
+        """Call `hook(module, args, output)` after every forward; what it returns, if anything, replaces the output.
+
+        With `with_kwargs`, call `hook(module, args, kwargs, output)`. Returns a handle whose `remove()` takes the hook
+        away.
+        """
+        return Hook(self._forward_hooks, (hook, with_kwargs))
+
+    # ---- attributes: Parameters, buffers and Modules live in dictionaries of their own
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        own = self.__dict__
+        if "_parameters" not in own:
+            if isinstance(value, (Parameter, Module)):
+                raise AttributeError(
+                    f"{type(self).__name__}: cannot assign {name!r} ({type(value).__name__}) before Module.__init__() "
+                    "ran; call super().__init__() first"
+                )
+            object.__setattr__(self, name, value)
+        elif isinstance(value, Parameter):
+            self._forget(name, "_parameters")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            self._forget(name, "_modules")
+            self.add_module(name, value)
+        else:
+            for kind, expected in (("_parameters", Parameter), ("_modules", Module), ("_buffers", Tensor)):
+                if name in own[kind]:
+                    if value is not None and not isinstance(value, expected):
+                        raise TypeError(
+                            f"{type(self).__name__}.{name}: cannot assign a {type(value).__name__}; expected a "
+                            f"{expected.__name__} or None (`del` the attribute first to make it another)"
+                        )
+                    own[kind][name] = value
+                    return
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__
+        for kind in ("_parameters", "_modules", "_buffers"):
+            held = own.get(kind)
+            if held is not None and name in held:
+                return held[name]
+        hint = "" if "_parameters" in own else "; Module.__init__() has not run: call super().__init__() first"
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
+
+    def __delattr__(self, name: str) -> None:
+        for kind in ("_parameters", "_modules", "_buffers"):
+            if name in self.__dict__.get(kind, ()):
+                del self.__dict__[kind][name]
+                self._non_persistent.discard(name)
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self._parameters, *self._modules, *self._buffers})
+
+    def _forget(self, name: str, becoming: str) -> None:
+        """Remove what an attribute was, unless it stays of the same kind (and keeps its place in the order)."""
+        self.__dict__.pop(name, None)
+        for kind in ("_parameters", "_modules", "_buffers"):
+            if kind != becoming:
+                self.__dict__[kind].pop(name, None)
+                self._non_persistent.discard(name)
+
+    def _check_name(self, what: str, name: Any, kind: str) -> None:
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"{what}: Module.__init__() has not run; call super().__init__() first")
+        if not isinstance(name, str):
+            raise TypeError(f"{what}: the name must be a string, got {type(name).__name__}")
+        if "." in name or not name:
+            raise KeyError(f'{what}: the name must not be empty nor hold a ".", got {name!r}')
+        if hasattr(self, name) and name not in self.__dict__[kind]:
+            raise KeyError(f"{what}: {type(self).__name__} has an attribute {name!r} already")
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Add a parameter under a name; None keeps the name for a parameter that this module does without."""
+        self._check_name("register_parameter", name, "_parameters")
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(
+                f"register_parameter: {name!r} is a {type(param).__name__}; expected a Parameter or None "
+                "(nn.Parameter(tensor) makes one)"
+            )
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a Tensor that belongs to the module's state and is no parameter: `to` moves it, `state_dict` lists it.
+
+        A buffer that is not persistent moves along but is left out of `state_dict`.
+        """
+        self._check_name("register_buffer", name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"register_buffer: {name!r} is a {type(tensor).__name__}; expected a Tensor or None")
+        self._buffers[name] = tensor
+        (self._non_persistent.discard if persistent else self._non_persistent.add)(name)
+
+    def add_module(self, name: str, module: Module | None) -> None:
+        """Add a module under a name, as assigning it to an attribute does."""
+        self._check_name("add_module", name, "_modules")
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"add_module: {name!r} is a {type(module).__name__}; expected a Module or None")
+        self._modules[name] = module
+        if module is not None:
+            module._set_scope(name)
+
+    register_module = add_module
+
+    def _set_scope(self, name: str) -> None:
+        self.__dict__["_scope"] = name
+
+    # ---- what is inside
+
+    def _named_members(
+        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Tensor]]:
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        seen = set()
+        for path, module in modules:
+            for name, member in module.__dict__[kind].items():
+                if member is None or member in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(member)
+                yield f"{path}.{name}" if path else name, member
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """Parameters with their paths (`"encoder.weight"`), a shared one once, under its first path."""
+        yield from self._named_members("_parameters", prefix, recurse, remove_duplicate)  # type: ignore[misc]
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """Parameters of this module and, with `recurse`, of all inside; a shared one once."""
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """Buffers with their paths, a shared one once, under its first path."""
+        yield from self._named_members("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """Buffers of this module and, with `recurse`, of all inside; a shared one once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The modules directly inside, with their names; a shared one once."""
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self) -> Iterator[Module]:
+        """The modules directly inside; a shared one once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_modules(
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
+        """This module (its path is `prefix`) and all inside, outer ones first, with their paths."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all inside, outer ones first; a shared one once."""
+        for _, module in self.named_modules():
+            yield module
+
+    def get_submodule(self, target: str) -> Module:
+        """The module at a path such as `"encoder.layers.0"`; this one for `""`. Raises AttributeError."""
+        module = self
+        for i, name in enumerate(target.split(".") if target else ()):
+            inner = module._modules.get(name)
+            if inner is None:
+                above = ".".join(target.split(".")[:i]) or type(self).__name__
+                known = ", ".join(module._modules) or "none"
+                raise AttributeError(f"get_submodule({target!r}): {above} has no module {name!r}; it has: {known}")
+            module = inner
+        return module
+
+    # ---- changing all of it
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
+        """Call `fn` on every module inside, inner ones first, and on this one; returns self."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode (or, with False, evaluation mode) here and in all modules inside; returns self."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"train: expected True or False, got {mode!r}")
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Set evaluation mode here and in all modules inside; returns self."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
+        """Set `requires_grad` of all parameters; returns self."""
+        for parameter in self.parameters():
+            parameter.requires_grad = requires_grad
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Remove the gradients of all parameters, or (with False) fill them with zeros."""
+        for parameter in self.parameters():
+            grad = parameter.grad
+            if grad is not None:
+                parameter.grad = None if set_to_none else grad.detach().zero_()
+
+    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
+        """Move all parameters and buffers to a device and floating ones to a dtype, in place; returns self.
+
+        `to("gpu")`, `to(tt.float64)`, `to("gpu", tt.float32)`, `to(tensor)` (where that Tensor is, and in its dtype).
+        The Parameter objects stay the same, so optimisers go on with them and shared ones stay shared.
+
+        Raises DeviceError where the device is missing, TypeError for a dtype that is not floating.
+        """
+        for value in args:
+            if isinstance(value, Tensor):
+                device, dtype = value.device, value.dtype
+            elif isinstance(value, str) and (value in DEVICES or not hasattr(np, value)):
+                device = value
+            elif value is not None:
+                dtype = value
+        if device is not None:
+            for_device(device)
+        if dtype is not None:
+            dtype = as_dtype(dtype)
+            if dtype.kind != "f":
+                raise TypeError(f"{type(self).__name__}.to: expected a floating dtype, got {dtype}")
+
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(device=device, dtype=dtype if tensor.dtype.kind == "f" else None)
+
+        with tt.no_grad():
+            for parameter in self.parameters():
+                parameter._data = moved(parameter)._data
+                node = parameter._node
+                if node is not None:  # kept, not renewed: a graph that ends in it still finds this parameter
+                    node.dtype = parameter.dtype
+                    node.grad = None if node.grad is None else moved(node.grad)
+            buffers: dict[Tensor, Tensor] = {}
+            for module in self.modules():
+                for name, buffer in module._buffers.items():
+                    if buffer is not None:
+                        module._buffers[name] = buffers.setdefault(buffer, moved(buffer))
+        return self
+
+    def cpu(self) -> Self:
+        """Move all parameters and buffers to the CPU; returns self."""
+        return self.to("cpu")
+
+    def float(self) -> Self:
+        """Turn floating parameters and buffers into float32; returns self."""
+        return self.to(tt.float32)
+
+    def double(self) -> Self:
+        """Turn floating parameters and buffers into float64; returns self."""
+        return self.to(tt.float64)
+
+    # ---- state
+
+    def _named_state(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
+        """What `state_dict` lists, in PyTorch's order: own parameters, own buffers, then module after module."""
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                yield prefix + name, parameter
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent:
+                yield prefix + name, buffer
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module._named_state(f"{prefix}{name}.")
+
+    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
+        """All parameters and persistent buffers by path, in PyTorch's order; a shared one under each of its paths.
+
+        The Tensors are detached and share the module's memory (`keep_vars`: they are the Parameters themselves).
+        """
+        named = self._named_state(prefix)
+        return OrderedDict((name, tensor if keep_vars else tensor.detach()) for name, tensor in named)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
+        """Copy values into the parameters and persistent buffers, in place, in their own dtypes and on their device.
+
+        Args:
+            state_dict: by path, a Tensor, a NumPy array, or what `__array__` makes one (a PyTorch CPU tensor).
+            strict: a missing or an unexpected path is an error; if False, both are only reported in the result.
+
+        Returns the named tuple `(missing_keys, unexpected_keys)`. Everything is checked first: RuntimeError lists all
+        problems (paths, shapes, dtypes, values that are no arrays) in one message, and nothing was changed.
+        """
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"load_state_dict: expected a dictionary, got {type(state_dict).__name__}")
+        own = OrderedDict(self._named_state(""))
+        missing = [name for name in own if name not in state_dict]
+        unexpected = [name for name in state_dict if name not in own]
+        problems = []
+        if strict and missing:
+            problems.append("missing: " + ", ".join(missing))
+        if strict and unexpected:
+            problems.append("unexpected: " + ", ".join(map(str, unexpected)))
+        values: dict[str, Tensor] = {}
+        for name, target in own.items():
+            if name in state_dict:
+                try:
+                    values[name] = _values_for(target, state_dict[name])
+                except (TypeError, ValueError, RuntimeError) as error:
+                    problems.append(f"{name}: {error}")
+        if problems:
+            raise RuntimeError(f"load_state_dict into {type(self).__name__}:\n  " + "\n  ".join(problems))
+        with tt.no_grad():
+            for name, value in values.items():
+                own[name].copy_(value)
+        return IncompatibleKeys(missing, unexpected)
+
+    # ---- how it looks
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of this module's own line of `repr`."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr().split("\n") if self.extra_repr() else []
+        children = [f"({name}): {indent(repr(module))}" for name, module in self._modules.items()]
+        return layout(type(self).__name__, extra, children)
+
+
+class IncompatibleKeys(NamedTuple):
+    """What `load_state_dict` found missing, and what it had no place for."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+
+def _values_for(target: Tensor, value: Any) -> Tensor:
+    """A loaded value as a Tensor of its own memory, in the target's dtype and on its device; raises if it cannot be."""
+    if hasattr(value, "detach"):
+        value = value.detach()
+    if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
+        raise TypeError(f"expected a Tensor or an array, got {type(value).__name__}")
+    tensor = value if isinstance(value, Tensor) else tt.asarray(np.asarray(value))
+    if tensor.shape != target.shape:
+        raise ValueError(f"expected shape {target.shape}, got {tensor.shape}")
+    if not np.can_cast(tensor.dtype, target.dtype, "same_kind"):
+        raise TypeError(f"expected {target.dtype}, got {tensor.dtype}")
+    return tt.asarray(tensor, dtype=target.dtype, device=target.device, copy=True)
+
+
+def indent(text: str) -> str:
+    """Lines after the first, moved in by two spaces."""
+    return text.replace("\n", "\n  ")
+
+
+def layout(name: str, extra: list[str], children: list[str]) -> str:
+    """PyTorch's layout of a module: on one line where its own text is one line and nothing is inside."""
+    if len(extra) == 1 and not children:
+        return f"{name}({extra[0]})"
+    lines = extra + children
+    return f"{name}(\n  " + "\n  ".join(lines) + "\n)" if lines else f"{name}()"

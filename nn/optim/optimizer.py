@@ -1,0 +1,269 @@
+"""What every optimiser shares: parameter groups, the loop over parameters, and the state that is saved.
+
+An optimiser of one's own names its hyperparameters in `defaults` and writes one method, `_update`, which changes one
+parameter in place, on raw arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor.backend import for_array
+from tinytensor.tensor import wrap
+
+CHUNK = 1 << 15
+"""How many elements are updated at a time on the CPU: the pieces of all arrays of an update fit into the cache."""
+
+
+class Optimizer:
+    """The base of all optimisers.
+
+    Args:
+        params: Tensors, or dictionaries `{"params": Tensors, "lr": ...}` for groups with settings of their own.
+        defaults: the settings of groups that do not name them.
+
+    Attributes:
+        param_groups: the groups, each a dictionary of its settings with the list `"params"`.
+        state: what the optimiser remembers of each parameter, a dictionary of Tensors and counters.
+
+    Raises ValueError for no parameters, for one named twice, for one that was computed, and for settings out of range;
+    TypeError for what is no Tensor.
+    """
+
+    state_names: tuple[str, ...] = ()
+    """Names of the Tensors, of the parameter's shape, that may be remembered of it."""
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        self.defaults = defaults
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[tt.Tensor, dict[str, Any]] = {}
+        self._scratch: dict[np.dtype[Any], Any] = {}
+        if isinstance(params, (tt.Tensor, dict, set, str)):
+            raise TypeError(
+                f"{self._name}: params must be a list (or another ordered iterable) of Tensors or of groups, "
+                f"got a {type(params).__name__}"
+            )
+        groups = list(params)
+        if not groups:
+            raise ValueError(f"{self._name}: the list of parameters is empty")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        lines = [f"{self._name} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with settings of their own; settings not named are the optimiser's defaults.
+
+        Raises as the constructor does, and changes nothing then.
+        """
+        if not isinstance(param_group, dict) or "params" not in param_group:
+            raise TypeError(f'{self._name}: a group is a dictionary with "params", got {param_group!r}')
+        params = param_group["params"]
+        if isinstance(params, set):
+            raise TypeError(f"{self._name}: a set of parameters has no order; use a list")
+        params = [params] if isinstance(params, tt.Tensor) else list(params)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        for i, parameter in enumerate(params):
+            if not isinstance(parameter, tt.Tensor):
+                raise TypeError(f"{self._name}: parameter {i} is a {type(parameter).__name__}, expected a Tensor")
+            if not parameter.is_leaf:
+                raise ValueError(
+                    f"{self._name}: parameter {i} {parameter.shape} was computed; optimise the Tensors it came from, "
+                    "or detach() it"
+                )
+            if id(parameter) in known:
+                raise ValueError(f"{self._name}: parameter {i} {parameter.shape} is there twice; name each only once")
+            known.add(id(parameter))
+        group = {"params": params, **self.defaults, **{k: v for k, v in param_group.items() if k != "params"}}
+        group["lr"] = float(group["lr"])
+        self._check(group)
+        self.param_groups.append(group)
+
+    def _check(self, group: dict[str, Any]) -> None:
+        """Raise ValueError unless the settings of a group are in their ranges."""
+        for name in ("lr", "weight_decay"):
+            self._check_range(group, name, 0.0, math.inf)
+
+    def _check_range(self, group: dict[str, Any], name: str, low: float, high: float) -> None:
+        if name in group and not low <= group[name] < high:
+            raise ValueError(f"{self._name}: {name} must be at least {low:g} and below {high:g}, got {group[name]!r}")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters, or with `set_to_none=False` set them to 0 in place."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if set_to_none or parameter.grad is None:
+                    parameter.grad = None
+                else:
+                    parameter.grad = parameter.grad.detach().zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; one without is left as it is, weight decay included.
+
+        Args:
+            closure: computes the gradients anew (zero_grad, forward, backward) and returns the loss.
+
+        Returns what the closure returned.
+        """
+        loss = None
+        if closure is not None:
+            with tt.enable_grad():
+                loss = closure()
+        # Infinite gradients make infinite or undefined parameters; half an update because of a warning would be worse.
+        with np.errstate(all="ignore"):
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self._update_parameter(parameter, group)
+        return loss
+
+    def _update_parameter(self, parameter: tt.Tensor, group: dict[str, Any]) -> None:
+        array = parameter._data
+        xp = for_array(array)
+        writeable = getattr(array.flags, "writeable", True)
+        values = xp.contiguous(array) if writeable else xp.copy(array)
+        gradient = xp.contiguous(parameter.grad._data)  # type: ignore[union-attr]
+        state = self.state.get(parameter, {})
+        self._update(xp, values, gradient, state, group)
+        if state:
+            self.state[parameter] = state
+            for value in state.values():
+                if isinstance(value, tt.Tensor):
+                    tt.mark_written(value._data)
+        if not writeable:
+            parameter._data = values
+        elif values is not array:
+            array[...] = values
+        tt.mark_written(array)
+
+    def _update(self, xp: Any, values: Any, gradient: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Change `values`, the parameter's contiguous array, and its `state` in place."""
+        raise NotImplementedError
+
+    def _pieces(self, xp: Any, arrays: list[Any]) -> Iterator[list[Any]]:
+        """The arrays flattened and cut alike, each time followed by two pieces of scratch memory.
+
+        One array of a GPU is one piece, since there each call has its cost; on the CPU pieces stay in the cache
+        through all operations of an update.
+        """
+        flat = [xp.reshape(array, (-1,)) for array in arrays]
+        size, dtype = flat[0].size, flat[0].dtype
+        if xp.device != "cpu":
+            yield [*flat, xp.empty(size, dtype=dtype), xp.empty(size, dtype=dtype)]
+            return
+        if dtype not in self._scratch:
+            self._scratch[dtype] = xp.empty((2, CHUNK), dtype=dtype)
+        first, second = self._scratch[dtype]
+        for start in range(0, size, CHUNK):
+            stop = min(start + CHUNK, size)
+            yield [*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]]
+
+    # ---- saving
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on, in PyTorch's layout: `{"state": {index: {...}}, "param_groups": [...]}`.
+
+        Parameters appear as their index, counted through all groups. The Tensors are the optimiser's own, which the
+        next step changes: copy or save them first.
+        """
+        index = {id(p): i for i, p in enumerate(self._parameters())}
+        state = {index[id(p)]: dict(entry) for p, entry in self.state.items()}
+        groups = [
+            {**{k: v for k, v in group.items() if k != "params"}, "params": [index[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave, here or in PyTorch; its arrays are copied.
+
+        Parameters correspond by their order. State takes the dtype and the device of its parameter.
+
+        Raises ValueError that lists everything that does not fit; nothing is changed then.
+        """
+        if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
+            raise ValueError(f'{self._name}: load_state_dict expects a dictionary with "state" and "param_groups"')
+        saved = state_dict["param_groups"]
+        lengths = [len(group["params"]) for group in self.param_groups]
+        saved_lengths = [len(group.get("params", ())) for group in saved]
+        if saved_lengths != lengths:
+            raise ValueError(
+                f"{self._name}: load_state_dict expects groups of {lengths} parameters, got groups of {saved_lengths}"
+            )
+        problems: list[str] = []
+        groups = [self._load_group(i, group, problems) for i, group in enumerate(saved)]
+        owners = {
+            key: (parameter, group)
+            for own, group in zip(self.param_groups, saved)
+            for key, parameter in zip(group["params"], own["params"])
+        }
+        state = {}
+        for key, entry in state_dict["state"].items():
+            if key not in owners:
+                problems.append(f"there is state for parameter {key!r}, which is in no group")
+                continue
+            parameter, group = owners[key]
+            loaded = self._load_entry(key, entry, parameter, group, problems)
+            if loaded:
+                state[parameter] = loaded
+        if problems:
+            raise ValueError("\n  ".join([f"{self._name}: load_state_dict:", *problems]))
+        self.param_groups = groups
+        self.state = state
+
+    def _parameters(self) -> Iterator[tt.Tensor]:
+        return (p for group in self.param_groups for p in group["params"])
+
+    def _load_group(self, place: int, saved: dict[str, Any], problems: list[str]) -> dict[str, Any]:
+        group = {"params": self.param_groups[place]["params"], **{k: v for k, v in saved.items() if k != "params"}}
+        missing = [name for name in self.defaults if name not in group]
+        if missing:
+            problems.append(f"group {place} lacks {', '.join(missing)}")
+            return group
+        try:
+            group["lr"] = float(group["lr"])
+            self._check(group)
+        except (TypeError, ValueError) as error:
+            problems.append(f"group {place}: {error}")
+        return group
+
+    def _required_state(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Names without which the state of a parameter is incomplete."""
+        return ()
+
+    def _load_entry(
+        self, key: Any, entry: dict[str, Any], parameter: tt.Tensor, group: dict[str, Any], problems: list[str]
+    ) -> dict[str, Any]:
+        entry = {name: value for name, value in entry.items() if value is not None}
+        missing = [name for name in self._required_state(group) if name not in entry]
+        if missing and entry:
+            problems.append(f"the state of parameter {key!r} lacks {', '.join(missing)}")
+        loaded: dict[str, Any] = {}
+        for name, value in entry.items():
+            if name == "step" and name in self._required_state(group):
+                loaded[name] = int(value)
+            elif name in self.state_names:
+                tensor = tt.asarray(value).detach()
+                if tensor.shape != parameter.shape:
+                    problems.append(f"{name} of parameter {key!r} is {tensor.shape}, the parameter {parameter.shape}")
+                array = tensor.to(parameter.device, parameter.dtype)._data
+                loaded[name] = wrap(for_array(array).copy(array), None)
+            else:
+                problems.append(f"the state of parameter {key!r} holds {name}, which {self._name} does not know")
+        return loaded

@@ -1,0 +1,70 @@
+"""Sinusoidal positions (Vaswani et al. 2017, section 3.5)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .layers import Dropout
+from .module import Module
+
+
+class PositionalEncoding(Module):
+    """Adds to the vector at each position that position's encoding, then drops out (sections 3.5 and 5.4).
+
+    Args:
+        d_model: the size of the vectors.
+        dropout: the probability with which an element of the sum becomes 0 in training.
+        max_len: the longest sequence it takes.
+        batch_first: whether the input is (batch, length, d_model) rather than (length, batch, d_model).
+
+    The encoding is computed, not learned, and is no part of the state; it follows the input's dtype and device. An
+    input of two dimensions is one sequence, (length, d_model).
+
+    Raises ValueError for a sequence longer than max_len and for vectors of another size.
+    """
+
+    def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 5000, batch_first: bool = False) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.max_len = max_len
+        self.batch_first = batch_first
+        self.dropout = Dropout(dropout)
+        self.encoding = sinusoidal_encoding(max_len, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim not in (2, 3) or x.shape[-1] != self.d_model:
+            axes = "(batch, length, d_model)" if self.batch_first else "(length, batch, d_model)"
+            raise ValueError(
+                f"PositionalEncoding: expected {axes} or (length, d_model) with d_model {self.d_model}, got {x.shape}"
+            )
+        length = x.shape[-2] if self.batch_first or x.ndim == 2 else x.shape[0]
+        if length > self.max_len:
+            raise ValueError(
+                f"PositionalEncoding: a sequence of length {length} is longer than max_len {self.max_len}; "
+                "make the module with a larger max_len (nothing learned depends on it)"
+            )
+        if self.encoding.dtype != x.dtype or self.encoding.device != x.device:
+            self.encoding = sinusoidal_encoding(self.max_len, self.d_model, dtype=x.dtype, device=x.device)
+        encoding = self.encoding[:length]
+        return self.dropout(x + (encoding if self.batch_first or x.ndim == 2 else encoding.unsqueeze(1)))
+
+    def extra_repr(self) -> str:
+        return f"{self.d_model}, max_len={self.max_len}, batch_first={self.batch_first}"
+
+
+def sinusoidal_encoding(length: int, d_model: int, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)) and PE(pos, 2i + 1) = cos of the same, (length, d_model).
+
+    Computed in float64 and rounded once. Vaswani et al. 2017, section 3.5.
+    """
+    position = np.arange(length)[:, None]
+    angle = position / 10000 ** (np.arange(0, d_model, 2) / d_model)
+    encoding = np.empty((length, d_model))
+    encoding[:, 0::2] = np.sin(angle)
+    encoding[:, 1::2] = np.cos(angle[:, : d_model // 2])
+    return tt.asarray(encoding, dtype=tt.get_default_dtype() if dtype is None else dtype, device=device)

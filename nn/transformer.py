@@ -1,0 +1,367 @@
+"""The Transformer (Vaswani et al. 2017, "Attention Is All You Need", section 3.1).
+
+    encoder layer:  x = LayerNorm(x + SelfAttention(x))         norm_first:  x = x + SelfAttention(LayerNorm(x))
+                    x = LayerNorm(x + FeedForward(x))                        x = x + FeedForward(LayerNorm(x))
+
+The paper normalises after each residual connection; `norm_first` before each sub-layer (Xiong et al. 2020), which
+trains without warm-up. A decoder layer attends to the encoder's output (`memory`) in between.
+
+Arguments, defaults, masks and `state_dict` keys are PyTorch's. N is the batch, S the source's length, T the target's;
+sequences are (S, N, d_model), with `batch_first` (N, S, d_model), and without a batch (S, d_model).
+
+Masks are boolean (True: must not attend) or floating (added to the scores, so that -inf forbids):
+
+    attention masks, such as `src_mask` (S, S), `tgt_mask` (T, T), `memory_mask` (T, S), or with one for each head
+        (N nhead, ...);
+    key padding masks, such as `src_key_padding_mask` (N, S): padding is attended to by nobody.
+
+`is_causal` flags are hints that the mask given beside them is causal; they do not replace it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from . import functional as F
+from . import init
+from .attention import MultiheadAttention
+from .containers import ModuleList
+from .layers import Dropout, LayerNorm, Linear
+from .module import Module
+
+Activation = str | Callable[[Tensor], Tensor]
+
+
+class TransformerEncoderLayer(Module):
+    """Self-attention, then a position-wise feed-forward network, each with its residual connection (section 3.1).
+
+    Args:
+        d_model: the size of the vectors between the sub-layers.
+        nhead: the number of attention heads; divides d_model.
+        dim_feedforward: the inner size of the feed-forward network.
+        dropout: of each sub-layer's result before it is added (section 5.4), of the attention weights, and within the
+            feed-forward network.
+        activation: "relu", "gelu" or a function of a Tensor.
+        layer_norm_eps: eps of the layer normalisations.
+        batch_first: (batch, length, d_model) rather than (length, batch, d_model).
+        norm_first: normalise before each sub-layer rather than after the sum.
+        bias: whether Linear and LayerNorm have biases.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
+        self.linear1 = Linear(d_model, dim_feedforward, **factory)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **factory)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, **factory)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, **factory)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.activation = _activation(activation)
+
+    def forward(
+        self,
+        src: Tensor,
+        src_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        def attend(x: Tensor) -> Tensor:
+            return self.dropout1(_attention(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal))
+
+        x = src
+        if self.norm_first:
+            x = x + attend(self.norm1(x))
+            return x + self._feed_forward(self.norm2(x))
+        x = self.norm1(x + attend(x))
+        return self.norm2(x + self._feed_forward(x))
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂ (section 3.3, equation 2)."""
+        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerDecoderLayer(Module):
+    """Self-attention, attention to the encoder's output, feed-forward network, each with its residual (section 3.1).
+
+    Arguments as for `TransformerEncoderLayer`.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
+        self.linear1 = Linear(d_model, dim_feedforward, **factory)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, **factory)
+        self.norm_first = norm_first
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, **factory)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, **factory)
+        self.norm3 = LayerNorm(d_model, layer_norm_eps, **factory)
+        self.dropout1 = Dropout(dropout)
+        self.dropout2 = Dropout(dropout)
+        self.dropout3 = Dropout(dropout)
+        self.activation = _activation(activation)
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        def attend(x: Tensor) -> Tensor:
+            return self.dropout1(_attention(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
+
+        def attend_to_memory(x: Tensor) -> Tensor:
+            attended = _attention(
+                self.multihead_attn, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal
+            )
+            return self.dropout2(attended)
+
+        x = tgt
+        if self.norm_first:
+            x = x + attend(self.norm1(x))
+            x = x + attend_to_memory(self.norm2(x))
+            return x + self._feed_forward(self.norm3(x))
+        x = self.norm1(x + attend(x))
+        x = self.norm2(x + attend_to_memory(x))
+        return self.norm3(x + self._feed_forward(x))
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂ (section 3.3, equation 2)."""
+        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+class TransformerEncoder(Module):
+    """A stack of encoder layers.
+
+    Args:
+        encoder_layer: the layer, of which each of the stack is a copy: they all start from the same values.
+        num_layers: how many.
+        norm: what is applied at the end, for example a `LayerNorm`.
+    """
+
+    def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        src: Tensor,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        is_causal: bool | None = None,
+    ) -> Tensor:
+        x = src
+        for layer in self.layers:
+            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+        return x if self.norm is None else self.norm(x)
+
+
+class TransformerDecoder(Module):
+    """A stack of decoder layers; arguments as for `TransformerEncoder`."""
+
+    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
+        super().__init__()
+        self.layers = ModuleList([copy.deepcopy(decoder_layer) for _ in range(num_layers)])
+        self.num_layers = num_layers
+        self.norm = norm
+
+    def forward(
+        self,
+        tgt: Tensor,
+        memory: Tensor,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        x = tgt
+        for layer in self.layers:
+            x = layer(
+                x,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask,
+                tgt_is_causal=bool(tgt_is_causal),
+                memory_is_causal=memory_is_causal,
+            )
+        return x if self.norm is None else self.norm(x)
+
+
+class Transformer(Module):
+    """The encoder and the decoder of the paper, from vectors to vectors: embeddings and logits are the user's.
+
+    Args:
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: as for
+            `TransformerEncoderLayer`.
+        num_encoder_layers, num_decoder_layers: N of the paper; both stacks end in a LayerNorm.
+        custom_encoder, custom_decoder: modules to take their place.
+
+    All weights of two dimensions start from Xavier's uniform distribution.
+
+    Raises ValueError where source and target do not fit together or are not of size d_model.
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
+        layer: dict[str, Any] = {
+            "d_model": d_model,
+            "nhead": nhead,
+            "dim_feedforward": dim_feedforward,
+            "dropout": dropout,
+            "activation": activation,
+            "layer_norm_eps": layer_norm_eps,
+            "batch_first": batch_first,
+            "norm_first": norm_first,
+            **factory,
+        }
+        self.encoder = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(**layer), num_encoder_layers, LayerNorm(d_model, layer_norm_eps, **factory)
+        )
+        self.decoder = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(**layer), num_decoder_layers, LayerNorm(d_model, layer_norm_eps, **factory)
+        )
+        self.d_model = d_model
+        self.nhead = nhead
+        self.batch_first = batch_first
+        for parameter in self.parameters():
+            if parameter.ndim > 1:
+                init.xavier_uniform_(parameter)
+
+    def forward(
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool | None = None,
+        tgt_is_causal: bool | None = None,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
+        self._check(src, tgt)
+        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+        return self.decoder(
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask,
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
+
+    def _check(self, src: Tensor, tgt: Tensor) -> None:
+        batch = 0 if self.batch_first else 1
+        if src.ndim not in (2, 3) or src.ndim != tgt.ndim:
+            fault = "both must have 2 dimensions, or 3 with a batch"
+        elif src.ndim == 3 and src.shape[batch] != tgt.shape[batch]:
+            fault = f"their batch sizes differ (batch_first={self.batch_first})"
+        elif src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
+            fault = f"the last dimension of both must be d_model, {self.d_model}"
+        else:
+            return
+        raise ValueError(f"Transformer: src {src.shape} and tgt {tgt.shape}: {fault}")
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: str | None = None, dtype: Any = None) -> Tensor:
+        """The causal mask (sz, sz): 0 where position i may attend to j <= i, -inf elsewhere (section 3.2.3)."""
+        return tt.triu(tt.full((sz, sz), -tt.inf, dtype=dtype, device=device), k=1)
+
+
+def _attention(
+    attention: MultiheadAttention,
+    query: Tensor,
+    memory: Tensor,
+    mask: Tensor | None,
+    key_padding_mask: Tensor | None,
+    is_causal: bool,
+) -> Tensor:
+    """Each position of `query` attends to `memory`: keys and values are the same (section 3.2.3)."""
+    return attention(
+        query,
+        memory,
+        memory,
+        key_padding_mask=key_padding_mask,
+        need_weights=False,
+        attn_mask=mask,
+        is_causal=is_causal,
+    )[0]
+
+
+def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+    if callable(activation):
+        return activation
+    named: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+    if activation not in named:
+        raise ValueError(f"activation: expected 'relu', 'gelu' or a function, got {activation!r}")
+    return named[activation]

@@ -1,0 +1,123 @@
+"""Clipping of gradients, by their common norm or value by value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor.backend import for_array
+
+CHUNK = 1 << 15
+
+
+def clip_grad_norm_(
+    parameters: tt.Tensor | Iterable[tt.Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> tt.Tensor:
+    """Scale all gradients down in place, by one factor, so that their common norm is at most `max_norm`.
+
+    The norm is that of all gradients as one vector (Pascanu et al. 2013, "On the difficulty of training recurrent
+    neural networks", Algorithm 1). Parameters without a gradient are passed over; gradients of 0 stay 0.
+
+    Args:
+        parameters: whose gradients are scaled.
+        max_norm: how large their norm may be.
+        norm_type: the p of the p-norm, above 0; `inf` for the largest absolute value.
+        error_if_nonfinite: raise if the norm is infinite or NaN. Otherwise the gradients become 0 or NaN with it.
+
+    Returns the norm before the scaling, 0-d. Raises RuntimeError for a norm that is not finite, if asked to; no
+    gradient is changed then.
+    """
+    parameters = _as_list(parameters)
+    total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
+    return total
+
+
+def clip_grad_value_(parameters: tt.Tensor | Iterable[tt.Tensor], clip_value: float) -> None:
+    """Limit every element of the gradients, in place, to the interval from -clip_value to clip_value.
+
+    Raises ValueError for a negative `clip_value`.
+    """
+    limit = float(clip_value)
+    if not limit >= 0:
+        raise ValueError(f"clip_grad_value_: clip_value must be at least 0, got {clip_value!r}")
+    for parameter in _as_list(parameters):
+        if parameter.grad is not None:
+            array = _writable(parameter.grad)
+            xp = for_array(array)
+            xp.maximum(array, -limit, out=array)
+            xp.minimum(array, limit, out=array)
+            tt.mark_written(array)
+
+
+def get_total_norm(
+    tensors: tt.Tensor | Iterable[tt.Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
+) -> tt.Tensor:
+    """The p-norm of all Tensors as one vector, added up in float64.
+
+    Returns a Tensor of no dimensions, in the Tensors' dtype (float32 for float16) and on the first one's device.
+    Raises ValueError unless `norm_type` is above 0, and RuntimeError for a norm that is not finite, if asked to.
+    """
+    tensors = _as_list(tensors)
+    p = float(norm_type)
+    if not p > 0:
+        raise ValueError(f"get_total_norm: norm_type must be above 0, got {norm_type!r}")
+    with np.errstate(all="ignore"):
+        if math.isinf(p):
+            parts = [float(abs(t._data).max()) for t in tensors if t.size]
+            total = math.nan if any(math.isnan(part) for part in parts) else max(parts, default=0.0)
+        else:
+            total = float(np.float64(sum(_power_sum(t._data, p) for t in tensors)) ** (1 / p))
+        if error_if_nonfinite and not math.isfinite(total):
+            raise RuntimeError(
+                f"the norm of order {p:g} of the gradients is {total}, so they cannot be clipped; look for the cause "
+                "with tt.detect_anomaly(), or pass error_if_nonfinite=False to go on"
+            )
+        dtype = tt.result_type(tt.float32, *(t.dtype for t in tensors)) if tensors else None
+        device = tensors[0].device if tensors else None
+        return tt.asarray(total, dtype=dtype, device=device)
+
+
+def clip_grads_with_norm_(
+    parameters: tt.Tensor | Iterable[tt.Tensor], max_norm: float, total_norm: tt.Tensor | float
+) -> None:
+    """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
+    coefficient = float(max_norm) / (float(total_norm) + 1e-6)
+    if coefficient >= 1:
+        return
+    with np.errstate(all="ignore"):
+        for parameter in _as_list(parameters):
+            if parameter.grad is not None:
+                array = _writable(parameter.grad)
+                for_array(array).multiply(array, coefficient, out=array)
+                tt.mark_written(array)
+
+
+def _as_list(tensors: tt.Tensor | Iterable[tt.Tensor]) -> list[Any]:
+    return [tensors] if isinstance(tensors, tt.Tensor) else list(tensors)
+
+
+def _writable(gradient: tt.Tensor) -> Any:
+    """The gradient's array, put in place of one that may not be written to."""
+    if not getattr(gradient._data.flags, "writeable", True):
+        gradient._data = for_array(gradient._data).copy(gradient._data)
+    return gradient._data
+
+
+def _power_sum(array: Any, p: float) -> float:
+    """The sum of |x|^p in float64; on the CPU piece by piece, so that no large copy is made."""
+    xp = for_array(array)
+    flat = xp.reshape(array, (-1,))
+    length = CHUNK if xp.device == "cpu" else max(flat.size, 1)
+    total = 0.0
+    for start in range(0, flat.size, length):
+        piece = flat[start : start + length].astype(tt.float64)
+        total += float(xp.vecdot(piece, piece) if p == 2 else xp.sum(abs(piece) ** p))
+    return total

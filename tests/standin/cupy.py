@@ -1,0 +1,182 @@
+"""A stand-in for CuPy on machines without a GPU: NumPy behind CuPy's names, with CuPy's manners where they hurt.
+
+NumPy arrays as operands, conversion to NumPy other than by `asnumpy`, and names that CuPy 13 lacks are errors;
+reductions give 0-d arrays; indices out of range wrap round in silence; of several values written to one place the
+first remains; `cupyx.scatter_add` and `scatter_max` know the dtypes of CUDA's atomic operations only.
+"""
+
+import operator
+from types import SimpleNamespace
+
+import numpy as np
+
+float16, float32, float64, int32, int64, uint64 = np.float16, np.float32, np.float64, np.int32, np.int64, np.uint64
+bool_, dtype, newaxis, inf, nan, pi = np.bool_, np.dtype, None, np.inf, np.nan, np.pi
+
+
+class ndarray:
+    """An array "on the GPU". Nothing is forwarded to the NumPy array inside but what is named here."""
+
+    __slots__ = ("_array",)
+    __array_ufunc__ = None
+    __array_priority__ = 100
+    __hash__ = None
+
+    def __init__(self, array):
+        self._array = array
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to convert.")
+
+    def __dlpack_device__(self):
+        return (2, 0)
+
+    def __repr__(self):
+        return f"cupy:{self._array!r}"
+
+    @property
+    def base(self):
+        return None if self._array.base is None else ndarray(self._array.base)
+
+    @property
+    def data(self):
+        root = self._array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        return SimpleNamespace(mem=SimpleNamespace(ptr=root.ctypes.data), ptr=self._array.ctypes.data)
+
+    @property
+    def flags(self):
+        flags = self._array.flags
+        return SimpleNamespace(c_contiguous=flags.c_contiguous, f_contiguous=flags.f_contiguous, owndata=flags.owndata)
+
+    def get(self):
+        return self._array.copy()
+
+    def item(self):
+        return self._array.item()
+
+    def tolist(self):
+        return self._array.tolist()
+
+    def fill(self, value):
+        self._array.fill(_raw(value))
+
+    def __len__(self):
+        return len(self._array)
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+    def __bool__(self):
+        return bool(self._array)
+
+    def __int__(self):
+        return int(self._array)
+
+    def __float__(self):
+        return float(self._array)
+
+    def __index__(self):
+        return operator.index(self._array)
+
+    def __getitem__(self, key):
+        return _wrapped(self._array[_key(self._array, key)])
+
+    def __setitem__(self, key, value):
+        array, key, value = self._array, _key(self._array, key), _raw(value)
+        if not _names_places(key):
+            array[key] = value
+            return
+        places = np.arange(array.size).reshape(array.shape)[key]
+        values = np.broadcast_to(value, places.shape)
+        array.flat[places.ravel()[::-1]] = values.ravel()[::-1].astype(array.dtype)
+
+
+def _raw(value):
+    if isinstance(value, ndarray):
+        return value._array
+    if isinstance(value, np.ndarray):
+        raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+    if isinstance(value, (list, tuple)):
+        return type(value)([_raw(v) for v in value])
+    return value
+
+
+def _wrapped(result):
+    if isinstance(result, (tuple, list)):
+        return tuple(_wrapped(r) for r in result)
+    return ndarray(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
+
+
+def _lifted(function):
+    def lifted(*args, **kwargs):
+        if not kwargs.get("where", True) or "initial" in kwargs:
+            raise TypeError("Wrong arguments: CuPy knows no `where` or `initial` here")
+        return _wrapped(function(*map(_raw, args), **{name: _raw(value) for name, value in kwargs.items()}))
+
+    return lifted
+
+
+def _key(array, key):
+    """The key with raw arrays in it, integers out of range wrapped round."""
+    parts = [_raw(part) for part in (key if isinstance(key, tuple) else (key,))]
+    used = sum(_dimensions(part) for part in parts if part is not Ellipsis)
+    axis = 0
+    for i, part in enumerate(parts):
+        if isinstance(part, np.ndarray) and part.dtype.kind in "iu" and array.shape[axis]:
+            parts[i] = part % array.shape[axis]
+        axis += array.ndim - used if part is Ellipsis else _dimensions(part)
+    return tuple(parts)
+
+
+def _dimensions(part):
+    return 0 if part is None else part.ndim if isinstance(part, np.ndarray) and part.dtype.kind == "b" else 1
+
+
+def _names_places(key):
+    return any(isinstance(part, np.ndarray) and part.dtype.kind in "iu" for part in key)
+
+
+for _name in ("dtype", "shape", "ndim", "size", "nbytes", "strides", "itemsize", "T", "real", "imag"):
+    setattr(ndarray, _name, property(lambda self, name=_name: _wrapped(getattr(self._array, name))))
+for _name in ["all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat", "reshape", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var", "view", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__", "__rpow__", "__matmul__", "__rmatmul__", "__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__", "__lshift__", "__rshift__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__neg__", "__pos__", "__abs__", "__invert__"]:
+    setattr(ndarray, _name, _lifted(getattr(np.ndarray, _name)))
+for _name in ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor"]:
+
+    def _in_place(self, other, _change=getattr(operator, _name)):
+        _change(self._array, _raw(other))
+        return self
+
+    setattr(ndarray, f"__{_name}__", _in_place)
+
+for _name in ["abs", "absolute", "add", "all", "allclose", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "array_equal", "bincount", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast_to", "ceil", "clip", "concatenate", "conj", "copysign", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "diagonal", "diff", "divide", "dot", "einsum", "empty", "empty_like", "equal", "exp", "expand_dims", "expm1", "eye", "flip", "floor", "floor_divide", "full", "full_like", "greater", "greater_equal", "hypot", "imag", "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "linspace", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "min", "minimum", "mod", "moveaxis", "multiply", "negative", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer", "power", "prod", "ravel", "real", "reciprocal", "remainder", "repeat", "reshape", "right_shift", "rint", "roll", "searchsorted", "sign", "signbit", "sin", "sinh", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "transpose", "tril", "triu", "true_divide", "trunc", "unique", "var", "where", "zeros", "zeros_like"]:
+    globals()[_name] = _lifted(getattr(np, _name))
+
+linalg = SimpleNamespace(
+    **{name: _lifted(getattr(np.linalg, name)) for name in ("cholesky", "det", "inv", "norm", "slogdet", "solve")}
+)
+cuda = SimpleNamespace(
+    is_available=lambda: True,
+    Device=lambda device=None: SimpleNamespace(synchronize=lambda: None),
+)
+
+
+def array(value, dtype=None, copy=True, order="K"):
+    """From NumPy, CuPy, numbers and lists: here alone a NumPy array may come in."""
+    raw = value._array if isinstance(value, ndarray) else value
+    if isinstance(value, ndarray) and not copy and (dtype is None or raw.dtype == dtype):
+        return value
+    return ndarray(np.array(_raw(raw) if isinstance(raw, (list, tuple)) else raw, dtype=dtype, order=order))
+
+
+def asarray(value, dtype=None, order="K"):
+    return array(value, dtype, copy=False, order=order)
+
+
+def ascontiguousarray(value, dtype=None):
+    return array(value, dtype, copy=not value.flags.c_contiguous, order="C")
+
+
+def asnumpy(value):
+    return value.get() if isinstance(value, ndarray) else np.asarray(value)
