@@ -154,7 +154,9 @@ def main() -> None:
 
     torch.set_num_threads(arguments.threads)
     results = {}
-    print(f"{'workload':8} {'ours ms':>9} {'torch ms':>9} {'ratio':>6} {'min':>6} {'max':>6}  losses of 3 steps agree to")
+    print(
+        f"{'workload':8} {'ours ms':>9} {'torch ms':>9} {'ratio':>6} {'min':>6} {'max':>6}  losses of 3 steps agree to"
+    )
     for name in arguments.workloads.split(","):
         workload = WORKLOADS[name]
         ids = batch(workload)
@@ -175,7 +177,9 @@ def main() -> None:
         ratios = sorted(a / b for a, b in pairs)
         medians = [1e3 * statistics.median(column) for column in zip(*pairs)]
         ratio = statistics.median(ratios)
-        print(f"{name:8} {medians[0]:9.1f} {medians[1]:9.1f} {ratio:6.2f} {ratios[0]:6.2f} {ratios[-1]:6.2f}  {apart:.1e}")
+        print(
+            f"{name:8} {medians[0]:9.1f} {medians[1]:9.1f} {ratio:6.2f} {ratios[0]:6.2f} {ratios[-1]:6.2f}  {apart:.1e}"
+        )
         results[name] = {"ours_ms": medians[0], "torch_ms": medians[1], "ratio": ratio, "losses_apart": apart}
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")

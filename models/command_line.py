@@ -23,13 +23,18 @@ class UsageError(Exception):
     """Something the user gave cannot be used: told in one line, exit code 2."""
 
 
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, where there is one worth showing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, False) else super()._get_help_string(action)
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are one line on stderr."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter, epilog=EXIT_CODES, allow_abbrev=False, **options
-        )
+        super().__init__(formatter_class=HelpFormatter, epilog=EXIT_CODES, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message} (--help lists the arguments)\n")

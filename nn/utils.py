@@ -71,7 +71,7 @@ def get_total_norm(
         raise ValueError(f"get_total_norm: norm_type must be above 0, got {norm_type!r}")
     with np.errstate(all="ignore"):
         if math.isinf(p):
-            parts = [float(abs(t._data).max()) for t in tensors if t.size]
+            parts = [_largest(t._data) for t in tensors if t.size]
             total = math.nan if any(math.isnan(part) for part in parts) else max(parts, default=0.0)
         else:
             total = float(np.float64(sum(_power_sum(t._data, p) for t in tensors)) ** (1 / p))
@@ -111,6 +111,11 @@ def _writable(gradient: tt.Tensor) -> Any:
     return gradient._data
 
 
+def _largest(array: Any) -> float:
+    xp = for_array(array)
+    return float(xp.max(xp.abs(array)))
+
+
 def _power_sum(array: Any, p: float) -> float:
     """The sum of |x|^p in float64; on the CPU piece by piece, so that no large copy is made."""
     xp = for_array(array)
@@ -119,5 +124,5 @@ def _power_sum(array: Any, p: float) -> float:
     total = 0.0
     for start in range(0, flat.size, length):
         piece = flat[start : start + length].astype(tt.float64)
-        total += float(xp.vecdot(piece, piece) if p == 2 else xp.sum(abs(piece) ** p))
+        total += float(xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p))
     return total

@@ -112,7 +112,7 @@ class Graph:
             inside[vertex.scope].append(vertex)
         _write(dot, inside, ())
         for edge in self.edges:
-            dot.edge(edge.tail, edge.head, label=_shape(edge.shape))
+            dot.edge(edge.tail, edge.head, label=f" {_shape(edge.shape)} ")
         return dot.source
 
     def to_svg(self) -> str:
@@ -297,8 +297,8 @@ def _cut(text: str, length: int) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text for one of Graphviz's HTML-like labels, in which it would still expand backslashes."""
-    return html.escape(_printable(_cut(text, 60)), quote=False).replace("\\", "&#92;")
+    """Text for one of Graphviz's HTML-like labels. A zero-width space keeps it from expanding `\\N` and the like."""
+    return html.escape(_printable(_cut(text, 60)), quote=False).replace("\\", "&#92;&#8203;")
 
 
 def _printable(text: str) -> str:

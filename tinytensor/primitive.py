@@ -261,11 +261,11 @@ def _fused_call(primitive: Primitive) -> Callable[..., Any]:
 
 def _constant(primitive: Primitive, value: Any, place: int) -> Any:
     """An input that is no Tensor. Arrays are copied, since nothing would guard them against later writes."""
-    if value is None or isinstance(value, (bool, int, complex)):
-        return value
     if isinstance(value, float):
         return float(value)
-    if isinstance(value, (np.ndarray, np.generic)):
+    if value is None or isinstance(value, (bool, int, complex, np.generic)):
+        return value
+    if isinstance(value, np.ndarray):
         return np.array(value)
     if hasattr(value, "dtype"):
         return for_array(value).copy(value)
@@ -282,7 +282,7 @@ def _prepare(primitive: Primitive, arrays: list[Any]) -> type:
     """
     kind: Any = None
     for value in arrays:
-        if not hasattr(value, "dtype"):
+        if not hasattr(value, "dtype") or isinstance(value, np.generic):
             continue
         if type(value) not in NAMESPACES:
             for_array(value)
@@ -293,31 +293,30 @@ def _prepare(primitive: Primitive, arrays: list[Any]) -> type:
             raise DeviceError(
                 f"{primitive.name}: inputs are on {devices}; move them to one device first, for example x.to('gpu')"
             )
-    if kind is None:  # Python numbers alone
-        kind = np.ndarray
-        for i, value in enumerate(arrays):
-            if value is not None and (i in primitive.promoted or primitive.variadic):
-                arrays[i] = np.asarray(value, dtype=dtypes.promote([], [value]))
-                break
-    _promote(primitive, arrays)
+    kind = kind or np.ndarray  # Python numbers alone are computed on the CPU
+    for i, value in enumerate(arrays):
+        if isinstance(value, np.generic):  # NumPy's scalars have a dtype, but no device
+            arrays[i] = NAMESPACES[kind].asarray(value)
+    _promote(primitive, arrays, kind)
     return kind
 
 
-def _promote(primitive: Primitive, arrays: list[Any]) -> None:
+def _promote(primitive: Primitive, arrays: list[Any], kind: type) -> None:
     if primitive.variadic:
         chosen = list(range(len(arrays)))
     elif primitive.pure:
         chosen = sorted(primitive.promoted)
     else:  # of a fused op's inputs, masks and indices stay what they are
-        chosen = [i for i, a in enumerate(arrays) if hasattr(a, "dtype") and a.dtype.kind in "fc"]
+        chosen = [i for i, a in enumerate(arrays) if not hasattr(a, "dtype") or a.dtype.kind in "fc"]
+    chosen = [i for i in chosen if arrays[i] is not None]
     known, weak = [], []
     for i in chosen:
         value = arrays[i]
         if hasattr(value, "dtype"):
             known.append(value.dtype)
-        elif value is not None:
+        else:
             weak.append(value)
-    if not known:
+    if not known and not weak:
         return
     dtype = dtypes.promote(known, weak)
     if primitive.floating and dtype.kind in "biu":
@@ -326,6 +325,8 @@ def _promote(primitive: Primitive, arrays: list[Any]) -> None:
         value = arrays[i]
         if hasattr(value, "dtype") and value.dtype != dtype:
             arrays[i] = value.astype(dtype)
+    if not known:  # numbers alone: one of them as an array carries the dtype
+        arrays[chosen[0]] = NAMESPACES[kind].asarray(arrays[chosen[0]], dtype=dtype)
 
 
 def describe(value: Any) -> str:

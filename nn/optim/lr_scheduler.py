@@ -179,10 +179,8 @@ class CosineAnnealingLR(LRScheduler):
     def get_lr(self) -> list[float]:
         epoch, low = self.last_epoch, self.eta_min
         angle = math.pi / self.T_max
-        if epoch == 0:
+        if self._step_count == 1:  # just made: the rate is the one to begin, or to go on, with
             return self._present()
-        if self._step_count == 1:  # made in the middle of a schedule: there is no former rate to go on from
-            return [low + (base - low) * (1 + math.cos(epoch * angle)) / 2 for base in self.base_lrs]
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # just after the bottom, where the ratio would be 0 / 0
             return [lr + (base - low) * (1 - math.cos(angle)) / 2 for base, lr in zip(self.base_lrs, self._present())]
         ratio = (1 + math.cos(angle * epoch)) / (1 + math.cos(angle * (epoch - 1)))

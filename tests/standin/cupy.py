@@ -5,6 +5,7 @@ reductions give 0-d arrays; indices out of range wrap round in silence; of sever
 first remains; `cupyx.scatter_add` and `scatter_max` know the dtypes of CUDA's atomic operations only.
 """
 
+import builtins
 import operator
 from types import SimpleNamespace
 
@@ -121,7 +122,7 @@ def _lifted(function):
 def _key(array, key):
     """The key with raw arrays in it, integers out of range wrapped round."""
     parts = [_raw(part) for part in (key if isinstance(key, tuple) else (key,))]
-    used = sum(_dimensions(part) for part in parts if part is not Ellipsis)
+    used = builtins.sum(_dimensions(part) for part in parts if part is not Ellipsis)
     axis = 0
     for i, part in enumerate(parts):
         if isinstance(part, np.ndarray) and part.dtype.kind in "iu" and array.shape[axis]:
@@ -135,7 +136,7 @@ def _dimensions(part):
 
 
 def _names_places(key):
-    return any(isinstance(part, np.ndarray) and part.dtype.kind in "iu" for part in key)
+    return builtins.any(isinstance(part, np.ndarray) and part.dtype.kind in "iu" for part in key)
 
 
 for _name in ("dtype", "shape", "ndim", "size", "nbytes", "strides", "itemsize", "T", "real", "imag"):
@@ -168,6 +169,11 @@ def array(value, dtype=None, copy=True, order="K"):
     if isinstance(value, ndarray) and not copy and (dtype is None or raw.dtype == dtype):
         return value
     return ndarray(np.array(_raw(raw) if isinstance(raw, (list, tuple)) else raw, dtype=dtype, order=order))
+
+
+def argsort(a, axis=-1, kind=None):
+    """Always stable, as CuPy's."""
+    return ndarray(np.argsort(_raw(a), axis=axis, kind="stable"))
 
 
 def asarray(value, dtype=None, order="K"):

@@ -1,5 +1,6 @@
-# ruff: noqa: E501
+# ruff: noqa: E501, RUF001
 import math
+import subprocess
 import sys
 import threading
 import time
@@ -13,6 +14,7 @@ import tinytensor as tt
 from tinytensor.drawing import DrawingError
 from tinytensor.modes import state
 from tinytensor.node import Node
+from tinytensor.picture import STYLES
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -50,6 +52,46 @@ digraph {
 	node [fontcolor="#1a1a1a" fontname="Helvetica,Arial,sans-serif" fontsize=13 height=0.4 margin="0.14,0.07"]
 	edge [arrowsize=0.6 color="#5a5a5a" fontcolor="#5a5a5a" fontname="Helvetica,Arial,sans-serif" fontsize=10]
 	fontsize=15 label=<<B>A head</B>> labelloc=t
+	subgraph cluster_1 {
+		fontcolor="#5a5a5a" fontsize=12 label=<head> labeljust=l
+		color="#5a5a5a" fillcolor="#f6f6f6" style="rounded,filled"
+		subgraph cluster_2 {
+			fontcolor="#5a5a5a" fontsize=12 label=<softmax> labeljust=l
+			color="#5a5a5a" fillcolor="#f6f6f6" style="rounded,filled"
+			n9 [label=<<B>exp</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+			n10 [label=<<B>sum</B><BR/><FONT POINT-SIZE="10">axis=1, keepdims</FONT>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+			n11 [label=<weights = <B>divide</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+		}
+		n1 [label=<<B>W_Q</B>> class=parameter color="#b87400" fillcolor="#fdf1d8" shape=cylinder style=filled]
+		n3 [label=<<B>matmul</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+		n4 [label=<<B>W_K</B>> class=parameter color="#b87400" fillcolor="#fdf1d8" shape=cylinder style=filled]
+		n5 [label=<<B>matmul</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+		n6 [label=<<B>matrix_transpose</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+		n7 [label=<<B>matmul</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+		n8 [label=<<B>divide</B><BR/><FONT POINT-SIZE="10">x2=2</FONT>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+		n12 [label=<<B>W_V</B>> class=parameter color="#b87400" fillcolor="#fdf1d8" shape=cylinder style=filled]
+		n13 [label=<<B>matmul</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+		n14 [label=<<B>matmul</B>> class=op color="#0072b2" fillcolor="#e3f0f9" shape=box style="rounded,filled"]
+	}
+	n2 [label=<<B>x</B>> class=input color="#007a58" fillcolor="#dff4ed" shape=ellipse style=filled]
+	n15 [label=<<B>output</B>> class=output color="#a3487b" fillcolor="#f8e8f1" shape=doubleoctagon style=filled]
+	n2 -> n3 [label=" 5×8 "]
+	n1 -> n3 [label=" 8×4 "]
+	n2 -> n5 [label=" 5×8 "]
+	n4 -> n5 [label=" 8×4 "]
+	n5 -> n6 [label=" 5×4 "]
+	n3 -> n7 [label=" 5×4 "]
+	n6 -> n7 [label=" 4×5 "]
+	n7 -> n8 [label=" 5×5 "]
+	n8 -> n9 [label=" 5×5 "]
+	n9 -> n10 [label=" 5×5 "]
+	n9 -> n11 [label=" 5×5 "]
+	n10 -> n11 [label=" 5×1 "]
+	n2 -> n13 [label=" 5×8 "]
+	n12 -> n13 [label=" 8×4 "]
+	n11 -> n14 [label=" 5×5 "]
+	n13 -> n14 [label=" 5×4 "]
+	n14 -> n15 [label=" 5×4 "]
 }
 """
 
@@ -197,7 +239,7 @@ def test_a_fused_op_is_one_vertex():
     [
         (lambda x: tt.sum(x, axis=-1), "axis=1"),
         (lambda x: tt.sum(x, axis=(0, 1), keepdims=True), "axis=(0, 1), keepdims"),
-        (lambda x: tt.sum(x, axis=0, dtype=tt.float64), "axis=0, dtype=float64"),
+        (lambda x: tt.sum(x, axis=0, dtype=tt.float64), "axis=0"),
         (lambda x: x / 3.0, "x2=3"),
         (lambda x: 1 - x, "x1=1"),
         (lambda x: tt.masked_fill(x, tt.tensor([True, False, True]), -math.inf), "value=-inf"),
@@ -221,7 +263,7 @@ def test_parameters_are_shown_compactly(function, detail):
 def test_an_unknown_parameter_never_shows_an_address():
     @tt.op(x=lambda xp, g: g)
     def tagged(xp, x, *, tag, function):
-        return xp.positive(x)
+        return x * 1
 
     x = tt.tensor([1.0], requires_grad=True)
     (vertex,) = vertices(tt.draw(tagged(x, tag=object(), function=math.sqrt)), "op")
@@ -235,8 +277,8 @@ def test_shapes_stand_on_edges():
     graph = tt.draw(tt.sum(x))
     assert [edge.shape for edge in graph.edges] == [(2, 3), ()]
     text = graph.to_dot()
-    assert 'label="2×3"' in text
-    assert "label=scalar" in text
+    assert 'label=" 2×3 "' in text
+    assert 'label=" scalar "' in text
 
 
 def test_a_long_chain_takes_linear_time():
@@ -246,11 +288,20 @@ def test_a_long_chain_takes_linear_time():
             y = y + 1.0
         started = time.process_time()
         graph = tt.draw(y)
-        assert graph.to_dot().count(" -> ") == length + 1
-        return time.process_time() - started
+        elapsed = time.process_time() - started
+        assert len(graph.edges) == length + 1
+        return elapsed
 
     seconds(100)
     assert seconds(100_000) < 30 * seconds(10_000)
+
+
+def test_every_device_gives_the_same_picture(device):
+    x = tt.tensor([1.0, 2.0], device=device)
+    w = tt.tensor([3.0, 4.0], device=device, requires_grad=True)
+    with tt.record():
+        y = tt.sum((w * x)[tt.tensor([0, 1], device=device)])
+    assert [v.name for v in tt.draw(y, names={"x": x}).vertices] == ["x1", "x", "multiply", "getitem", "sum", "output"]
 
 
 @pytest.mark.parametrize("rankdir", ["LR", "TB"])
@@ -272,10 +323,10 @@ def test_what_cannot_be_drawn_says_so():
         tt.draw(y, names={"x": np.ones(1)})
     with pytest.raises(ValueError, match="rankdir is 'up'"):
         tt.draw(y, rankdir="up")
-    with pytest.raises(ValueError, match="expected .svg, .png, .pdf or .dot"):
+    with pytest.raises(ValueError, match=r"'.jpeg'; expected \.svg, \.png, \.pdf or \.dot"):
         tt.draw(y, "graph.jpeg")
     y.backward()
-    with pytest.raises(RuntimeError, match="graph behind exp.*freed; draw before backward"):
+    with pytest.raises(RuntimeError, match=r"graph behind exp.*freed; draw before backward"):
         tt.draw(y)
 
 
@@ -308,10 +359,8 @@ def test_record_and_anomaly_mode_are_independent():
     with tt.record():
         with (
             tt.detect_anomaly(),
-            pytest.raises(
-                FloatingPointError, match=r"reciprocal: the first result.*in module|reciprocal: the first result"
-            ),
             np.errstate(all="ignore"),
+            pytest.raises(FloatingPointError, match="reciprocal: the first"),
         ):
             tt.reciprocal(x)
         y = x * 2.0
@@ -369,7 +418,7 @@ def test_svg_without_the_dot_program(no_dot, tmp_path):
     assert root[0].tag == f"{SVG}title"
     assert root[0].text == "A head"
     assert root[1].tag == f"{SVG}desc"
-    assert root[1].text == "8 ops, 3 parameters, 1 input, 1 output"
+    assert root[1].text == "10 ops, 3 parameters, 1 input, 1 output"
     assert "prefers-color-scheme: dark" in root.find(f"{SVG}style").text
     assert [p.name for p in tmp_path.iterdir()] == ["head.svg"]
 
@@ -389,8 +438,6 @@ def test_parts_of_the_svg_say_what_they_are(no_dot):
 
 
 def test_every_kind_has_dark_colours_and_a_shape_of_its_own():
-    from tinytensor.picture import STYLES
-
     assert len({style[0] for style in STYLES.values()}) == len(STYLES) == 4
     pytest.importorskip("pygraphviz")
     svg = head_graph().to_svg()
@@ -414,7 +461,11 @@ def test_names_are_escaped(no_dot, hostile):
     for one in (graph, named, tt.draw(y, names={hostile: y}), tt.draw(y, names={hostile: c})):
         root = ElementTree.fromstring(one.to_svg())
         assert not list(root.iter(f"{SVG}script"))
-        words = "".join("".join(text.itertext()) for text in root.iter(f"{SVG}text")).replace("\xa0", " ")
+        words = (
+            "".join("".join(text.itertext()) for text in root.iter(f"{SVG}text"))
+            .replace("\xa0", " ")
+            .replace("\u200b", "")
+        )
         assert shown.replace(" ", "") in words.replace(" ", "")
 
 
@@ -449,7 +500,7 @@ def test_a_notebook_shows_the_svg(no_dot):
     pytest.importorskip("pygraphviz")
     graph = head_graph()
     assert graph._repr_svg_() == graph.to_svg()
-    assert repr(graph) == "<graph: 8 ops, 3 parameters, 1 input, 1 output>"
+    assert repr(graph) == "<graph: 10 ops, 3 parameters, 1 input, 1 output>"
 
 
 def test_a_failed_picture_leaves_the_old_file(no_graphviz, tmp_path):
@@ -460,8 +511,6 @@ def test_a_failed_picture_leaves_the_old_file(no_graphviz, tmp_path):
 
 
 def test_importing_tinytensor_loads_nothing_of_pictures():
-    import subprocess
-
     code = "import sys, tinytensor; print([m for m in ('graphviz', 'pygraphviz', 'tinytensor.picture') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

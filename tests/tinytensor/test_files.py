@@ -14,7 +14,7 @@ def test_writes_and_replaces(tmp_path):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no folder .*missing; make it first"):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*missing; make it first"):
         write_whole(tmp_path / "missing" / "a.txt", b"")
 
 

@@ -26,7 +26,7 @@ def cases(names):
 
 
 def place(value, device):
-    return tt.asarray(value, device=device) if isinstance(value, np.ndarray) else value
+    return tt.asarray(value, device=device) if hasattr(value, "dtype") else value
 
 
 @pytest.mark.parametrize("sample", cases(CORE))

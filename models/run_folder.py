@@ -1,0 +1,94 @@
+"""The folder of a training run: the checkpoint, the log, and what is needed to go on after any interruption."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import nn
+
+from .command_line import UsageError
+
+CHECKPOINT = "checkpoint.safetensors"
+LOG = "log.jsonl"
+
+
+class RunFolder:
+    """Files of a run, each written whole or not at all, the log one line at a time.
+
+    Args:
+        path: the folder; made if it is missing.
+        resume: go on with the run in it. Otherwise a run that is already there is moved aside, not overwritten.
+
+    Raises UsageError if the folder cannot be written to, or holds no checkpoint to resume from.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
+        self.path = Path(path)
+        self.moved: Path | None = None
+        if resume and not (self.path / CHECKPOINT).is_file():
+            raise UsageError(f"--resume: there is no {CHECKPOINT} in {self.path}")
+        try:
+            if not resume and ((self.path / CHECKPOINT).exists() or (self.path / LOG).exists()):
+                self.moved = self._aside()
+                self.path.rename(self.moved)
+            self.path.mkdir(parents=True, exist_ok=True)
+            nn.files.atomic_write(self.path / ".writable", b"")
+            (self.path / ".writable").unlink()
+        except OSError as error:
+            raise UsageError(f"cannot write to the folder {self.path}: {error.strerror or error}") from None
+
+    def _aside(self) -> Path:
+        """A free name beside the folder for the run that is in it."""
+        for number in itertools.count(1):
+            candidate = self.path.with_name(f"{self.path.name}.{number}")
+            if not candidate.exists():
+                return candidate
+        raise AssertionError("unreachable")
+
+    # ---- the checkpoint
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Replace the checkpoint; it remembers how long the log is."""
+        log = self.path / LOG
+        nn.save({**state, "log_bytes": log.stat().st_size if log.exists() else 0}, self.path / CHECKPOINT)
+
+    def load(self, device: str = "cpu") -> dict[str, Any]:
+        """The checkpoint's state; the log is cut back to what it was when the checkpoint was written.
+
+        Raises UsageError for a file that is damaged or no checkpoint.
+        """
+        try:
+            state = nn.load(self.path / CHECKPOINT, device=device)
+        except (nn.CheckpointError, OSError) as error:
+            raise UsageError(f"--resume: {error}") from None
+        if not isinstance(state, dict) or "log_bytes" not in state:
+            raise UsageError(f"--resume: {self.path / CHECKPOINT} is no checkpoint of a training run")
+        log = self.path / LOG
+        content = log.read_bytes() if log.exists() else b""
+        if len(content) > state["log_bytes"]:
+            nn.files.atomic_write(log, content[: state["log_bytes"]])
+        return state
+
+    # ---- the log
+
+    def log(self, **entry: Any) -> None:
+        """Add a line to the log: one JSON object."""
+        with open(self.path / LOG, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def entries(self, event: str) -> list[dict[str, Any]]:
+        """The log's entries of one kind, in order; a line that an interruption left unfinished is passed over."""
+        log = self.path / LOG
+        found = []
+        for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            if entry.get("event") == event:
+                found.append(entry)
+        return found

@@ -1,0 +1,200 @@
+"""The training loop: steps, figures, checkpoints, interruptions.
+
+A run can be killed at any instant and resumed: the batch of a step follows from the seed and the step's number, and
+the checkpoint holds everything else that the next step depends on, so a resumed run ends with the same bits as one
+that was never disturbed.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Protocol
+
+import nn
+import tinytensor as tt
+from nn import functional as F
+from tinytensor import Tensor
+
+from .progress import Progress
+from .run_folder import RunFolder
+from .tasks import PAD, Batch
+
+
+class NotFiniteError(RuntimeError):
+    """The loss became infinite or NaN; the message names the first op that made it so."""
+
+
+class Interrupted(Exception):
+    """Ctrl-C was pressed; the checkpoint is written."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"interrupted after step {step}")
+        self.step = step
+
+
+class Task(Protocol):
+    """What the loop needs to know of a task."""
+
+    def training_batch(self, step: int, size: int) -> Batch: ...
+
+
+class Trainer:
+    """Trains a sequence model on a task.
+
+    Args:
+        model: called as `model(source, target_in)`, gives logits (batch, target, vocabulary).
+        optimizer, scheduler: the scheduler's `step` is called after each step of the optimiser.
+        task: gives the batch of each step.
+        folder: where the checkpoint and the log go.
+        arguments: plain values kept in the checkpoint, to build the same run again.
+        batch_size: sequences in a batch.
+        max_norm: gradients are clipped to this norm.
+        checkpoint_every: steps between two checkpoints.
+        sample: called now and then with a function that prints a line.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: nn.optim.Optimizer,
+        scheduler: nn.optim.lr_scheduler.LRScheduler,
+        task: Task,
+        folder: RunFolder,
+        *,
+        arguments: dict[str, Any],
+        batch_size: int,
+        max_norm: float = 1.0,
+        checkpoint_every: int = 200,
+        show_every: int = 100,
+        sample_every: int = 500,
+        sample: Callable[[Callable[[str], None]], None] | None = None,
+    ) -> None:
+        self.model, self.optimizer, self.scheduler, self.task = model, optimizer, scheduler, task
+        self.folder, self.arguments, self.batch_size, self.max_norm = folder, arguments, batch_size, max_norm
+        self.checkpoint_every, self.show_every, self.sample_every = checkpoint_every, show_every, sample_every
+        self.sample = sample
+        self.step = 0
+        self._stop = False
+
+    # ---- state
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        self.folder.save(
+            {
+                "step": self.step,
+                "arguments": self.arguments,
+                "model": self.model.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "scheduler": self.scheduler.state_dict(),
+                "random": tt.random.get_state(),
+            }
+        )
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint's state."""
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])
+        tt.random.set_state(state["random"])
+        self.step = state["step"]
+
+    # ---- the loop
+
+    def run(self, steps: int) -> None:
+        """Train until `steps` steps are done, counted from the beginning of the run.
+
+        Raises NotFiniteError, and Interrupted after Ctrl-C, which is heeded between two steps.
+        """
+        self.model.train()
+        progress = Progress(steps, self.step, self.show_every)
+        self._stop = False
+        former = self._catch_interrupt()
+        try:
+            while self.step < steps:
+                batch = self.task.training_batch(self.step, self.batch_size)
+                logits, loss = self._train_step(batch)
+                self.step += 1
+                progress.step(self.step, batch.tokens)
+                if progress.due(self.step):
+                    self._show(progress, batch, logits, loss)
+                if self.sample is not None and self.step % self.sample_every == 0 and self.step < steps:
+                    self.sample(progress.say)
+                if self.step % self.checkpoint_every == 0 or self.step == steps or self._stop:
+                    self.save()
+                if self._stop and self.step < steps:
+                    raise Interrupted(self.step)
+        finally:
+            progress.close()
+            self._release_interrupt(former)
+
+    def _train_step(self, batch: Batch) -> tuple[Tensor, float]:
+        before = tt.random.get_state()
+        self.optimizer.zero_grad()
+        logits, loss = self._loss(batch)
+        value = loss.item()
+        if not math.isfinite(value):
+            self._explain(batch, before, value)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm)
+        self.optimizer.step()
+        self.scheduler.step()
+        return logits, value
+
+    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        logits = self.model(batch.source, batch.target_in)
+        vocabulary = logits.shape[-1]
+        target = tt.asarray(batch.target_out.reshape(-1), device=logits.device)
+        return logits, F.cross_entropy(logits.reshape(-1, vocabulary), target, ignore_index=PAD)
+
+    def _explain(self, batch: Batch, random_state: dict[str, Any], value: float) -> None:
+        """Repeat the step that gave a loss which is not finite, watching every op."""
+        for name, parameter in self.model.named_parameters():
+            if not bool(tt.all(tt.isfinite(parameter))):
+                raise NotFiniteError(f"the loss is {value} at step {self.step + 1}: parameter {name} is not finite")
+        tt.random.set_state(random_state)
+        with tt.detect_anomaly():
+            try:
+                self._loss(batch)
+            except FloatingPointError as error:
+                raise NotFiniteError(f"the loss is {value} at step {self.step + 1}: {error}") from None
+        raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
+
+    def _show(self, progress: Progress, batch: Batch, logits: Tensor, loss: float) -> None:
+        tokens, sequences = accuracies(logits, batch)
+        figures = {"loss": loss, "token accuracy": tokens, "sequence accuracy": sequences}
+        rate = progress.show(self.step, figures)
+        rounded = {name.replace(" ", "_"): round(value, 6) for name, value in figures.items()}
+        self.folder.log(event="step", step=self.step, **rounded, tokens_per_second=round(rate))
+
+    # ---- Ctrl-C
+
+    def _catch_interrupt(self) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return None
+
+        def heed(signal_number: int, frame: FrameType | None) -> None:
+            if self._stop:
+                raise KeyboardInterrupt  # pressed again: at once, without a checkpoint
+            self._stop = True
+
+        return signal.signal(signal.SIGINT, heed)
+
+    @staticmethod
+    def _release_interrupt(former: Any) -> None:
+        if former is not None:
+            signal.signal(signal.SIGINT, former)
+
+
+def accuracies(logits: Tensor, batch: Batch) -> tuple[float, float]:
+    """The share of target tokens, and of whole sequences, that the most likely ids get right."""
+    guess = tt.argmax(logits, axis=-1)
+    target = tt.asarray(batch.target_out, device=logits.device)
+    counted = target != PAD
+    right = (guess == target) | ~counted
+    tokens = (tt.sum(right & counted).item()) / max(int(tt.sum(counted).item()), 1)
+    return tokens, tt.mean(tt.astype(tt.all(right, axis=1), tt.float32)).item()

@@ -1,0 +1,230 @@
+"""Optimisers, schedules and clipping give PyTorch's numbers, and their states go over in both directions."""
+
+import copy
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from nn import optim, utils
+
+torch = pytest.importorskip("torch")
+
+STEPS = 25
+SHAPES = [(), (3,), (4, 5)]
+
+OPTIMIZERS = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.2, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "maximize": True, "weight_decay": 0.1}),
+    ("Adam", {}),
+    ("Adam", {"lr": 0.1, "betas": (0.8, 0.95), "eps": 1e-6}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1, "amsgrad": True}),
+    ("Adam", {"lr": 0.1, "maximize": True, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("AdamW", {}),
+    ("AdamW", {"lr": 0.1, "weight_decay": 0.3}),
+    ("AdamW", {"lr": 0.1, "amsgrad": True, "maximize": True}),
+]
+IDS = [f"{name}-{'-'.join(options)}" for name, options in OPTIMIZERS]
+
+
+def make_pair(dtype="float64", shapes=SHAPES, seed=0):
+    values = [np.random.default_rng((seed, i)).normal(size=shape).astype(dtype) for i, shape in enumerate(shapes)]
+    ours = [tt.tensor(v, requires_grad=True) for v in values]
+    theirs = [torch.nn.Parameter(torch.tensor(v)) for v in values]
+    return ours, theirs
+
+
+def give(ours, theirs, step):
+    for i, (our, their) in enumerate(zip(ours, theirs)):
+        values = np.random.default_rng((step, i)).normal(size=our.shape).astype(our.dtype)
+        our.grad, their.grad = tt.tensor(values), torch.tensor(values)
+
+
+def assert_near(ours, theirs, tolerance):
+    for our, their in zip(ours, theirs):
+        np.testing.assert_allclose(
+            our.detach().numpy(), their.detach().numpy(), rtol=tolerance, atol=tolerance, strict=True
+        )
+
+
+def to_torch(value):
+    if isinstance(value, tt.Tensor):
+        return torch.tensor(value.numpy())
+    if isinstance(value, dict):
+        return {key: to_torch(item) for key, item in value.items()}
+    return [to_torch(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-6)])
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS, ids=IDS)
+def test_optimizer(name, options, dtype, tolerance):
+    ours, theirs = make_pair(dtype)
+    our = getattr(optim, name)(ours, **options)
+    their = getattr(torch.optim, name)(theirs, **options)
+    for step in range(STEPS):
+        give(ours, theirs, step)
+        if step == 3:
+            ours[1].grad = theirs[1].grad = None
+        our.step()
+        their.step()
+        assert_near(ours, theirs, tolerance)
+
+
+def test_defaults():
+    for name in ("SGD", "Adam", "AdamW"):
+        theirs = getattr(torch.optim, name)([torch.zeros(1)]).defaults
+        ours = getattr(optim, name)([tt.zeros(1)]).defaults
+        assert ours == {key: theirs[key] for key in ours}
+        assert set(theirs) - set(ours) <= {"foreach", "fused", "capturable", "differentiable"}
+
+
+def test_groups():
+    ours, theirs = make_pair()
+    pair = []
+    for module, parameters in ((optim, ours), (torch.optim, theirs)):
+        groups = [{"params": parameters[:1]}, {"params": parameters[1:2], "lr": 0.3, "weight_decay": 0.0}]
+        optimizer = module.AdamW(groups, lr=0.1, weight_decay=0.2)
+        optimizer.add_param_group({"params": parameters[2:], "betas": (0.5, 0.6)})
+        pair.append(optimizer)
+    for step in range(STEPS):
+        give(ours, theirs, step)
+        for optimizer in pair:
+            optimizer.step()
+    assert_near(ours, theirs, 1e-12)
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIMIZERS, ids=IDS)
+def test_states_go_over_in_both_directions(name, options):
+    ours, theirs = make_pair()
+    our = getattr(optim, name)(ours, **options)
+    their = getattr(torch.optim, name)(theirs, **options)
+    for step in range(3):
+        give(ours, theirs, step)
+        our.step()
+        their.step()
+    # Both go on from the other's state, in optimisers that were made with other settings.
+    new_our = getattr(optim, name)(ours, lr=7.0)
+    new_their = getattr(torch.optim, name)(theirs, lr=7.0)
+    new_our.load_state_dict(their.state_dict())
+    new_their.load_state_dict(to_torch(our.state_dict()))
+    for step in range(3, 8):
+        give(ours, theirs, step)
+        new_our.step()
+        new_their.step()
+        assert_near(ours, theirs, 1e-12)
+    ours_saved, theirs_saved = new_our.state_dict(), new_their.state_dict()
+    assert list(ours_saved["state"]) == list(theirs_saved["state"])
+    assert [list(s) for s in ours_saved["state"].values()] == [list(s) for s in theirs_saved["state"].values()]
+
+
+def quietly(function):
+    """PyTorch warns when a schedule goes on without a step of its optimiser."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return function()
+
+
+SCHEDULERS = {
+    "LambdaLR": ((lambda epoch: 0.95**epoch,), {}),
+    "StepLR": ((7,), {"gamma": 0.5}),
+    "MultiStepLR": (([3, 10, 10, 30],), {"gamma": 0.5}),
+    "CosineAnnealingLR": ((10,), {"eta_min": 0.01}),
+}
+
+
+@pytest.mark.parametrize("last_epoch", [-1, 3, 10])
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_schedule(name, last_epoch):
+    args, options = SCHEDULERS[name]
+    pair = []
+    for module, zeros in ((optim, tt.zeros), (torch.optim, torch.zeros)):
+        groups = [{"params": [zeros(1)], "initial_lr": 0.5}, {"params": [zeros(1)], "lr": 0.2, "initial_lr": 0.4}]
+        optimizer = module.SGD(groups, lr=0.3)
+        pair.append(getattr(module.lr_scheduler, name)(optimizer, *args, last_epoch=last_epoch, **options))
+    for _ in range(50):
+        np.testing.assert_allclose(pair[0].get_last_lr(), pair[1].get_last_lr(), rtol=1e-12, atol=1e-15)
+        for scheduler in pair:
+            quietly(scheduler.step)
+
+
+def test_schedules_in_a_chain():
+    rates = []
+    for module, zeros in ((optim, tt.zeros), (torch.optim, torch.zeros)):
+        optimizer = module.SGD([zeros(1)], lr=0.3)
+        s = module.lr_scheduler
+        chain = [s.StepLR(optimizer, 4, 0.5), s.CosineAnnealingLR(optimizer, 10), s.MultiStepLR(optimizer, [5], 0.1)]
+        for i in range(50):
+            if i == 20:
+                optimizer.param_groups[0]["lr"] = 0.7
+            for scheduler in chain:
+                quietly(scheduler.step)
+            rates.append(optimizer.param_groups[0]["lr"])
+    np.testing.assert_allclose(rates[:50], rates[50:], rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_states_of_schedules_go_over_in_both_directions(name):
+    args, options = SCHEDULERS[name]
+    pair, new = [], []
+    for module, zeros in ((optim, tt.zeros), (torch.optim, torch.zeros)):
+        for made in (pair, new):
+            made.append(getattr(module.lr_scheduler, name)(module.SGD([zeros(1)], lr=0.3), *args, **options))
+        for _ in range(12):
+            quietly(pair[-1].step)
+    for target, source in ((new[0], pair[1]), (new[1], pair[0])):
+        target.load_state_dict(copy.deepcopy(source.state_dict()))
+        target.optimizer.param_groups[0]["lr"] = source.optimizer.param_groups[0]["lr"]
+        assert target.get_last_lr() == source.get_last_lr()
+    for _ in range(20):
+        for scheduler in new:
+            quietly(scheduler.step)
+        np.testing.assert_allclose(new[0].get_last_lr(), new[1].get_last_lr(), rtol=1e-12, atol=1e-15)
+
+
+def test_the_transformers_schedule_is_the_lambda_people_write():
+    theirs = torch.optim.lr_scheduler.LambdaLR(
+        torch.optim.Adam([torch.zeros(1)], lr=1.0),
+        lambda epoch: 64**-0.5 * min((epoch + 1) ** -0.5, (epoch + 1) * 10**-1.5),
+    )
+    ours = optim.lr_scheduler.TransformerLR(optim.Adam([tt.zeros(1)]), 64, 10)
+    for _ in range(50):
+        np.testing.assert_allclose(ours.get_last_lr(), theirs.get_last_lr(), rtol=1e-12)
+        ours.step()
+        quietly(theirs.step)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-6)])
+@pytest.mark.parametrize("norm_type", [0.5, 1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("max_norm", [0.0, 0.5, 1e6])
+def test_clip_grad_norm(max_norm, norm_type, dtype, tolerance):
+    ours, theirs = make_pair(dtype)
+    give(ours, theirs, 0)
+    our = utils.clip_grad_norm_(ours, max_norm, norm_type)
+    their = torch.nn.utils.clip_grad_norm_(theirs, max_norm, norm_type)
+    assert_near([our], [their], tolerance)
+    assert_near([p.grad for p in ours], [p.grad for p in theirs], tolerance)
+
+
+def test_clip_grad_norm_of_gradients_that_are_not_finite():
+    for values in ([1.0, math.inf], [1.0, math.nan], [0.0, 0.0]):
+        ours, theirs = make_pair(shapes=[(2,)])
+        ours[0].grad, theirs[0].grad = tt.tensor(values, dtype=tt.float64), torch.tensor(values).double()
+        our = utils.clip_grad_norm_(ours, 1.0)
+        their = torch.nn.utils.clip_grad_norm_(theirs, 1.0)
+        assert_near([our, ours[0].grad], [their, theirs[0].grad], 0.0)
+
+
+def test_clip_grad_value():
+    ours, theirs = make_pair()
+    give(ours, theirs, 0)
+    utils.clip_grad_value_(ours, 0.3)
+    torch.nn.utils.clip_grad_value_(theirs, 0.3)
+    assert_near([p.grad for p in ours], [p.grad for p in theirs], 0.0)
