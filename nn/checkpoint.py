@@ -44,7 +44,7 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
 
     arrays: dict[str, Any] = {}
     text = json.dumps(_encode(state, (), arrays), separators=(",", ":"))
-    checksums = json.dumps({name: _checksum(name, array) for name, array in arrays.items()}, separators=(",", ":"))
+    checksums = json.dumps({name: _checksum(array) for name, array in arrays.items()}, separators=(",", ":"))
     metadata = {"format": FORMAT, "state": text, "checksums": checksums, "checksum": _text_checksum(text, checksums)}
     # safetensors has no complex128: pairs of float64 stand for it, and the metadata remember.
     storable = {name: _as_pairs(array) if array.dtype == tt.complex128 else array for name, array in arrays.items()}
@@ -93,9 +93,9 @@ def _read(content: bytes, path: str) -> tuple[dict[str, Any], str]:
     if set(expected) != set(arrays):
         raise CheckpointError(f"{path}: damaged: the arrays are not those that were saved; use an older one")
     for name, array in arrays.items():
-        if _checksum(name, array) != expected[name]:
+        if _checksum(array) != expected[name]:
             array = arrays[name] = _from_pairs(array)
-            if _checksum(name, array) != expected[name]:
+            if _checksum(array) != expected[name]:
                 raise CheckpointError(f"{path}: damaged: the checksum of {name!r} does not agree; use an older one")
     return arrays, text
 
@@ -168,9 +168,9 @@ def _describe(place: tuple[Any, ...]) -> str:
     return "".join(f"[{key!r}]" for key in place) or "the top"
 
 
-def _checksum(name: str, array: Any) -> str:
-    """SHA-256 of an array with its name, dtype and shape."""
-    digest = hashlib.sha256(f"{name}\n{array.dtype.name}\n{array.shape}\n".encode())
+def _checksum(array: Any) -> str:
+    """SHA-256 of an array with its dtype and shape."""
+    digest = hashlib.sha256(f"{array.dtype.name}\n{array.shape}\n".encode())
     digest.update(array.reshape(-1).view(np.uint8))
     return digest.hexdigest()
 

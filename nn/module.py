@@ -68,6 +68,11 @@ class Module:
             if self._forward_pre_hooks or self._forward_hooks:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
+        except Exception as error:
+            where = f"in module {'.'.join(scopes)}"  # which every path further in begins with: only the innermost notes
+            if not any(where in text for text in (str(error), *getattr(error, "__notes__", ()))):
+                error.add_note(where)
+            raise
         finally:
             scopes.pop()
 

@@ -71,7 +71,8 @@ def grad(
         value = found.get(node)
         if value is None and not allow_unused:
             raise RuntimeError(
-                f"grad: the outputs do not depend on input {i} {tensor.shape}; pass allow_unused=True to get None"
+                f"grad: the outputs do not depend on input {i} {tensor.shape}, or the graph between them was used and "
+                "freed; pass allow_unused=True to get None, or retain_graph=True to the first use"
             )
         results.append(value if value is None or isinstance(value, Tensor) else wrap(value, None))
     return results[0] if single else tuple(results)
@@ -135,14 +136,16 @@ def _run(
                 _collect(node, g, owned, create_graph)
             if node.op is None:
                 continue
+            parents = node.parents
+            if needed is not None:
+                parents = tuple([p if p is not None and p in needed else None for p in parents])
+                if node in targets and not any(parents):
+                    continue  # gradients are not carried beyond it, so it stays whole
             if node.kept is None:
                 raise RuntimeError(
                     f"backward: the graph behind {node.name} {tuple(node.shape)} was already used and freed; "
                     "pass retain_graph=True to the first backward or grad to use it again"
                 )
-            parents = node.parents
-            if needed is not None:
-                parents = tuple([p if p is not None and p in needed else None for p in parents])
             contributions = _gradients(node, node.op, g, parents, create_graph)
             for i, contribution in enumerate(contributions):
                 parent = parents[i]

@@ -26,13 +26,20 @@ class Generator:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._seed = seed
+        self._stream: np.random.Generator | None = None
+
+    @property
+    def _generator(self) -> np.random.Generator:
+        if self._stream is None:  # made when first used: loading numpy.random costs more than all of tinytensor
+            self._stream = np.random.Generator(np.random.PCG64(self._seed))
+        return self._stream
 
     def manual_seed(self, seed: int) -> Generator:
         """Start again from a seed; returns self."""
         if not isinstance(seed, int) or seed < 0:
             raise ValueError(f"manual_seed: expected a non-negative integer, got {seed!r}")
-        self._generator = np.random.Generator(np.random.PCG64(seed))
+        self._seed, self._stream = seed, None
         return self
 
     def get_state(self) -> dict[str, Any]:

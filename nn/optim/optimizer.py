@@ -138,9 +138,8 @@ class Optimizer:
         xp = for_array(array)
         writeable = getattr(array.flags, "writeable", True)
         values = xp.contiguous(array) if writeable else xp.copy(array)
-        gradient = xp.contiguous(parameter.grad._data)  # type: ignore[union-attr]
         state = self.state.get(parameter, {})
-        self._update(xp, values, gradient, state, group)
+        self._update(xp, values, parameter.grad._data, state, group)  # type: ignore[union-attr]
         if state:
             self.state[parameter] = state
             for value in state.values():
@@ -153,7 +152,7 @@ class Optimizer:
         tt.mark_written(array)
 
     def _update(self, xp: Any, values: Any, gradient: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Change `values`, the parameter's contiguous array, and its `state` in place."""
+        """Change `values` (the parameter's contiguous array) and its `state` in place; `gradient` stays as it is."""
         raise NotImplementedError
 
     def _pieces(self, xp: Any, arrays: list[Any]) -> Iterator[list[Any]]:

@@ -315,6 +315,24 @@ def test_a_shape_error_names_the_module():
     assert state.scopes == []
 
 
+def test_any_error_is_noted_with_the_innermost_module():
+    net = Net()
+    net.blocks[0].linear = nn.LayerNorm(5)
+    with pytest.raises(ValueError, match="layer_norm") as error:
+        net(tt.ones((1, 3)))
+    told = [str(error.value), *getattr(error.value, "__notes__", ())]
+    assert sum("in module Net.blocks.0.linear" in text for text in told) == 1
+    assert len(told) <= 2
+
+    class Failing(nn.Module):
+        def forward(self, x):
+            raise KeyError(x)
+
+    with pytest.raises(KeyError) as missing:
+        nn.Sequential(nn.Identity(), Failing())("key")
+    assert missing.value.__notes__ == ["in module Sequential.1"]
+
+
 def test_a_slice_of_a_list_does_not_rename():
     net = Net()
     net.blocks[1:]
@@ -390,7 +408,7 @@ def test_to_arguments():
     assert net.to(device="cpu", dtype="float64").weight.dtype == tt.float64
     assert net.float().weight.dtype == tt.float32
     assert net.cpu().weight.device == "cpu"
-    with pytest.raises(TypeError, match="Linear.to: expected a floating dtype, got int64"):
+    with pytest.raises(TypeError, match=r"Linear\.to: expected a floating dtype, got int64"):
         net.to(tt.int64)
     with pytest.raises(ValueError, match="unknown device 'cuda'"):
         net.to("cuda")

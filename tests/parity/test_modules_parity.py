@@ -216,7 +216,7 @@ def test_encoder_layer_masks(masks):
 def test_decoder_layer(variant):
     ours, theirs = pair(lambda nn, **d: nn.TransformerDecoderLayer(**options(*variant), **d))
     masks = {
-        "tgt_mask": CAUSAL == -math.inf,
+        "tgt_mask": np.isneginf(CAUSAL),
         "memory_mask": MEMORY_MASK,
         "tgt_key_padding_mask": np.zeros((BATCH, TARGET), dtype=bool),
         "memory_key_padding_mask": np.zeros((BATCH, SOURCE), dtype=bool),
@@ -248,7 +248,7 @@ def test_transformer(batch_first, norm_first):
     arguments = {**SMALL, "batch_first": batch_first, "norm_first": norm_first}
     ours, theirs = pair(lambda nn, **d: nn.Transformer(**arguments, num_encoder_layers=2, num_decoder_layers=2, **d))
     masks = {
-        "tgt_mask": CAUSAL == -math.inf,
+        "tgt_mask": np.isneginf(CAUSAL),
         "src_key_padding_mask": SOURCE_PADDING,
         "tgt_key_padding_mask": TARGET_PADDING,
         "memory_key_padding_mask": SOURCE_PADDING,

@@ -1,0 +1,36 @@
+"""The README's Python snippets run, one after the other, as a reader would run them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def snippets(name):
+    return re.findall(r"^```python\n(.*?)^```$", (ROOT / name).read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
+def test_readme_snippets_run_and_print_what_they_say(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    found = snippets("README.md")
+    assert len(found) >= 3
+    namespace = {}
+    for code in found:
+        exec(compile(code, "README.md", "exec"), namespace)
+        printed = capsys.readouterr().out.splitlines()
+        promised = re.findall(r"print\(.*\)  # (.*)", code)
+        assert printed == promised
+    assert (tmp_path / "head.svg").read_text(encoding="utf-8").count("W_Q") >= 1
+
+
+@pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])
+def test_readme_has_its_two_commands(command):
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_readme_links_lead_somewhere():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / target).exists(), target

@@ -1,0 +1,302 @@
+"""The engine's chores: long chains, shared sub-graphs, accumulation, hooks, and the nodes it leaves behind."""
+
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+
+
+def chain(length):
+    """Forward, backward and freeing of a chain; returns the gradient."""
+    x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
+    y = x
+    for _ in range(length):
+        y = y + 1.0
+    y.sum().backward()
+    del y
+    return x.grad.tolist()
+
+
+@pytest.mark.parametrize("length", [200_000, pytest.param(1_000_000, id="a million")])
+def test_a_long_chain_needs_no_recursion(length):
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(200)
+    try:
+        assert chain(length) == [1, 1]
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+@pytest.mark.parametrize("length", [200_000])
+def test_a_long_chain_is_freed_without_backward(length):
+    x = tt.tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(length):
+        y = y * 1.0
+    del y
+    assert x.item() == 1
+
+
+def test_a_long_chain_with_create_graph():
+    x = tt.tensor(1.0, dtype=tt.float64, requires_grad=True)
+    y = x
+    for _ in range(20_000):
+        y = y * 1.0
+    first = tt.grad(y * y, x, create_graph=True)
+    assert tt.grad(first, x).item() == 2
+
+
+def test_time_is_linear_in_the_length():
+    def seconds(length):
+        best = np.inf
+        for _ in range(3):
+            start = time.perf_counter()
+            chain(length)
+            best = min(best, time.perf_counter() - start)
+        return best
+
+    chain(1000)
+    assert seconds(80_000) < 8 * 3 * seconds(10_000)  # a quadratic engine would take 64 times as long
+
+
+def test_shared_subgraphs_are_visited_once():
+    calls = []
+
+    @tt.op(x=lambda xp, g: (calls.append(1), g + g)[1])
+    def doubled(xp, x):
+        return x + x
+
+    try:
+        x = tt.tensor(1.0, dtype=tt.float64, requires_grad=True)
+        y = doubled(x)
+        for _ in range(60):
+            y = y + y  # 2**60 paths
+        y.backward()
+    finally:
+        tt.ops.pop("doubled")
+    assert len(calls) == 1
+    assert x.grad.item() == 2.0**61
+
+
+def test_accumulation_does_not_write_into_what_others_hold():
+    x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
+    g = tt.tensor([10.0, 20.0], dtype=tt.float64)
+    y = x * 1.0
+    (y + y + y + x).backward(g)
+    assert g.tolist() == [10, 20]
+    assert x.grad.tolist() == [40, 80]
+
+
+def test_gradients_of_views_accumulate():
+    x = tt.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    (x[0] + x[1] + x.T[:, 0] + tt.reshape(x, (3, 2))[0, 0]).sum().backward()
+    assert x.grad.tolist() == [[5, 2, 2], [1, 1, 1]]
+
+
+def test_only_what_leads_to_a_wanted_input_is_computed():
+    ran = []
+
+    @tt.op(x=lambda xp, g: (ran.append(1), g)[1])
+    def watched(xp, x):
+        return x + 0
+
+    try:
+        x, y = tt.ones(2).requires_grad_(), tt.ones(2).requires_grad_()
+        out = (watched(x) * y).sum()
+        tt.grad(out, y, retain_graph=True)
+        assert ran == []
+        tt.grad(out, x)
+        assert ran == [1]
+    finally:
+        tt.ops.pop("watched")
+
+
+def test_only_what_the_rules_name_is_kept():
+    x, y = tt.ones(3).requires_grad_(), tt.ones(3)
+    assert (x + y)._node.kept == ()
+    product = (x * y)._node
+    assert len(product.kept) == 1
+    assert product.kept[0] is y.data
+    assert tt.exp(y * 1)._node is None
+
+
+def test_retain_grad():
+    x = tt.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    z = y * y
+    y.retain_grad()
+    z.sum().backward()
+    assert y.grad.tolist() == [6, 12]
+    assert z.grad is None
+    with pytest.raises(RuntimeError, match="does not require a gradient"):
+        tt.ones(1).retain_grad()
+
+
+# ---- hooks
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_hooks_see_and_replace_gradients(create_graph, device):
+    x = tt.tensor([1.0, 2.0], device=device, requires_grad=True)
+    y = x * 3
+    seen = []
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    handle = y.register_hook(lambda g: g * 10)
+    x.register_hook(lambda g: g + 1)
+    assert tt.grad((y * y).sum(), x, create_graph=create_graph).tolist() == [181, 361]
+    assert seen == [[6, 12]]
+    handle.remove()
+    handle.remove()
+    assert tt.grad((y * y).sum(), x, create_graph=create_graph).tolist() == [19, 37]
+
+
+def test_hooks_do_not_change_the_incoming_gradient():
+    x = tt.tensor([1.0], requires_grad=True)
+    x.register_hook(lambda g: g * 2)
+    g = tt.tensor([5.0])
+    (x + 0.0).backward(g)
+    assert (g.tolist(), x.grad.tolist()) == ([5], [10])
+
+
+def test_a_hook_must_keep_the_shape():
+    x = tt.tensor([1.0, 2.0], requires_grad=True)
+    x.register_hook(lambda g: g.sum())
+    with pytest.raises(ValueError, match=r"hook: expected None or a Tensor of shape \(2,\), got \(\)"):
+        x.sum().backward()
+    with pytest.raises(RuntimeError, match="does not require"):
+        tt.ones(1).register_hook(print)
+
+
+# ---- rules that fail
+
+
+def test_a_failing_rule_is_named_with_its_shapes():
+    def fail(xp, g):
+        raise ArithmeticError("sand in the gears")
+
+    @tt.op(x=fail)
+    def gears(xp, x):
+        return x * 2
+
+    try:
+        x = tt.ones((2, 3)).requires_grad_()
+        with pytest.raises(RuntimeError, match=r"gradient of gears \(result \(2, 3\) float32.*sand in the gears"):
+            gears(x).sum().backward()
+    finally:
+        tt.ops.pop("gears")
+
+
+def test_a_rule_of_the_wrong_shape_is_named():
+    @tt.op(x=lambda xp, g: xp.concat([g, g]))
+    def too_long(xp, x):
+        return x * 2
+
+    try:
+        with pytest.raises(RuntimeError, match=r"too_long gave its input 0, of shape \(2,\), a gradient of shape \(4,\)"):
+            too_long(tt.ones(2).requires_grad_()).sum().backward()
+    finally:
+        tt.ops.pop("too_long")
+
+
+# ---- declaring ops
+
+
+def test_a_rule_must_name_what_exists():
+    with pytest.raises(TypeError, match="op product: rule for 'z', which is no input; inputs: x, y"):
+
+        @tt.op(z=lambda xp, g: g)
+        def product(xp, x, y):
+            return x * y
+
+    with pytest.raises(TypeError, match="must take xp first"):
+
+        @tt.op(x=lambda g, y: g * y)
+        def product2(xp, x, y):
+            return x * y
+
+    with pytest.raises(TypeError, match="rules need a forward function whose first parameter is `xp`"):
+
+        @tt.op(x=lambda xp, g: g)
+        def product3(x, y):
+            return x * y
+
+
+@pytest.fixture
+def cube():
+    """A fused op as a student writes it: the formula, and beside it the fast pair."""
+
+    @tt.op
+    def cube(x):
+        return x * x * x
+
+    @cube.forward
+    def _(xp, x):
+        return x**3, (x,)
+
+    @cube.backward
+    def _(xp, g, kept, needs):
+        (x,) = kept
+        return (3 * g * x**2,)
+
+    yield cube
+    tt.ops.pop("cube")
+
+
+def test_a_fused_op_and_its_formula(cube, device):
+    from tinytensor.testing import check_op
+
+    check_op(cube, np.random.default_rng(0).normal(size=(2, 3)), reference=lambda x: x**3, device=device)
+
+
+def test_check_op_finds_a_fast_pair_that_differs_from_its_formula(cube):
+    from tinytensor.testing import check_op
+
+    cube.backward(lambda xp, g, kept, needs: (g * kept[0] ** 2,))
+    with pytest.raises(AssertionError):
+        check_op(cube, np.array([1.0, 2.0]))
+    cube.forward(lambda xp, x: (x**3 + 1e-6, (x,)))
+    cube.backward(lambda xp, g, kept, needs: (3 * g * kept[0] ** 2,))
+    with pytest.raises(AssertionError, match="fast pair against the formula"):
+        check_op(cube, np.array([1.0, 2.0]))
+
+
+WRONG = {
+    "kept arrays: .*kept until backward, but not needed": (
+        lambda xp, x: xp.multiply(x, 2.0),
+        {"x": lambda xp, g, x, out: g * 2.0 + (x - x) + (out - out)},
+    ),
+    "input 0 was changed": (lambda xp, x: xp.multiply(x, 2.0, out=x) if hasattr(x, "fill") else x, {"x": lambda xp, g: g}),
+    "incoming gradient was changed": (lambda xp, x: x + 1.0, {"x": lambda xp, g: g.__imul__(1.5)}),
+    "float32": (lambda xp, x: xp.astype(x, "float64") * 1, {"x": lambda xp, g: g}),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_check_op_finds_what_is_wrong(message):
+    from tinytensor.testing import check_op
+
+    forward, rules = WRONG[message]
+
+    def wrong(xp, x):
+        return forward(xp, x)
+
+    function = tt.op(**rules)(wrong)
+    try:
+        with pytest.raises(AssertionError, match=message):
+            check_op(function, np.array([1.0, 2.0, 3.0]))
+    finally:
+        tt.ops.pop("wrong")
+
+
+def test_inputs_that_are_no_tensors():
+    x = tt.tensor([1.0, 2.0], requires_grad=True)
+    y = tt.multiply(np.array([3.0, 4.0], dtype=np.float32), x)
+    y.sum().backward()
+    assert x.grad.tolist() == [3, 4]
+    with pytest.raises(TypeError, match="multiply: input 2 is a str"):
+        x * "a"
+    with pytest.raises(TypeError, match=r"multiply: input 2 is a list.*tt\.asarray"):
+        tt.multiply(x, [1, 2])
