@@ -12,6 +12,7 @@ to go on), log.jsonl (arguments and figures, a JSON object a line), loss.png and
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import math
 import shlex
 import sys
@@ -29,7 +30,7 @@ from models.transformer import Transformer
 
 TEST_SEQUENCES = 1000
 WARM_UP = 100  # steps
-RESUMABLE = ("steps", "out", "resume", "device", "require_accuracy")  # what may differ when a run goes on
+CHANGEABLE = ("steps", "device", "require_accuracy")  # what may differ when a run goes on
 
 
 def parser() -> command_line.Parser:
@@ -58,38 +59,43 @@ def parser() -> command_line.Parser:
 
 def main() -> int:
     arguments, given = read_arguments()
-    check(arguments)
+    try:
+        return train(arguments, given)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise command_line.UsageError(f"cannot write {error.filename or 'output'}: {error.strerror or error}") from None
+
+
+def train(arguments: argparse.Namespace, given: set[str]) -> int:
+    state = None
     if arguments.resume:
         folder = RunFolder(arguments.out, resume=True)
-        state = folder.load(arguments.device)
+        state = folder.load()
         adopt(arguments, given, state["arguments"])
         check(arguments)
     else:
+        check(arguments)
         folder = RunFolder(arguments.out, resume=False)
-        state = None
         if folder.moved is not None:
             print(f"the run that was in {arguments.out} is kept as {folder.moved}")
-    trainer, task = build(arguments, folder)
+    trainer, model, task = build(arguments, folder)
     if state is not None:
-        try:
-            trainer.restore(state)
-        except (KeyError, ValueError, RuntimeError, TypeError) as error:
-            raise command_line.UsageError(f"--resume: the checkpoint does not fit: {error}") from None
+        go_on(trainer, state)
         print(f"resuming {arguments.out} after step {trainer.step}")
     else:
         folder.log(event="start", arguments=trainer.arguments)
+        trainer.save()
     try:
         trainer.run(arguments.steps)
-    except Interrupted as stop:
-        print(f"\ninterrupted after step {stop.step}; go on with: {resume_command(arguments)}", flush=True)
+        accuracy = report(model, task, folder, trainer.step)
+    except (Interrupted, KeyboardInterrupt):
+        print(f"interrupted after step {trainer.step}; go on with: {resume_command(arguments)}", flush=True)
         return command_line.EXIT_INTERRUPTED
     except NotFiniteError as error:
         folder.log(event="not finite", step=trainer.step + 1, message=str(error))
         print(f"train_copy_task.py: {error}", file=sys.stderr)
         return command_line.EXIT_NOT_FINITE
-    except OSError as error:
-        raise command_line.UsageError(f"cannot write to {arguments.out}: {error.strerror or error}") from None
-    accuracy = report(trainer.model, task, folder, trainer.step)
     if arguments.require_accuracy is not None and accuracy < arguments.require_accuracy:
         print(
             f"train_copy_task.py: exact match {accuracy:.4f} is below the required {arguments.require_accuracy}",
@@ -119,14 +125,15 @@ def check(arguments: argparse.Namespace) -> None:
         tt.backend.for_device(arguments.device)
     except tt.DeviceError as error:
         raise command_line.UsageError(f"--device {arguments.device}: {error}") from None
+    for package in ("matplotlib", "tqdm"):
+        if importlib.util.find_spec(package) is None:
+            raise command_line.UsageError(f"{package} is not installed; run: pip install 'tinytensor[examples]'")
 
 
 def adopt(arguments: argparse.Namespace, given: set[str], saved: dict[str, Any]) -> None:
     """Take the arguments of the run that is resumed; raise UsageError where others were given."""
     for name, value in saved.items():
-        if name in RESUMABLE:
-            if name == "steps" and name not in given:
-                arguments.steps = value
+        if name == "out" or (name in CHANGEABLE and name in given):
             continue
         if name in given and getattr(arguments, name) != value:
             option = "--" + name.replace("_", "-")
@@ -137,7 +144,20 @@ def adopt(arguments: argparse.Namespace, given: set[str], saved: dict[str, Any])
         setattr(arguments, name, value)
 
 
-def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, SequenceTask]:
+def go_on(trainer: Trainer, state: dict[str, Any]) -> None:
+    """Bring a run to where its checkpoint was written; raise UsageError, with nothing changed, if it does not fit."""
+    steps = trainer.arguments["steps"]
+    try:
+        trainer.restore(state)
+    except (KeyError, ValueError, RuntimeError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise command_line.UsageError(f"--resume: the checkpoint does not fit: {reason}") from None
+    if trainer.step > steps:
+        raise command_line.UsageError(f"--resume: --steps {steps}, but the run has done {trainer.step} already")
+    trainer.folder.rewind(state)
+
+
+def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Transformer, SequenceTask]:
     """The model, its optimiser and schedule, and the loop around them."""
     tt.manual_seed(arguments.seed)
     task = SequenceTask(arguments.task, arguments.seed, max_length=arguments.max_length)
@@ -162,7 +182,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Se
         batch_size=arguments.batch_size,
         sample=lambda say: show_samples(model, task, 3, say),
     )
-    return trainer, task
+    return trainer, model, task
 
 
 def warm_up_and_decay(step: int, steps: int) -> float:
@@ -173,7 +193,7 @@ def warm_up_and_decay(step: int, steps: int) -> float:
 
 
 def resume_command(arguments: argparse.Namespace) -> str:
-    return f"python examples/train_copy_task.py --resume --out {shlex.quote(str(arguments.out))}"
+    return f"python {shlex.quote(sys.argv[0])} --resume --out {shlex.quote(str(arguments.out))}"
 
 
 # ---- what the model makes of sequences

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -12,10 +13,11 @@ EXIT_BAD_INPUT = 2
 EXIT_NOT_FINITE = 3
 EXIT_TOO_INACCURATE = 4
 EXIT_INTERRUPTED = 130
+EXIT_NOBODY_READS = 141
 
 EXIT_CODES = (
     "exit codes: 0 done, 2 bad arguments or files, 3 the loss is not finite, "
-    "4 --require-accuracy was not reached, 130 interrupted"
+    "4 --require-accuracy was not reached, 130 interrupted, 141 the output was cut off"
 )
 
 
@@ -84,11 +86,18 @@ def run(main: Callable[[], int]) -> NoReturn:
     try:
         code = main()
     except UsageError as error:
-        print(f"{sys.argv[0].rpartition('/')[2]}: {error}", file=sys.stderr)
+        print(f"{_script()}: {error}", file=sys.stderr)
         code = EXIT_BAD_INPUT
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output is gone: nothing more to say
-        code = EXIT_OK
+    except MemoryError as error:
+        print(f"{_script()}: not enough memory ({error}); smaller sizes need less", file=sys.stderr)
+        code = EXIT_BAD_INPUT
+    except BrokenPipeError:  # whoever read our output is gone: what Python still wants to write goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_NOBODY_READS
     sys.exit(code)
+
+
+def _script() -> str:
+    return os.path.basename(sys.argv[0])

@@ -23,7 +23,8 @@ class Progress:
         if sys.stderr.isatty():
             from tqdm import tqdm
 
-            self._bar = tqdm(total=total, initial=start, unit="step", dynamic_ncols=True)
+            layout = "{bar}| {n_fmt}/{total_fmt} {remaining}{postfix}"
+            self._bar = tqdm(total=total, initial=start, bar_format=layout, dynamic_ncols=True)
 
     def step(self, step: int, tokens: int) -> None:
         """Count a step that is done, and the target tokens in it."""
@@ -41,8 +42,9 @@ class Progress:
         rate = self._tokens / max(now - self._since, 1e-9)
         self._tokens, self._since = 0, now
         texts = {name: f"{value:.4f}" if name == "loss" else f"{value:.1%}" for name, value in figures.items()}
-        if self._bar is not None:
-            self._bar.set_postfix({**texts, "tokens/s": f"{rate:,.0f}"}, refresh=False)
+        if self._bar is not None:  # in short, for all of it has to fit into 80 columns
+            told = ", ".join(f"{name.removesuffix(' accuracy')} {text}" for name, text in texts.items())
+            self._bar.set_postfix_str(f"{told}, {rate:,.0f} tokens/s", refresh=False)
         else:
             told = ", ".join(f"{name} {text}" for name, text in texts.items())
             print(f"step {step}/{self.total}: {told}, {rate:,.0f} tokens/s", flush=True)

@@ -23,7 +23,8 @@ class RunFolder:
         path: the folder; made if it is missing.
         resume: go on with the run in it. Otherwise a run that is already there is moved aside, not overwritten.
 
-    Raises UsageError if the folder cannot be written to, or holds no checkpoint to resume from.
+    Raises UsageError if the folder cannot be written to, holds no checkpoint to resume from, or holds a run and cannot
+    be moved because it is the current folder.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
@@ -33,11 +34,15 @@ class RunFolder:
             raise UsageError(f"--resume: there is no {CHECKPOINT} in {self.path}")
         try:
             if not resume and ((self.path / CHECKPOINT).exists() or (self.path / LOG).exists()):
+                if Path.cwd().is_relative_to(self.path.resolve()):
+                    raise UsageError(f"the run in {self.path} cannot be moved aside from within; choose another folder")
                 self.moved = self._aside()
                 self.path.rename(self.moved)
             self.path.mkdir(parents=True, exist_ok=True)
             nn.files.atomic_write(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
+            for unfinished in self.path.glob(f".{CHECKPOINT}.*.tmp"):  # of a run that was killed while it wrote
+                unfinished.unlink()
         except OSError as error:
             raise UsageError(f"cannot write to the folder {self.path}: {error.strerror or error}") from None
 
@@ -57,7 +62,7 @@ class RunFolder:
         nn.save({**state, "log_bytes": log.stat().st_size if log.exists() else 0}, self.path / CHECKPOINT)
 
     def load(self, device: str = "cpu") -> dict[str, Any]:
-        """The checkpoint's state; the log is cut back to what it was when the checkpoint was written.
+        """The checkpoint's state.
 
         Raises UsageError for a file that is damaged or no checkpoint.
         """
@@ -65,13 +70,16 @@ class RunFolder:
             state = nn.load(self.path / CHECKPOINT, device=device)
         except (nn.CheckpointError, OSError) as error:
             raise UsageError(f"--resume: {error}") from None
-        if not isinstance(state, dict) or "log_bytes" not in state:
+        if not isinstance(state, dict) or not isinstance(state.get("arguments"), dict) or "log_bytes" not in state:
             raise UsageError(f"--resume: {self.path / CHECKPOINT} is no checkpoint of a training run")
+        return state
+
+    def rewind(self, state: dict[str, Any]) -> None:
+        """Cut the log back to what it was when the checkpoint with this state was written."""
         log = self.path / LOG
         content = log.read_bytes() if log.exists() else b""
         if len(content) > state["log_bytes"]:
             nn.files.atomic_write(log, content[: state["log_bytes"]])
-        return state
 
     # ---- the log
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
+import numpy as np
+
 import nn
 import tinytensor as tt
 from nn import functional as F
@@ -25,7 +27,7 @@ from .tasks import PAD, Batch
 
 
 class NotFiniteError(RuntimeError):
-    """The loss became infinite or NaN; the message names the first op that made it so."""
+    """The loss or a gradient became infinite or NaN; the message names the first op that made it so."""
 
 
 class Interrupted(Exception):
@@ -117,7 +119,8 @@ class Trainer:
         try:
             while self.step < steps:
                 batch = self.task.training_batch(self.step, self.batch_size)
-                logits, loss = self._train_step(batch)
+                with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
+                    logits, loss = self._train_step(batch)
                 self.step += 1
                 progress.step(self.step, batch.tokens)
                 if progress.due(self.step):
@@ -138,9 +141,13 @@ class Trainer:
         logits, loss = self._loss(batch)
         value = loss.item()
         if not math.isfinite(value):
-            self._explain(batch, before, value)
+            self._explain(batch, before, f"the loss is {value}")
+            raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm)
+        norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
+        if not math.isfinite(norm.item()):
+            self._explain(batch, before, "a gradient is not finite")
+        nn.utils.clip_grads_with_norm_(self.model.parameters(), self.max_norm, norm)
         self.optimizer.step()
         self.scheduler.step()
         return logits, value
@@ -151,18 +158,21 @@ class Trainer:
         target = tt.asarray(batch.target_out.reshape(-1), device=logits.device)
         return logits, F.cross_entropy(logits.reshape(-1, vocabulary), target, ignore_index=PAD)
 
-    def _explain(self, batch: Batch, random_state: dict[str, Any], value: float) -> None:
-        """Repeat the step that gave a loss which is not finite, watching every op."""
+    def _explain(self, batch: Batch, random_state: dict[str, Any], what: str) -> None:
+        """Repeat a step, watching every op; raise NotFiniteError where one gives what is not finite."""
         for name, parameter in self.model.named_parameters():
             if not bool(tt.all(tt.isfinite(parameter))):
-                raise NotFiniteError(f"the loss is {value} at step {self.step + 1}: parameter {name} is not finite")
+                raise NotFiniteError(
+                    f"{what} at step {self.step + 1}: the optimizer's step before made {name} infinite or NaN; "
+                    "a lower learning rate may help"
+                )
         tt.random.set_state(random_state)
+        self.optimizer.zero_grad()
         with tt.detect_anomaly():
             try:
-                self._loss(batch)
+                self._loss(batch)[1].backward()
             except FloatingPointError as error:
-                raise NotFiniteError(f"the loss is {value} at step {self.step + 1}: {error}") from None
-        raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
+                raise NotFiniteError(f"{what} at step {self.step + 1}: {error}") from None
 
     def _show(self, progress: Progress, batch: Batch, logits: Tensor, loss: float) -> None:
         tokens, sequences = accuracies(logits, batch)

@@ -128,7 +128,7 @@ def _expand_dims(xp, x, *, axis):
     return xp.expand_dims(x, axis=axis)
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Tensor:
+def expand_dims(x: Any, /, axis: int = 0) -> Tensor:
     """x with a dimension of length 1 put in at `axis`."""
     x = tt.asarray(x)
     return _expand_dims(x, axis=normalize_axes(axis, x.ndim + 1)[0])

@@ -37,6 +37,7 @@ passed on as they are.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -124,7 +125,7 @@ class Keepers(dict[int, Keeper]):
     def __missing__(self, mask: int) -> Keeper:
         inputs, rules = self.primitive.inputs, self.primitive.rules
         if self.primitive.variadic:
-            read = rules[inputs[0]][1] if inputs[0] in rules else ()
+            read = set(rules[inputs[0]][1]) if inputs[0] in rules else set()
             keep_inputs, keep_out = inputs[0] in read, "out" in read
             names = inputs * keep_inputs + ("out",) * keep_out
 
@@ -136,11 +137,9 @@ class Keepers(dict[int, Keeper]):
             read = {r for name in wanted for r in rules[name][1]}
             places = [i for i, name in enumerate((*inputs, "out")) if name in read]
             names = tuple((*inputs, "out")[i] for i in places)
-            if len(places) > 1:
-                pick = itemgetter(*places)
-            else:
-                first = places[0] if places else 0
-                pick = itemgetter(slice(first, first + len(places)))
+            first = places[0] if places else 0
+            slices = slice(first, first + len(places))  # one item as a list of one, none as an empty list
+            pick = itemgetter(*places) if len(places) > 1 else itemgetter(slices)  # type: ignore[assignment]
         keeper = self[mask] = Keeper(pick, names)
         return keeper
 
@@ -163,11 +162,19 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
         OPS[primitive.name] = primitive
         call = _pure_call(primitive) if primitive.pure else _fused_call(primitive)
         functools.update_wrapper(call, function)
+        call.__signature__ = _signature(primitive)  # type: ignore[attr-defined]
         call.op = primitive  # type: ignore[attr-defined]
         primitive.call = call
         return call
 
     return declare if function is None else declare(function)
+
+
+def _signature(primitive: Primitive) -> inspect.Signature:
+    """What users may pass: without `xp`, and inputs by position."""
+    by_name, by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
+    parameters = list(inspect.signature(primitive.function).parameters.values())[primitive.pure :]
+    return inspect.Signature([p.replace(kind=by_place) if p.kind is by_name else p for p in parameters])
 
 
 def _pure_call(primitive: Primitive) -> Callable[..., Any]:

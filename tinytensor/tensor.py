@@ -15,7 +15,7 @@ import tinytensor as tt
 
 from . import backend, dtypes
 from .modes import state
-from .node import Node, leaf, mark_written
+from .node import Node, leaf, mark_written, tick
 
 
 class Tensor:
@@ -687,7 +687,7 @@ class Hook:
     """The handle of a registered hook: `remove()` takes it away again."""
 
     def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self._hooks, self._key = hooks, max(hooks, default=0) + 1
+        self._hooks, self._key = hooks, tick()  # a key of its own, never used again
         hooks[self._key] = hook
 
     def remove(self) -> None:

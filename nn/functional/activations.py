@@ -114,31 +114,41 @@ def _softmax(x, *, axis):
 
 @_softmax.forward
 def _(xp, x, *, axis):
-    out = softmax_in_place(xp, xp.copy(x), axis)
+    out = xp.copy(xp.moveaxis(x, axis, -1))
+    softmax_rows(xp, out)
+    out = xp.moveaxis(out, -1, axis)
     return out, (out,)
 
 
 @_softmax.backward
 def _(xp, g, kept, needs, *, axis):
-    return (softmax_gradient(xp, g, kept[0], axis),)
+    gradient = xp.copy(xp.moveaxis(g, axis, -1))
+    softmax_gradient_in_place(xp, gradient, xp.contiguous(xp.moveaxis(kept[0], axis, -1)))
+    return (xp.moveaxis(gradient, -1, axis),)
 
 
-def softmax_in_place(xp: Any, x: Any, axis: int) -> Any:
-    """Turn a raw array into its softmax; rows of nothing but -inf become zeros."""
-    largest = xp.max(x, axis=axis, keepdims=True)
-    largest = xp.where(largest == -math.inf, x.dtype.type(0), largest)
-    x -= largest
+SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
+
+
+def softmax_rows(xp: Any, x: Any, shift: bool = True) -> None:
+    """Turn a contiguous raw array into its softmax over the last axis, in place; rows of -inf become zeros.
+
+    Without `shift` the largest element of each row is not subtracted first: for elements up to SAFE, or -inf.
+    """
+    if shift:
+        largest = xp.row_max(x)
+        largest[largest == -math.inf] = 0
+        x -= largest
     xp.exp(x, out=x)
-    total = xp.sum(x, axis=axis, keepdims=True)
-    x /= xp.where(total == 0, x.dtype.type(1), total)
-    return x
+    total = xp.row_sum(x)
+    total[total == 0] = 1
+    x /= total
 
 
-def softmax_gradient(xp: Any, g: Any, out: Any, axis: int) -> Any:
-    """out * (g - sum(g * out)), on raw arrays."""
-    gradient = g * out
-    gradient -= out * xp.sum(gradient, axis=axis, keepdims=True)
-    return gradient
+def softmax_gradient_in_place(xp: Any, g: Any, out: Any) -> None:
+    """Turn the gradient of a softmax into that of its input, out * (g - sum(g * out)), over the last axis."""
+    g -= xp.row_dot(g, out)
+    g *= out
 
 
 def softmax(input: Any, dim: int = -1) -> Tensor:
@@ -158,8 +168,10 @@ def _log_softmax(x, *, axis):
 
 @_log_softmax.forward
 def _(xp, x, *, axis):
-    out = x - xp.max(x, axis=axis, keepdims=True)
-    out -= xp.log(xp.sum(xp.exp(out), axis=axis, keepdims=True))
+    x = xp.contiguous(xp.moveaxis(x, axis, -1))
+    out = x - xp.row_max(x)
+    out -= xp.log(xp.row_sum(xp.exp(out)))
+    out = xp.moveaxis(out, -1, axis)
     return out, (out,)
 
 

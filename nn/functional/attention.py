@@ -8,7 +8,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 
-from .activations import _softmax, softmax_gradient, softmax_in_place
+from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
 from .linear import linear
 from .normalization import check_probability
 
@@ -30,43 +30,56 @@ def attention_formula(
 
 
 def _attend(xp: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, keep_scale: float, out: Any) -> Any:
-    """Attention on raw arrays, into `out` if given; returns the result, the weights, and these after dropout."""
-    weights = xp.matmul(q, xp.matrix_transpose(k))
-    weights *= scale
-    if mask is not None:
-        if mask.dtype.kind == "b":
-            weights = xp.where(mask, weights.dtype.type(-math.inf), weights)
-        else:
-            weights = weights + mask
-    weights = softmax_in_place(xp, weights, weights.ndim - 1)
-    kept = weights
-    if keep is not None:
-        kept = weights * keep
-        kept *= keep_scale
-    return xp.matmul(kept, v, out=out) if out is not None else xp.matmul(kept, v), weights, kept
+    """Attention on raw arrays (batch, ..., length, size), into `out`; returns the weights, and these after dropout."""
+    weights = xp.empty((*out.shape[:-1], k.shape[-2]), dtype=q.dtype)
+    kept = weights if keep is None else xp.empty_like(weights)
+    added = mask
+    if mask is not None and mask.dtype.kind == "b":
+        added = xp.where(mask, q.dtype.type(-math.inf), q.dtype.type(0))
+    may_stay = weights.dtype.itemsize >= 4 and (mask is None or mask.dtype.kind == "b")
+
+    def part(i: slice) -> None:
+        scores = xp.matmul(q[i], xp.matrix_transpose(k[i]), out=weights[i])
+        scores *= scale
+        shift = not (may_stay and xp.within(scores, SAFE))
+        if added is not None:
+            scores += _at(added, i, scores.ndim)
+        softmax_rows(xp, scores, shift)
+        if keep is not None:
+            xp.multiply(scores, _at(keep, i, scores.ndim), out=kept[i])
+            kept[i] *= keep_scale
+        xp.matmul(kept[i], v[i], out=out[i])
+
+    xp.in_parts(part, len(weights), weights.size * 4)
+    return weights, kept
 
 
 def _attend_back(
     xp: Any, g: Any, q: Any, k: Any, v: Any, weights: Any, kept: Any, keep: Any, scale: float, keep_scale: float,
     outs: tuple[Any, Any, Any],
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Gradients of `_attend` for q, k, v (written into `outs`, where an array stands there) and the scores."""
+) -> Any:  # fmt: skip
+    """Write the gradients of `_attend` for q, k and v into `outs`; returns the gradient of the masked scores."""
     g_q, g_k, g_v = outs
-    g_v = _product(xp, xp.matrix_transpose(kept), g, g_v)
-    g_weights = xp.matmul(g, xp.matrix_transpose(v))
-    if keep is not None:
-        g_weights *= keep
-        g_weights *= keep_scale
-    g_scores = softmax_gradient(xp, g_weights, weights, weights.ndim - 1)
-    unscaled = g_scores
-    g_scores = g_scores * scale
-    g_q = _product(xp, g_scores, k, g_q)
-    g_k = _product(xp, xp.matrix_transpose(g_scores), q, g_k)
-    return g_q, g_k, g_v, unscaled
+    g_scores = xp.empty_like(weights)
+
+    def part(i: slice) -> None:
+        xp.matmul(xp.matrix_transpose(kept[i]), g[i], out=g_v[i])
+        g_weights = xp.matmul(g[i], xp.matrix_transpose(v[i]), out=g_scores[i])
+        if keep is not None:
+            g_weights *= _at(keep, i, g_weights.ndim)
+            g_weights *= keep_scale
+        softmax_gradient_in_place(xp, g_weights, weights[i])
+        scaled = g_weights * scale
+        xp.matmul(scaled, k[i], out=g_q[i])
+        xp.matmul(xp.matrix_transpose(scaled), q[i], out=g_k[i])
+
+    xp.in_parts(part, len(weights), weights.size * 4)
+    return g_scores
 
 
-def _product(xp: Any, a: Any, b: Any, out: Any) -> Any:
-    return xp.matmul(a, b) if out is None else xp.matmul(a, b, out=out)
+def _at(x: Any, i: slice, ndim: int) -> Any:
+    """The part of a mask for some of the batch; all of it where the mask has no batch dimension of its own."""
+    return x if x.ndim < ndim or x.shape[0] == 1 else x[i]
 
 
 # ---- the function on separate query, key and value
@@ -80,16 +93,17 @@ def _attention(query, key, value, mask, keep, *, scale, keep_scale):
 
 @_attention.forward
 def _(xp, query, key, value, mask, keep, *, scale, keep_scale):
-    out, weights, kept = _attend(xp, query, key, value, mask, keep, scale, keep_scale, None)
+    out = xp.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype)
+    weights, kept = _attend(xp, query, key, value, mask, keep, scale, keep_scale, out)
     return out, (query, key, value, weights, kept, keep)
 
 
 @_attention.backward
 def _(xp, g, residuals, needs, *, scale, keep_scale):
     query, key, value, weights, kept, keep = residuals
-    outs = (None, None, None)
-    g_q, g_k, g_v, g_mask = _attend_back(xp, g, query, key, value, weights, kept, keep, scale, keep_scale, outs)
-    return g_q, g_k, g_v, g_mask if needs[3] else None, None
+    outs = tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
+    g_mask = _attend_back(xp, g, query, key, value, weights, kept, keep, scale, keep_scale, outs)
+    return (*outs, g_mask if needs[3] else None, None)
 
 
 def scaled_dot_product_attention(
@@ -126,12 +140,20 @@ def scaled_dot_product_attention(
         if mask is not None:
             raise ValueError("scaled_dot_product_attention: give either attn_mask or is_causal=True, not both")
         mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
+    batch = tt.broadcast_shapes(
+        query.shape[:-2], key.shape[:-2], value.shape[:-2], () if mask is None else mask.shape[:-2]
+    )
+    query, key, value = (_with_batch(x, batch or (1,)) for x in (query, key, value))
     keep = None
     if dropout_p > 0:
-        batch = tt.broadcast_shapes(query.shape[:-2], key.shape[:-2])
-        keep = _keep((*batch, query.shape[-2], key.shape[-2]), dropout_p, query.device)
+        keep = _keep((*query.shape[:-1], key.shape[-2]), dropout_p, query.device)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-    return _attention(query, key, value, mask, keep, scale=scale, keep_scale=_keep_scale(dropout_p))
+    out = _attention(query, key, value, mask, keep, scale=scale, keep_scale=_keep_scale(dropout_p))
+    return out if batch else tt.squeeze(out, 0)
+
+
+def _with_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
+    return x if x.shape[:-2] == batch else tt.broadcast_to(x, (*batch, *x.shape[-2:]))
 
 
 def causal_mask(target: int, source: int | None = None, *, device: str | None = None) -> Tensor:
@@ -187,8 +209,8 @@ def _(xp, first, second, third, mask, keep, *, num_heads, scale, keep_scale):
     projected = tuple(None if p is None else xp.contiguous(p) for p in (first, second, third))
     q, k, v = _head_views(xp, projected, num_heads)
     out = xp.empty((q.shape[0], q.shape[2], num_heads, q.shape[3]), dtype=q.dtype)
-    _, weights, kept = _attend(xp, q, k, v, mask, keep, scale, keep_scale, xp.permute_dims(out, (0, 2, 1, 3)))
-    return xp.reshape(out, (*out.shape[:2], -1)), (projected, weights, kept, keep)
+    weights, kept = _attend(xp, q, k, v, mask, keep, scale, keep_scale, xp.permute_dims(out, (0, 2, 1, 3)))
+    return xp.reshape(out, (*out.shape[:2], num_heads * out.shape[3])), (projected, weights, kept, keep)
 
 
 @_multi_head.backward
@@ -198,7 +220,7 @@ def _(xp, g, residuals, needs, *, num_heads, scale, keep_scale):
     q, k, v = _head_views(xp, projected, num_heads)
     outs = tuple(_head_views(xp, gradients, num_heads))
     heads = _heads(xp, xp.contiguous(g), num_heads)
-    g_mask = _attend_back(xp, heads, q, k, v, weights, kept, keep, scale, keep_scale, outs)[3]
+    g_mask = _attend_back(xp, heads, q, k, v, weights, kept, keep, scale, keep_scale, outs)
     return (*gradients, g_mask if needs[3] else None, None)
 
 
@@ -244,7 +266,7 @@ def multi_head_attention_forward(
         return linear(out, out_proj_weight, out_proj_bias), None
     parts = [part for p in projected if p is not None for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
     heads = [_heads(tt, part, num_heads) for part in parts]
-    attended, weights = attention_formula(*heads, mask, keep, scale, keep_scale)
+    attended, weights = attention_formula(heads[0], heads[1], heads[2], mask, keep, scale, keep_scale)
     out = tt.reshape(tt.permute_dims(attended, (0, 2, 1, 3)), (batch, target, embed_dim))
     out = linear(out, out_proj_weight, out_proj_bias)
     return out, tt.mean(weights, axis=1) if average_attn_weights else weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tinytensor as tt
@@ -17,7 +18,7 @@ def _linear(x, weight, bias):
 
 @_linear.forward
 def _(xp, x, weight, bias):
-    rows = xp.contiguous(x).reshape(-1, x.shape[-1])  # one product instead of one for each batch entry
+    rows = xp.contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])  # so that one product does
     out = xp.matmul(rows, weight.T)
     if bias is not None:
         out += bias
@@ -27,7 +28,7 @@ def _(xp, x, weight, bias):
 @_linear.backward
 def _(xp, g, kept, needs):
     rows, weight = kept
-    g_rows = xp.contiguous(g).reshape(-1, weight.shape[0])
+    g_rows = xp.contiguous(g).reshape(len(rows), weight.shape[0])
     g_x = xp.matmul(g_rows, weight).reshape(*g.shape[:-1], weight.shape[1]) if needs[0] else None
     g_weight = xp.matmul(g_rows.T, rows) if needs[1] else None
     g_bias = xp.sum(g_rows, axis=0) if needs[2] else None

@@ -8,7 +8,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 
-from .activations import log_softmax
+from .activations import SAFE, log_softmax
 from .linear import check_range
 
 
@@ -50,50 +50,58 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
     rows = xp.arange(len(target))
     counted = target != ignore_index
     safe = xp.where(counted, target, 0)
-    probabilities = logits - xp.max(logits, axis=1, keepdims=True)
-    picked = probabilities[rows, safe]
-    weighted_sum = None
-    if label_smoothing > 0:
-        weighted = probabilities if weight is None else probabilities * weight
-        weighted_sum = xp.sum(weighted, axis=1)
-    xp.exp(probabilities, out=probabilities)
-    total = xp.sum(probabilities, axis=1)
-    probabilities /= total[:, None]
-    log_total = xp.log(total)
     row_weight = xp.astype(counted, logits.dtype)
     if weight is not None:
         row_weight = row_weight * weight[safe]
+    exps = xp.empty_like(logits)
+    total, picked, sums = (xp.empty(len(target), dtype=logits.dtype) for _ in range(3))
+
+    def part(i: slice) -> None:
+        shifted = logits[i]
+        if logits.dtype.itemsize < 4 or not xp.within(shifted, SAFE):
+            shifted = shifted - xp.row_max(shifted)
+        xp.exp(shifted, out=exps[i])
+        total[i] = xp.row_sum(exps[i])[:, 0]
+        picked[i] = shifted[xp.arange(len(shifted)), safe[i]]
+        if label_smoothing > 0:
+            sums[i] = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
+
+    xp.in_parts(part, len(target), logits.size)
+    log_total = xp.log(total)
     losses = (log_total - picked) * row_weight
     if label_smoothing > 0:
         classes = logits.shape[1]
-        weight_sum = classes if weight is None else xp.sum(weight)
-        spread = (log_total * weight_sum - weighted_sum) / classes
-        losses = (1 - label_smoothing) * losses + label_smoothing * xp.where(counted, spread, 0.0)
-    count = xp.sum(row_weight) if reduction == "mean" else None
+        spread = (log_total * (classes if weight is None else xp.sum(weight)) - sums) / classes
+        losses = (1 - label_smoothing) * losses + label_smoothing * spread * xp.astype(counted, logits.dtype)
+    count = None
     if reduction == "mean":
+        count = xp.sum(row_weight)
         count = xp.where(count == 0, logits.dtype.type(1), count)
         losses = xp.sum(losses) / count
     elif reduction == "sum":
         losses = xp.sum(losses)
-    return losses, (probabilities, rows, safe, counted, row_weight, weight, count)
+    return losses, (exps, total, rows, safe, counted, row_weight, weight, count)
 
 
 @_cross_entropy.backward
 def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
-    probabilities, rows, safe, counted, row_weight, weight, count = kept
+    exps, total, rows, safe, counted, row_weight, weight, count = kept
     if needs[2]:
         raise NotImplementedError("cross_entropy is not differentiable with respect to the class weights")
     if reduction == "mean":
         g = g / count
-    classes = probabilities.shape[1]
     hit = (1 - label_smoothing) * row_weight * g
-    if label_smoothing == 0:
-        gradient = probabilities * hit[:, None]
-    else:
-        spread = xp.astype(counted, probabilities.dtype) * (g * (label_smoothing / classes))
-        weight_sum = classes if weight is None else xp.sum(weight)
-        gradient = probabilities * (hit + spread * weight_sum)[:, None]
-        gradient -= spread[:, None] if weight is None else spread[:, None] * weight
+    classes = exps.shape[1]
+    spread = xp.astype(counted, exps.dtype) * (g * (label_smoothing / classes))
+    factor = (hit + spread * (classes if weight is None else xp.sum(weight))) / total
+    gradient = xp.empty_like(exps)
+
+    def part(i: slice) -> None:
+        xp.multiply(exps[i], factor[i, None], out=gradient[i])
+        if label_smoothing > 0:
+            gradient[i] -= spread[i, None] if weight is None else spread[i, None] * weight
+
+    xp.in_parts(part, len(total), exps.size)
     gradient[rows, safe] -= hit
     return gradient, None, None
 

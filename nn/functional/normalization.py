@@ -22,17 +22,23 @@ def _layer_norm(x, weight, bias, *, eps):
 
 @_layer_norm.forward
 def _(xp, x, weight, bias, *, eps):
-    rows = xp.contiguous(x).reshape(-1, x.shape[-1])
-    normal = rows - xp.mean(rows, axis=1, keepdims=True)  # two passes: the variance of what is left
-    scale = xp.einsum("ij,ij->i", normal, normal)[:, None]
-    scale /= rows.shape[1]
-    scale += eps
-    xp.sqrt(scale, out=scale)
-    xp.divide(1, scale, out=scale)
-    normal *= scale
-    out = xp.copy(normal) if weight is None else normal * weight
-    if bias is not None:
-        out += bias
+    rows = xp.contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    normal, out = xp.empty_like(rows), xp.empty_like(rows)
+    scale = xp.empty((len(rows), 1), dtype=rows.dtype)
+
+    def part(i: slice) -> None:
+        mean = xp.row_sum(rows[i]) / rows.shape[1]
+        deviation = xp.subtract(rows[i], mean, out=normal[i])  # two passes: the variance of what is left
+        scale[i] = 1 / xp.sqrt(xp.row_dot(deviation, deviation) / rows.shape[1] + eps)
+        deviation *= scale[i]
+        if weight is None:
+            out[i] = deviation
+        else:
+            xp.multiply(deviation, weight, out=out[i])
+        if bias is not None:
+            out[i] += bias
+
+    xp.in_parts(part, len(rows), rows.size)
     return out.reshape(x.shape), (normal, scale, weight)
 
 
@@ -40,21 +46,24 @@ def _(xp, x, weight, bias, *, eps):
 def _(xp, g, kept, needs, *, eps):
     normal, scale, weight = kept
     g_rows = xp.contiguous(g).reshape(normal.shape)
-    g_weight = g_bias = g_x = None
-    if needs[1]:
-        g_weight = xp.sum(g_rows * normal, axis=0)
-    if needs[2]:
-        g_bias = xp.sum(g_rows, axis=0)
-    if needs[0]:
-        # With h = g * weight: scale * (h - mean(h) - normal * mean(h * normal))
-        h = xp.copy(g_rows) if weight is None else g_rows * weight
-        along = xp.einsum("ij,ij->i", h, normal)[:, None]
-        along /= normal.shape[1]
-        h -= xp.mean(h, axis=1, keepdims=True)
-        h -= normal * along
-        h *= scale
-        g_x = h.reshape(g.shape)
-    return g_x, g_weight, g_bias
+    product = xp.empty_like(normal)
+    g_x = xp.empty_like(normal) if needs[0] else None
+
+    def part(i: slice) -> None:
+        if needs[1]:
+            xp.multiply(g_rows[i], normal[i], out=product[i])
+        if needs[0]:
+            # With h = g * weight: scale * (h - mean(h) - normal * mean(h * normal))
+            h = xp.copy(g_rows[i]) if weight is None else g_rows[i] * weight
+            along = xp.row_dot(h, normal[i]) / normal.shape[1]
+            h -= xp.row_sum(h) / normal.shape[1]
+            h -= normal[i] * along
+            xp.multiply(h, scale[i], out=g_x[i])
+
+    xp.in_parts(part, len(normal), normal.size)
+    g_weight = xp.sum(product, axis=0) if needs[1] else None
+    g_bias = xp.sum(g_rows, axis=0) if needs[2] else None
+    return None if g_x is None else g_x.reshape(g.shape), g_weight, g_bias
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:

@@ -197,7 +197,12 @@ register(
 register(
     "masked_fill",
     Sample(tt.masked_fill, [draw((3, 4)), draw((4,)) > 0, 0.5], lambda x, m, v: np.where(m, v, x)),
-    Sample(lambda x, m: tt.masked_fill(x, m, -np.inf), [draw((3, 4)), draw((4,)) > 0], lambda x, m: np.where(m, -np.inf, x), differentiable=()),
+    Sample(
+        lambda x, m: tt.masked_fill(x, m, -np.inf),
+        [draw((3, 4)), draw((4,)) > 0],
+        lambda x, m: np.where(m, -np.inf, x),
+        differentiable=(),
+    ),
     Sample(tt.masked_fill, [draw((3, 4)), draw((3, 4)) > 0, draw(())], lambda x, m, v: np.where(m, v, x)),
     Sample(tt.masked_fill, [draw((0,)), draw((0,)) > 0, 1.0], lambda x, m, v: np.where(m, v, x)),
     Sample(tt.masked_fill, [draw(()), np.array(True), 2.0], lambda x, m, v: np.where(m, v, x)),

@@ -116,7 +116,7 @@ def test_only_what_leads_to_a_wanted_input_is_computed():
 
 def test_only_what_the_rules_name_is_kept():
     x, y = tt.ones(3).requires_grad_(), tt.ones(3)
-    assert (x + y)._node.kept == ()
+    assert len((x + y)._node.kept) == 0
     product = (x * y)._node
     assert len(product.kept) == 1
     assert product.kept[0] is y.data
@@ -146,7 +146,7 @@ def test_hooks_see_and_replace_gradients(create_graph, device):
     y.register_hook(lambda g: seen.append(g.tolist()))
     handle = y.register_hook(lambda g: g * 10)
     x.register_hook(lambda g: g + 1)
-    assert tt.grad((y * y).sum(), x, create_graph=create_graph).tolist() == [181, 361]
+    assert tt.grad((y * y).sum(), x, retain_graph=True, create_graph=create_graph).tolist() == [181, 361]
     assert seen == [[6, 12]]
     handle.remove()
     handle.remove()
@@ -195,7 +195,9 @@ def test_a_rule_of_the_wrong_shape_is_named():
         return x * 2
 
     try:
-        with pytest.raises(RuntimeError, match=r"too_long gave its input 0, of shape \(2,\), a gradient of shape \(4,\)"):
+        with pytest.raises(
+            RuntimeError, match=r"too_long gave its input 0, of shape \(2,\), a gradient of shape \(4,\)"
+        ):
             too_long(tt.ones(2).requires_grad_()).sum().backward()
     finally:
         tt.ops.pop("too_long")
@@ -266,9 +268,12 @@ def test_check_op_finds_a_fast_pair_that_differs_from_its_formula(cube):
 WRONG = {
     "kept arrays: .*kept until backward, but not needed": (
         lambda xp, x: xp.multiply(x, 2.0),
-        {"x": lambda xp, g, x, out: g * 2.0 + (x - x) + (out - out)},
+        {"x": lambda xp, g, x: g * 2.0},
     ),
-    "input 0 was changed": (lambda xp, x: xp.multiply(x, 2.0, out=x) if hasattr(x, "fill") else x, {"x": lambda xp, g: g}),
+    "input 0 was changed": (
+        lambda xp, x: xp.multiply(x, 2.0, out=x) if hasattr(x, "fill") else x,
+        {"x": lambda xp, g: g},
+    ),
     "incoming gradient was changed": (lambda xp, x: x + 1.0, {"x": lambda xp, g: g.__imul__(1.5)}),
     "float32": (lambda xp, x: xp.astype(x, "float64") * 1, {"x": lambda xp, g: g}),
 }

@@ -67,7 +67,17 @@ def test_numpy_scalars_have_no_device(device):
 @pytest.mark.parametrize("dtype", [tt.float16, tt.float32])
 def test_no_gradient_leaves_the_dtype(dtype):
     x = tt.tensor([[0.5, 0.25], [0.75, 1.0]], dtype=dtype, requires_grad=True)
-    for function in (tt.std, tt.logsumexp, tt.erf, tt.mean, tt.log2, tt.softplus, tt.sigmoid, tt.prod, tt.cumulative_prod):
+    for function in (
+        tt.std,
+        tt.logsumexp,
+        tt.erf,
+        tt.mean,
+        tt.log2,
+        tt.softplus,
+        tt.sigmoid,
+        tt.prod,
+        tt.cumulative_prod,
+    ):
         out = function(x, axis=0) if function is tt.cumulative_prod else function(x)
         assert out.dtype == dtype
         assert tt.grad(out.sum(), x).dtype == dtype
@@ -102,7 +112,9 @@ def test_sums_are_accurate_over_any_axis(dtype, axis, order, device):
         np.testing.assert_allclose(found, exact, rtol=4 * eps)
     mean = tt.mean(x, axis=axis)
     assert mean.dtype == dtype
-    np.testing.assert_allclose(mean.numpy().astype(np.float64), np.mean(values, axis=axis, dtype=np.float64), rtol=4 * eps)
+    np.testing.assert_allclose(
+        mean.numpy().astype(np.float64), np.mean(values, axis=axis, dtype=np.float64), rtol=4 * eps
+    )
 
 
 def test_sums_of_alternating_signs_err_on_the_scale_of_their_terms():

@@ -157,7 +157,10 @@ def test_determinant_of_a_singular_matrix_has_the_adjugate():
         (tt.expm1, np.exp),
         (tt.tan, lambda x: 2 * np.tan(x) / np.cos(x) ** 2),
         (lambda x: tt.exp(tt.exp(x)), lambda x: np.exp(np.exp(x)) * np.exp(x) * (1 + np.exp(x))),
-        (lambda x: tt.sqrt(tt.exp(tt.exp(x))), lambda x: np.sqrt(np.exp(np.exp(x))) * np.exp(x) / 2 * (1 + np.exp(x) / 2)),
+        (
+            lambda x: tt.sqrt(tt.exp(tt.exp(x))),
+            lambda x: np.sqrt(np.exp(np.exp(x))) * np.exp(x) / 2 * (1 + np.exp(x) / 2),
+        ),
     ],
 )
 def test_second_derivatives_flow_through_kept_outputs(function, second, device):

@@ -32,6 +32,7 @@ from cupy import (  # noqa: F401  (this module is a namespace: ops reach these a
     divide,
     einsum,
     empty,
+    empty_like,
     equal,
     exp,
     expand_dims,
@@ -219,7 +220,7 @@ def unique(x: Any) -> tuple[Any, Any, Any, Any]:
 def erf(x: Any) -> Any:
     from cupyx.scipy.special import erf
 
-    return erf(x)
+    return astype(erf(x), x.dtype)
 
 
 def where(condition: Any, x1: Any, x2: Any) -> Any:
@@ -291,6 +292,31 @@ def last_of_each(ids: Any, length: int) -> Any:
     last = cupy.zeros(length, dtype=np.uint64)  # CUDA knows no atomic maximum of int64
     cupyx.scatter_max(last, ids, cupy.arange(ids.size, dtype=np.uint64))
     return astype(last, np.int64)
+
+
+# ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
+
+
+def row_max(x: Any) -> Any:
+    return cupy.max(x, axis=-1, keepdims=True)
+
+
+def row_sum(x: Any) -> Any:
+    return sum(x, axis=-1, keepdims=True)
+
+
+def row_dot(a: Any, b: Any) -> Any:
+    return sum(a * b, axis=-1, keepdims=True)
+
+
+def in_parts(function: Any, rows: int, elements: int) -> None:
+    """Call `function` for all rows at once: the GPU splits the work itself."""
+    function(slice(0, rows))
+
+
+def within(x: Any, bound: float) -> bool:
+    """Whether all of x lies in [-bound, bound]; to ask would mean to wait for the GPU, so the answer is no."""
+    return False
 
 
 def synchronize() -> None:

@@ -39,6 +39,7 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
     divide,
     einsum,
     empty,
+    empty_like,
     equal,
     exp,
     expand_dims,
@@ -114,9 +115,13 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
 )
 from numpy import rint as round  # noqa: F401
 
+from .parallel import in_parts  # noqa: F401
 from .summation import accurate_sum
 
 device = "cpu"
+
+SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
+DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwise summation does
 ndarray = np.ndarray
 
 
@@ -214,7 +219,7 @@ def unique(x: Any) -> tuple[Any, Any, Any, Any]:
 def erf(x: Any) -> Any:
     from scipy.special import erf
 
-    return erf(x)
+    return astype(erf(x), x.dtype)
 
 
 def sigmoid(x: Any) -> Any:
@@ -270,6 +275,34 @@ def last_of_each(ids: Any, length: int) -> Any:
     last = np.zeros(length, dtype=np.int64)
     last[ids] = np.arange(ids.size)
     return last
+
+
+# ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
+
+
+def row_max(x: Any) -> Any:
+    length = x.shape[-1]
+    if not 0 < length <= SHORT_ROW:
+        return np.maximum.reduce(x, axis=-1, keepdims=True)
+    # NumPy's loop over many short rows costs more than turning them round and comparing long ones.
+    turned = np.ascontiguousarray(x.reshape(-1, length).T)
+    return np.maximum.reduce(turned, axis=0).reshape(*x.shape[:-1], 1)
+
+
+def row_sum(x: Any) -> Any:
+    length = x.shape[-1]
+    if not 0 < length <= DOT_ROW:
+        return accurate_sum(x, -1 % x.ndim, None, True)
+    return (x.reshape(-1, length) @ np.ones(length, x.dtype)).reshape(*x.shape[:-1], 1)
+
+
+def row_dot(a: Any, b: Any) -> Any:
+    return np.einsum("...i,...i->...", a, b)[..., None]
+
+
+def within(x: Any, bound: float) -> bool:
+    """Whether all of x lies in [-bound, bound]; a backend that would have to wait for the answer may say no."""
+    return x.size > 0 and bool(np.maximum.reduce(x, axis=None) <= bound and np.minimum.reduce(x, axis=None) >= -bound)
 
 
 def synchronize() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 CHUNK = 8
+BLOCK = 64  # rows that a product with ones adds up, in groups of its own
 SMALL = 2 * CHUNK  # so few terms are added up in any order
 NARROW = 16  # rows shorter than this are turned round first, so that NumPy's own pairwise sum applies
 
@@ -58,6 +59,13 @@ def _sum_axis(x: Any, axis: int) -> Any:
         return np.add.reduce(x, axis=axis)
     if x.size // length < NARROW:
         return np.add.reduce(np.ascontiguousarray(np.moveaxis(x, axis, -1)), axis=-1)
+    if axis == 0 and x.dtype.char in "fd" and x.flags.c_contiguous and length >= 4 * BLOCK:
+        rows = x.reshape(length, -1)
+        whole = length // BLOCK
+        partial = np.ones(BLOCK, x.dtype) @ rows[: whole * BLOCK].reshape(whole, BLOCK, -1)
+        if length > whole * BLOCK:
+            partial[0] += np.add.reduce(rows[whole * BLOCK :], axis=0)
+        x, length = partial.reshape(whole, *x.shape[1:]), whole
     while length > 2 * CHUNK:  # (n, ...) seen as (n/8, 8, ...): splitting an axis never copies, whatever the strides
         whole = length // CHUNK
         split = (*x.shape[:axis], whole, CHUNK, *x.shape[axis + 1 :])

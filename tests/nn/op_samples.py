@@ -1,0 +1,301 @@
+"""Sample inputs for the ops that `nn` declares: what `test_ops.py` is generated from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.special
+
+import nn.functional as F
+import tinytensor as tt
+
+from ..tinytensor.op_samples import Sample, apart, draw, integers, register
+
+BOOLEAN = np.array([[True, False, True, True], [False, True, True, False], [True, True, True, True]])
+
+
+def seeded(function):
+    """The function with the same random numbers at every call."""
+
+    def call(*inputs):
+        tt.random.manual_seed(3)
+        return function(*inputs)
+
+    return call
+
+
+# ---- activations
+
+register("relu", *(Sample(F.relu, [apart(s)], lambda x: np.maximum(x, 0)) for s in ((3, 4), (), (0,), (2, 0, 3))))
+for _shape in ((3, 4), (), (0,), (2, 0, 3)):
+    register("gelu", Sample(F.gelu, [draw(_shape, -3, 3)], lambda x: x * scipy.special.ndtr(x)))
+    register(
+        "gelu_tanh",
+        Sample(
+            lambda x: F.gelu(x, approximate="tanh"),
+            [draw(_shape, -3, 3)],
+            lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        ),
+    )
+for _name, _reference in (("softmax", scipy.special.softmax), ("log_softmax", scipy.special.log_softmax)):
+    for _shape, _dim in (((3, 4), -1), ((3, 4), 0), ((2, 3, 4), 1), ((5,), 0), ((0, 3), 1), ((3, 0, 2), -1), ((3, 1), 1)):
+        register(
+            _name,
+            Sample(
+                lambda x, f=getattr(F, _name), d=_dim: f(x, dim=d),
+                [draw(_shape)],
+                lambda x, f=_reference, d=_dim: f(x, axis=d),
+            ),
+        )
+    register(
+        _name,
+        Sample(
+            getattr(F, _name), [np.array([[0.5, -np.inf, 1.0, 0.0]])], lambda x, f=_reference: f(x, axis=-1), [], False
+        ),
+    )
+
+# ---- linear maps and rows of a table
+
+for _shape in ((5, 3), (3,), (2, 4, 3), (0, 3), (2, 0, 3)):
+    register(
+        "linear",
+        Sample(F.linear, [draw(_shape), draw((2, 3)), draw((2,))], lambda x, w, b: x @ w.T + b),
+        Sample(F.linear, [draw(_shape), draw((2, 3)), None], lambda x, w, b: x @ w.T),
+    )
+for _ids in (np.array([[0, 2, 2], [3, 0, 0]]), np.array(1), np.zeros((0, 2), dtype=np.int64)):
+    register(
+        "embedding",
+        Sample(lambda w, ids: F.embedding(ids, w), [draw((4, 3)), _ids], lambda w, ids: w[ids]),
+        Sample(lambda w, ids: F.embedding(ids.astype(tt.int32), w), [draw((4, 3)), _ids], lambda w, ids: w[ids]),
+    )
+
+
+for _padding in (0, -2):
+    register(
+        "embedding",
+        Sample(
+            lambda w, ids, p=_padding: F.embedding(ids, w, padding_idx=p),
+            [draw((4, 3)), np.array([1, 3, 3, 1])],
+            lambda w, ids: w[ids],
+            differentiable=(),  # differences see the row that gets no gradient
+        ),
+    )
+
+# ---- normalisation and dropout
+
+
+def _normalized(x, axes=-1, eps=1e-5):
+    mean = x.mean(axis=axes, keepdims=True)
+    return (x - mean) / np.sqrt(((x - mean) ** 2).mean(axis=axes, keepdims=True) + eps)
+
+
+for _shape in ((3, 4), (4,), (2, 3, 4), (0, 4), (2, 0, 4)):
+    register(
+        "layer_norm",
+        Sample(
+            lambda x, w, b: F.layer_norm(x, (4,), w, b),
+            [apart(_shape), draw((4,)), draw((4,))],
+            lambda x, w, b: _normalized(x) * w + b,
+            constant=False,
+        ),
+        Sample(
+            lambda x, w: F.layer_norm(x, 4, w), [apart(_shape), draw((4,))], lambda x, w: _normalized(x) * w, constant=False
+        ),
+        Sample(
+            lambda x, b: F.layer_norm(x, 4, None, b, eps=0.1),
+            [apart(_shape), draw((4,))],
+            lambda x, b: _normalized(x, eps=0.1) + b,
+            constant=False,
+        ),
+        Sample(lambda x: F.layer_norm(x, 4), [apart(_shape)], _normalized, constant=False),
+    )
+register(
+    "layer_norm",
+    Sample(
+        lambda x, w, b: F.layer_norm(x, (3, 4), w, b),
+        [apart((2, 3, 4)), draw((3, 4)), draw((3, 4))],
+        lambda x, w, b: _normalized(x, (1, 2)) * w + b,
+        constant=False,
+    ),
+    Sample(lambda x: F.layer_norm(x, 1), [draw((3, 1))], np.zeros_like),
+)
+
+
+def _dropped(x, p=0.4):
+    tt.random.manual_seed(3)
+    return x * tt.random.bernoulli(1 - p, x.shape).numpy() / (1 - p)
+
+
+register(
+    "dropout", *(Sample(seeded(lambda x: F.dropout(x, 0.4)), [draw(s)], _dropped) for s in ((3, 4), (), (0,), (2, 0, 3)))
+)
+
+# ---- attention
+
+
+def _attended(q, k, v, mask=None, scale=None):
+    scores = q @ np.swapaxes(k, -1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    largest = np.max(scores, axis=-1, keepdims=True)
+    weights = np.exp(scores - np.where(largest == -np.inf, 0, largest))
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights / np.where(total == 0, 1, total) @ v
+
+
+def _qkv(*batch, target=3, source=4):
+    return [draw((*batch, target, 2)), draw((*batch, source, 2)), draw((*batch, source, 3))]
+
+
+_some_empty = BOOLEAN.copy()
+_some_empty[1] = False
+for _qkv_shape in ((), (2,), (2, 3), (0,)):
+    register("attention", Sample(F.scaled_dot_product_attention, _qkv(*_qkv_shape), _attended))
+register(
+    "attention",
+    *(
+        Sample(F.scaled_dot_product_attention, [*_qkv(2), mask], _attended)
+        for mask in (BOOLEAN, BOOLEAN[:, :1], BOOLEAN[0], _some_empty, np.stack([BOOLEAN, ~BOOLEAN]))
+    ),
+    *(
+        Sample(F.scaled_dot_product_attention, [*_qkv(2, 3), draw(shape)], _attended)
+        for shape in ((3, 4), (4,), (3, 1), (), (3, 3, 4), (2, 1, 1, 4), (2, 3, 3, 4))
+    ),
+    Sample(
+        F.scaled_dot_product_attention,
+        [*_qkv(2), np.where(_some_empty, 0.5, -np.inf)],
+        _attended,
+        differentiable=(0, 1, 2),
+    ),
+    Sample(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        _qkv(2),
+        lambda q, k, v: _attended(q, k, v, np.tril(np.ones((3, 4), dtype=bool))),
+    ),
+    Sample(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3),
+        _qkv(target=4, source=3),
+        lambda q, k, v: _attended(q, k, v, np.tril(np.ones((4, 3), dtype=bool)), 0.3),
+    ),
+    Sample(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, scale=-0.7),
+        _qkv(2),
+        lambda q, k, v: _attended(q, k, v, None, -0.7),
+    ),
+    # Batch dimensions that are broadcast, each in another of the inputs.
+    Sample(F.scaled_dot_product_attention, [draw((2, 1, 3, 2)), draw((3, 4, 2)), draw((1, 1, 4, 3))], _attended),
+    Sample(F.scaled_dot_product_attention, [draw((3, 2)), draw((4, 2)), draw((2, 4, 3)), draw((2, 1, 4))], _attended),
+    Sample(F.scaled_dot_product_attention, [*_qkv(), draw((2, 3, 4))], _attended),
+    Sample(F.scaled_dot_product_attention, _qkv(2, target=0), _attended),
+    *(
+        Sample(seeded(lambda *a: F.scaled_dot_product_attention(*a, dropout_p=0.4)), [*_qkv(2), *mask], None)
+        for mask in ([], [BOOLEAN], [draw((3, 4))])
+    ),
+)
+
+
+def _multi_head(*, padding=None, dropout=0.0, shared="three", biased=True, need_weights=False):
+    """`multi_head_attention_forward` on (batch 2, target 3, source 4, embed_dim 4), two heads."""
+
+    def function(query, memory, value, weight, bias, out_weight, mask=None):
+        key, value = {"all": (query, query), "memory": (memory, memory), "three": (memory, value)}[shared]
+        out, weights = F.multi_head_attention_forward(
+            query, key, value, 2, weight, bias if biased else None, dropout, out_weight, None,
+            key_padding_mask=padding, attn_mask=mask, need_weights=need_weights,
+        )  # fmt: skip
+        return (out, weights) if need_weights else out
+
+    return seeded(function)
+
+
+def _multi_head_reference(shared="three", biased=True, padding=None):
+    def function(query, memory, value, weight, bias, out_weight, mask=None):
+        inputs = {"all": [query] * 3, "memory": [query, memory, memory], "three": [query, memory, value]}[shared]
+        biases = np.split(bias, 3) if biased else [0.0] * 3
+        q, k, v = (x @ w.T + b for x, w, b in zip(inputs, np.split(weight, 3), biases))
+        q, k, v = (x.reshape(2, -1, 2, 2).transpose(0, 2, 1, 3) for x in (q, k, v))
+        scores = np.zeros((2, 2, q.shape[2], k.shape[2]))
+        for given in (mask, None if padding is None else padding[:, None, None]):
+            if given is not None:
+                given = given.reshape(2, 2, *given.shape[1:]) if given.ndim == 3 else given
+                scores = scores + (np.where(given, -np.inf, 0) if given.dtype == bool else given)
+        return _attended(q, k, v, scores).transpose(0, 2, 1, 3).reshape(query.shape) @ out_weight.T
+
+    return function
+
+
+def _heads(source=4, target=3):
+    return [
+        draw((2, target, 4)), draw((2, source, 4)), draw((2, source, 4)), draw((12, 4)), draw((12,)), draw((4, 4)),
+    ]  # fmt: skip
+
+
+_padding = np.array([[False, True, False, False], [False, False, True, True]])
+_no_queries = [np.zeros((2, 0, 4)), *_heads()[1:]]
+register(
+    "multi_head",
+    *(
+        Sample(_multi_head(shared=s, biased=b), _heads(), _multi_head_reference(s, b), differentiable=(*memory, 0, 3, 5, *[4] * b))
+        for s, memory in (("all", ()), ("memory", (1,)), ("three", (1, 2)))
+        for b in (True, False)
+    ),
+    Sample(_multi_head(), _heads(), _multi_head_reference()),
+    *(
+        Sample(_multi_head(), [*_heads(), mask], _multi_head_reference())
+        for mask in (~BOOLEAN, ~_some_empty, draw((3, 4)), draw((4, 3, 4)), integers((4, 3, 4)) > 1)
+    ),
+    *(
+        Sample(_multi_head(padding=padding), [*_heads(), *mask], _multi_head_reference(padding=padding))
+        for padding in (_padding, np.where(_padding, -np.inf, 0.25))
+        for mask in ([], [~BOOLEAN], [draw((3, 4))], [draw((4, 3, 4))])
+    ),
+    Sample(_multi_head(), _no_queries, _multi_head_reference()),
+    Sample(_multi_head(dropout=0.4), _heads(), None),
+    Sample(_multi_head(dropout=0.4), [*_heads(), draw((3, 4))], None),
+    Sample(_multi_head(dropout=0.4, shared="all"), [*_heads(target=4), ~BOOLEAN[:1].repeat(4, 0)], None, (0, 3, 4, 5)),
+)
+
+# ---- cross-entropy
+
+
+def cross_entropy(logits, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """Row by row, as it is defined; 0 where a mean has nothing to count."""
+    log_p = scipy.special.log_softmax(logits, axis=1)
+    weight = np.ones(logits.shape[1]) if weight is None else weight
+    losses, total = np.zeros(len(target)), 0.0
+    for i, t in enumerate(target):
+        if t != ignore_index:
+            smooth = label_smoothing * np.sum(weight * log_p[i]) / logits.shape[1]
+            losses[i] = -(1 - label_smoothing) * weight[t] * log_p[i, t] - smooth
+            total += weight[t]
+    if reduction == "none":
+        return losses
+    return losses.sum() if reduction == "sum" else losses.sum() / (total or 1.0)
+
+
+_target = np.array([0, 2, -100, 1, 2])
+for _reduction in ("mean", "sum", "none"):
+    for _smoothing in (0.0, 0.2, 1.0):
+        for _weight in (None, np.array([0.5, 2.0, 0.0])):
+            register(
+                "cross_entropy",
+                Sample(
+                    lambda x, t, o=(_weight, -100, _reduction, _smoothing): F.cross_entropy(
+                        x, t, None if o[0] is None else tt.asarray(o[0], dtype=x.dtype, device=x.device), *o[1:]
+                    ),
+                    [draw((5, 3)), _target],
+                    lambda x, t, o=(_weight, -100, _reduction, _smoothing): cross_entropy(x, t, *o),
+                ),
+            )
+    register(
+        "cross_entropy",
+        *(
+            Sample(
+                lambda x, t, o=(None, ignored, _reduction, 0.1): F.cross_entropy(x, t, *o),
+                [draw((len(target), 3)), np.array(target, dtype=np.int64)],
+                lambda x, t, o=(None, ignored, _reduction, 0.1): cross_entropy(x, t, *o),
+            )
+            for target, ignored in (([0, 0, 1], 0), ([2, 2], 2), ([], -100), ([1], -1))
+        ),
+    )

@@ -1,0 +1,77 @@
+"""What `import tinytensor` loads: NumPy, and nothing heavy besides."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FORBIDDEN = [
+    "matplotlib",
+    "scipy",
+    "cupy",
+    "cupyx",
+    "graphviz",
+    "pygraphviz",
+    "tqdm",
+    "safetensors",
+    "torch",
+    "nn",
+    "models",
+]
+
+
+def run(code, *path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *path)))}
+    return subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, capture_output=True, text=True)
+
+
+def test_import_loads_nothing_heavy():
+    code = f"import sys, tinytensor; print([m for m in {FORBIDDEN} if m in sys.modules])"
+    result = run(code)
+    assert (result.stdout.strip(), result.stderr) == ("[]", "")
+
+
+def test_computing_loads_nothing_heavy():
+    code = (
+        "import sys, tinytensor as tt\n"
+        "x = tt.random.randn(3, 3).requires_grad_()\n"
+        "tt.logsumexp(tt.tanh(x @ x)[0]).backward(); repr(x); tt.__array_namespace_info__().dtypes()\n"
+        f"print([m for m in {FORBIDDEN} if m in sys.modules])"
+    )
+    result = run(code)
+    assert (result.stdout.strip(), result.stderr) == ("[]", "")
+
+
+def test_without_cupy_the_gpu_says_what_is_missing(tmp_path):
+    (tmp_path / "cupy.py").write_text("raise ImportError('not here')")
+    code = (
+        "import tinytensor as tt\n"
+        "for make in (lambda: tt.ones(1, device='gpu'), lambda: tt.ones(1).to('gpu')):\n"
+        "    try: make()\n"
+        "    except tt.DeviceError as error: print(error)\n"
+        "print(tt.__array_namespace_info__().devices())"
+    )
+    first, second, devices = run(code, tmp_path).stdout.strip().splitlines()
+    assert first == second
+    assert first.startswith("device 'gpu' needs CuPy, which is not installed; run: pip install 'tinytensor[gpu]'")
+    assert devices == "['cpu']"
+
+
+def test_without_a_gpu_cupy_is_not_enough(tmp_path):
+    """CuPy can be imported on a machine without a GPU: nothing falls back to the CPU in silence."""
+    for source in (ROOT / "tests" / "standin").rglob("*.py"):
+        target = tmp_path / source.relative_to(ROOT / "tests" / "standin")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source.read_text().replace("is_available=lambda: True", "is_available=lambda: False"))
+    result = run("import tinytensor as tt; tt.ones(1, device='gpu')", tmp_path)
+    assert result.returncode != 0
+    last = result.stderr.strip().splitlines()[-1]
+    assert "device 'gpu' needs an NVIDIA GPU, and CuPy finds none" in last
+
+
+@pytest.mark.parametrize("module", ["creation", "elementwise", "engine", "indexing", "tensor", "testing"])
+def test_modules_can_be_imported_first(module):
+    assert run(f"import tinytensor.{module}").stderr == ""

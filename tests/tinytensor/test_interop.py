@@ -1,0 +1,144 @@
+"""Other libraries: what they compute with Tensors is differentiated, or refused, and never silently cut off."""
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+
+
+def leaf(*shape):
+    return tt.tensor(np.random.default_rng(0).normal(size=shape), requires_grad=True)
+
+
+# ---- NumPy
+
+
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "@", "**", "//", "%", "<", "<=", ">", ">=", "==", "!="])
+def test_an_array_on_the_left_defers_to_the_tensor(symbol):
+    array, x = np.array([1.0, 2.0]), tt.tensor([3.0, 4.0], dtype=tt.float64, requires_grad=True)
+    found = eval(f"array {symbol} x", {"array": array, "x": x})
+    assert isinstance(found, tt.Tensor)
+    np.testing.assert_array_equal(found.numpy(), eval(f"array {symbol} x", {"array": array, "x": x.detach().numpy()}))
+    assert found.requires_grad == (symbol not in ("<", "<=", ">", ">=", "==", "!="))
+
+
+def test_a_numpy_scalar_on_the_left():
+    x = tt.tensor([3.0, 4.0], requires_grad=True)
+    found = np.float64(2) * x
+    assert isinstance(found, tt.Tensor)
+    assert found.dtype == tt.float32
+    assert found.requires_grad
+
+
+@pytest.mark.parametrize(
+    "function", [np.exp, np.sum, np.mean, np.asarray, np.array, np.stack, np.linalg.norm, np.matmul]
+)
+def test_numpy_functions_do_not_lose_a_gradient(function):
+    x = leaf(2, 2)
+    with pytest.raises((RuntimeError, TypeError)):
+        function(x, x) if function is np.matmul else function(x)
+
+
+def test_the_refusal_says_what_to_do():
+    with pytest.raises(RuntimeError, match=r"gradient would be lost; use \.detach\(\)\.numpy\(\)"):
+        np.asarray(leaf(2))
+
+
+def test_conversion_where_nothing_is_lost():
+    x = leaf(2, 3)
+    np.testing.assert_array_equal(np.asarray(x.detach()), x.detach().numpy())
+    with tt.no_grad():
+        assert np.asarray(x).shape == (2, 3)
+    assert np.asarray(x.detach(), dtype=np.float32).dtype == np.float32
+    assert np.asarray(tt.arange(3)).tolist() == [0, 1, 2]
+
+
+def test_conversion_never_happens_for_the_gpu():
+    if "gpu" not in tt.__array_namespace_info__().devices():
+        pytest.skip("no GPU and no stand-in")
+    x = tt.ones(3, device="gpu")
+    with pytest.raises(TypeError, match=r"on the GPU; copy it with \.cpu\(\) or \.numpy\(\)"):
+        np.asarray(x)
+    assert x.numpy().tolist() == [1, 1, 1]
+
+
+# ---- einops, opt_einsum's habits, SciPy
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "lengths"),
+    [
+        ("rearrange", "batch (head d) -> head batch d", {"head": 2}),
+        ("rearrange", "b t -> b t 1", {}),
+        ("reduce", "b (t two) -> b t", {"two": 2}),
+        ("repeat", "b t -> b t k", {"k": 3}),
+    ],
+)
+def test_einops(name, pattern, lengths):
+    import einops
+    import einops.array_api
+
+    x = leaf(3, 4)
+    options = ["sum"] if name == "reduce" else []
+    found = getattr(einops.array_api, name)(x, pattern, *options, **lengths)
+    expected = getattr(einops, name)(x.detach().numpy(), pattern, *options, **lengths)
+    np.testing.assert_allclose(found.numpy(), expected)
+    assert tt.gradcheck(lambda x: getattr(einops.array_api, name)(x, pattern, *options, **lengths), x)
+
+
+def test_scipy_softmax_is_differentiated(monkeypatch):
+    special = pytest.importorskip("scipy.special")
+    from scipy._lib import _array_api
+
+    monkeypatch.setattr(_array_api, "SCIPY_ARRAY_API", True, raising=False)
+    monkeypatch.setitem(_array_api._GLOBAL_CONFIG, "SCIPY_ARRAY_API", True)
+    x = leaf(3, 4)
+    try:
+        found = special.softmax(x, axis=1)
+    except TypeError:
+        found = None
+    assert found is not None
+    assert isinstance(found, tt.Tensor)
+    expected = np.exp(x.detach().numpy())
+    np.testing.assert_allclose(found.numpy(), expected / expected.sum(axis=1, keepdims=True))
+    assert tt.gradcheck(lambda x: special.softmax(x, axis=1), x)
+
+
+def test_array_api_functions_in_the_wild():
+    def standardise(x):
+        xp = x.__array_namespace__()
+        mean, std = xp.mean(x, axis=0, keepdims=True), xp.std(x, axis=0, keepdims=True)
+        return xp.where(std > 0, (x - mean) / std, xp.zeros_like(x))
+
+    assert tt.gradcheck(standardise, leaf(4, 3))
+    assert hash(tt) == hash(leaf(1).__array_namespace__())
+    assert leaf(1).__array_namespace__().__name__ == "tinytensor"
+
+
+# ---- DLPack
+
+
+def test_dlpack_out():
+    x = tt.tensor([1.0, 2.0])
+    array = np.from_dlpack(x)
+    assert array.tolist() == [1, 2]
+    assert not np.shares_memory(array, x.data)
+    with pytest.raises(RuntimeError, match="detach"):
+        np.from_dlpack(x.requires_grad_())
+
+
+def test_dlpack_in():
+    array = np.arange(3.0)
+    x = tt.from_dlpack(array)
+    array[0] = 9
+    assert x.tolist() == [0, 1, 2]
+    shared = tt.from_dlpack(np.arange(3.0), copy=False)
+    assert shared.tolist() == [0, 1, 2]
+    assert tt.from_dlpack(x) is x
+
+
+def test_torch_through_dlpack():
+    torch = pytest.importorskip("torch")
+    x = tt.asarray(torch.arange(3, dtype=torch.float32))
+    assert (x.dtype, x.tolist()) == (tt.float32, [0, 1, 2])
+    assert torch.from_dlpack(tt.tensor([1.0, 2.0])).tolist() == [1, 2]

@@ -1,0 +1,200 @@
+"""The public namespace against the array API standard (2024.12), as array-api-strict has it."""
+
+import builtins
+import inspect
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+import tinytensor as tt
+
+LATER = {"isin"}  # of the 2025.12 standard
+TOOLS = {"set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags", "Device"}
+TOOLS |= {"ArrayAPIStrictFlags", "ModuleType"}
+EXTENSIONS = {"fft"}  # optional, and not here
+NAMES = sorted(set(strict.__all__) - LATER - TOOLS - EXTENSIONS)
+FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(strict, name))]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_exists(name):
+    assert hasattr(tt, name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_signature_is_compatible(name):
+    """Whatever call the standard allows binds: as many positional inputs, and every keyword with its default."""
+    standard = inspect.signature(getattr(strict, name)).parameters
+    ours = inspect.signature(getattr(tt, name)).parameters
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in ours.values())
+    if not variadic:
+        assert sum(p.kind in positional for p in ours.values()) >= sum(p.kind in positional for p in standard.values())
+    for parameter in standard.values():
+        if parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+            assert parameter.name in ours, f"{name} lacks the argument {parameter.name!r}"
+            wanted, found = parameter.default, ours[parameter.name].default
+            if isinstance(wanted, (bool, int, float, str)):
+                assert found == wanted, f"{name}({parameter.name}={found!r}), the standard says {wanted!r}"
+
+
+def test_names_that_shadow_builtins_do_not_reach_the_modules():
+    for module in (tt.engine, tt.tensor.__globals__["tt"].primitive, tt.random):
+        for name in ("abs", "all", "any", "max", "min", "pow", "round", "sum", "bool"):
+            assert getattr(module, name, getattr(builtins, name)) is getattr(builtins, name)
+
+
+# ---- result dtypes
+
+DTYPES = [tt.bool, tt.int8, tt.int32, tt.int64, tt.uint8, tt.float32, tt.float64]
+REDUCTIONS = ["sum", "prod", "max", "min", "mean", "all", "any", "argmax", "argmin", "std", "var", "cumulative_sum"]
+UNARY = ["abs", "negative", "sign", "exp", "floor", "isnan", "logical_not", "bitwise_invert", "square", "round"]
+BINARY = ["add", "multiply", "divide", "maximum", "less", "logical_and", "bitwise_and", "floor_divide", "pow"]
+
+
+def both(name, *values):
+    """The result of array-api-strict, or None where the standard leaves the dtypes open."""
+    try:
+        return getattr(strict, name)(*[strict.asarray(v) for v in values])
+    except TypeError:
+        return None
+
+
+@pytest.mark.parametrize("name", REDUCTIONS + UNARY)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_dtype_and_values_of_one_array(name, dtype):
+    values = np.array([1, 2, 3]).astype(dtype)
+    expected = both(name, values)
+    if expected is None:
+        pytest.skip("outside of the standard")
+    found = getattr(tt, name)(tt.asarray(values))
+    assert str(found.dtype) == str(expected.dtype._np_dtype)
+    np.testing.assert_allclose(found.numpy(), np.asarray(expected._array), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("first", DTYPES, ids=str)
+@pytest.mark.parametrize("second", DTYPES, ids=str)
+def test_dtype_of_two_arrays(name, first, second):
+    a, b = np.array([1, 1, 3]).astype(first), np.array([1, 2, 1]).astype(second)
+    expected = both(name, a, b)
+    if expected is None:
+        pytest.skip("outside of the standard")
+    found = getattr(tt, name)(tt.asarray(a), tt.asarray(b))
+    assert str(found.dtype) == str(expected.dtype._np_dtype)
+    np.testing.assert_array_equal(found.numpy(), np.asarray(expected._array))
+
+
+def test_isdtype():
+    kinds = ["bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric"]
+    for dtype in ("bool", "int8", "uint16", "int64", "float32", "float64", "complex64"):
+        for kind in kinds:
+            ours = tt.isdtype(getattr(tt, dtype), kind)
+            assert ours == strict.isdtype(getattr(strict, dtype), kind)
+    assert tt.isdtype(tt.float32, ("integral", tt.float32))
+    with pytest.raises(ValueError, match="unknown kind 'floating'"):
+        tt.isdtype(tt.float32, "floating")
+
+
+def test_limits_and_casts():
+    assert tt.finfo(tt.float32).eps == np.finfo(np.float32).eps
+    assert tt.finfo(tt.ones(1)).bits == 32
+    assert tt.iinfo("int16").max == 32767
+    assert tt.can_cast(tt.int8, tt.int16)
+    assert not tt.can_cast(tt.float64, tt.float32)
+    assert tt.result_type(tt.float32, tt.int64) == tt.float32
+    assert tt.result_type(tt.float32, tt.float64, 1) == tt.float64
+    assert tt.result_type(tt.int8, 1.5) == tt.float32
+
+
+def test_inspection():
+    info = tt.__array_namespace_info__()
+    assert info.devices() == ["cpu", "gpu"] or info.devices() == ["cpu"]
+    assert info.default_device() == "cpu"
+    assert info.default_dtypes()["real floating"] == tt.float32
+    assert set(info.dtypes(kind="real floating")) == {"float16", "float32", "float64"}
+    assert info.capabilities()["boolean indexing"]
+
+
+def test_constants():
+    assert (tt.pi, tt.e, tt.inf, tt.newaxis) == (np.pi, np.e, np.inf, None)
+    assert np.isnan(tt.nan)
+
+
+def test_namespace_of_a_tensor():
+    assert tt.ones(1).__array_namespace__() is tt
+    assert tt.ones(1).__array_namespace__(api_version="2024.12") is tt
+    with pytest.raises(ValueError, match=r"2019\.01.*have 2024\.12"):
+        tt.ones(1).__array_namespace__(api_version="2019.01")
+
+
+# ---- functions without an op of their own
+
+
+def tensors(*shapes):
+    rng = np.random.default_rng(0)
+    return [tt.asarray(rng.normal(size=s)) for s in shapes]
+
+
+CASES = {
+    "var": (lambda x: tt.var(x, axis=1, correction=1), lambda x: np.var(x, axis=1, ddof=1), (3, 4)),
+    "var keepdims": (lambda x: tt.var(x, axis=(0, 2), keepdims=True), lambda x: np.var(x, (0, 2), keepdims=True), (3, 4, 2)),
+    "diff": (lambda x: tt.diff(x, axis=0, n=2), lambda x: np.diff(x, axis=0, n=2), (5, 2)),
+    "diff with ends": (lambda x: tt.diff(x, prepend=x, append=x), lambda x: np.diff(x, prepend=x, append=x), (2, 3)),
+    "moveaxis": (lambda x: tt.moveaxis(x, (0, -1), (-1, 1)), lambda x: np.moveaxis(x, (0, -1), (-1, 1)), (2, 3, 4, 5)),
+    "stack": (lambda x: tt.stack([x, x], axis=-1), lambda x: np.stack([x, x], axis=-1), (2, 3)),
+    "unstack": (lambda x: tt.stack(tt.unstack(x, axis=1)), lambda x: np.moveaxis(x, 1, 0), (2, 3)),
+    "split": (lambda x: tt.concat(tt.split(x, [1, 3], axis=1)[::-1], axis=1), lambda x: np.roll(x, 3, 1), (2, 4)),
+    "repeat": (lambda x: tt.repeat(x, 3, axis=1), lambda x: np.repeat(x, 3, axis=1), (2, 3)),
+    "repeat each": (lambda x: tt.repeat(x, tt.asarray([0, 2, 1]), axis=1), lambda x: np.repeat(x, [0, 2, 1], 1), (2, 3)),
+    "repeat flat": (lambda x: tt.repeat(x, 2), lambda x: np.repeat(x, 2), (2, 3)),
+    "sort": (lambda x: tt.sort(x, axis=0), lambda x: np.sort(x, axis=0), (5, 2)),
+    "sort down": (lambda x: tt.sort(x, descending=True), lambda x: -np.sort(-x), (2, 5)),
+    "topk": (lambda x: tt.topk(x, 2)[0], lambda x: -np.sort(-x)[:, :2], (3, 5)),
+    "tensordot": (lambda x: tt.tensordot(x, x, axes=((0, 2), (0, 2))), lambda x: np.tensordot(x, x, ((0, 2), (0, 2))), (2, 3, 4)),
+    "tensordot 1": (lambda x: tt.tensordot(x, x, axes=1), lambda x: np.tensordot(x, x, 1), (3, 3)),
+    "tensordot 0": (lambda x: tt.tensordot(x, x, axes=0), lambda x: np.tensordot(x, x, 0), (2, 3)),
+    "vecdot": (lambda x: tt.vecdot(x, x[0]), lambda x: np.vecdot(x, x[0]), (3, 4)),
+    "vecdot 0": (lambda x: tt.vecdot(x, x, axis=0), lambda x: np.vecdot(x, x, axis=0), (3, 4)),
+    "meshgrid": (lambda x: tt.meshgrid(x, x[:2])[0] * 1, lambda x: np.meshgrid(x, x[:2])[0], (3,)),
+    "meshgrid ij": (lambda x: tt.meshgrid(x, x[:2], indexing="ij")[1], lambda x: np.meshgrid(x, x[:2], indexing="ij")[1], (3,)),
+    "broadcast_arrays": (lambda x: tt.broadcast_arrays(x, x[:, :1])[1], lambda x: np.broadcast_arrays(x, x[:, :1])[1], (2, 3)),
+    "take": (lambda x: tt.take(x, tt.asarray([2, 0]), axis=1), lambda x: np.take(x, [2, 0], axis=1), (2, 3)),
+    "einsum implicit": (lambda x: tt.einsum("ba,bc", x, x), lambda x: np.einsum("ba,bc", x, x), (3, 3)),
+    "einsum diagonal": (lambda x: tt.einsum("iij->j", x), lambda x: np.einsum("iij->j", x), (3, 3, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients(case, device):
+    function, reference, shape = CASES[case]
+    values = np.random.default_rng(0).normal(size=shape)
+    x = tt.tensor(values, device=device, requires_grad=True)
+    np.testing.assert_allclose(function(x).numpy(), reference(values), rtol=1e-12)
+    tt.gradcheck(function, x)
+    tt.gradgradcheck(function, x)
+
+
+def test_sets_and_searches(device):
+    values = np.array([3, 1, 3, 2, 1])
+    x = tt.asarray(values, device=device)
+    found = tt.unique_all(x)
+    assert found.values.tolist() == [1, 2, 3]
+    assert found.indices.tolist() == [1, 3, 0]
+    assert found.inverse_indices.tolist() == [2, 0, 2, 1, 0]
+    assert found.counts.tolist() == [2, 1, 2]
+    assert tt.unique_values(x).tolist() == [1, 2, 3]
+    assert tt.unique_counts(x).counts.tolist() == [2, 1, 2]
+    assert tt.unique_inverse(x.reshape(1, 5)).inverse_indices.shape == (1, 5)
+    assert [i.tolist() for i in tt.nonzero(x == 3)] == [[0, 2]]
+    assert tt.searchsorted(tt.sort(x), tt.asarray([2, 9], device=device), side="right").tolist() == [3, 5]
+    assert tt.one_hot(tt.asarray([2, 0], device=device), 3).tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert tt.count_nonzero(x > 1).item() == 3
+    assert tt.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+
+
+def test_descending_sort_is_stable(device):
+    x = tt.asarray([1, 2, 1, 2], device=device)
+    assert tt.argsort(x, descending=True).tolist() == [1, 3, 0, 2]
+    assert tt.argsort(x).tolist() == [0, 2, 1, 3]

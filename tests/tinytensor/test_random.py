@@ -1,0 +1,89 @@
+"""Random numbers: one seed repeats everything, states are plain numbers, NumPy's global generator is not touched."""
+
+import json
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+
+DRAWS = {
+    "uniform": lambda g, **k: g.uniform((3, 4), -1, 2, **k),
+    "normal": lambda g, **k: g.normal((3, 4), 1.0, 2.0, **k),
+    "integers": lambda g, **k: g.integers(3, 9, (3, 4), **k),
+    "bernoulli": lambda g, **k: g.bernoulli(0.3, (3, 4), **k),
+    "permutation": lambda g, **k: g.permutation(12, **k),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_a_seed_repeats_on_every_device(name, device):
+    first = DRAWS[name](tt.random.Generator(7), device=device)
+    again = DRAWS[name](tt.random.Generator(7))
+    other = DRAWS[name](tt.random.Generator(8))
+    assert first.device == device
+    assert first.tolist() == again.tolist()
+    assert first.tolist() != other.tolist()
+    tt.manual_seed(7)
+    assert DRAWS[name](tt.random).tolist() == again.tolist()
+
+
+def test_states_are_plain_numbers_and_go_on():
+    generator = tt.random.Generator(3)
+    generator.normal((5,))
+    state = json.loads(json.dumps(generator.get_state()))
+    expected = generator.normal((5,)).tolist()
+    fresh = tt.random.Generator(0)
+    fresh.set_state(state)
+    assert fresh.normal((5,)).tolist() == expected
+    assert generator.manual_seed(3) is generator
+    with pytest.raises(ValueError, match="no state of a PCG64"):
+        generator.set_state({"bit_generator": "MT19937"})
+    with pytest.raises(ValueError, match="non-negative integer, got -1"):
+        tt.manual_seed(-1)
+    tt.manual_seed(1)
+    saved = tt.random.get_state()
+    first = tt.random.rand(2).tolist()
+    tt.random.set_state(saved)
+    assert tt.random.rand(2).tolist() == first
+
+
+def test_a_saved_state_does_not_move_with_the_generator():
+    generator = tt.random.Generator(3)
+    state = generator.get_state()
+    first = generator.normal((4,)).tolist()
+    generator.set_state(state)
+    assert generator.normal((4,)).tolist() == first
+
+
+def test_numpys_global_generator_is_neither_used_nor_moved():
+    before = np.random.get_state()  # noqa: NPY002
+    tt.manual_seed(0)
+    a = tt.random.randn(3)
+    np.random.seed(1)  # noqa: NPY002
+    tt.manual_seed(0)
+    assert tt.random.randn(3).tolist() == a.tolist()
+    np.random.set_state(before)  # noqa: NPY002
+    tt.random.uniform((10,))
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+
+
+def test_distributions():
+    g = tt.random.Generator(0)
+    uniform = g.uniform((20_000,), 2, 5)
+    assert uniform.dtype == tt.float32
+    assert 2 <= uniform.min().item() < 2.01
+    assert 4.99 < uniform.max().item() < 5
+    normal = g.normal((20_000,), 3.0, 2.0, dtype=tt.float64)
+    assert normal.dtype == tt.float64
+    assert abs(normal.mean().item() - 3) < 0.05
+    assert abs(normal.std().item() - 2) < 0.05
+    assert sorted(set(g.integers(4, shape=(200,)).tolist())) == [0, 1, 2, 3]
+    assert abs(tt.astype(g.bernoulli(0.25, (20_000,)), tt.float32).mean().item() - 0.25) < 0.02
+    assert sorted(g.permutation(50).tolist()) == list(range(50))
+    assert tt.random.rand(2, 3).shape == tt.random.rand((2, 3)).shape == tt.random.randn(2, 3).shape == (2, 3)
+    assert tt.random.rand().shape == ()
+    assert (
+        tt.random.normal((2,), generator=tt.random.Generator(1)).tolist()
+        == tt.random.Generator(1).normal((2,)).tolist()
+    )

@@ -1,0 +1,100 @@
+"""Using every core for the work that BLAS leaves on one: NumPy's element-wise loops release the interpreter's lock.
+
+`in_parts` calls a function with one slice of rows after another, on several threads where there is enough to do. The
+function works on raw arrays and writes its results into arrays made before. Which rows are computed together changes
+results by rounding at most, and with the same number of threads not at all.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+GRAIN = 1 << 15  # elements that are worth a thread of their own
+
+Part = Callable[[slice], None]
+
+_tasks: SimpleQueue[tuple[contextvars.Context, Part, slice, SimpleQueue[BaseException | None]]] = SimpleQueue()
+_workers: list[threading.Thread] = []
+_starting = threading.Lock()
+
+
+def _from_environment() -> int:
+    """As many threads as BLAS takes by default: what the usual variables say, or every core this process may use."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        text = os.environ.get(name, "")
+        if text.isdigit() and int(text) > 0:
+            return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_threads = _from_environment()
+
+
+def get_num_threads() -> int:
+    """On how many threads element-wise work of large arrays is split (BLAS has a setting of its own)."""
+    return _threads
+
+
+def set_num_threads(count: int, /) -> None:
+    """Split element-wise work of large arrays over so many threads; 1 turns it off."""
+    global _threads
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
+    _threads = count
+
+
+def in_parts(function: Part, rows: int, elements: int) -> None:
+    """Call `function` with slices that together are `range(rows)`; `elements` says how much work it all is."""
+    count = min(_threads, elements // GRAIN, rows)
+    if count < 2:
+        function(slice(0, rows))
+        return
+    if len(_workers) < count - 1:
+        _start(count - 1)
+    done: SimpleQueue[BaseException | None] = SimpleQueue()
+    step = -(-rows // count)
+    slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+    for part in slices[1:]:
+        _tasks.put((contextvars.copy_context(), function, part, done))
+    failures = []
+    try:
+        function(slices[0])
+    finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
+        failures = [failure for _ in slices[1:] if (failure := done.get()) is not None]
+    if failures:
+        raise failures[0]
+
+
+def _start(count: int) -> None:
+    with _starting:
+        while len(_workers) < count:
+            worker = threading.Thread(target=_work, name="tinytensor", daemon=True)
+            worker.start()
+            _workers.append(worker)
+
+
+def _work() -> None:
+    while True:
+        context, function, part, done = _tasks.get()
+        failure: BaseException | None = None
+        try:
+            context.run(function, part)
+        except BaseException as error:
+            failure = error
+        del function, context
+        done.put(failure)
+
+
+def _after_fork() -> None:
+    """A forked process has none of its parent's threads."""
+    global _tasks, _starting
+    _workers.clear()
+    _tasks, _starting = SimpleQueue(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
