@@ -10,8 +10,8 @@ from typing import Any
 
 import tinytensor as tt
 from nn import Parameter
-from nn.files import atomic_write
 from nn.functional import causal_mask, softmax
+from tinytensor.files import atomic_write
 
 
 def plot_losses(folder: Path, steps: Sequence[int], losses: Sequence[float]) -> list[Path]:

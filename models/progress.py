@@ -41,7 +41,7 @@ class Progress:
         now = time.perf_counter()
         rate = self._tokens / max(now - self._since, 1e-9)
         self._tokens, self._since = 0, now
-        texts = {name: f"{value:.4f}" if name == "loss" else f"{value:.1%}" for name, value in figures.items()}
+        texts = {name: f"{value:.3f}" if name == "loss" else f"{value:.1%}" for name, value in figures.items()}
         if self._bar is not None:  # in short, for all of it has to fit into 80 columns
             told = ", ".join(f"{name.removesuffix(' accuracy')} {text}" for name, text in texts.items())
             self._bar.set_postfix_str(f"{told}, {rate:,.0f} tokens/s", refresh=False)

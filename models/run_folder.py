@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import nn
+from tinytensor.files import atomic_write
 
 from .command_line import UsageError
 
@@ -39,7 +40,7 @@ class RunFolder:
                 self.moved = self._aside()
                 self.path.rename(self.moved)
             self.path.mkdir(parents=True, exist_ok=True)
-            nn.files.atomic_write(self.path / ".writable", b"")
+            atomic_write(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
             for unfinished in self.path.glob(f".{CHECKPOINT}.*.tmp"):  # of a run that was killed while it wrote
                 unfinished.unlink()
@@ -79,7 +80,7 @@ class RunFolder:
         log = self.path / LOG
         content = log.read_bytes() if log.exists() else b""
         if len(content) > state["log_bytes"]:
-            nn.files.atomic_write(log, content[: state["log_bytes"]])
+            atomic_write(log, content[: state["log_bytes"]])
 
     # ---- the log
 

@@ -83,7 +83,7 @@ class Transformer(nn.Module):
     def _reset_embeddings(self) -> None:
         # Times sqrt(d_model), as forward scales them, these have variance 1, like the positions' order of magnitude.
         with tt.no_grad():
-            for embedding in {self.source_embedding, self.target_embedding}:
+            for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # a set has no order
                 nn.init.normal_(embedding.weight, std=self.d_model**-0.5)
                 if embedding.padding_idx is not None:
                     embedding.weight[embedding.padding_idx] = 0.0

@@ -166,7 +166,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     """The slices of x at the integer `indices` along `axis` (which may be left out for one dimension)."""
     x = tt.asarray(x)
-    indices = tt.asarray(indices, device=x.device)
+    indices = _indices(x, indices)
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"take: axis may be left out for 1 dimension only; got shape {x.shape}")
@@ -176,10 +176,15 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
     return getitem(x, (slice(None),) * normalize_axes(axis, x.ndim)[0] + (indices,))
 
 
+def _indices(x: Tensor, indices: Any) -> Tensor:
+    """Indices as a Tensor; lists go to the device of x, but Tensors stay where they are, for `getitem` to refuse."""
+    return indices if isinstance(indices, Tensor) else tt.asarray(indices, device=x.device)
+
+
 def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
     """For each place, the element of x at the index that `indices` names there along `axis`."""
     x = tt.asarray(x)
-    indices = tt.asarray(indices, device=x.device)
+    indices = _indices(x, indices)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_axis: indices {indices.shape} must have the {x.ndim} dimensions of {x.shape}")
     axis = normalize_axes(axis, x.ndim)[0]

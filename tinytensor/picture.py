@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .drawing import DrawingError
-from .files import write_whole
+from .files import atomic_write
 from .node import Node
 from .tensor import Tensor
 
@@ -132,15 +132,15 @@ class Graph:
         if suffix not in (".svg", ".png", ".pdf", ".dot", ".gv"):
             raise ValueError(f"draw: {path} ends in {suffix!r}; expected .svg, .png, .pdf or .dot")
         if suffix in (".dot", ".gv"):
-            write_whole(target, self.to_dot().encode())
+            atomic_write(target, self.to_dot().encode())
             return
         try:
             picture = self.to_svg().encode() if suffix == ".svg" else _render(self.to_dot(), suffix[1:])
         except DrawingError as error:
             text = target.with_suffix(".dot")
-            write_whole(text, self.to_dot().encode())
+            atomic_write(text, self.to_dot().encode())
             raise DrawingError(f"{error}; the graph is in {text}") from None
-        write_whole(target, picture)
+        atomic_write(target, picture)
 
     def _repr_svg_(self) -> str | None:
         try:

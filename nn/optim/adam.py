@@ -80,7 +80,9 @@ class Adam(Optimizer):
         penalty = 0.0 if group["decoupled_weight_decay"] else weight_decay
 
         arrays = [values, gradient, *(state[name]._data for name in names)]
-        for theta, g, m, v, *largest, d, s in self._pieces(xp, arrays):
+
+        def update(pieces: list[Any]) -> None:
+            theta, g, m, v, *largest, d, s = pieces
             if sign < 0:
                 g = xp.multiply(g, sign, out=d)
             if penalty:
@@ -102,6 +104,8 @@ class Adam(Optimizer):
             if shrink != 1.0:
                 xp.multiply(theta, shrink, out=theta)
             xp.subtract(theta, s, out=theta)
+
+        self._in_pieces(xp, arrays, update)
 
 
 class AdamW(Adam):

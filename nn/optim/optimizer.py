@@ -19,6 +19,9 @@ from tinytensor.tensor import wrap
 CHUNK = 1 << 15
 """How many elements are updated at a time on the CPU: the pieces of all arrays of an update fit into the cache."""
 
+WORK = 4
+"""Updating an element is at least as much work as so many plain operations."""
+
 
 class Optimizer:
     """The base of all optimisers.
@@ -42,7 +45,6 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[tt.Tensor, dict[str, Any]] = {}
-        self._scratch: dict[np.dtype[Any], Any] = {}
         if isinstance(params, (tt.Tensor, dict, set, str)):
             raise TypeError(
                 f"{self._name}: params must be a list (or another ordered iterable) of Tensors or of groups, "
@@ -155,23 +157,24 @@ class Optimizer:
         """Change `values` (the parameter's contiguous array) and its `state` in place; `gradient` stays as it is."""
         raise NotImplementedError
 
-    def _pieces(self, xp: Any, arrays: list[Any]) -> Iterator[list[Any]]:
-        """The arrays flattened and cut alike, each time followed by two pieces of scratch memory.
+    @staticmethod
+    def _in_pieces(xp: Any, arrays: list[Any], update: Callable[[list[Any]], None]) -> None:
+        """Call `update` with the arrays flattened and cut alike, and with two pieces of scratch memory at the end.
 
-        One array of a GPU is one piece, since there each call has its cost; on the CPU pieces stay in the cache
-        through all operations of an update.
+        On the CPU pieces stay in the cache through all operations of an update, and several threads take their share
+        of them; on a GPU, where each call has its cost, there is one piece.
         """
         flat = [xp.reshape(array, (-1,)) for array in arrays]
-        size, dtype = flat[0].size, flat[0].dtype
-        if xp.device != "cpu":
-            yield [*flat, xp.empty(size, dtype=dtype), xp.empty(size, dtype=dtype)]
-            return
-        if dtype not in self._scratch:
-            self._scratch[dtype] = xp.empty((2, CHUNK), dtype=dtype)
-        first, second = self._scratch[dtype]
-        for start in range(0, size, CHUNK):
-            stop = min(start + CHUNK, size)
-            yield [*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]]
+        size = flat[0].size
+
+        def part(i: slice) -> None:
+            chunk = CHUNK if xp.device == "cpu" else max(size, 1)
+            first, second = xp.empty((2, min(chunk, i.stop - i.start)), dtype=flat[0].dtype)
+            for start in range(i.start, i.stop, chunk):
+                stop = min(start + chunk, i.stop)
+                update([*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]])
+
+        xp.in_parts(part, size, WORK * size)
 
     # ---- saving
 

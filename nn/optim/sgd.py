@@ -66,7 +66,9 @@ class SGD(Optimizer):
             else:
                 state["momentum_buffer"] = wrap(xp.zeros_like(values), None)
             arrays.append(state["momentum_buffer"]._data)
-        for theta, g, *buffer, d, s in self._pieces(xp, arrays):
+
+        def update(pieces: list[Any]) -> None:
+            theta, g, *buffer, d, s = pieces
             xp.multiply(g, sign, out=d)
             if weight_decay:
                 xp.multiply(theta, weight_decay, out=s)
@@ -83,6 +85,8 @@ class SGD(Optimizer):
                     d = b
             xp.multiply(d, lr, out=s)
             xp.subtract(theta, s, out=theta)
+
+        self._in_pieces(xp, arrays, update)
 
 
 def sgd_formula(

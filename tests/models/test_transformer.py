@@ -85,6 +85,16 @@ def test_embeddings_start_at_the_scale_of_the_positions():
         np.testing.assert_array_equal(embedding.weight.numpy()[PAD], 0.0)
 
 
+def test_one_seed_gives_the_same_weights():
+    def weights():
+        tt.random.manual_seed(4)
+        model = Transformer(VOCABULARY, d_model=8, num_heads=2, num_layers=1)
+        return model, {name: value.tolist() for name, value in model.state_dict().items()}
+
+    kept = [weights() for _ in range(20)]  # all alive, so that none has the addresses of another
+    assert all(values == kept[0][1] for _, values in kept)
+
+
 def test_embedding_times_root_d_model_plus_positions():
     """Sections 3.4 and 3.5 of the paper, written out."""
     model = make()
@@ -281,7 +291,7 @@ def test_generate_pads_a_row_that_ended_before_the_others():
     def decode(target, memory, padding):
         logits = np.zeros((*target.shape, VOCABULARY))
         logits[:, :, 5] = 1.0
-        logits[0, 1, EOS] = 2.0
+        logits[0, 1:2, EOS] = 2.0
         return tt.asarray(logits)
 
     model.decode = decode

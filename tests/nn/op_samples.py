@@ -39,7 +39,15 @@ for _shape in ((3, 4), (), (0,), (2, 0, 3)):
         ),
     )
 for _name, _reference in (("softmax", scipy.special.softmax), ("log_softmax", scipy.special.log_softmax)):
-    for _shape, _dim in (((3, 4), -1), ((3, 4), 0), ((2, 3, 4), 1), ((5,), 0), ((0, 3), 1), ((3, 0, 2), -1), ((3, 1), 1)):
+    for _shape, _dim in (
+        ((3, 4), -1),
+        ((3, 4), 0),
+        ((2, 3, 4), 1),
+        ((5,), 0),
+        ((0, 3), 1),
+        ((3, 0, 2), -1),
+        ((3, 1), 1),
+    ):
         register(
             _name,
             Sample(
@@ -100,7 +108,10 @@ for _shape in ((3, 4), (4,), (2, 3, 4), (0, 4), (2, 0, 4)):
             constant=False,
         ),
         Sample(
-            lambda x, w: F.layer_norm(x, 4, w), [apart(_shape), draw((4,))], lambda x, w: _normalized(x) * w, constant=False
+            lambda x, w: F.layer_norm(x, 4, w),
+            [apart(_shape), draw((4,))],
+            lambda x, w: _normalized(x) * w,
+            constant=False,
         ),
         Sample(
             lambda x, b: F.layer_norm(x, 4, None, b, eps=0.1),
@@ -128,7 +139,8 @@ def _dropped(x, p=0.4):
 
 
 register(
-    "dropout", *(Sample(seeded(lambda x: F.dropout(x, 0.4)), [draw(s)], _dropped) for s in ((3, 4), (), (0,), (2, 0, 3)))
+    "dropout",
+    *(Sample(seeded(lambda x: F.dropout(x, 0.4)), [draw(s)], _dropped) for s in ((3, 4), (), (0,), (2, 0, 3))),
 )
 
 # ---- attention
@@ -236,7 +248,12 @@ _no_queries = [np.zeros((2, 0, 4)), *_heads()[1:]]
 register(
     "multi_head",
     *(
-        Sample(_multi_head(shared=s, biased=b), _heads(), _multi_head_reference(s, b), differentiable=(*memory, 0, 3, 5, *[4] * b))
+        Sample(
+            _multi_head(shared=s, biased=b),
+            _heads(),
+            _multi_head_reference(s, b),
+            differentiable=(*memory, 0, 3, 5, *[4] * b),
+        )
         for s, memory in (("all", ()), ("memory", (1,)), ("three", (1, 2)))
         for b in (True, False)
     ),

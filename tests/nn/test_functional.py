@@ -179,12 +179,12 @@ def test_the_padding_row_learns_nothing(padding_idx, create_graph, device):
 
 def test_layer_norm_takes_two_passes(device):
     """At mean 10,000 a variance from squares would have no right digit in float32."""
-    noise = np.random.default_rng(0).normal(size=(50, 64)) * 0.1
+    noise = np.random.default_rng(0).normal(size=(50, 64))
     values = (noise + 10_000).astype(np.float32)
     exact = values.astype(np.float64)
     exact = (exact - exact.mean(axis=1, keepdims=True)) / np.sqrt(exact.var(axis=1, keepdims=True) + 1e-5)
     out = F.layer_norm(tt.asarray(values, device=device), 64)
-    np.testing.assert_allclose(out.numpy(), exact, rtol=0, atol=0.01)
+    np.testing.assert_allclose(out.numpy(), exact, rtol=0, atol=0.002)
 
 
 def test_layer_norm_of_a_constant_row(device):

@@ -2,33 +2,33 @@ import os
 
 import pytest
 
-from tinytensor.files import write_whole
+from tinytensor.files import atomic_write
 
 
 def test_writes_and_replaces(tmp_path):
     path = tmp_path / "a.txt"
-    write_whole(path, b"one")
-    write_whole(str(path), b"two")
+    atomic_write(path, b"one")
+    atomic_write(str(path), b"two")
     assert path.read_bytes() == b"two"
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"there is no folder .*missing; make it first"):
-        write_whole(tmp_path / "missing" / "a.txt", b"")
+    with pytest.raises(FileNotFoundError, match=r"folder of the file does not exist; create it first.*missing"):
+        atomic_write(tmp_path / "missing" / "a.txt", b"")
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
 def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
     path = tmp_path / "a.txt"
-    write_whole(path, b"old")
+    atomic_write(path, b"old")
 
     def fail(*arguments):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, step, fail)
     with pytest.raises(OSError, match="no space left"):
-        write_whole(path, b"new")
+        atomic_write(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["a.txt"]
 
@@ -36,6 +36,6 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, s
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "real.txt").write_bytes(b"old")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
-    write_whole(tmp_path / "link.txt", b"new")
+    atomic_write(tmp_path / "link.txt", b"new")
     assert (tmp_path / "real.txt").read_bytes() == b"new"
     assert (tmp_path / "link.txt").is_symlink()

@@ -39,36 +39,31 @@ def test_op(sample: Sample, device):
         second_order=sample.second_order,
         every_kept=False,
         device=device,
+        **sample.params,
     )
 
 
-@pytest.mark.parametrize("sample", cases(CORE))
-def test_broadcast_views(sample: Sample, device):
-    if not sample.constant:
-        pytest.skip("the function is not smooth where its inputs repeat")
-    views = [
-        np.broadcast_to(x[:1], x.shape) if isinstance(x, np.ndarray) and x.ndim and x.shape[0] else x
-        for x in sample.inputs
-    ]
-    raw = [place(x, device) if isinstance(x, np.ndarray) else x for x in sample.inputs]
-    results = []
-    for contiguous in (False, True):
-        inputs = []
-        for x, given in zip(raw, views):
-            if isinstance(given, np.ndarray):
-                x = tt.broadcast_to(x[:1], x.shape).detach() if x.ndim and x.shape[0] else x.detach()
-                x = x.clone() if contiguous else x
-                if x.dtype == tt.float64:
-                    x = x.requires_grad_()
-            inputs.append(x)
-        out = sample.function(*inputs)
+def outcome(sample, inputs):
+    """The result and the gradients, as NumPy arrays."""
+    out = sample.function(*inputs, **sample.params)
+    found = [out]
+    if out.requires_grad:
         leaves = [x for x in inputs if isinstance(x, tt.Tensor) and x.requires_grad]
-        found = [out]
-        if out.requires_grad:
-            found += tt.grad(out, leaves, tt.ones_like(out), allow_unused=True)
-        results.append([f.numpy() for f in found if f is not None])
-    for a, b in zip(*results):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        found += tt.grad(out, leaves, tt.ones_like(out), allow_unused=True)
+    return [f.numpy() for f in found if f is not None]
+
+
+@pytest.mark.parametrize("sample", [case for case in cases(CORE) if case.values[0].repeats])
+def test_broadcast_views(sample: Sample, device):
+    """Inputs that are one row, repeated by broadcasting without a copy, give what their copies give."""
+    views, copies = [], []
+    for x in (place(x, device) for x in sample.inputs):
+        if isinstance(x, tt.Tensor):
+            x = tt.broadcast_to(x[:1], x.shape) if x.ndim and x.shape[0] else x
+        views.append(x.detach().requires_grad_(x.dtype == tt.float64) if isinstance(x, tt.Tensor) else x)
+        copies.append(x.clone().requires_grad_(x.dtype == tt.float64) if isinstance(x, tt.Tensor) else x)
+    for found, expected in zip(outcome(sample, views), outcome(sample, copies), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", sorted(CORE))
@@ -77,6 +72,7 @@ def test_kept_arrays_are_needed(name, device):
     reports = []
     for sample in SAMPLES.get(name, []):
         inputs = [place(x, device) for x in sample.inputs]
-        reports.append(kept_unread(sample.function, *inputs, differentiable=sample.differentiable))
+        found = kept_unread(sample.function, *inputs, differentiable=sample.differentiable, **sample.params)
+        reports.append(found)
     unread = set.intersection(*reports) if reports else set()
     assert not {u for u in unread if u.startswith(f"{name}.")}

@@ -1,0 +1,84 @@
+"""What is the same for every script: types of arguments, one line for a mistake, exit codes."""
+
+import argparse
+import sys
+
+import pytest
+
+from models import command_line
+from models.command_line import UsageError
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (command_line.positive_int, {"1": 1, "1500": 1500}, ["0", "-1", "1.5", "ten", "", "nan", "1e3"]),
+        (command_line.non_negative_int, {"0": 0, "7": 7}, ["-1", "0.5", "x", ""]),
+        (command_line.positive_float, {"1e-3": 1e-3, "2": 2.0}, ["0", "-1", "nan", "inf", "-inf", "x", ""]),
+        (command_line.fraction, {"0": 0.0, "1": 1.0, "0.999": 0.999}, ["-0.1", "1.1", "nan", "inf", "x", ""]),
+    ],
+)
+def test_types_of_arguments(kind, good, bad):
+    for text, value in good.items():
+        assert kind(text) == value
+    for text in bad:
+        with pytest.raises(argparse.ArgumentTypeError, match="must be") as caught:
+            kind(text)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_wrong_argument_is_one_line_and_exit_code_2(capsys):
+    parser = command_line.Parser(prog="script.py")
+    parser.add_argument("--size", type=command_line.positive_int, default=3, help="how large")
+    for arguments in (["--size", "-3"], ["--size"], ["--siz", "4"], ["extra"]):
+        with pytest.raises(SystemExit) as caught:
+            parser.parse_args(arguments)
+        assert caught.value.code == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("script.py: ")
+        assert err.count("\n") == 1
+
+
+def test_help_shows_defaults_that_say_something(capsys):
+    parser = command_line.Parser(prog="script.py")
+    parser.add_argument("--size", type=int, default=3, help="how large")
+    parser.add_argument("--name", help="what it is called")
+    parser.add_argument("--fast", action="store_true", help="hurry")
+    with pytest.raises(SystemExit) as caught:
+        parser.parse_args(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "how large (default: 3)" in text
+    assert "default: None" not in text
+    assert "default: False" not in text
+    assert "130 interrupted" in " ".join(text.split())
+
+
+def ends(main, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["some/where/script.py"])
+    with pytest.raises(SystemExit) as caught:
+        command_line.run(main)
+    return caught.value.code, capsys.readouterr()
+
+
+def raising(error):
+    def main():
+        raise error
+
+    return main
+
+
+def test_exit_codes(capsys, monkeypatch):
+    assert ends(lambda: 4, capsys, monkeypatch) == (4, ("", ""))
+    assert ends(raising(UsageError("no such thing")), capsys, monkeypatch) == (2, ("", "script.py: no such thing\n"))
+    assert ends(raising(KeyboardInterrupt()), capsys, monkeypatch) == (130, ("", ""))
+    code, (_, err) = ends(raising(MemoryError("745 GiB")), capsys, monkeypatch)
+    assert code == 2
+    assert err == "script.py: not enough memory (745 GiB); smaller sizes need less\n"
+
+
+def test_a_bug_is_not_hidden(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["script.py"])
+    with pytest.raises(ZeroDivisionError):
+        command_line.run(raising(ZeroDivisionError()))

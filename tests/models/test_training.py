@@ -1,0 +1,250 @@
+"""The training loop: what it logs and saves, that it goes on with the same bits, and how it stops."""
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import nn
+import tinytensor as tt
+from models import Transformer
+from models.run_folder import CHECKPOINT, LOG, RunFolder
+from models.tasks import SequenceTask
+from models.training import Interrupted, NotFiniteError, Trainer, accuracies
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    tt.random.manual_seed(0)
+
+
+def make(path, *, resume=False, learning_rate=1e-2, dropout=0.2, **options):
+    tt.random.manual_seed(0)
+    task = SequenceTask("copy", 0, max_length=3)
+    model = Transformer(task.vocabulary, d_model=8, num_heads=2, num_layers=1, dropout=dropout, max_length=4)
+    optimizer = nn.optim.Adam(model.parameters(), lr=learning_rate)
+    scheduler = nn.optim.lr_scheduler.StepLR(optimizer, 5, 0.5)
+    options = {"checkpoint_every": 4, "show_every": 2, **options}
+    folder = RunFolder(path, resume=resume)
+    return Trainer(model, optimizer, scheduler, task, folder, arguments={"seed": 0}, batch_size=4, **options)
+
+
+def bits(trainer):
+    return {name: value.numpy().tobytes() for name, value in trainer.model.state_dict().items()}
+
+
+def figures(path):
+    entries = RunFolder(path, resume=True).entries("step")
+    return [{name: value for name, value in entry.items() if name != "tokens_per_second"} for entry in entries]
+
+
+# ---- what is told, logged and saved
+
+
+def test_lines_log_and_checkpoint(tmp_path, capsys):
+    trainer = make(tmp_path, show_every=4)
+    trainer.run(10)
+    assert trainer.step == 10
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["step 4/10", "step 8/10", "step 10/10"]
+    entries = RunFolder(tmp_path, resume=True).entries("step")
+    assert [entry["step"] for entry in entries] == [4, 8, 10]
+    for line, entry in zip(lines, entries):
+        assert list(entry) == [
+            "event", "step", "loss", "token_accuracy", "sequence_accuracy", "tokens_per_second",
+        ]  # fmt: skip
+        assert f"loss {entry['loss']:.3f}, token accuracy {entry['token_accuracy']:.1%}, sequence accuracy" in line
+        assert line.endswith(f"{entry['tokens_per_second']:,} tokens/s")
+        assert 0 < entry["tokens_per_second"] < 1e7
+    state = nn.load(tmp_path / CHECKPOINT)
+    assert set(state) == {"step", "arguments", "model", "optimizer", "scheduler", "random", "log_bytes"}
+    assert state["step"] == 10
+    assert state["arguments"] == {"seed": 0}
+    assert state["log_bytes"] == (tmp_path / LOG).stat().st_size
+    for name, value in trainer.model.state_dict().items():
+        np.testing.assert_array_equal(state["model"][name].numpy(), value.numpy())
+    assert sorted(p.name for p in tmp_path.iterdir()) == [CHECKPOINT, LOG]
+
+
+def test_checkpoints_come_at_their_steps_and_at_the_end(tmp_path):
+    trainer = make(tmp_path, checkpoint_every=3)
+    saved = []
+    trainer.folder.save = lambda state: saved.append(state["step"])
+    trainer.run(8)
+    assert saved == [3, 6, 8]
+
+
+def test_samples_come_now_and_then(tmp_path, capsys):
+    trainer = make(tmp_path, show_every=100, sample_every=3, sample=lambda say: say("a -> b"))
+    trainer.run(9)
+    assert capsys.readouterr().out.splitlines()[:-1] == ["a -> b"] * 2
+
+
+def test_the_loss_in_the_log_is_the_mean_over_target_tokens(tmp_path):
+    trainer = make(tmp_path, dropout=0.0, show_every=1)
+    batch = trainer.task.training_batch(0, 4)
+    logits = trainer.model(batch.source, batch.target_in).detach().numpy().astype(np.float64)
+    chances = np.exp(logits - logits.max(-1, keepdims=True))
+    chances /= chances.sum(-1, keepdims=True)
+    counted = batch.target_out != 0
+    loss = -np.log(np.take_along_axis(chances, batch.target_out[..., None], -1)[..., 0])[counted].mean()
+    trainer.run(1)
+    assert figures(tmp_path)[0]["loss"] == pytest.approx(loss, abs=2e-6)
+
+
+def test_accuracies_count_tokens_and_whole_sequences():
+    task = SequenceTask("copy")
+    batch = task.make_batch([[3, 4, 5], [6], [7, 8]])
+    logits = np.eye(task.vocabulary)[batch.target_out]
+    assert accuracies(tt.asarray(logits), batch) == (1.0, 1.0)
+    logits[0, 1] = np.eye(task.vocabulary)[9]  # a wrong letter
+    logits[1, 2] = np.eye(task.vocabulary)[9]  # on padding
+    tokens, sequences = accuracies(tt.asarray(logits), batch)
+    assert tokens == pytest.approx(8 / 9)
+    assert sequences == pytest.approx(2 / 3)
+
+
+# ---- going on
+
+
+@pytest.mark.parametrize("stop", [1, 4, 7, 11])
+def test_a_resumed_run_ends_with_the_same_bits(tmp_path, stop):
+    """Dropout, the optimiser's state and the schedule included."""
+    whole = make(tmp_path / "whole")
+    whole.run(12)
+    first = make(tmp_path / "parts", checkpoint_every=stop)
+    first.run(stop)
+    second = make(tmp_path / "parts", resume=True)
+    tt.random.manual_seed(99)
+    state = second.folder.load()
+    second.restore(state)
+    second.folder.rewind(state)
+    assert second.step == stop
+    second.run(12)
+    assert bits(second) == bits(whole)
+    ours, theirs = figures(tmp_path / "parts"), figures(tmp_path / "whole")
+    assert [entry for entry in ours if entry["step"] % 2 == 0] == theirs
+    a, b = nn.load(tmp_path / "parts" / CHECKPOINT), nn.load(tmp_path / "whole" / CHECKPOINT)
+    assert a["scheduler"] == b["scheduler"]
+    for key, entry in b["optimizer"]["state"].items():
+        for name, value in entry.items():
+            np.testing.assert_array_equal(np.asarray(a["optimizer"]["state"][key][name]), np.asarray(value))
+
+
+def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
+    make(tmp_path).run(4)
+    other = make(tmp_path, resume=True)
+    other.model.projection = nn.Linear(8, 5)
+    before, step = bits(other), other.step
+    with pytest.raises(RuntimeError, match=r"projection\.weight"):
+        other.restore(other.folder.load())
+    assert (bits(other), other.step) == (before, step)
+
+
+# ---- Ctrl-C
+
+
+class InterruptingTask(SequenceTask):
+    def training_batch(self, step, size):
+        if step == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().training_batch(step, size)
+
+
+def test_ctrl_c_finishes_the_step_saves_and_says_so(tmp_path):
+    make(tmp_path / "whole").run(12)
+    trainer = make(tmp_path / "parts", checkpoint_every=100)
+    trainer.task = InterruptingTask("copy", 0, max_length=3)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(Interrupted, match="after step 5") as caught:
+        trainer.run(12)
+    assert caught.value.step == trainer.step == 5
+    assert signal.getsignal(signal.SIGINT) is handler
+    again = make(tmp_path / "parts", resume=True)
+    again.restore(again.folder.load())
+    again.run(12)
+    assert figures(tmp_path / "parts") == figures(tmp_path / "whole")
+
+
+def test_ctrl_c_in_the_last_step_does_not_undo_the_run(tmp_path):
+    trainer = make(tmp_path)
+    trainer.task = InterruptingTask("copy", 0, max_length=3)
+    trainer.run(5)
+    assert trainer.folder.load()["step"] == 5
+
+
+def test_ctrl_c_twice_stops_at_once(tmp_path):
+    trainer = make(tmp_path)
+
+    class Impatient(SequenceTask):
+        def training_batch(self, step, size):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            return super().training_batch(step, size)
+
+    trainer.task = Impatient("copy", 0, max_length=3)
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run(5)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_thread_trains_too(tmp_path):
+    trainer = make(tmp_path)
+    thread = threading.Thread(target=trainer.run, args=(3,))
+    thread.start()
+    thread.join()
+    assert trainer.step == 3
+
+
+# ---- numbers that are not finite
+
+
+def test_the_op_that_made_the_loss_infinite_is_named(tmp_path, recwarn):
+    trainer = make(tmp_path, dropout=0.0)
+    with tt.no_grad():
+        trainer.model.transformer.encoder.layers[0].linear1.weight.copy_(tt.full((32, 8), 1e30))
+        trainer.model.transformer.encoder.layers[0].linear2.weight.copy_(tt.full((8, 32), 1e30))
+    before = bits(trainer)
+    with pytest.raises(NotFiniteError, match=r"the loss is \S+ at step 1: linear: .*encoder\.layers\.0\.linear2"):
+        trainer.run(3)
+    assert bits(trainer) == before
+    assert not (tmp_path / CHECKPOINT).exists()
+    assert [str(warning.message) for warning in recwarn] == []
+
+
+def test_the_op_whose_gradient_is_not_finite_is_named(tmp_path):
+    """The loss is finite still, but a step with this gradient would ruin every parameter."""
+
+    trainer = make(tmp_path, dropout=0.0)
+    forward = trainer.model.forward
+
+    def spoilt(source, target):
+        logits = forward(source, target)
+        return logits + 0.0 * tt.sqrt(tt.abs(logits) * 0.0)  # the derivative of sqrt at 0 is infinite
+
+    trainer.model.forward = spoilt
+    before = bits(trainer)
+    with pytest.raises(NotFiniteError, match=r"a gradient is not finite at step 1: backward: .*sqrt"):
+        trainer.run(3)
+    assert bits(trainer) == before
+
+
+def test_a_parameter_that_the_optimizer_made_infinite_is_named(tmp_path):
+    trainer = make(tmp_path, learning_rate=1e300)
+    with pytest.raises(NotFiniteError, match=r"at step 2: the optimizer's step before made source_embedding\.weight"):
+        trainer.run(3)
+
+
+def test_a_large_but_finite_gradient_is_clipped(tmp_path):
+    trainer = make(tmp_path, dropout=0.0, max_norm=1e-3)
+    norms = []
+    step = trainer.optimizer.step
+    trainer.optimizer.step = lambda: (
+        norms.append(nn.utils.get_total_norm([p.grad for p in trainer.model.parameters()]).item()),
+        step(),
+    )
+    trainer.run(3)
+    assert norms == pytest.approx([1e-3] * 3, rel=1e-3)
