@@ -1,6 +1,6 @@
 """What `import tinytensor` adds to `import numpy`, in milliseconds, from interleaved fresh interpreters.
 
-    python benchmarks/import_time.py [--rounds 15]
+python benchmarks/import_time.py [--rounds 15]
 """
 
 from __future__ import annotations

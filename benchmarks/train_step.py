@@ -141,6 +141,12 @@ def main() -> None:
     parser.add_argument("--workloads", default="toy", help="comma-separated names (default toy)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
+    parser.add_argument(
+        "--keep-memory",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="tt.keep_memory() in this process, which PyTorch gains from as well (default on)",
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -152,6 +158,10 @@ def main() -> None:
 
     import torch
 
+    import tinytensor as tt
+
+    kept = arguments.keep_memory and tt.keep_memory()
+    print("freed memory is kept, by both sides" if kept else "freed memory goes back to the system, on both sides")
     torch.set_num_threads(arguments.threads)
     results = {}
     print(

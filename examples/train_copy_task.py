@@ -59,6 +59,7 @@ def parser() -> command_line.Parser:
 
 def main() -> int:
     arguments, given = read_arguments()
+    tt.keep_memory()
     try:
         return train(arguments, given)
     except BrokenPipeError:

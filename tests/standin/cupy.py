@@ -139,19 +139,43 @@ def _names_places(key):
     return builtins.any(isinstance(part, np.ndarray) and part.dtype.kind in "iu" for part in key)
 
 
-for _name in ("dtype", "shape", "ndim", "size", "nbytes", "strides", "itemsize", "T", "real", "imag"):
-    setattr(ndarray, _name, property(lambda self, name=_name: _wrapped(getattr(self._array, name))))
-for _name in ["all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "diagonal", "dot", "flatten", "max", "mean", "min", "nonzero", "prod", "ravel", "repeat", "reshape", "round", "squeeze", "std", "sum", "swapaxes", "take", "trace", "transpose", "var", "view", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__pow__", "__rpow__", "__matmul__", "__rmatmul__", "__and__", "__rand__", "__or__", "__ror__", "__xor__", "__rxor__", "__lshift__", "__rshift__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__", "__neg__", "__pos__", "__abs__", "__invert__"]:
-    setattr(ndarray, _name, _lifted(getattr(np.ndarray, _name)))
-for _name in ["iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor"]:
+ATTRIBUTES = "dtype shape ndim size nbytes strides itemsize T real imag"
+METHODS = """
+    all any argmax argmin argsort astype clip conj copy cumprod cumsum diagonal dot flatten max mean min nonzero prod
+    ravel repeat reshape round squeeze std sum swapaxes take trace transpose var view
+    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __rfloordiv__ __mod__
+    __rmod__ __pow__ __rpow__ __matmul__ __rmatmul__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __lshift__
+    __rshift__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __neg__ __pos__ __abs__ __invert__
+"""
+IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor"
+FUNCTIONS = """
+    abs absolute add all allclose any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
+    array_equal bincount bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip concatenate conj copysign cos cosh
+    count_nonzero cumprod cumsum diagonal diff divide dot einsum empty empty_like equal exp expand_dims expm1 eye flip
+    floor floor_divide full full_like greater greater_equal hypot imag invert isfinite isinf isnan left_shift less
+    less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul max
+    maximum mean min minimum mod moveaxis multiply negative nextafter nonzero not_equal ones ones_like outer power prod
+    ravel real reciprocal remainder repeat reshape right_shift rint roll searchsorted sign signbit sin sinh sqrt square
+    squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile transpose tril triu
+    true_divide trunc unique var where zeros zeros_like
+"""
 
-    def _in_place(self, other, _change=getattr(operator, _name)):
-        _change(self._array, _raw(other))
+
+def _in_place(change):
+    def changed(self, other):
+        change(self._array, _raw(other))
         return self
 
-    setattr(ndarray, f"__{_name}__", _in_place)
+    return changed
 
-for _name in ["abs", "absolute", "add", "all", "allclose", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "array_equal", "bincount", "bitwise_and", "bitwise_or", "bitwise_xor", "broadcast_to", "ceil", "clip", "concatenate", "conj", "copysign", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "diagonal", "diff", "divide", "dot", "einsum", "empty", "empty_like", "equal", "exp", "expand_dims", "expm1", "eye", "flip", "floor", "floor_divide", "full", "full_like", "greater", "greater_equal", "hypot", "imag", "invert", "isfinite", "isinf", "isnan", "left_shift", "less", "less_equal", "linspace", "log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "matmul", "max", "maximum", "mean", "min", "minimum", "mod", "moveaxis", "multiply", "negative", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer", "power", "prod", "ravel", "real", "reciprocal", "remainder", "repeat", "reshape", "right_shift", "rint", "roll", "searchsorted", "sign", "signbit", "sin", "sinh", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "transpose", "tril", "triu", "true_divide", "trunc", "unique", "var", "where", "zeros", "zeros_like"]:
+
+for _name in ATTRIBUTES.split():
+    setattr(ndarray, _name, property(lambda self, name=_name: _wrapped(getattr(self._array, name))))
+for _name in METHODS.split():
+    setattr(ndarray, _name, _lifted(getattr(np.ndarray, _name)))
+for _name in IN_PLACE.split():
+    setattr(ndarray, f"__{_name}__", _in_place(getattr(operator, _name)))
+for _name in FUNCTIONS.split():
     globals()[_name] = _lifted(getattr(np, _name))
 
 linalg = SimpleNamespace(

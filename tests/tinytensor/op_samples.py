@@ -171,7 +171,7 @@ alike("pow", draw((3,), -2, -0.5), 3)
 register("pow", Sample(tt.pow, [np.array([0.0, 0.0, 2.0]), np.array([1.0, 2.0, 1.5])], np.pow, differentiable=(1,)))
 alike("remainder", draw((3,), -3.9, -3.1), -0.97)
 alike("copysign", draw((3,), -2, -0.3), draw((3,), -2, -0.3))
-alike("multiply", draw((2,)) + 1j * draw((2,)), draw((2,)))
+alike("multiply", draw((2,)) + 1j * draw((2,)), draw((2,)) - 1j)
 for _shapes in (((3,), (3,)), ((3, 1), (0,))):
     register("nextafter", Sample(tt.nextafter, [draw(s) for s in _shapes], np.nextafter, differentiable=()))
 for _a, _b in PAIRS:
@@ -188,11 +188,11 @@ alike("where", mask((3, 1)), 0.5, draw((4,)))
 
 alike("clip", apart((3, 4)), -0.5, 1)
 alike("clip", apart((5,)), None, 0.6)
-alike("clip", apart((5,)), 0.3)
+alike("clip", apart((5,)), 0.3, None)
 alike("clip", draw(()), None, None)
-alike("clip", draw((0, 3)), draw((3,)))
+alike("clip", draw((0, 3)), draw((3,)), None)
 alike("clip", apart((8,)), None, np.array(0.25))
-alike("clip", apart((8,)), np.array(0.25))
+alike("clip", apart((8,)), np.array(0.25), None)
 alike("clip", apart((3, 4)), draw((4,), -0.5, -0.3), draw((3, 1), 0.3, 0.5))
 alike("clip", apart((3, 4)), draw((4,), 0.3, 0.5), draw((3, 1), -0.5, -0.3))
 

@@ -171,7 +171,7 @@ def test_operators_with_scalars_on_either_side(device):
     pairs = [
         (2 + x, 2 + n), (x - 2, n - 2), (2 - x, 2 - n), (2 / x, 2 / n), (x // 2, n // 2), (20 // x, 20 // n),
         (x % 5, n % 5), (20 % x, 20 % n), (x**2, n**2), (2**x, 2**n), (-x, -n), (+x, +n), (abs(-x), n),
-        (divmod(x, 4)[0], n // 4), (divmod(x, 4)[1], n % 4), (x @ x, n @ n), (x @ n.tolist() if False else x @ x, n @ n),
+        (divmod(x, 4)[0], n // 4), (divmod(x, 4)[1], n % 4), (x @ x, n @ n),
     ]  # fmt: skip
     for found, expected in pairs:
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
@@ -182,8 +182,8 @@ def test_operators_with_scalars_on_either_side(device):
 
 def test_methods_are_the_functions_of_the_same_name():
     x = tt.asarray(np.random.default_rng(0).uniform(0.1, 0.9, (2, 3)))
-    for name in ("abs", "all", "any", "argmax", "argmin", "cos", "erf", "exp", "isnan", "log", "logsumexp", "max", "mean",
-                 "min", "prod", "round", "sigmoid", "sin", "sqrt", "std", "sum", "tanh", "var", "sort", "argsort"):  # fmt: skip
+    names = "abs all any argmax argmin argsort cos erf exp isnan log logsumexp max mean min prod round sigmoid sin sort"
+    for name in (*names.split(), "sqrt", "std", "sum", "tanh", "var"):
         np.testing.assert_array_equal(getattr(x, name)().numpy(), getattr(tt, name)(x).numpy())
     assert x.flatten().shape == (6,)
     assert (

@@ -17,6 +17,7 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
     argmax,
     argmin,
     argsort,
+    asarray,
     asin,
     asinh,
     atan,
@@ -117,17 +118,13 @@ from numpy import rint as round  # noqa: F401
 
 from .parallel import in_parts  # noqa: F401
 from .summation import accurate_sum
+from .summation import accurate_sum as sum  # noqa: F401
 
 device = "cpu"
 
 SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
 DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwise summation does
 ndarray = np.ndarray
-
-
-def asarray(value: Any, dtype: Any = None) -> Any:
-    """An array of this backend: the very same object where nothing has to change."""
-    return np.asarray(value, dtype=dtype)
 
 
 def astype(x: Any, dtype: Any) -> Any:
@@ -155,10 +152,6 @@ def storage(x: Any) -> int:
     while isinstance(x.base, np.ndarray):
         x = x.base
     return id(x)
-
-
-def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    return accurate_sum(x, axis, dtype, keepdims)
 
 
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:

@@ -18,7 +18,7 @@ SMALL = 2 * CHUNK  # so few terms are added up in any order
 NARROW = 16  # rows shorter than this are turned round first, so that NumPy's own pairwise sum applies
 
 
-def accurate_sum(x: Any, axis: int | tuple[int, ...] | None, dtype: Any, keepdims: bool) -> Any:
+def accurate_sum(x: Any, axis: int | tuple[int, ...] | None = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """Sum of a NumPy array over an axis, several axes or all (`axis=None`); float16 is added up in float32."""
     if dtype is not None and x.dtype != dtype:
         x = x.astype(dtype)

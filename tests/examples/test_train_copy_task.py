@@ -1,0 +1,495 @@
+"""examples/train_copy_task.py as its user meets it: a process with arguments, output, files and an exit code."""
+
+import json
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nn
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("tqdm")
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "examples" / "train_copy_task.py"
+STANDIN = ROOT / "tests" / "standin"
+TINY = ["--d-model", "8", "--num-heads", "2", "--num-layers", "1", "--batch-size", "4", "--max-length", "3"]
+FILES = [
+    "attention-head.svg", "checkpoint.safetensors", "cross-attention.png", "cross-attention.svg", "log.jsonl",
+    "loss.png", "loss.svg",
+]  # fmt: skip
+
+
+def environment(*places):
+    path = os.pathsep.join(map(str, [ROOT, *places]))
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **one_thread, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
+
+
+def run(cwd, *arguments, command=(sys.executable, str(SCRIPT)), env=None):
+    return subprocess.run(
+        [*command, *arguments], cwd=cwd, env=env or environment(), capture_output=True, text=True, timeout=120
+    )
+
+
+def start(cwd, *arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *arguments], cwd=cwd, env=environment(), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options,
+    )  # fmt: skip
+
+
+def wrapped(prelude):
+    """A command that runs the script after some lines of Python."""
+    code = (
+        f"import sys, runpy\nsys.argv[0] = {str(SCRIPT)!r}\n{prelude}\nrunpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    return (sys.executable, "-c", code)
+
+
+def contents(path):
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()}
+
+
+def log(folder):
+    """The log without what depends on the time."""
+    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in entry.items() if name != "tokens_per_second"} for entry in entries]
+
+
+def weights(folder):
+    return {name: v.numpy().tobytes() for name, v in nn.load(folder / "checkpoint.safetensors")["model"].items()}
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A folder with a finished run in `run`, and what the script said."""
+    cwd = tmp_path_factory.mktemp("finished")
+    result = run(cwd, *TINY, "--steps", "120", "--out", "run")
+    assert result.returncode == 0, result.stderr
+    return cwd, result
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """A copy of the finished run, to be changed."""
+    (tmp_path / "run").mkdir()
+    for name, content in contents(finished[0] / "run").items():
+        (tmp_path / "run" / name).write_bytes(content)
+    return tmp_path
+
+
+# ---- a run
+
+
+def test_what_it_says_off_a_terminal(finished):
+    _, result = finished
+    lines = result.stdout.splitlines()
+    figures = r"loss \d\.\d{3}, token accuracy \d+\.\d%, sequence accuracy \d+\.\d%, [\d,]+ tokens/s"
+    assert re.fullmatch(rf"step 100/120: {figures}", lines[0])
+    assert re.fullmatch(rf"step 120/120: {figures}", lines[1])
+    assert lines[2:4] == ["", "copy: a few sequences the model has never seen"]
+    for line in lines[4:9]:
+        assert re.fullmatch(r"  [a-z]{1,3} -> [a-z?]*(   \(should be [a-z]{1,3}\))?", line)
+        source, rest = line.strip().split(" -> ", 1)
+        answer = rest.split("   ")[0]
+        assert ("should be" in line) == (answer.strip() != source)
+    assert re.fullmatch(r"exact match on 1,000 sequences never seen in training: \d+\.\d%", lines[9])
+    assert sorted(lines[10:]) == sorted(f"wrote run/{name}" for name in FILES if name[-3:] in ("png", "svg"))
+    assert "%|" not in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_what_it_writes(finished):
+    cwd, result = finished
+    assert sorted(p.name for p in (cwd / "run").iterdir()) == FILES
+    entries = log(cwd / "run")
+    assert [entry["event"] for entry in entries] == ["start", "step", "step", "result"]
+    assert entries[0]["arguments"] == {
+        "task": "copy", "device": "cpu", "steps": 120, "batch_size": 4, "d_model": 8, "num_heads": 2, "num_layers": 1,
+        "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "require_accuracy": None,
+    }  # fmt: skip
+    assert [entry["step"] for entry in entries[1:]] == [100, 120, 120]
+    assert entries[3]["sequences"] == 1000
+    assert f"{entries[3]['exact_match']:.1%}" in result.stdout
+    for name in FILES:
+        content = (cwd / "run" / name).read_bytes()
+        if name.endswith(".png"):
+            assert content.startswith(b"\x89PNG")
+        if name.endswith(".svg"):
+            assert b"<svg" in content
+            assert content.rstrip().endswith(b"</svg>")
+    assert b"softmax" in (cwd / "run" / "attention-head.svg").read_bytes()
+    state = nn.load(cwd / "run" / "checkpoint.safetensors")
+    assert state["step"] == 120
+
+
+def test_the_same_arguments_give_the_same_bits(finished, tmp_path):
+    result = run(tmp_path, *TINY, "--steps", "120", "--out", "run")
+    assert result.returncode == 0
+    assert weights(tmp_path / "run") == weights(finished[0] / "run")
+    assert log(tmp_path / "run") == log(finished[0] / "run")
+
+
+def test_a_second_run_keeps_the_first(copied):
+    before = contents(copied / "run")
+    result = run(copied, *TINY, "--steps", "2", "--seed", "5", "--out", "run")
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[0] == "the run that was in run is kept as run.1"
+    assert contents(copied / "run.1") == before
+    assert log(copied / "run")[0]["arguments"]["seed"] == 5
+
+
+@pytest.mark.parametrize("task", ["reverse", "sort"])
+def test_the_other_tasks(tmp_path, task):
+    result = run(tmp_path, *TINY, "--steps", "2", "--task", task)
+    assert result.returncode == 0
+    assert f"{task}: a few sequences the model has never seen" in result.stdout
+    assert (tmp_path / "runs" / "copy-task" / "checkpoint.safetensors").exists()
+    for source, answer in re.findall(r"  ([a-z]+) -> .*should be ([a-z]+)", result.stdout):
+        assert answer == (source[::-1] if task == "reverse" else "".join(sorted(source)))
+
+
+def test_it_learns(tmp_path):
+    """A hard task for a tiny model: three letters, but only sequences that it was never shown are counted."""
+    result = run(
+        tmp_path, "--steps", "500", "--d-model", "32", "--num-heads", "2", "--num-layers", "1", "--batch-size", "32",
+        "--max-length", "3", "--learning-rate", "5e-3", "--require-accuracy", "0.9",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_three_fixed_examples_now_and_then(tmp_path):
+    result = run(tmp_path, *TINY, "--steps", "1001")
+    lines = result.stdout.splitlines()
+    places = [i for i, line in enumerate(lines) if line.startswith(("step 500/", "step 1000/"))]
+    shown = [[line.split(" -> ")[0] for line in lines[i + 1 : i + 4]] for i in places]
+    assert shown[0] == shown[1]
+    assert len(set(shown[0])) == 3
+
+
+def test_help_says_what_every_argument_is(tmp_path):
+    result = run(tmp_path, "--help")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    text = result.stdout
+    options = [
+        "--task", "--device", "--steps", "--batch-size", "--d-model", "--num-heads", "--num-layers", "--max-length",
+        "--dropout", "--learning-rate", "--seed", "--out", "--resume", "--require-accuracy",
+    ]  # fmt: skip
+    described = re.findall(r"^  (--[a-z-]+)(?: \S+)?(?:  +|\n +)(\w.*)", text, flags=re.MULTILINE)
+    assert [option for option, _ in described] == options
+    assert "130 interrupted" in " ".join(text.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- a terminal
+
+
+def test_on_a_terminal_of_80_columns_there_is_a_bar_with_every_figure(tmp_path):
+    pty = pytest.importorskip("pty")
+    import fcntl
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), *TINY, "--steps", "150"],
+        cwd=tmp_path, env=environment(), stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    content = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the other end was closed
+            break
+        if not part:
+            break
+        content += part
+    os.close(ours)
+    assert process.wait() == 0
+    frames = re.split(r"[\r\n]+", content.decode())
+    bars = [frame for frame in frames if re.search(r"\| \d+/150 ", frame)]
+    figures = r"loss \d\.\d{3}, token \d+\.\d%, sequence \d+\.\d%, [\d,]+ tokens/s$"
+    assert len(bars) > 3
+    assert any(re.search(figures, bar) for bar in bars)
+    assert re.search(r"█\| 150/150 00:00, " + figures, bars[-1])
+    assert max(map(len, bars)) <= 80
+    assert not any(frame.startswith("step 100/") for frame in frames)
+    assert any(frame.startswith("exact match on 1,000") for frame in frames)
+
+
+# ---- going on
+
+
+KILL = """
+import os, signal
+calls = 0
+def killing(function):
+    def call(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == {nth}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return call
+os.fsync, os.replace = killing(os.fsync), killing(os.replace)
+"""
+LONG = [*TINY, "--dropout", "0.1", "--seed", "3", "--out", "run"]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    cwd = tmp_path_factory.mktemp("undisturbed")
+    result = run(cwd, *LONG, "--steps", "450")
+    assert result.returncode == 0, result.stderr
+    return cwd / "run"
+
+
+def again(cwd):
+    """The arguments to go on with, or to start with where there is no checkpoint yet."""
+    there = (cwd / "run" / "checkpoint.safetensors").exists()
+    return ["--resume", "--out", "run"] if there else [*LONG, "--steps", "450"]
+
+
+def finish(cwd):
+    result = run(cwd, *again(cwd))
+    assert result.returncode == 0, result.stderr
+    return cwd / "run"
+
+
+def test_killed_while_it_writes_it_ends_with_the_same_bits(undisturbed, tmp_path):
+    """Killed before each step of writing a file: flushing, renaming, flushing the folder."""
+    for nth in (1, 4, 5, 8, 4, 5, 6, 7):
+        result = run(tmp_path, *again(tmp_path), command=wrapped(KILL.format(nth=nth)))
+        assert result.returncode == -signal.SIGKILL, result.stdout + result.stderr
+    folder = finish(tmp_path)
+    assert weights(folder) == weights(undisturbed)
+    assert log(folder) == log(undisturbed)
+    assert sorted(p.name for p in folder.iterdir()) == FILES
+
+
+def test_killed_at_any_instant_it_ends_with_the_same_bits(undisturbed, tmp_path):
+    delays = random.Random(0)
+    for _ in range(6):
+        process = start(tmp_path, *again(tmp_path))
+        time.sleep(delays.uniform(0.3, 2.0))
+        process.kill()
+        process.communicate()
+    folder = finish(tmp_path)
+    assert weights(folder) == weights(undisturbed)
+    assert log(folder) == log(undisturbed)
+
+
+def test_ctrl_c_and_the_command_that_it_tells(undisturbed, tmp_path):
+    process = start(tmp_path, *LONG, "--steps", "450")
+    assert process.stdout.readline().startswith("step 100/450")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == ""
+    last = out.splitlines()[-1]
+    step, command = re.fullmatch(r"interrupted after step (\d+); go on with: (.*)", last).groups()
+    assert nn.load(tmp_path / "run" / "checkpoint.safetensors")["step"] == int(step)
+    assert 100 <= int(step) < 450
+    words = shlex.split(command)
+    assert words[0] == "python"
+    result = run(tmp_path, command=[sys.executable, *words[1:]])
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines()[0] == f"resuming run after step {step}"
+    assert weights(tmp_path / "run") == weights(undisturbed)
+    assert log(tmp_path / "run") == log(undisturbed)
+
+
+def test_ctrl_c_before_the_last_pictures(copied):
+    prelude = "import models.plots\ndef stop(*_): raise KeyboardInterrupt\nmodels.plots.plot_losses = stop"
+    result = run(copied, "--resume", "--out", "run", command=wrapped(prelude))
+    assert result.returncode == 130
+    assert "interrupted after step 120; go on with: python" in result.stdout.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+def test_a_finished_run_gives_its_result_again(copied):
+    before = log(copied / "run")
+    result = run(copied, "--resume", "--out", "run")
+    assert result.returncode == 0
+    assert log(copied / "run") == before
+
+
+def test_a_finished_run_goes_on_with_more_steps(copied):
+    before = log(copied / "run")
+    result = run(copied, "--resume", "--out", "run", "--steps", "200")
+    assert result.returncode == 0, result.stderr
+    after = log(copied / "run")
+    assert [entry["step"] for entry in after[1:]] == [100, 120, 200, 200]
+    assert after[:3] == before[:3]
+    state = nn.load(copied / "run" / "checkpoint.safetensors")
+    assert state["step"] == state["arguments"]["steps"] == 200
+
+
+def test_the_same_arguments_may_be_given_again(copied):
+    assert run(copied, "--resume", "--out", "run", *TINY, "--steps", "121").returncode == 0
+
+
+def test_required_accuracy_outlives_an_interruption(tmp_path):
+    first = run(tmp_path, *TINY, "--steps", "2", "--out", "run", "--require-accuracy", "1.0")
+    assert first.returncode == 4
+    assert run(tmp_path, "--resume", "--out", "run").returncode == 4
+    assert run(tmp_path, "--resume", "--out", "run", "--require-accuracy", "0").returncode == 0
+
+
+def test_a_run_on_the_gpu_goes_on_there_or_not_at_all(tmp_path):
+    """On the stand-in for CuPy."""
+    gpu = environment(STANDIN)
+    assert run(tmp_path, *TINY, "--steps", "2", "--out", "run", "--device", "gpu", env=gpu).returncode == 0
+    result = run(tmp_path, "--resume", "--out", "run", "--steps", "3", env=gpu)
+    assert result.returncode == 0, result.stderr
+    assert nn.load(tmp_path / "run" / "checkpoint.safetensors")["arguments"]["device"] == "gpu"
+    before = contents(tmp_path)
+    refused(run(tmp_path, "--resume", "--out", "run", "--steps", "4"), "--device gpu")
+    assert contents(tmp_path) == before
+    assert run(tmp_path, "--resume", "--out", "run", "--steps", "4", "--device", "cpu").returncode == 0
+
+
+# ---- mistakes
+
+
+def refused(result, told):
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert result.stderr.startswith("train_copy_task.py: ")
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert result.stderr.endswith("\n")
+    assert result.stdout == ""
+    assert told in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--num-heads 3", "--num-heads 3 does not divide --d-model 64"),
+        ("--d-model 10 --num-heads 4", "--num-heads 4 does not divide --d-model 10"),
+        ("--num-heads 128", "--num-heads 128 does not divide --d-model 64"),
+        ("--d-model 0", "--d-model: must be at least 1, got 0"),
+        ("--d-model -64", "--d-model: must be at least 1, got -64"),
+        ("--num-heads 0", "--num-heads: must be at least 1"),
+        ("--num-layers -1", "--num-layers: must be at least 1"),
+        ("--batch-size 0", "--batch-size: must be at least 1"),
+        ("--max-length 0", "--max-length: must be at least 1"),
+        ("--steps -5", "--steps: must be at least 1"),
+        ("--steps 1.5", "--steps: must be a whole number, got '1.5'"),
+        ("--seed -1", "--seed: must be at least 0"),
+        ("--dropout 1.1", "--dropout: must be from 0 to 1"),
+        ("--learning-rate 0", "--learning-rate: must be a number above 0"),
+        ("--learning-rate nan", "--learning-rate: must be a number above 0"),
+        ("--require-accuracy 99.9", "--require-accuracy: must be from 0 to 1"),
+        ("--task shuffle", "invalid choice: 'shuffle'"),
+        ("--device tpu", "invalid choice: 'tpu'"),
+        ("--device gpu", "--device gpu"),
+        ("--unknown 3", "--unknown"),
+        ("stray", "stray"),
+        ("--batch-size 100000000000000", "not enough memory"),
+        ("--out run/log.jsonl", "cannot write to the folder run/log.jsonl"),
+        ("--out run/log.jsonl/below", "cannot write to the folder run/log.jsonl/below"),
+        ("--out /dev/null/x", "cannot write to the folder /dev/null/x"),
+        ("--resume --out missing", "there is no checkpoint.safetensors in missing"),
+        ("--resume --out run/log.jsonl", "there is no checkpoint.safetensors in run/log.jsonl"),
+        ("--resume --out run --seed 1", "the run in run has --seed 0, not 1"),
+        ("--resume --out run --d-model 16", "has --d-model 8, not 16"),
+        ("--resume --out run --num-heads 3", "has --num-heads 2, not 3"),
+        ("--resume --out run --task sort", "has --task copy, not sort"),
+        ("--resume --out run --steps 119", "--steps 119, but the run has done 120 already"),
+        ("--resume --out run --device gpu", "--device gpu"),
+    ],
+)
+def test_a_mistake_is_one_line_and_changes_nothing(copied, arguments, told):
+    before = contents(copied)
+    refused(run(copied, *arguments.split()), told)
+    after = contents(copied)
+    if "not enough" in told:  # known only when it is tried: the new run has begun
+        after = {name: content for name, content in after.items() if not name.startswith("runs/")}
+    assert after == before
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "flipped", "text", "foreign", "another model", "arguments"])
+def test_a_checkpoint_that_is_none_is_one_line_and_kept(copied, damage):
+    path = copied / "run" / "checkpoint.safetensors"
+    content = path.read_bytes()
+    state = nn.load(path)
+    if damage == "foreign":
+        from safetensors.numpy import save_file
+
+        save_file({"x": np.zeros(3)}, path)
+    elif damage == "another model":
+        nn.save({**state, "model": {"weight": state["model"]["projection.weight"]}}, path)
+    elif damage == "arguments":
+        nn.save({**state, "arguments": {**state["arguments"], "d_model": 16}}, path)
+    else:
+        changed = {
+            "empty": b"",
+            "truncated": content[:-100],
+            "flipped": content[:-9] + bytes([content[-9] ^ 4]) + content[-8:],
+            "text": b"loss,accuracy\n1,2\n",
+        }
+        path.write_bytes(changed[damage])
+    before = contents(copied)
+    refused(run(copied, "--resume", "--out", "run"), "does not fit" if "a" in damage[:2] else "checkpoint.safetensors")
+    assert contents(copied) == before
+
+
+def test_a_run_in_the_current_folder_is_not_moved(copied):
+    before = contents(copied)
+    refused(run(copied / "run", *TINY, "--steps", "2", "--out", "."), "cannot be moved aside")
+    assert contents(copied) == before
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "tqdm"])
+def test_a_missing_package_is_told_before_the_training(tmp_path, package):
+    result = run(tmp_path, *TINY, command=wrapped(f"sys.modules[{package!r}] = None"))
+    refused(result, f"{package} is not installed; run: pip install")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_goes_away(tmp_path):
+    process = start(tmp_path, *TINY, "--steps", "100000")
+    assert process.stdout.readline().startswith("step 100/")
+    process.stdout.close()
+    assert process.wait(timeout=60) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+# ---- numbers
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"),
+    [("1e30", "linear: the first result that is not finite, from finite inputs"), ("1e300", "the optimizer's step")],
+)
+def test_a_loss_that_is_not_finite(tmp_path, rate, told):
+    result = run(tmp_path, *TINY, "--learning-rate", rate, "--out", "run")
+    assert result.returncode == 3
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert re.match(r"train_copy_task.py: the loss is (nan|inf) at step 2: ", result.stderr)
+    assert told in result.stderr
+    last = log(tmp_path / "run")[-1]
+    assert last["event"] == "not finite"
+    assert last["step"] == 2
+    assert last["message"] in result.stderr
+
+
+def test_required_accuracy(tmp_path):
+    result = run(tmp_path, *TINY, "--steps", "2", "--require-accuracy", "0.999")
+    assert result.returncode == 4
+    last = result.stderr.splitlines()[-1]
+    assert re.fullmatch(r"train_copy_task.py: exact match 0\.\d{4} is below the required 0\.999", last)

@@ -1,0 +1,31 @@
+"""Keeping freed memory, because fetching it anew costs more than the arithmetic in it.
+
+Every large array that is freed goes back to the operating system, and the next one of its size is fetched from there
+page by page, zeroed: up to 40 % of a training step. A training step needs the same sizes again and again, so it pays
+to let the C library keep them, at the price of holding the largest amount that was in use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
+LARGEST_KEPT = 1 << 25  # bytes; glibc takes no larger threshold
+
+
+def keep_memory() -> bool:
+    """Let this process keep the memory of freed arrays (of up to 32 MiB each) for the next ones.
+
+    Never called by the library itself: a script asks for it, and `TINYTENSOR_KEEP_MEMORY=0` in the environment switches
+    it off. Returns whether it is in force: False where the C library is not glibc, or it was switched off.
+    """
+    if os.environ.get("TINYTENSOR_KEEP_MEMORY") == "0" or not sys.platform.startswith("linux"):
+        return False
+    import ctypes  # not with the package: it costs a tenth of its import time
+
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)) and bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
