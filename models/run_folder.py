@@ -42,7 +42,7 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             atomic_write(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
-            for unfinished in self.path.glob(f".{CHECKPOINT}.*.tmp"):  # of a run that was killed while it wrote
+            for unfinished in self.path.glob(f".*.{'[0-9a-f]' * 8}.tmp"):  # of a run that was killed while it wrote
                 unfinished.unlink()
         except OSError as error:
             raise UsageError(f"cannot write to the folder {self.path}: {error.strerror or error}") from None

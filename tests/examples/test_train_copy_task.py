@@ -271,7 +271,7 @@ def finish(cwd):
 
 def test_killed_while_it_writes_it_ends_with_the_same_bits(undisturbed, tmp_path):
     """Killed before each step of writing a file: flushing, renaming, flushing the folder."""
-    for nth in (1, 4, 5, 8, 4, 5, 6, 7):
+    for nth in (5, 8, 4, 5, 6):
         result = run(tmp_path, *again(tmp_path), command=wrapped(KILL.format(nth=nth)))
         assert result.returncode == -signal.SIGKILL, result.stdout + result.stderr
     folder = finish(tmp_path)
@@ -282,11 +282,14 @@ def test_killed_while_it_writes_it_ends_with_the_same_bits(undisturbed, tmp_path
 
 def test_killed_at_any_instant_it_ends_with_the_same_bits(undisturbed, tmp_path):
     delays = random.Random(0)
-    for _ in range(6):
+    for lines in (0, 2, 1, 4, 2):  # how much was said before; with four lines a checkpoint is certain
         process = start(tmp_path, *again(tmp_path))
-        time.sleep(delays.uniform(0.3, 2.0))
+        for _ in range(lines):
+            process.stdout.readline()
+        time.sleep(delays.uniform(0.0, 0.05))
         process.kill()
         process.communicate()
+    assert nn.load(tmp_path / "run" / "checkpoint.safetensors")["step"] >= 200
     folder = finish(tmp_path)
     assert weights(folder) == weights(undisturbed)
     assert log(folder) == log(undisturbed)
@@ -443,7 +446,8 @@ def test_a_checkpoint_that_is_none_is_one_line_and_kept(copied, damage):
         }
         path.write_bytes(changed[damage])
     before = contents(copied)
-    refused(run(copied, "--resume", "--out", "run"), "does not fit" if "a" in damage[:2] else "checkpoint.safetensors")
+    told = "does not fit" if damage in ("another model", "arguments") else "run/checkpoint.safetensors"
+    refused(run(copied, "--resume", "--out", "run"), told)
     assert contents(copied) == before
 
 

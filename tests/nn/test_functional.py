@@ -1,4 +1,4 @@
-"""What the functions of `nn.functional` do at the edges of their domains; their gradients are tested in `test_ops.py`."""
+"""What the functions of `nn.functional` do at the edges of their domains; `test_ops.py` tests their gradients."""
 
 import math
 import threading
