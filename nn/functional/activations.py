@@ -135,6 +135,8 @@ def softmax_rows(xp: Any, x: Any, shift: bool = True) -> None:
 
     Without `shift` the largest element of each row is not subtracted first: for elements up to SAFE, or -inf.
     """
+    if not x.size:
+        return
     if shift:
         largest = xp.row_max(x)
         largest[largest == -math.inf] = 0

@@ -9,7 +9,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 
 from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
-from .linear import linear
+from .linear import beside, linear
 from .normalization import check_probability
 
 
@@ -133,9 +133,10 @@ def scaled_dot_product_attention(
             f"scaled_dot_product_attention: query {query.shape} and key {key.shape} must agree in their last "
             f"dimension, key and value {value.shape} in the one before it"
         )
-    mask = None if attn_mask is None else tt.asarray(attn_mask, device=query.device)
-    if mask is not None and mask.dtype.kind == "b":
-        mask = ~mask
+    mask = None if attn_mask is None else beside(attn_mask, query)
+    if mask is not None:
+        _check_mask(mask)
+        mask = ~mask if mask.dtype.kind == "b" else mask
     if is_causal:
         if mask is not None:
             raise ValueError("scaled_dot_product_attention: give either attn_mask or is_causal=True, not both")
@@ -288,17 +289,22 @@ def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) 
     return (*parts, None) if key is value else tuple(parts)  # type: ignore[return-value]
 
 
+def _check_mask(mask: Tensor) -> None:
+    if mask.dtype.kind not in "bf":
+        raise TypeError(f"attention masks must be boolean or floating, got {mask.dtype}")
+
+
 def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, int, int], like: Tensor) -> Any:
     """One mask that broadcasts to `shape` (batch, heads, target, source): boolean if both are, else to be added."""
     batch, heads, target, source = shape
     masks = []
     if key_padding_mask is not None:
-        mask = tt.asarray(key_padding_mask, device=like.device)
+        mask = beside(key_padding_mask, like)
         if mask.shape != (batch, source):
             raise ValueError(f"key_padding_mask: expected (batch, source) = {(batch, source)}, got {mask.shape}")
         masks.append(tt.reshape(mask, (batch, 1, 1, source)))
     if attn_mask is not None:
-        mask = tt.asarray(attn_mask, device=like.device)
+        mask = beside(attn_mask, like)
         if mask.shape == (target, source):
             mask = tt.reshape(mask, (1, 1, target, source))
         elif mask.shape == (batch * heads, target, source):
@@ -309,9 +315,9 @@ def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, in
                 f"{(batch * heads, target, source)}, got {mask.shape}"
             )
         masks.append(mask)
-    for mask in masks:
-        if mask.dtype.kind not in "bf":
-            raise TypeError(f"attention masks must be boolean or floating, got {mask.dtype}")
+    for i, mask in enumerate(masks):
+        _check_mask(mask)
+        masks[i] = mask if mask.dtype.kind == "b" else tt.astype(mask, like.dtype, copy=False)
     if len(masks) < 2:
         return masks[0] if masks else None
     if all(mask.dtype.kind == "b" for mask in masks):

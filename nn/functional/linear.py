@@ -86,7 +86,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
     The row `padding_idx` gets no gradient. Raises IndexError for ids out of range, on every device, and TypeError for
     ids that are not integers.
     """
-    ids = tt.asarray(input, device=weight.device)
+    ids = beside(input, weight)
     length = weight.shape[0]
     if ids.dtype.kind not in "iu":
         raise TypeError(f"embedding: ids must be integers, got {ids.dtype}")
@@ -96,6 +96,11 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
         padding_idx %= length
     check_range("embedding", "ids", ids, length)
     return _embedding(weight, ids, padding_idx=padding_idx)
+
+
+def beside(value: Any, other: Tensor) -> Tensor:
+    """Numbers and arrays as a Tensor on the other's device; a Tensor as it is, since nothing moves silently."""
+    return value if isinstance(value, Tensor) else tt.asarray(value, device=other.device)
 
 
 def check_range(name: str, what: str, ids: Tensor, length: int) -> None:

@@ -9,7 +9,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 
 from .activations import SAFE, log_softmax
-from .linear import check_range
+from .linear import beside, check_range
 
 
 def _reduce(losses: Any, reduction: str) -> Tensor:
@@ -35,7 +35,8 @@ def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, red
     row_weight = tt.astype(counted, logits.dtype)
     if weight is not None:
         row_weight = row_weight * tt.take(weight, safe, axis=0)
-    losses = -tt.squeeze(tt.take_along_axis(log_p, tt.expand_dims(safe, axis=1), axis=1), 1) * row_weight
+    picked = tt.squeeze(tt.take_along_axis(log_p, tt.expand_dims(safe, axis=1), axis=1), 1)
+    losses = -tt.where(counted, picked, 0.0) * row_weight
     if label_smoothing > 0:
         spread = -tt.sum(log_p if weight is None else log_p * weight, axis=1) / logits.shape[1]
         losses = (1 - label_smoothing) * losses + label_smoothing * tt.where(counted, spread, 0.0)
@@ -68,7 +69,7 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
 
     xp.in_parts(part, len(target), logits.size)
     log_total = xp.log(total)
-    losses = (log_total - picked) * row_weight
+    losses = xp.where(counted, log_total - picked, 0) * row_weight  # an ignored row may hold -inf
     if label_smoothing > 0:
         classes = logits.shape[1]
         spread = (log_total * (classes if weight is None else xp.sum(weight)) - sums) / classes
@@ -132,7 +133,7 @@ def cross_entropy(
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}")
     logits = input if isinstance(input, Tensor) else tt.asarray(input)
-    target = tt.asarray(target, device=logits.device)
+    target = beside(target, logits)
     if logits.ndim > 2:
         logits = tt.moveaxis(logits, 1, -1)
     shape, classes = logits.shape[:-1], logits.shape[-1]
@@ -176,13 +177,15 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     """
     _check_reduction("nll_loss", reduction)
     log_p = input if isinstance(input, Tensor) else tt.asarray(input)
-    target = tt.asarray(target, device=log_p.device)
+    target = beside(target, log_p)
     if log_p.ndim > 2:
         log_p = tt.moveaxis(log_p, 1, -1)
     if target.shape != log_p.shape[:-1]:
         raise ValueError(
             f"nll_loss: input {input.shape} needs a target of shape {log_p.shape[:-1]}, got {target.shape}"
         )
+    if target.dtype.kind not in "iu":
+        raise TypeError(f"nll_loss: target must be integers, got {target.dtype}")
     counted = target != ignore_index
     safe = tt.where(counted, target, 0)
     check_range("nll_loss", "targets", safe, log_p.shape[-1])
@@ -204,7 +207,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant."""
     _check_reduction("mse_loss", reduction)
     x = input if isinstance(input, Tensor) else tt.asarray(input)
-    y = target if isinstance(target, Tensor) else tt.asarray(target, device=x.device)
+    y = beside(target, x)
     if x.shape != y.shape:
         warnings.warn(
             f"mse_loss: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
@@ -228,7 +231,7 @@ def binary_cross_entropy_with_logits(
     """
     _check_reduction("binary_cross_entropy_with_logits", reduction)
     x = input if isinstance(input, Tensor) else tt.asarray(input)
-    y = target if isinstance(target, Tensor) else tt.asarray(target, device=x.device)
+    y = beside(target, x)
     if x.shape != y.shape:
         raise ValueError(
             f"binary_cross_entropy_with_logits: input {x.shape} and target {y.shape} must have the same shape"

@@ -368,7 +368,7 @@ def test_returned_weights_are_those_that_were_used():
         (((3, 4), (2, 4), (2, 4)), {"dropout_p": 1.5}, "probability must be from 0 to 1, got 1.5"),
         (((3, 4), (2, 4), (2, 4)), {"is_causal": True, "attn_mask": np.ones((3, 2), dtype=bool)}, "not both"),
         (((3, 4), (2, 4), (2, 4)), {"attn_mask": np.ones((3, 5), dtype=bool)}, r"attention: .*mask \(3, 5\) bool"),
-        (((5, 3, 4), (2, 2, 4), (2, 2, 4)), {}, r"query \(5, 3, 4\)"),
+        (((5, 3, 4), (2, 2, 4), (2, 2, 4)), {}, r"do not fit together"),
     ],
 )
 def test_attention_names_what_does_not_fit(shapes, options, message, device):

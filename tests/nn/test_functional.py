@@ -282,6 +282,41 @@ def test_float32_stays_float32(name, create_graph, device):
         assert (second.dtype, second.shape, second.device) == (tt.float32, (3, 4), device)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["softmax", "log_softmax", "layer_norm", "cross_entropy", "smoothed", "attention", "causal", "masked", "heads"],
+)
+def test_large_inputs_are_computed_in_parts(name, device):
+    """Large enough to be divided among threads, and of uneven length: each part as it is alone."""
+    rows = 37 if name in ("attention", "causal", "masked", "heads") else 4099
+    x = leaf(np.random.default_rng(0).normal(size=(rows, 64, 32) if rows == 37 else (rows, 64)), device)
+    target = np.random.default_rng(1).integers(0, 64, size=rows)
+    target[::5] = -100
+    bias = tt.asarray(np.random.default_rng(2).normal(size=(rows, 1, 64)), device=device)
+    weight = tt.asarray(np.random.default_rng(3).normal(size=(96, 32)), device=device)
+    functions = {
+        "softmax": lambda x, i: F.softmax(x),
+        "log_softmax": lambda x, i: F.log_softmax(x),
+        "layer_norm": lambda x, i: F.layer_norm(x, 64),
+        "cross_entropy": lambda x, i: F.cross_entropy(x, target[i], reduction="none"),
+        "smoothed": lambda x, i: F.cross_entropy(x, target[i], label_smoothing=0.1, reduction="none"),
+        "attention": lambda x, i: F.scaled_dot_product_attention(x, x, x),
+        "causal": lambda x, i: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+        "masked": lambda x, i: F.scaled_dot_product_attention(x, x, x, bias[i]),
+        "heads": lambda x, i: F.multi_head_attention_forward(
+            x, x, x, 4, weight, None, 0.0, weight[:32], None, key_padding_mask=bias[i, 0] > 0, need_weights=False
+        )[0],
+    }
+    out = functions[name](x, slice(None))
+    g = tt.asarray(np.random.default_rng(4).normal(size=out.shape), device=device)
+    gradient = tt.grad(out, x, g)
+    for i in (slice(0, 3), slice(rows // 2, rows // 2 + 2), slice(rows - 3, rows)):
+        part = x[i].detach().requires_grad_()
+        alone = functions[name](part, i)
+        np.testing.assert_allclose(out[i].numpy(), alone.numpy(), rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(gradient[i].numpy(), tt.grad(alone, part, g[i]).numpy(), rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_four_threads_compute_what_one_does(name):
     """Buffers that are used again must not be shared."""

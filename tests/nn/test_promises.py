@@ -1,8 +1,8 @@
 """What PROMISES.md says of numbers, state and errors, for whole modules: training steps, threads, memory, devices."""
 
 import gc
-import sys
 import threading
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -294,17 +294,28 @@ def test_training_does_not_grow_memory():
     optimizer = OPTIMIZERS["adam"](model.parameters())
     schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, lambda i: 1 / (1 + i))
     step = training(model, optimizer)
-    for _ in range(400):  # what the interpreter keeps for reuse has reached its size by then
+    for _ in range(5):
         step()
         schedule.step()
     gc.collect()
-    objects, blocks = len(gc.get_objects()), sys.getallocatedblocks()
-    for _ in range(200):
+    arrays = tracemalloc.DomainFilter(inclusive=True, domain=np.lib.tracemalloc_domain)
+    tracemalloc.start()
+    try:
         step()
-        schedule.step()
-    assert sys.getallocatedblocks() - blocks < 100  # an array lost in each step would be 200 or more
+        objects, before = len(gc.get_objects()), held(arrays)
+        for _ in range(200):
+            step()
+            schedule.step()
+        assert abs(held(arrays) - before) < 10_000  # one array lost in each step would be 200 times 100 bytes or more
+    finally:
+        tracemalloc.stop()
     assert len(gc.get_objects()) - objects < 100
     assert gc.collect() == 0
+
+
+def held(domain):
+    """How many bytes live arrays hold."""
+    return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([domain]).traces)
 
 
 @pytest.mark.usefixtures("no_collector")
