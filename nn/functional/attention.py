@@ -12,6 +12,8 @@ from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
 from .linear import beside, linear
 from .normalization import check_probability
 
+WORK = 12  # element-wise operations for each attention weight, the products included
+
 
 def attention_formula(
     query: Any, key: Any, value: Any, mask: Any, keep: Any, scale: float, keep_scale: float
@@ -50,7 +52,7 @@ def _attend(xp: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float,
             kept[i] *= keep_scale
         xp.matmul(kept[i], v[i], out=out[i])
 
-    xp.in_parts(part, len(weights), weights.size * 4)
+    xp.in_parts(part, len(weights), weights.size * WORK)
     return weights, kept
 
 
@@ -73,7 +75,7 @@ def _attend_back(
         xp.matmul(scaled, k[i], out=g_q[i])
         xp.matmul(xp.matrix_transpose(scaled), q[i], out=g_k[i])
 
-    xp.in_parts(part, len(weights), weights.size * 4)
+    xp.in_parts(part, len(weights), weights.size * WORK)
     return g_scores
 
 

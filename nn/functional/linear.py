@@ -8,6 +8,8 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 
+FLOPS = 16  # multiplications and additions of a product that take the time of one element-wise operation
+
 
 @tt.op
 def _linear(x, weight, bias):
@@ -18,21 +20,39 @@ def _linear(x, weight, bias):
 
 @_linear.forward
 def _(xp, x, weight, bias):
-    rows = xp.contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])  # so that one product does
-    out = xp.matmul(rows, weight.T)
-    if bias is not None:
-        out += bias
-    return out.reshape(*x.shape[:-1], weight.shape[0]), (rows, weight)
+    rows = xp.contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])  # one product, whatever the batch
+    out = xp.empty((len(rows), len(weight)), dtype=rows.dtype)
+
+    def part(i: slice) -> None:
+        xp.matmul(rows[i], weight.T, out=out[i])
+        if bias is not None:
+            out[i] += bias
+
+    xp.in_parts(part, len(rows), rows.size * len(weight) // FLOPS, product=True)
+    return out.reshape(*x.shape[:-1], len(weight)), (rows, weight)
 
 
 @_linear.backward
 def _(xp, g, kept, needs):
     rows, weight = kept
-    g_rows = xp.contiguous(g).reshape(len(rows), weight.shape[0])
-    g_x = xp.matmul(g_rows, weight).reshape(*g.shape[:-1], weight.shape[1]) if needs[0] else None
-    g_weight = xp.matmul(g_rows.T, rows) if needs[1] else None
-    g_bias = xp.sum(g_rows, axis=0) if needs[2] else None
-    return g_x, g_weight, g_bias
+    count, features = len(rows), len(weight)
+    g_rows = xp.contiguous(g).reshape(count, features)
+    g_x = xp.empty(rows.shape, dtype=rows.dtype) if needs[0] else None
+    g_weight = xp.empty(weight.shape, dtype=rows.dtype) if needs[1] else None
+    sums: dict[int, Any] = {}
+
+    def part(i: slice) -> None:
+        if needs[0]:
+            xp.matmul(g_rows[i], weight, out=g_x[i])
+        if needs[1]:
+            j = slice(i.start * features // count, i.stop * features // count) if count else slice(None)
+            xp.matmul(g_rows[:, j].T, rows, out=g_weight[j])
+        if needs[2]:
+            sums[i.start] = xp.sum(g_rows[i], axis=0)
+
+    xp.in_parts(part, count, 2 * rows.size * features // FLOPS, product=True)
+    g_bias = sum(sums[start] for start in sorted(sums)) if needs[2] else None
+    return None if g_x is None else g_x.reshape(*g.shape[:-1], rows.shape[1]), g_weight, g_bias
 
 
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:

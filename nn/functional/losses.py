@@ -55,25 +55,28 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
     if weight is not None:
         row_weight = row_weight * weight[safe]
     exps = xp.empty_like(logits)
-    total, picked, sums = (xp.empty(len(target), dtype=logits.dtype) for _ in range(3))
+    total, log_total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(4))
 
     def part(i: slice) -> None:
-        shifted = logits[i]
-        if logits.dtype.itemsize < 4 or not xp.within(shifted, SAFE):
-            shifted = shifted - xp.row_max(shifted)
+        shifted, largest = logits[i], xp.row_max(logits[i])
+        log_scale = largest
+        if label_smoothing > 0 or logits.dtype.itemsize < 4 or not xp.within(largest, SAFE):
+            shifted, log_scale = shifted - largest, xp.zeros_like(largest)
         xp.exp(shifted, out=exps[i])
-        total[i] = xp.row_sum(exps[i])[:, 0]
-        picked[i] = shifted[xp.arange(len(shifted)), safe[i]]
+        sums = xp.row_sum(exps[i])
+        total[i] = sums[:, 0]
+        # Relative to the largest logit, so that the loss of a sure prediction keeps its digits.
+        log_total[i] = xp.log(sums * xp.exp(-log_scale))[:, 0]
+        picked[i] = shifted[xp.arange(len(shifted)), safe[i]] - log_scale[:, 0]
         if label_smoothing > 0:
-            sums[i] = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
+            spread_over[i] = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
 
-    xp.in_parts(part, len(target), logits.size)
-    log_total = xp.log(total)
+    xp.in_parts(part, len(target), 6 * logits.size)
     losses = xp.where(counted, log_total - picked, 0) * row_weight  # an ignored row may hold -inf
     if label_smoothing > 0:
         classes = logits.shape[1]
-        spread = (log_total * (classes if weight is None else xp.sum(weight)) - sums) / classes
-        losses = (1 - label_smoothing) * losses + label_smoothing * spread * xp.astype(counted, logits.dtype)
+        spread = (log_total * (classes if weight is None else xp.sum(weight)) - spread_over) / classes
+        losses = (1 - label_smoothing) * losses + label_smoothing * xp.where(counted, spread, 0)
     count = None
     if reduction == "mean":
         count = xp.sum(row_weight)
@@ -102,7 +105,7 @@ def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
         if label_smoothing > 0:
             gradient[i] -= spread[i, None] if weight is None else spread[i, None] * weight
 
-    xp.in_parts(part, len(total), exps.size)
+    xp.in_parts(part, len(total), 2 * exps.size)
     gradient[rows, safe] -= hit
     return gradient, None, None
 

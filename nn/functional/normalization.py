@@ -38,7 +38,7 @@ def _(xp, x, weight, bias, *, eps):
         if bias is not None:
             out[i] += bias
 
-    xp.in_parts(part, len(rows), rows.size)
+    xp.in_parts(part, len(rows), 8 * rows.size)
     return out.reshape(x.shape), (normal, scale, weight)
 
 
@@ -46,23 +46,27 @@ def _(xp, x, weight, bias, *, eps):
 def _(xp, g, kept, needs, *, eps):
     normal, scale, weight = kept
     g_rows = xp.contiguous(g).reshape(normal.shape)
-    product = xp.empty_like(normal)
     g_x = xp.empty_like(normal) if needs[0] else None
+    sums: dict[int, tuple[Any, Any]] = {}  # of each part, for weight and bias
 
     def part(i: slice) -> None:
-        if needs[1]:
-            xp.multiply(g_rows[i], normal[i], out=product[i])
+        h = g_rows[i] * normal[i] if needs[1] else None
+        sums[i.start] = (
+            xp.sum(h, axis=0) if needs[1] else None,
+            xp.sum(g_rows[i], axis=0) if needs[2] else None,
+        )
         if needs[0]:
             # With h = g * weight: scale * (h - mean(h) - normal * mean(h * normal))
-            h = xp.copy(g_rows[i]) if weight is None else g_rows[i] * weight
+            h = xp.copy(g_rows[i]) if weight is None else xp.multiply(g_rows[i], weight, out=h)
             along = xp.row_dot(h, normal[i]) / normal.shape[1]
             h -= xp.row_sum(h) / normal.shape[1]
             h -= normal[i] * along
             xp.multiply(h, scale[i], out=g_x[i])
 
-    xp.in_parts(part, len(normal), normal.size)
-    g_weight = xp.sum(product, axis=0) if needs[1] else None
-    g_bias = xp.sum(g_rows, axis=0) if needs[2] else None
+    xp.in_parts(part, len(normal), 10 * normal.size)
+    g_weight, g_bias = (
+        sum(sums[start][place] for start in sorted(sums)) if needs[1 + place] else None for place in (0, 1)
+    )
     return None if g_x is None else g_x.reshape(g.shape), g_weight, g_bias
 
 

@@ -19,9 +19,6 @@ from tinytensor.tensor import wrap
 CHUNK = 1 << 15
 """How many elements are updated at a time on the CPU: the pieces of all arrays of an update fit into the cache."""
 
-WORK = 4
-"""Updating an element is at least as much work as so many plain operations."""
-
 
 class Optimizer:
     """The base of all optimisers.
@@ -161,20 +158,16 @@ class Optimizer:
     def _in_pieces(xp: Any, arrays: list[Any], update: Callable[[list[Any]], None]) -> None:
         """Call `update` with the arrays flattened and cut alike, and with two pieces of scratch memory at the end.
 
-        On the CPU pieces stay in the cache through all operations of an update, and several threads take their share
-        of them; on a GPU, where each call has its cost, there is one piece.
+        On the CPU pieces stay in the cache through all operations of an update (more threads did not pay: the pieces are
+        too short for the interpreter's lock to change hands); on a GPU, where each call has its cost, there is one.
         """
         flat = [xp.reshape(array, (-1,)) for array in arrays]
         size = flat[0].size
-
-        def part(i: slice) -> None:
-            chunk = CHUNK if xp.device == "cpu" else max(size, 1)
-            first, second = xp.empty((2, min(chunk, i.stop - i.start)), dtype=flat[0].dtype)
-            for start in range(i.start, i.stop, chunk):
-                stop = min(start + chunk, i.stop)
-                update([*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]])
-
-        xp.in_parts(part, size, WORK * size)
+        chunk = CHUNK if xp.device == "cpu" else max(size, 1)
+        first, second = xp.empty((2, min(chunk, size)), dtype=flat[0].dtype)
+        for start in range(0, size, chunk):
+            stop = min(start + chunk, size)
+            update([*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]])
 
     # ---- saving
 

@@ -1,8 +1,12 @@
-"""Using every core for the work that BLAS leaves on one: NumPy's element-wise loops release the interpreter's lock.
+"""Using every core: NumPy's loops and products release the interpreter's lock.
 
 `in_parts` calls a function with one slice of rows after another, on several threads where there is enough to do. The
 function works on raw arrays and writes its results into arrays made before. Which rows are computed together changes
 results by rounding at most, and with the same number of threads not at all.
+
+Matrix products are split here only where BLAS runs on one thread, which `OPENBLAS_NUM_THREADS=1` in the environment
+makes it do. That is the faster way: threads of BLAS spin between two products on the cores that element-wise work
+could use.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-GRAIN = 1 << 15  # elements that are worth a thread of their own
+GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
 
 Part = Callable[[slice], None]
 
@@ -23,8 +27,8 @@ _starting = threading.Lock()
 
 
 def _from_environment() -> int:
-    """As many threads as BLAS takes by default: what the usual variables say, or every core this process may use."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says; else every core that this process may use."""
+    for name in ("TINYTENSOR_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "")
         if text.isdigit() and int(text) > 0:
             return int(text)
@@ -32,24 +36,32 @@ def _from_environment() -> int:
 
 
 _threads = _from_environment()
+_blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
 
 
 def get_num_threads() -> int:
-    """On how many threads element-wise work of large arrays is split (BLAS has a setting of its own)."""
+    """On how many threads the work on large arrays is split (BLAS has a setting of its own)."""
     return _threads
 
 
 def set_num_threads(count: int, /) -> None:
-    """Split element-wise work of large arrays over so many threads; 1 turns it off."""
+    """Split the work on large arrays over so many threads; 1 turns it off."""
     global _threads
     if not isinstance(count, int) or count < 1:
         raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
     _threads = count
 
 
-def in_parts(function: Part, rows: int, elements: int) -> None:
-    """Call `function` with slices that together are `range(rows)`; `elements` says how much work it all is."""
-    count = min(_threads, elements // GRAIN, rows)
+def in_parts(function: Part, rows: int, work: int, *, product: bool = False) -> None:
+    """Call `function` with slices that together are `range(rows)`.
+
+    Args:
+        function: computes the rows of a slice.
+        rows: how many there are.
+        work: how many element-wise operations it all is.
+        product: whether it is matrix products, which are left to BLAS where that has threads of its own.
+    """
+    count = 1 if product and not _blas_is_single else min(_threads, work // GRAIN, rows)
     if count < 2:
         function(slice(0, rows))
         return
