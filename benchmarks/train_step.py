@@ -2,9 +2,10 @@
 
     python benchmarks/train_step.py [--workloads toy,copy,m30k,base] [--rounds 5] [--threads 2] [--json FILE]
 
-A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks and dropout 0. Both
-sides start from the same weights and the losses of the first three steps are compared. A round times several steps of
-ours, then as many of PyTorch's; the ratio (below 1: ours is faster) is the median over rounds, with min and max.
+A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks and dropout 0. Each side
+runs in a process of its own: PyTorch as installed, ours as the examples set it up (freed memory kept, products split
+over our threads). Both start from the same weights, and the losses of the first three steps are compared. A round times
+several steps of ours, then as many of PyTorch's; the ratio (below 1: ours is faster) is the median over rounds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import multiprocessing
 import os
 import statistics
 import sys
@@ -136,62 +138,78 @@ def sinusoids(length: int, d_model: int):
     return sinusoidal_encoding(length, d_model).numpy()
 
 
+def side(pipe, name: str, workload: Workload, threads: int, environment: dict[str, str], state: dict) -> None:
+    """A process that makes the steps of one side: told a number of steps, it answers with their losses and seconds."""
+    os.environ.update(environment)
+    if name == "ours":
+        import tinytensor as tt
+
+        tt.keep_memory()
+        step, state = ours(workload, batch(workload))
+        pipe.send(state)
+    else:
+        import torch
+
+        torch.set_num_threads(threads)
+        step = theirs(workload, batch(workload), state)
+    while steps := pipe.recv():
+        start = time.perf_counter()
+        losses = [step() for _ in range(steps)]
+        pipe.send((losses, time.perf_counter() - start))
+
+
+def start(name: str, workload: Workload, threads: int, state: dict):
+    """The pipe to a new process for one side, with as many threads in all."""
+    count = str(threads)
+    environment = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
+    if name == "ours":
+        environment = {"TINYTENSOR_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": "1"}
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    former = {key: os.environ.get(key) for key in environment}
+    os.environ.update(environment)  # a spawned process reads it before it loads NumPy
+    context.Process(target=side, args=(there, name, workload, threads, environment, state), daemon=True).start()
+    for key, value in former.items():
+        os.environ.pop(key) if value is None else os.environ.update({key: value})
+    return here
+
+
+def ask(pipe, steps: int) -> tuple[list[float], float]:
+    pipe.send(steps)
+    return pipe.recv()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workloads", default="toy", help="comma-separated names (default toy)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
-    parser.add_argument(
-        "--keep-memory",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="tt.keep_memory() in this process, which PyTorch gains from as well (default on)",
-    )
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
-    # Ours splits its products over its own threads, as the examples do; PyTorch's BLAS has as many threads.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    for name in ("TINYTENSOR_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = str(arguments.threads)
     unknown = set(arguments.workloads.split(",")) - set(WORKLOADS)
     if unknown:
         print(f"train_step.py: unknown workloads {sorted(unknown)}; known: {', '.join(WORKLOADS)}", file=sys.stderr)
         raise SystemExit(2)
-
-    import torch
-
-    import tinytensor as tt
-
-    kept = arguments.keep_memory and tt.keep_memory()
-    print("freed memory is kept, by both sides" if kept else "freed memory goes back to the system, on both sides")
-    torch.set_num_threads(arguments.threads)
     results = {}
-    print(
-        f"{'workload':8} {'ours ms':>9} {'torch ms':>9} {'ratio':>6} {'min':>6} {'max':>6}  losses of 3 steps agree to"
-    )
+    print(f"{'workload':8} {'ours ms':>9} {'torch ms':>9} {'ratio':>6} {'min':>6} {'max':>6}  losses apart")
     for name in arguments.workloads.split(","):
         workload = WORKLOADS[name]
-        ids = batch(workload)
-        our_step, state = ours(workload, ids)
-        their_step = theirs(workload, ids, state)
-        apart = max(abs(a - b) for a, b in [(our_step(), their_step()) for _ in range(3)])
+        mine = start("ours", workload, arguments.threads, {})
+        other = start("torch", workload, arguments.threads, mine.recv())
+        losses = [ask(pipe, 3)[0] for pipe in (mine, other)]
+        apart = max(abs(x - y) for x, y in zip(*losses))
         if apart > 1e-3:
             raise SystemExit(f"train_step.py: the losses of {name} are {apart:.2g} apart")
-        pairs = []
-        for _ in range(arguments.rounds):
-            times = []
-            for step in (our_step, their_step):
-                start = time.perf_counter()
-                for _ in range(workload.steps):
-                    step()
-                times.append((time.perf_counter() - start) / workload.steps)
-            pairs.append(times)
-        ratios = sorted(a / b for a, b in pairs)
-        medians = [1e3 * statistics.median(column) for column in zip(*pairs)]
+        rounds = [
+            [ask(pipe, workload.steps)[1] / workload.steps for pipe in (mine, other)] for _ in range(arguments.rounds)
+        ]
+        for pipe in (mine, other):
+            pipe.send(0)
+        ratios = sorted(x / y for x, y in rounds)
+        medians = [1e3 * statistics.median(column) for column in zip(*rounds)]
         ratio = statistics.median(ratios)
-        print(
-            f"{name:8} {medians[0]:9.1f} {medians[1]:9.1f} {ratio:6.2f} {ratios[0]:6.2f} {ratios[-1]:6.2f}  {apart:.1e}"
-        )
+        figures = f"{medians[0]:9.1f} {medians[1]:9.1f} {ratio:6.2f} {ratios[0]:6.2f} {ratios[-1]:6.2f}"
+        print(f"{name:8} {figures}  {apart:.1e}", flush=True)
         results[name] = {"ours_ms": medians[0], "torch_ms": medians[1], "ratio": ratio, "losses_apart": apart}
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")

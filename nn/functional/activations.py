@@ -10,10 +10,26 @@ from tinytensor import Tensor
 from tinytensor.reductions import normalize_axes
 
 
-@tt.op(input=lambda xp, g, out: g * (out > 0))
-def relu(xp, input):
+@tt.op
+def relu(input):
     """max(x, 0), element by element; its gradient at 0 is 0."""
-    return xp.maximum(input, 0)
+    return tt.where(input > 0, input, 0.0)
+
+
+@relu.forward
+def _(xp, input):
+    out = xp.empty(input.shape, dtype=input.dtype)
+    x, y = xp.contiguous(input).reshape(-1), out.reshape(-1)
+    xp.in_parts(lambda i: xp.maximum(x[i], 0, out=y[i]), out.size, out.size)
+    return out, (out,)
+
+
+@relu.backward
+def _(xp, g, kept, needs):
+    gradient = xp.empty(g.shape, dtype=g.dtype)
+    h, y, flat = xp.contiguous(g).reshape(-1), kept[0].reshape(-1), gradient.reshape(-1)
+    xp.in_parts(lambda i: xp.multiply(h[i], y[i] > 0, out=flat[i]), flat.size, 2 * flat.size)
+    return (gradient,)
 
 
 def tanh(input: Any) -> Tensor:

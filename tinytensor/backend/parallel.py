@@ -14,10 +14,13 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
+
+SPINS = 100  # looks at whether the other threads are done, before going to sleep
 
 Part = Callable[[slice], None]
 
@@ -75,6 +78,10 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False) -> 
     failures = []
     try:
         function(slices[0])
+        for _ in range(SPINS):  # the others are about to finish: looking costs less than sleeping and being woken
+            if done.qsize() == len(slices) - 1:
+                break
+            time.sleep(0)
     finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
         failures = [failure for _ in slices[1:] if (failure := done.get()) is not None]
     if failures:
