@@ -11,6 +11,10 @@ to go on), log.jsonl (arguments and figures, a JSON object a line), loss.png and
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: our own threads share the work better
+
 import argparse
 import importlib.util
 import math
@@ -37,7 +41,7 @@ def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_copy_task.py", description="Train a Transformer to copy, reverse or sort.")
     p.add_argument("--task", choices=sorted(TASKS), default="copy", help="what to do with a sequence of letters")
     p.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where to compute")
-    p.add_argument("--steps", type=command_line.positive_int, default=1500, help="training steps")
+    p.add_argument("--steps", type=command_line.positive_int, default=800, help="training steps")
     p.add_argument("--batch-size", type=command_line.positive_int, default=64, help="sequences in a step")
     p.add_argument("--d-model", type=command_line.positive_int, default=64, help="size of every layer's output")
     p.add_argument(

@@ -38,7 +38,7 @@ def _(xp, x, weight, bias, *, eps):
         if bias is not None:
             out[i] += bias
 
-    xp.in_parts(part, len(rows), 8 * rows.size)
+    xp.in_parts(part, len(rows), 4 * rows.size)
     return out.reshape(x.shape), (normal, scale, weight)
 
 
@@ -63,7 +63,7 @@ def _(xp, g, kept, needs, *, eps):
             h -= normal[i] * along
             xp.multiply(h, scale[i], out=g_x[i])
 
-    xp.in_parts(part, len(normal), 10 * normal.size)
+    xp.in_parts(part, len(normal), 5 * normal.size)
     g_weight, g_bias = (
         sum(sums[start][place] for start in sorted(sums)) if needs[1 + place] else None for place in (0, 1)
     )

@@ -16,9 +16,6 @@ import tinytensor as tt
 from tinytensor.backend import for_array
 from tinytensor.tensor import wrap
 
-WORK = 12
-"""Updating an element is about as much work as so many plain operations."""
-
 CHUNK = 1 << 15
 """How many elements are updated at a time on the CPU: the pieces of all arrays of an update fit into the cache."""
 
@@ -161,19 +158,16 @@ class Optimizer:
     def _in_pieces(xp: Any, arrays: list[Any], update: Callable[[list[Any]], None]) -> None:
         """Call `update` with the arrays flattened and cut alike, and with two pieces of scratch memory at the end.
 
-        On the CPU pieces stay in the cache through all operations of an update, and of a large parameter every thread
-        takes its share; on a GPU, where each call has its cost, there is one piece.
+        On the CPU pieces stay in the cache through all operations of an update; on a GPU, where each call has its cost,
+        there is one.
         """
         flat = [xp.reshape(array, (-1,)) for array in arrays]
-        chunk = CHUNK if xp.device == "cpu" else max(flat[0].size, 1)
-
-        def part(i: slice) -> None:
-            first, second = xp.empty((2, min(chunk, i.stop - i.start)), dtype=flat[0].dtype)
-            for start in range(i.start, i.stop, chunk):
-                stop = min(start + chunk, i.stop)
-                update([*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]])
-
-        xp.in_parts(part, flat[0].size, WORK * flat[0].size)
+        size = flat[0].size
+        chunk = CHUNK if xp.device == "cpu" else max(size, 1)
+        first, second = xp.empty((2, min(chunk, size)), dtype=flat[0].dtype)
+        for start in range(0, size, chunk):
+            stop = min(start + chunk, size)
+            update([*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]])
 
     # ---- saving
 

@@ -4,9 +4,10 @@
 function works on raw arrays and writes its results into arrays made before. Which rows are computed together changes
 results by rounding at most, and with the same number of threads not at all.
 
-Matrix products are split here only where BLAS runs on one thread, which `OPENBLAS_NUM_THREADS=1` in the environment
-makes it do. That is the faster way: threads of BLAS spin between two products on the cores that element-wise work
-could use.
+This is for processes in which BLAS runs on one thread, as `OPENBLAS_NUM_THREADS=1` in the environment makes it do;
+matrix products are split here then, too. That is the faster way, most of all where other programs run beside: threads
+of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own threads, the
+work stays on one thread unless `set_num_threads` says otherwise.
 """
 
 from __future__ import annotations
@@ -29,17 +30,21 @@ _workers: list[threading.Thread] = []
 _starting = threading.Lock()
 
 
+_blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
+
+
 def _from_environment() -> int:
-    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says; else every core that this process may use."""
+    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says; else every core, unless BLAS keeps them busy."""
     for name in ("TINYTENSOR_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "")
         if text.isdigit() and int(text) > 0:
             return int(text)
+    if not _blas_is_single:
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _threads = _from_environment()
-_blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
 
 
 def get_num_threads() -> int:
