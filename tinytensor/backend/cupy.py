@@ -121,7 +121,11 @@ device = "gpu"
 
 
 def is_available() -> bool:
-    return bool(cupy.cuda.is_available())
+    """Whether there is a GPU to use; a driver too old for this CuPy counts as none, where CuPy raises."""
+    try:
+        return bool(cupy.cuda.is_available())
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return False
 
 
 def asarray(value: Any, dtype: Any = None) -> Any:
