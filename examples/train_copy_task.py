@@ -132,7 +132,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise command_line.UsageError(f"--device {arguments.device}: {error}") from None
     for package in ("matplotlib", "tqdm"):
         if importlib.util.find_spec(package) is None:
-            raise command_line.UsageError(f"{package} is not installed; run: pip install 'tinytensor[examples]'")
+            raise command_line.UsageError(f"{package} is not installed; run: pip install -e '.[examples]'")
 
 
 def adopt(arguments: argparse.Namespace, given: set[str], saved: dict[str, Any]) -> None:

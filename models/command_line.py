@@ -29,7 +29,7 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows defaults, where there is one worth showing."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default in (None, False) else super()._get_help_string(action)
+        return action.help if action.default is None or action.default is False else super()._get_help_string(action)
 
 
 class Parser(argparse.ArgumentParser):

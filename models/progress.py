@@ -26,21 +26,25 @@ class Progress:
             layout = "{bar}| {n_fmt}/{total_fmt} {remaining}{postfix}"
             self._bar = tqdm(total=total, initial=start, bar_format=layout, dynamic_ncols=True)
 
-    def step(self, step: int, tokens: int) -> None:
+    def step(self, tokens: int) -> None:
         """Count a step that is done, and the target tokens in it."""
         self._tokens += tokens
         if self._bar is not None:
             self._bar.update(1)
 
     def due(self, step: int) -> bool:
-        """Whether figures are to be shown after this step: they cost a moment to compute."""
-        return step % (10 if self._bar is not None else self.every) == 0 or step == self.total
+        """Whether figures are to be shown after this step: on a bar always, as a line now and then."""
+        return self._bar is not None or step % self.every == 0 or step == self.total
 
-    def show(self, step: int, figures: dict[str, float]) -> float:
-        """Show figures after a step; returns the tokens per second since the last time."""
+    def rate(self) -> float:
+        """Tokens per second since the last time it was asked for."""
         now = time.perf_counter()
         rate = self._tokens / max(now - self._since, 1e-9)
         self._tokens, self._since = 0, now
+        return rate
+
+    def show(self, step: int, figures: dict[str, float], rate: float) -> None:
+        """Show figures after a step, and tokens per second."""
         texts = {name: f"{value:.3f}" if name == "loss" else f"{value:.1%}" for name, value in figures.items()}
         if self._bar is not None:  # in short, for all of it has to fit into 80 columns
             told = ", ".join(f"{name.removesuffix(' accuracy')} {text}" for name, text in texts.items())
@@ -48,7 +52,6 @@ class Progress:
         else:
             told = ", ".join(f"{name} {text}" for name, text in texts.items())
             print(f"step {step}/{self.total}: {told}, {rate:,.0f} tokens/s", flush=True)
-        return rate
 
     def say(self, line: str) -> None:
         """Print a line without tearing the bar."""
@@ -58,5 +61,6 @@ class Progress:
             print(line, flush=True)
 
     def close(self) -> None:
+        """Leave the bar as it is, and go to a new line."""
         if self._bar is not None:
             self._bar.close()

@@ -66,20 +66,33 @@ class SequenceTask:
 
     def training_batch(self, step: int, size: int) -> Batch:
         """The batch of a training step: always the same for the same seed and step."""
-        return self.make_batch(self._sequences(np.random.default_rng((self.seed, 0, step)), size, held_out=False))
+        return self.make_batch(self._training_sequences(np.random.default_rng((self.seed, 0, step)), size))
 
     def test_sequences(self, count: int) -> list[list[int]]:
-        """Sequences of which training never sees any."""
-        return self._sequences(np.random.default_rng((self.seed, 1)), count, held_out=True)
+        """Different sequences of which training never sees any; the first are the same whatever the count.
 
-    def _sequences(self, rng: np.random.Generator, count: int, held_out: bool) -> list[list[int]]:
+        Fewer than `count` where the lengths do not allow so many.
+        """
+        rng = np.random.default_rng((self.seed, 1))
+        found: dict[tuple[int, ...], None] = {}
+        for _ in range(100 + count // 10):
+            for sequence in self._candidates(rng, 256):
+                if _held_out(sequence) and len(found) < count:
+                    found[tuple(sequence)] = None
+            if len(found) == count:
+                break
+        return [list(sequence) for sequence in found]
+
+    def _training_sequences(self, rng: np.random.Generator, count: int) -> list[list[int]]:
         found: list[list[int]] = []
         while len(found) < count:
-            lengths = rng.integers(self.min_length, self.max_length + 1, size=count)
-            letters = rng.integers(FIRST_LETTER, self.vocabulary, size=(count, self.max_length))
-            candidates = [row[:length].tolist() for row, length in zip(letters, lengths)]
-            found += [s for s in candidates if (zlib.crc32(bytes(s)) % HELD_OUT == 0) == held_out]
+            found += [sequence for sequence in self._candidates(rng, count) if not _held_out(sequence)]
         return found[:count]
+
+    def _candidates(self, rng: np.random.Generator, count: int) -> list[list[int]]:
+        lengths = rng.integers(self.min_length, self.max_length + 1, size=count)
+        letters = rng.integers(FIRST_LETTER, self.vocabulary, size=(count, self.max_length))
+        return [row[:length].tolist() for row, length in zip(letters, lengths)]
 
     def answer(self, sequence: list[int]) -> list[int]:
         """What the model should make of a sequence."""
@@ -103,6 +116,10 @@ class SequenceTask:
                 break
             text += LETTERS[i - FIRST_LETTER] if i >= FIRST_LETTER else "?"
         return text
+
+
+def _held_out(sequence: list[int]) -> bool:
+    return zlib.crc32(bytes(sequence)) % HELD_OUT == 0
 
 
 def _padded(rows: list[list[int]]) -> Any:

@@ -25,6 +25,8 @@ from .progress import Progress
 from .run_folder import RunFolder
 from .tasks import PAD, Batch
 
+LOG_EVERY = 10  # steps: the log is the same whether or not anybody watches
+
 
 class NotFiniteError(RuntimeError):
     """The loss or a gradient became infinite or NaN; the message names the first op that made it so."""
@@ -72,7 +74,7 @@ class Trainer:
         max_norm: float = 1.0,
         checkpoint_every: int = 200,
         show_every: int = 100,
-        sample_every: int = 500,
+        sample_every: int = 100,
         sample: Callable[[Callable[[str], None]], None] | None = None,
     ) -> None:
         self.model, self.optimizer, self.scheduler, self.task = model, optimizer, scheduler, task
@@ -122,9 +124,9 @@ class Trainer:
                 with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
                     logits, loss = self._train_step(batch)
                 self.step += 1
-                progress.step(self.step, batch.tokens)
-                if progress.due(self.step):
-                    self._show(progress, batch, logits, loss)
+                progress.step(batch.tokens)
+                if self.step % LOG_EVERY == 0 or self.step % self.show_every == 0 or self.step == steps:
+                    self._note(progress, batch, logits, loss)
                 if self.sample is not None and self.step % self.sample_every == 0 and self.step < steps:
                     self.sample(progress.say)
                 if self.step % self.checkpoint_every == 0 or self.step == steps or self._stop:
@@ -174,10 +176,12 @@ class Trainer:
             except FloatingPointError as error:
                 raise NotFiniteError(f"{what} at step {self.step + 1}: {error}") from None
 
-    def _show(self, progress: Progress, batch: Batch, logits: Tensor, loss: float) -> None:
+    def _note(self, progress: Progress, batch: Batch, logits: Tensor, loss: float) -> None:
         tokens, sequences = accuracies(logits, batch)
         figures = {"loss": loss, "token accuracy": tokens, "sequence accuracy": sequences}
-        rate = progress.show(self.step, figures)
+        rate = progress.rate()
+        if progress.due(self.step):
+            progress.show(self.step, figures, rate)
         rounded = {name.replace(" ", "_"): round(value, 6) for name, value in figures.items()}
         self.folder.log(event="step", step=self.step, **rounded, tokens_per_second=round(rate))
 

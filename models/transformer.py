@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import nn
@@ -123,16 +125,16 @@ class Transformer(nn.Module):
 
     @tt.no_grad()
     def generate(self, source: Any, max_length: int | None = None) -> Tensor:
-        """Greedy decoding: from bos, the most likely id at each step, until eos or `max_length` ids.
+        """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
 
-        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos. Dropout is off within it.
+        `max_length` is the model's own by default. Dropout is off within it.
+
+        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
         """
-        training = self.training
-        self.eval()
-        try:
+        with _evaluating(self):
             memory, padding = self.encode(source)
             batch = memory.shape[0]
-            limit = self.max_length - 1 if max_length is None else max_length
+            limit = self.max_length if max_length is None else max_length
             ids = tt.full((batch, 1), self.bos_id, dtype=tt.int64, device=memory.device)
             finished = tt.zeros(batch, dtype=tt.bool, device=memory.device)
             for _ in range(limit):
@@ -143,8 +145,6 @@ class Transformer(nn.Module):
                 if bool(tt.all(finished)):
                     break
             return ids[:, 1:]
-        finally:
-            self.train(training)
 
     @tt.no_grad()
     def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
@@ -158,15 +158,25 @@ class Transformer(nn.Module):
             layer.multihead_attn.register_forward_hook(keep_weights, with_kwargs=True)
             for layer in self.transformer.decoder.layers
         ]
-        training = self.training
-        self.eval()
         try:
-            self(source, target)
+            with _evaluating(self):
+                self(source, target)
         finally:
-            self.train(training)
             for hook in hooks:
                 hook.remove()
         return found
+
+
+@contextlib.contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Dropout off in every part of a model, and afterwards each part as it was."""
+    former = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in former:
+            module.training = training
 
 
 def _ids(ids: Any, model: Transformer) -> Tensor:

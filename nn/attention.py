@@ -34,6 +34,7 @@ class MultiheadAttention(Module):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
+        *,
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,

@@ -69,9 +69,14 @@ class Module:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
-            where = f"in module {'.'.join(scopes)}"  # which every path further in begins with: only the innermost notes
+            # Every path further in begins with this one, so that only the innermost module is named.
+            where = f"in module {'.'.join(scopes)}"
             if not any(where in text for text in (str(error), *getattr(error, "__notes__", ()))):
-                error.add_note(where)
+                plain = isinstance(error, (ValueError, TypeError, RuntimeError, IndexError))
+                if plain and error.args == (str(error),):
+                    error.args = (f"{error} ({where})",)
+                else:
+                    error.add_note(where)
             raise
         finally:
             scopes.pop()

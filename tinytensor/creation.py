@@ -171,6 +171,8 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: str | None =
     """A shape filled with one value."""
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
+    elif isinstance(fill_value, np.generic) and not isinstance(fill_value, float):
+        dtype = fill_value.dtype if dtype is None else dtype
     return _filled(shape, fill_value, dtypes.promote([], [fill_value]) if dtype is None else dtype, device)
 
 
@@ -210,6 +212,7 @@ def arange(
     """start, start + step, ... below stop; with one argument, from 0 to it."""
     if stop is None:
         start, stop = 0, start
+    start, stop, step = (v.item() if isinstance(v, np.generic) else v for v in (start, stop, step))
     if dtype is None:
         dtype = dtypes.promote([], [start, stop, step])
     dtype = dtypes.as_dtype(dtype)

@@ -163,15 +163,22 @@ def logaddexp(xp, x1, x2):
     return xp.logaddexp(x1, x2)
 
 
+def _check_real(x: Any) -> None:
+    if x.dtype.kind == "c":
+        raise TypeError(f"expected real numbers, got {x.dtype}")
+
+
 @op(floating=True, x=lambda xp, g, out: g * (out * (1 - out)))
 def sigmoid(xp, x):
-    """1 / (1 + exp(-x)), without overflow."""
+    """1 / (1 + exp(-x)), without overflow, of real numbers."""
+    _check_real(x)
     return xp.sigmoid(x)
 
 
 @op(floating=True, x=lambda xp, g, x: g * xp.sigmoid(x))
 def softplus(xp, x):
-    """log(1 + exp(x)), without overflow: the smooth form of max(x, 0)."""
+    """log(1 + exp(x)), without overflow: the smooth form of max(x, 0), for real x."""
+    _check_real(x)
     return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
 
 

@@ -183,7 +183,8 @@ def _reachable(roots: list[Node]) -> list[Node]:
 def _leading_to(nodes: list[Node], wanted: list[Node]) -> set[Node]:
     needed = set(wanted)
     for node in nodes:
-        if any(parent in needed for parent in node.parents if parent is not None):
+        freed = node.op is not None and node.kept is None  # nobody knows where it led: going through it must raise
+        if freed or any(parent in needed for parent in node.parents if parent is not None):
             needed.add(node)
     return needed
 
@@ -201,11 +202,17 @@ def _gradients(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ..
                 return _formula_gradients(node, op, g, parents)
             _, residuals = node.kept
             needs = tuple([p is not None for p in parents])
-            results = op.fast_backward(NAMESPACES[type(g)], g, residuals, needs, **node.params)  # type: ignore[misc]
+            params = {**op.defaults, **node.params}
+            results = op.fast_backward(NAMESPACES[type(g)], g, residuals, needs, **params)  # type: ignore[misc]
             if len(results) != len(parents):
                 raise RuntimeError(f"its backward gave {len(results)} gradients for {len(parents)} inputs")
-            return results
-        return _rule_gradients(node, op, g, parents, create_graph)
+        else:
+            results = _rule_gradients(node, op, g, parents, create_graph)
+        for i, (result, parent) in enumerate(zip(results, parents)):
+            if result is None and parent is not None:
+                name = op.inputs[0 if op.variadic else i]
+                raise RuntimeError(f"it gave None for its input {name!r}, which needs a gradient")
+        return results
     except Exception as error:
         if isinstance(error, FloatingPointError) and state.anomaly:
             raise
@@ -229,8 +236,8 @@ def _rule_gradients(node: Node, op: Primitive, g: Any, parents: tuple[Node | Non
         kept = [_rewrap(op, node, name, value) for name, value in zip(names, kept)]
     values = dict(zip(names, kept))
     values["g"] = g
-    if node.params:
-        values.update(node.params)
+    values.update(op.defaults)
+    values.update(node.params)
     results: list[Any] = [None] * len(parents)
     for i, parent in enumerate(parents):
         if parent is None:
@@ -293,7 +300,7 @@ def _check_versions(node: Node, op: Primitive) -> None:
 
 def _call_hooks(node: Node, g: Any) -> Any:
     for hook in list((node.hooks or {}).values()):
-        given = g if isinstance(g, Tensor) else wrap(g, None)
+        given = g if isinstance(g, Tensor) else wrap(_read_only(g), None)
         changed = hook(given)
         if changed is not None:
             if not isinstance(changed, Tensor) or changed.shape != node.shape:
@@ -301,8 +308,19 @@ def _call_hooks(node: Node, g: Any) -> Any:
                     f"hook: expected None or a Tensor of shape {tuple(node.shape)}, got "
                     f"{describe(changed) if hasattr(changed, 'dtype') else type(changed).__name__}"
                 )
+            if changed.device != given.device:
+                raise tt.DeviceError(f"hook: the gradient is on {given.device}, what it gave on {changed.device}")
+            changed = changed if changed.dtype == node.dtype else tt.astype(changed, node.dtype)
             g = changed if isinstance(g, Tensor) else changed._data
     return g
+
+
+def _read_only(array: Any) -> Any:
+    """A view that a hook cannot write through, where the backend knows such views: the array may be shared."""
+    view = array.view()
+    if hasattr(view.flags, "writeable"):
+        view.flags.writeable = False
+    return view
 
 
 def _fit(contribution: Any, parent: Node, node: Node, place: int) -> Any:

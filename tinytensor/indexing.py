@@ -41,6 +41,9 @@ def _raw_key(x: Tensor, key: Any, keep: bool) -> Any:
                 part = part.astype(dtypes.int64)
         elif isinstance(part, np.generic):
             part = part.item()
+        elif isinstance(part, slice):  # bounds that are arrays could change later
+            bounds = (part.start, part.stop, part.step)
+            part = slice(*(b if b is None or type(b) is int else b.__index__() for b in bounds))
         if hasattr(part, "dtype") and part.dtype.kind not in "iub":
             raise IndexError(f"index: arrays in an index must be integer or boolean, got {part.dtype}")
         if not (part is None or part is Ellipsis or isinstance(part, (int, slice)) or hasattr(part, "dtype")):

@@ -32,7 +32,7 @@ def _square(name: str, x: Any) -> Tensor:
 def _cofactors(xp, x):
     """The matrix of cofactors: minor determinants with alternating signs, defined for singular matrices as well."""
     n = x.shape[-1]
-    if n == 1:
+    if n < 2:
         return xp.ones_like(x)
     rows = []
     for i in range(n):
@@ -109,7 +109,7 @@ def _logabsdet(xp, x):
 
 @op
 def _signdet(xp, x):
-    return xp.sign(xp.linalg.det(x))
+    return xp.linalg.slogdet(x)[0]
 
 
 def slogdet(x: Any, /) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Generator
+import types
+from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, TypeVar
 
 from .node import Node, trace
@@ -56,7 +57,7 @@ class Mode:
     """
 
     def __init__(self) -> None:
-        self._former: list[Modes] = []
+        self._former: dict[int, list[Modes]] = {}  # by thread
 
     def _enter(self) -> Modes:
         raise NotImplementedError
@@ -65,33 +66,17 @@ class Mode:
         return type(self)()
 
     def __enter__(self) -> None:
-        self._former.append(self._enter())
+        self._former.setdefault(threading.get_ident(), []).append(self._enter())
 
     def __exit__(self, *exception: object) -> None:
-        state.change(*self._former.pop())
+        state.change(*self._former[threading.get_ident()].pop())
 
     def __call__(self, function: F) -> F:
         if inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def wrapped_generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-                # The mode holds while the generator's own code runs, never in the caller between two values.
-                generator = function(*args, **kwargs)
-                resume, value = generator.send, None
-                try:
-                    while True:
-                        with self._clone():
-                            item = resume(value)
-                        try:
-                            resume, value = generator.send, (yield item)
-                        except GeneratorExit:
-                            with self._clone():
-                                generator.close()
-                            raise
-                        except BaseException as error:
-                            resume, value = generator.throw, error
-                except StopIteration as end:
-                    return end.value
+                return (yield from self._drive(function(*args, **kwargs)))
 
             return wrapped_generator  # type: ignore[return-value]
 
@@ -99,10 +84,24 @@ class Mode:
 
             @functools.wraps(function)
             async def wrapped_coroutine(*args: Any, **kwargs: Any) -> Any:
-                with self._clone():
-                    return await function(*args, **kwargs)
+                return await _awaitable(self._drive(function(*args, **kwargs)))
 
             return wrapped_coroutine  # type: ignore[return-value]
+
+        if inspect.isasyncgenfunction(function):
+
+            @functools.wraps(function)
+            async def wrapped_async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+                inner, value = function(*args, **kwargs), None
+                try:
+                    while True:
+                        value = yield await _awaitable(self._drive(inner.asend(value)))
+                except StopAsyncIteration:
+                    return
+                finally:
+                    await inner.aclose()
+
+            return wrapped_async_generator  # type: ignore[return-value]
 
         @functools.wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -110,6 +109,29 @@ class Mode:
                 return function(*args, **kwargs)
 
         return wrapped  # type: ignore[return-value]
+
+    def _drive(self, inner: Any) -> Generator[Any, Any, Any]:
+        """Run a generator or coroutine; the mode holds while its own code runs, never in between."""
+        resume, value = inner.send, None
+        try:
+            while True:
+                with self._clone():
+                    item = resume(value)
+                try:
+                    resume, value = inner.send, (yield item)
+                except GeneratorExit:
+                    with self._clone():
+                        inner.close()
+                    raise
+                except BaseException as error:
+                    resume, value = inner.throw, error
+        except StopIteration as end:
+            return end.value
+
+
+@types.coroutine
+def _awaitable(generator: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    return (yield from generator)
 
 
 class no_grad(Mode):

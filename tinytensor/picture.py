@@ -354,7 +354,7 @@ def _render(dot: str, kind: str) -> bytes:
     try:
         import pygraphviz
     except ImportError:
-        raise DrawingError("draw: pictures need Graphviz: pip install 'tinytensor[viz]'") from None
+        raise DrawingError("draw: pictures need Graphviz: pip install -e '.[viz]'") from None
     return pygraphviz.AGraph(string=dot).draw(format=kind, prog="dot")
 
 

@@ -69,11 +69,17 @@ class Primitive:
     """
 
     def __init__(self, function: Callable[..., Any], rules: dict[str, Any], floating: bool) -> None:
+        if function.__defaults__:
+            raise TypeError(
+                f"op {function.__name__}: its inputs have default values; parameters with a default must be "
+                "keyword-only: put them behind a `*`"
+            )
         code = function.__code__
         positional = code.co_varnames[: code.co_argcount]
         self.name = function.__name__.strip("_")
         self.function = function
         self.floating = floating
+        self.defaults = dict(function.__kwdefaults__ or {})
         self.pure = bool(positional) and positional[0] == "xp"
         self.variadic = bool(code.co_flags & 0x04)
         after = code.co_argcount + code.co_kwonlyargcount
@@ -213,7 +219,7 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
         except Exception as error:
             raise explain(primitive, arrays, error) from error
         if type(out) is not kind:
-            out = xp.asarray(out)
+            out = _as_array(primitive, xp, out)
         tensor = Tensor.__new__(Tensor)
         tensor._data = out
         tensor._node = None
@@ -264,6 +270,13 @@ def _fused_call(primitive: Primitive) -> Callable[..., Any]:
     call.forward = set_forward  # type: ignore[attr-defined]
     call.backward = set_backward  # type: ignore[attr-defined]
     return call
+
+
+def _as_array(primitive: Primitive, xp: Any, out: Any) -> Any:
+    """What a forward function gave, as an array: NumPy's reductions give scalars."""
+    if not hasattr(out, "dtype") and not isinstance(out, (bool, int, float, complex)):
+        raise TypeError(f"{primitive.name}: its forward function gave a {type(out).__name__}; expected one array")
+    return xp.asarray(out)
 
 
 def _constant(primitive: Primitive, value: Any, place: int) -> Any:

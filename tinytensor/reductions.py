@@ -79,7 +79,7 @@ def _count(x: Any, axes: tuple[int, ...]) -> int:
 
 def _mean_rule(xp, g, shape, axis, keepdims):
     count = math.prod(shape[i] for i in axis)
-    return xp.broadcast_to(_restore(xp, g, axis, keepdims) / builtins.max(count, 1), shape)
+    return xp.broadcast_to(_restore(xp, g, axis, keepdims) * (1 / builtins.max(count, 1)), shape)
 
 
 @op(floating=True, x=_mean_rule)
@@ -93,23 +93,32 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _mean(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
 
 
+def _real(name: str, x: Any) -> Tensor:
+    x = tt.asarray(x)
+    if x.dtype.kind == "c":
+        raise TypeError(f"{name}: expected real numbers, got {x.dtype}")
+    return x
+
+
 def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction).
 
     Computed in two passes, so that a large mean costs no accuracy.
     """
-    x = tt.asarray(x)
+    x = _real("var", x)
     axes = normalize_axes(axis, x.ndim)
     deviation = x - mean(x, axis=axes, keepdims=True)
-    total = sum(tt.square(deviation), axis=axes, keepdims=keepdims)
-    free = _count(x, axes) - correction
-    return total / free if free > 0 else total * math.nan
+    count = _count(x, axes)
+    free = count - correction
+    spread = mean(tt.square(deviation), axis=axes, keepdims=keepdims)  # the sum itself may be too large for float16
+    return spread * (count / free if free > 0 else math.nan)
 
 
 def _std_rule(xp, g, out, x, axis, correction, keepdims):
     out, g = _restore(xp, out, axis, keepdims), _restore(xp, g, axis, keepdims)
     free = math.prod(x.shape[i] for i in axis) - correction
-    constant = out == 0  # all elements equal: gradient 0
+    # All elements equal: gradient 0. The deviation itself may be a rounding error away from 0.
+    constant = xp.max(x, axis=axis, keepdims=True) == xp.min(x, axis=axis, keepdims=True)
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
     return xp.where(constant, 0.0, g * deviation / (xp.where(constant, 1.0, out) * free))
 
@@ -117,14 +126,15 @@ def _std_rule(xp, g, out, x, axis, correction, keepdims):
 @op(floating=True, x=_std_rule)
 def _std(xp, x, *, axis, correction, keepdims):
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
-    free = math.prod(x.shape[i] for i in axis) - correction
-    total = xp.sum(deviation * deviation, axis=axis, keepdims=keepdims)
-    return xp.sqrt(total / free) if free > 0 else total * math.nan
+    count = math.prod(x.shape[i] for i in axis)
+    free = count - correction
+    spread = xp.mean(deviation * deviation, axis=axis, keepdims=keepdims)
+    return xp.sqrt(spread * (count / free)) if free > 0 else spread * math.nan
 
 
 def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation, sqrt(var(x)); where all elements are equal its gradient is 0."""
-    x = tt.asarray(x)
+    x = _real("std", x)
     return _std(x, axis=normalize_axes(axis, x.ndim), correction=correction, keepdims=keepdims)
 
 

@@ -137,5 +137,7 @@ def one_hot(x: Any, num_classes: int, /, *, dtype: Any = None) -> Tensor:
     x = tt.asarray(x)
     if x.dtype.kind not in "iu":
         raise TypeError(f"one_hot: expected integers, got {x.dtype}")
-    places = tt.arange(num_classes, dtype=x.dtype, device=x.device)
+    if x.size and (int(tt.min(x).item()) < 0 or int(tt.max(x).item()) >= num_classes):
+        raise IndexError(f"one_hot: indices must be from 0 to {num_classes - 1}")
+    places = tt.arange(num_classes, device=x.device)
     return tt.astype(tt.expand_dims(x, axis=-1) == places, dtypes.int64 if dtype is None else dtype)

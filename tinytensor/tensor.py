@@ -17,6 +17,9 @@ from . import backend, dtypes
 from .modes import state
 from .node import Node, leaf, mark_written, tick
 
+VIEWS = {"broadcast_to", "expand_dims", "getitem", "matrix_transpose", "permute_dims", "reshape", "squeeze"}
+"""Ops whose results share memory with their input."""
+
 
 class Tensor:
     """An n-dimensional array, on the CPU or a GPU, through which gradients can flow.
@@ -62,7 +65,9 @@ class Tensor:
                 f"data: a Tensor that requires a gradient keeps its shape {self.shape} and dtype {self.dtype}; "
                 f"got {tuple(array.shape)} {array.dtype}"
             )
-        backend.for_array(array)
+        xp = backend.for_array(array)
+        if array is not self._data and not isinstance(value, Tensor):
+            array = xp.copy(array)  # later writes to the caller's array must not reach a graph
         mark_written(self._data)
         self._data = array
 
@@ -253,7 +258,11 @@ class Tensor:
             )
         if self.device != "cpu":
             raise TypeError("NumPy was asked to convert a Tensor on the GPU; copy it with .cpu() or .numpy() first")
-        return np.array(self._data, dtype=dtype, copy=copy)
+        array = np.array(self._data, dtype=dtype, copy=copy)
+        if np.may_share_memory(array, self._data):  # as with numpy(): what a graph needs cannot be written
+            array = array.view()
+            array.flags.writeable = False
+        return array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
@@ -500,10 +509,16 @@ class Tensor:
         was: right without a check. Outside of one the memory itself is written, so views see it, as in NumPy, and a
         graph that kept this memory finds the write.
         """
+        array = self._data
         if result._node is not None:
+            computed = self._node is not None and self._node.op is not None
+            if array.base is not None and (not computed or self._node.name in VIEWS):  # type: ignore[union-attr]
+                raise RuntimeError(
+                    f"in place: this Tensor {self.shape} is a view of another one, which would not see a recorded "
+                    "change; change the other one (base[i] = value), or write x = x + y instead of x += y"
+                )
             self._data, self._node = result._data, result._node
             return
-        array = self._data
         if getattr(array.flags, "writeable", True):
             array[...] = result._data
             mark_written(array)

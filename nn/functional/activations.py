@@ -13,7 +13,7 @@ from tinytensor.reductions import normalize_axes
 @tt.op
 def relu(input):
     """max(x, 0), element by element; its gradient at 0 is 0."""
-    return tt.where(input > 0, input, 0.0)
+    return tt.where(input <= 0, 0.0, input)
 
 
 @relu.forward
@@ -28,7 +28,7 @@ def _(xp, input):
 def _(xp, g, kept, needs):
     gradient = xp.empty(g.shape, dtype=g.dtype)
     h, y, flat = xp.contiguous(g).reshape(-1), kept[0].reshape(-1), gradient.reshape(-1)
-    xp.in_parts(lambda i: xp.multiply(h[i], y[i] > 0, out=flat[i]), flat.size, 2 * flat.size)
+    xp.in_parts(lambda i: xp.zero_unless(y[i] > 0, h[i], out=flat[i]), flat.size, 2 * flat.size)
     return (gradient,)
 
 

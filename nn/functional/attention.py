@@ -160,7 +160,11 @@ def _with_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
 
 
 def causal_mask(target: int, source: int | None = None, *, device: str | None = None) -> Tensor:
-    """(target, source) booleans that are True where the source lies in the future: what must not be seen."""
+    """(target, source) booleans that are True where the source lies in the future: what must not be seen.
+
+    For `attn_mask` of MultiheadAttention and for `masked_fill`. `scaled_dot_product_attention` means the opposite by
+    its booleans, as in PyTorch: pass it `is_causal=True`.
+    """
     return tt.triu(tt.ones((target, target if source is None else source), dtype=tt.bool, device=device), k=1)
 
 

@@ -72,9 +72,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
 
 
 def _misfit(name: str, one: str, other: str, what: str) -> str:
-    scopes = tt.modes.state.scopes
-    where = f" (in module {'.'.join(scopes)})" if scopes else ""
-    return f"{name}: {one} and {other} do not agree in {what}{where}"
+    return f"{name}: {one} and {other} do not agree in {what}"
 
 
 @tt.op

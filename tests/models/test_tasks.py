@@ -94,8 +94,21 @@ def test_no_test_sequence_is_in_any_training_batch(max_length):
 
 def test_even_the_shortest_sequences_leave_some_for_testing():
     task = SequenceTask("copy", max_length=1)
-    assert len(task.test_sequences(50)) == 50
-    assert len(sequences(task.training_batch(0, 50))) == 50
+    held_out = {tuple(s) for s in task.test_sequences(50)}
+    batch = sequences(task.training_batch(0, 500))
+    assert len(task.test_sequences(50)) == len(held_out) == 26 - len(set(batch))
+    assert len(held_out) > 0
+    assert len(batch) == 500
+
+
+@pytest.mark.parametrize("max_length", [1, 2, 12])
+def test_test_sequences_differ_and_more_of_them_begin_with_the_same(max_length):
+    task = SequenceTask("copy", max_length=max_length)
+    many = task.test_sequences(1000)
+    assert len({tuple(s) for s in many}) == len(many) <= 1000
+    assert (len(many) == 1000) == (max_length == 12)
+    for count in (0, 1, 3, 20, 300):
+        assert task.test_sequences(count) == many[:count]
 
 
 def test_text():

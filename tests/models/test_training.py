@@ -45,13 +45,13 @@ def figures(path):
 
 def test_lines_log_and_checkpoint(tmp_path, capsys):
     trainer = make(tmp_path, show_every=4)
-    trainer.run(10)
-    assert trainer.step == 10
+    trainer.run(11)
+    assert trainer.step == 11
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["step 4/10", "step 8/10", "step 10/10"]
+    assert [line.split(":")[0] for line in lines] == ["step 4/11", "step 8/11", "step 11/11"]
     entries = RunFolder(tmp_path, resume=True).entries("step")
-    assert [entry["step"] for entry in entries] == [4, 8, 10]
-    for line, entry in zip(lines, entries):
+    assert [entry["step"] for entry in entries] == [4, 8, 10, 11]
+    for line, entry in zip(lines, [entries[0], entries[1], entries[3]], strict=True):
         assert list(entry) == [
             "event", "step", "loss", "token_accuracy", "sequence_accuracy", "tokens_per_second",
         ]  # fmt: skip
@@ -60,12 +60,21 @@ def test_lines_log_and_checkpoint(tmp_path, capsys):
         assert 0 < entry["tokens_per_second"] < 1e7
     state = nn.load(tmp_path / CHECKPOINT)
     assert set(state) == {"step", "arguments", "model", "optimizer", "scheduler", "random", "log_bytes"}
-    assert state["step"] == 10
+    assert state["step"] == 11
     assert state["arguments"] == {"seed": 0}
     assert state["log_bytes"] == (tmp_path / LOG).stat().st_size
     for name, value in trainer.model.state_dict().items():
         np.testing.assert_array_equal(state["model"][name].numpy(), value.numpy())
     assert sorted(p.name for p in tmp_path.iterdir()) == [CHECKPOINT, LOG]
+
+
+def test_the_log_has_an_entry_every_ten_steps_however_little_is_shown(tmp_path, capsys):
+    make(tmp_path / "seldom", show_every=1000).run(25)
+    make(tmp_path / "at times", show_every=20).run(25)
+    assert [entry["step"] for entry in figures(tmp_path / "seldom")] == [10, 20, 25]
+    assert figures(tmp_path / "seldom") == figures(tmp_path / "at times")
+    told = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["step 25/25", "step 20/25", "step 25/25"]
 
 
 def test_checkpoints_come_at_their_steps_and_at_the_end(tmp_path):

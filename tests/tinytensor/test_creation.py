@@ -218,3 +218,16 @@ def test_moving(device):
 def test_gradients_of_gradients_across_devices(device):
     x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
     tt.gradgradcheck(lambda x: (x.to(device) ** 3).to("cpu"), x)
+
+
+def test_numpy_scalars_keep_their_kind():
+    assert tt.full((2,), np.float32(1.5)).tolist() == [1.5, 1.5]
+    assert tt.full((2,), np.float64(1.5)).dtype == tt.float32
+    assert tt.full((2,), np.True_).dtype == tt.bool
+    assert tt.arange(np.float32(2.5)).dtype == tt.float32
+
+
+def test_one_hot_refuses_what_does_not_fit():
+    assert tt.one_hot(tt.tensor([5], dtype=tt.uint8), 300).sum().item() == 1
+    with pytest.raises(IndexError, match="one_hot: indices must be from 0 to 2"):
+        tt.one_hot(tt.tensor([5, -1]), 3)

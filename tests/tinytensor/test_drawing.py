@@ -485,7 +485,7 @@ def test_the_dot_file_needs_no_graphviz(no_graphviz, tmp_path):
 
 def test_without_graphviz_the_dot_file_is_written_and_the_error_says_what_to_install(no_graphviz, tmp_path):
     out, names = attention_head()
-    with pytest.raises(DrawingError, match=r"pip install 'tinytensor\[viz\]'; the graph is in .*head\.dot$"):
+    with pytest.raises(DrawingError, match=r"pip install -e '\.\[viz\]'; the graph is in .*head\.dot$"):
         tt.draw(out, tmp_path / "head.svg", names=names)
     assert [p.name for p in tmp_path.iterdir()] == ["head.dot"]
     assert (tmp_path / "head.dot").read_text(encoding="utf-8") == tt.draw(out, names=names).to_dot()

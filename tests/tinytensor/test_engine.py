@@ -305,3 +305,66 @@ def test_inputs_that_are_no_tensors():
         x * "a"
     with pytest.raises(TypeError, match=r"multiply: input 2 is a list.*tt\.asarray"):
         tt.multiply(x, [1, 2])
+
+
+# ---- ops that are declared wrongly
+
+
+@pytest.fixture
+def own_ops():
+    known = set(tt.ops)
+    yield
+    for name in set(tt.ops) - known:
+        del tt.ops[name]
+
+
+def test_an_input_with_a_default_is_refused(own_ops):
+    with pytest.raises(TypeError, match="op scaled: its inputs have default values.*keyword-only"):
+
+        @tt.op(x=lambda xp, g, n: g * n)
+        def scaled(xp, x, n=2):
+            return x * n
+
+
+def test_a_rule_reads_the_default_of_a_parameter(own_ops):
+    @tt.op(x=lambda xp, g, n: g * n)
+    def scaled(xp, x, *, n=2):
+        return x * n
+
+    x = tt.tensor([3.0], requires_grad=True)
+    scaled(x).backward()
+    assert x.grad.tolist() == [2.0]
+
+
+def test_a_gradient_that_is_missing_raises(own_ops):
+    @tt.op
+    def product(x, y):
+        return x * y
+
+    @product.forward
+    def _(xp, x, y):
+        return x * y, (x, y)
+
+    @product.backward
+    def _(xp, g, kept, needs):
+        return g * kept[1], None
+
+    x, y = tt.tensor([3.0], requires_grad=True), tt.tensor([4.0], requires_grad=True)
+    with pytest.raises(RuntimeError, match="product.*gave None for its input 'y'"):
+        product(x, y).backward()
+
+
+def test_a_forward_function_must_give_one_array(own_ops):
+    @tt.op(x=lambda xp, g: g)
+    def nothing(xp, x):
+        x + 1
+
+    with pytest.raises(TypeError, match="nothing: its forward function gave a NoneType"):
+        nothing(tt.ones(2))
+
+
+def test_the_gradient_that_a_hook_gives_takes_the_dtype():
+    x = tt.tensor([1.0], requires_grad=True)
+    x.register_hook(lambda g: g.astype(tt.float64))
+    (x * x).backward()
+    assert x.grad.dtype == tt.float32

@@ -367,3 +367,40 @@ def test_gradcheck_asks_for_float64():
         gradcheck(tt.exp, tt.ones(3).requires_grad_())
     with pytest.raises(ValueError, match="none of the inputs requires"):
         gradcheck(tt.exp, tt.ones(3))
+
+
+def test_a_freed_graph_behind_another_raises_and_is_not_passed_over():
+    x = tt.tensor(3.0, dtype=tt.float64, requires_grad=True)
+    y = x * x
+    y.backward()
+    with pytest.raises(RuntimeError, match="already used and freed"):
+        tt.grad(y + x, x)
+    with pytest.raises(RuntimeError, match="already used and freed"):
+        tt.grad(y, x, allow_unused=True)
+
+
+@pytest.mark.parametrize("length", [2, 3, 7, 30, 59])
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7, 1.1])
+def test_std_of_a_constant_has_gradient_zero_also_where_its_mean_is_rounded(length, value):
+    assert gradient(tt.std, [value] * length) == [0.0] * length
+
+
+def test_the_sign_of_a_determinant_that_underflows():
+    sign, logarithm = tt.linalg.slogdet(0.01 * tt.eye(200, dtype=tt.float64))
+    assert sign.item() == 1.0
+    assert logarithm.item() == pytest.approx(200 * math.log(0.01))
+
+
+def test_float16_statistics_of_many_numbers():
+    values = np.tile([0.0, 0.5], 40_000).astype(np.float16)
+    assert tt.var(tt.asarray(values)).item() == pytest.approx(0.0625, rel=1e-3)
+    assert tt.std(tt.asarray(values)).item() == pytest.approx(0.25, rel=1e-3)
+    x = tt.tensor(values, requires_grad=True)
+    tt.mean(x).backward()
+    assert x.grad[0].item() == pytest.approx(1 / 80_000, rel=1e-2)
+
+
+def test_a_place_that_is_read_very_often():
+    x = tt.tensor([1.0], requires_grad=True)
+    tt.take(x, tt.zeros(1_000_000, dtype=tt.int64)).backward(tt.full((1_000_000,), 0.1))
+    assert x.grad.item() == pytest.approx(100_000, rel=1e-6)

@@ -56,7 +56,7 @@ def test_without_cupy_the_gpu_says_what_is_missing(tmp_path):
     )
     first, second, devices = run(code, tmp_path).stdout.strip().splitlines()
     assert first == second
-    assert first.startswith("device 'gpu' needs CuPy, which is not installed; run: pip install 'tinytensor[gpu]'")
+    assert first.startswith("device 'gpu' needs CuPy, which is not installed; run: pip install -e '.[gpu]' (CUDA 12)")
     assert devices == "['cpu']"
 
 

@@ -465,3 +465,87 @@ def test_shallow_copies_and_clones_do_not_share():
         for twin in (copy.copy(x), x.clone(), tt.asarray(x, copy=True), tt.tensor(x)):
             assert twin.dtype == x.dtype
             assert not np.shares_memory(twin.data, x.data)
+
+
+# ---- arrays that others hold
+
+
+def test_numpy_cannot_write_behind_the_graph():
+    t = tt.tensor([1.0, 2.0])
+    with pytest.raises(ValueError, match="read-only"):
+        np.asarray(t)[0] = 99
+    assert np.array(t).flags.writeable
+
+
+def test_data_takes_a_copy_of_an_array():
+    array = np.array([1.0, 2.0])
+    x, w = tt.tensor([0.0, 0.0], dtype=tt.float64), leaf([1.0, 1.0])
+    x.data = array
+    y = (w * x).sum()
+    array[0] = 99
+    y.backward()
+    assert w.grad.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("bound", [lambda: tt.tensor(1), lambda: np.array(1)])
+def test_a_slice_bound_that_changes_later(bound):
+    x, n = leaf([1.0, 2.0, 3.0]), bound()
+    y = x[:n]
+    n += 1
+    y.sum().backward()
+    assert x.grad.tolist() == [1.0, 0.0, 0.0]
+
+
+def test_a_recorded_change_of_a_view_raises():
+    y = leaf([1.0, 2.0]) * 2
+    view = y[:1]
+    with pytest.raises(RuntimeError, match="is a view of another one"):
+        view += 10
+    buffer = tt.zeros((2, 2), dtype=tt.float64)
+    row = buffer[0]
+    with pytest.raises(RuntimeError, match="is a view of another one"):
+        row[:] = leaf([1.0, 2.0])
+    buffer[0] = leaf([1.0, 2.0])
+    assert buffer.tolist() == [[1, 2], [0, 0]]
+
+
+def test_a_hook_cannot_write_into_a_shared_gradient():
+    a, b, g = leaf([1.0, 1.0]), leaf([1.0, 1.0]), tt.ones(2, dtype=tt.float64)
+
+    def double(gradient):
+        gradient *= 2
+
+    a.register_hook(double)
+    (a + b).backward(g)
+    assert (g.tolist(), b.grad.tolist()) == ([1, 1], [1, 1])
+
+
+# ---- modes across coroutines
+
+
+def test_modes_of_coroutines_do_not_leak():
+    import asyncio
+
+    @tt.no_grad()
+    async def evaluate(seconds):
+        await asyncio.sleep(seconds)
+        return tt.is_grad_enabled()
+
+    @tt.no_grad()
+    async def numbers():
+        for i in range(2):
+            await asyncio.sleep(0)
+            yield i, tt.is_grad_enabled()
+
+    async def train():
+        await asyncio.sleep(0.005)
+        return tt.is_grad_enabled()
+
+    async def everything():
+        results = await asyncio.gather(evaluate(0.01), evaluate(0.015), train())
+        return results, [(item, tt.is_grad_enabled()) async for item in numbers()]
+
+    results, items = asyncio.run(everything())
+    assert results == [False, False, True]
+    assert items == [((0, False), True), ((1, False), True)]
+    assert tt.is_grad_enabled()

@@ -53,7 +53,7 @@ def _load_cupy() -> ModuleType:
     except ImportError:
         raise DeviceError(
             "device 'gpu' needs CuPy, which is not installed; "
-            "run: pip install 'tinytensor[gpu]' (CUDA 12) or 'tinytensor[gpu-cuda13]' (CUDA 13)"
+            "run: pip install -e '.[gpu]' (CUDA 12) or '.[gpu-cuda13]' (CUDA 13)"
         ) from None
     if not cupy_backend.is_available():
         raise DeviceError(

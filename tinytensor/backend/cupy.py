@@ -250,11 +250,13 @@ def index_add(x: Any, key: Any, values: Any) -> None:
 
 def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
     """Zeros of a shape with `values` added at `key`, a place named twice receiving both."""
-    out = zeros(shape, dtype=values.dtype)
     if any_array(key):
-        index_add(out, key, values)
-    else:
-        out[key] = values
+        wide = np.dtype("float64") if values.dtype.kind == "f" else values.dtype  # a place may be read many times
+        out = zeros(shape, dtype=wide)
+        index_add(out, key, astype(values, wide))
+        return astype(out, values.dtype)
+    out = zeros(shape, dtype=values.dtype)
+    out[key] = values
     return out
 
 
@@ -316,6 +318,12 @@ def row_dot(a: Any, b: Any) -> Any:
 def in_parts(function: Any, rows: int, work: int, *, product: bool = False) -> None:
     """Call `function` for all rows at once: the GPU splits the work itself."""
     function(slice(0, rows))
+
+
+def zero_unless(condition: Any, x: Any, out: Any) -> Any:
+    """x where the condition holds, else 0, also of infinite and NaN elements."""
+    out[...] = where(condition, x, 0.0)
+    return out
 
 
 def within(x: Any, bound: float) -> bool:
