@@ -28,7 +28,7 @@ def _(xp, input):
 def _(xp, g, kept, needs):
     gradient = xp.empty(g.shape, dtype=g.dtype)
     h, y, flat = xp.contiguous(g).reshape(-1), kept[0].reshape(-1), gradient.reshape(-1)
-    xp.in_parts(lambda i: xp.zero_unless(y[i] > 0, h[i], out=flat[i]), flat.size, 2 * flat.size)
+    xp.in_parts(lambda i: xp.zero_where(y[i] <= 0, h[i], out=flat[i]), flat.size, 2 * flat.size)
     return (gradient,)
 
 
@@ -175,7 +175,7 @@ def softmax(input: Any, dim: int = -1) -> Tensor:
     A row in which every entry is -inf gives zeros with zero gradients (PyTorch: NaN), so that attention with
     everything masked stays harmless.
     """
-    return _softmax(input, axis=_axis(input, dim))
+    return _softmax(input, axis=_axis("softmax", input, dim))
 
 
 @tt.op
@@ -204,11 +204,11 @@ def _(xp, g, kept, needs, *, axis):
 
 def log_softmax(input: Any, dim: int = -1) -> Tensor:
     """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000]."""
-    return _log_softmax(input, axis=_axis(input, dim))
+    return _log_softmax(input, axis=_axis("log_softmax", input, dim))
 
 
-def _axis(input: Any, dim: int) -> int:
+def _axis(name: str, input: Any, dim: int) -> int:
     ndim = input.ndim if hasattr(input, "ndim") else tt.asarray(input).ndim
     if ndim == 0 and dim in (-1, 0):
-        raise ValueError("softmax: expected at least 1 dimension, got a 0-d Tensor; reshape it to (1,) first")
+        raise ValueError(f"{name}: expected at least 1 dimension, got a 0-d Tensor; reshape it to (1,) first")
     return normalize_axes(dim, ndim)[0]

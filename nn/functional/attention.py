@@ -143,9 +143,16 @@ def scaled_dot_product_attention(
         if mask is not None:
             raise ValueError("scaled_dot_product_attention: give either attn_mask or is_causal=True, not both")
         mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
-    batch = tt.broadcast_shapes(
-        query.shape[:-2], key.shape[:-2], value.shape[:-2], () if mask is None else mask.shape[:-2]
-    )
+    mask_shape = (1, 1) if mask is None else mask.shape
+    try:
+        batch = tt.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2], mask_shape[:-2])
+        tt.broadcast_shapes(mask_shape[-2:], (query.shape[-2], key.shape[-2]))
+    except ValueError:
+        raise ValueError(
+            f"scaled_dot_product_attention: query {query.shape}, key {key.shape} and value {value.shape} must agree in "
+            f"what stands before their last two dimensions, and attn_mask {None if mask is None else mask.shape} must "
+            f"broadcast to (..., {query.shape[-2]}, {key.shape[-2]})"
+        ) from None
     query, key, value = (_with_batch(x, batch or (1,)) for x in (query, key, value))
     keep = None
     if dropout_p > 0:

@@ -61,6 +61,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     Shapes: input (..., in_features), weight (out_features, in_features), bias (out_features,) -> (..., out_features).
     Raises ValueError, with both shapes, where they do not fit.
     """
+    input = input if isinstance(input, Tensor) else tt.asarray(input, device=weight.device)
     shape, weight_shape = input.shape, weight.shape
     if len(weight_shape) != 2 or not shape or shape[-1] != weight_shape[1]:
         raise ValueError(_misfit("linear", f"input {tuple(shape)}", f"weight {tuple(weight_shape)}", "in_features"))

@@ -367,8 +367,8 @@ def test_returned_weights_are_those_that_were_used():
         (((3, 4), (2, 4), (3, 4)), {}, r"key and value \(3, 4\) in the one before it"),
         (((3, 4), (2, 4), (2, 4)), {"dropout_p": 1.5}, "probability must be from 0 to 1, got 1.5"),
         (((3, 4), (2, 4), (2, 4)), {"is_causal": True, "attn_mask": np.ones((3, 2), dtype=bool)}, "not both"),
-        (((3, 4), (2, 4), (2, 4)), {"attn_mask": np.ones((3, 5), dtype=bool)}, r"attention: .*mask \(3, 5\) bool"),
-        (((5, 3, 4), (2, 2, 4), (2, 2, 4)), {}, r"do not fit together"),
+        (((3, 4), (2, 4), (2, 4)), {"attn_mask": np.ones((3, 5), dtype=bool)}, r"attention: .*mask \(3, 5\)"),
+        (((5, 3, 4), (2, 2, 4), (2, 2, 4)), {}, r"scaled_dot_product_attention: query \(5, 3, 4\), key \(2, 2, 4\)"),
     ],
 )
 def test_attention_names_what_does_not_fit(shapes, options, message, device):
@@ -424,3 +424,9 @@ def test_attention_keeps_nothing_after_backward():
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_a_mask_that_does_not_fit_is_named_with_all_shapes():
+    q = tt.ones((2, 3, 4))
+    with pytest.raises(ValueError, match=r"attn_mask \(2, 5\) must broadcast to \(\.\.\., 3, 3\)"):
+        F.scaled_dot_product_attention(q, q, q, tt.ones((2, 5), dtype=tt.bool))

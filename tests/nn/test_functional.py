@@ -375,3 +375,21 @@ def test_mixed_devices_name_both(request):
             assert "cpu" in text, name
             assert "gpu" in text, name
     assert not silent, f"computed from two devices without an error: {', '.join(silent)}"
+
+
+def test_relu_of_what_is_not_finite():
+    x = tt.tensor([math.nan, -math.inf, math.inf, -1.0], requires_grad=True)
+    out = F.relu(x)
+    np.testing.assert_array_equal(out.numpy(), [math.nan, 0, math.inf, 0])
+    g = tt.tensor([1.0, math.inf, math.nan, math.nan])
+    np.testing.assert_array_equal(tt.grad(out, x, g, retain_graph=True).numpy(), [1, 0, math.nan, 0])
+    np.testing.assert_array_equal(tt.grad(out, x, g, create_graph=True).detach().numpy(), [1, 0, math.nan, 0])
+
+
+def test_linear_takes_lists():
+    assert F.linear([[1.0, 2.0]], tt.ones((3, 2))).tolist() == [[3, 3, 3]]
+
+
+def test_the_function_is_named_in_errors():
+    with pytest.raises(ValueError, match="^log_softmax: expected at least 1 dimension"):
+        F.log_softmax(tt.tensor(1.0))

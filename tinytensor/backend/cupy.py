@@ -320,9 +320,9 @@ def in_parts(function: Any, rows: int, work: int, *, product: bool = False) -> N
     function(slice(0, rows))
 
 
-def zero_unless(condition: Any, x: Any, out: Any) -> Any:
-    """x where the condition holds, else 0, also of infinite and NaN elements."""
-    out[...] = where(condition, x, 0.0)
+def zero_where(condition: Any, x: Any, out: Any) -> Any:
+    """0 where the condition holds, also in place of infinite and NaN elements, else x."""
+    out[...] = where(condition, 0.0, x)
     return out
 
 

@@ -295,11 +295,11 @@ def row_dot(a: Any, b: Any) -> Any:
     return np.einsum("...i,...i->...", a, b)[..., None]
 
 
-def zero_unless(condition: Any, x: Any, out: Any) -> Any:
-    """x where the condition holds, else 0, also of infinite and NaN elements; contiguous arrays."""
+def zero_where(condition: Any, x: Any, out: Any) -> Any:
+    """0 where the condition holds, also in place of infinite and NaN elements, else x; contiguous arrays."""
     # A branch for each element costs NumPy's `where` six times as much as masking the bits does.
     kind = np.dtype(f"i{x.itemsize}")
-    np.bitwise_and(x.view(kind), np.negative(condition.view(np.int8)).astype(kind), out=out.view(kind))
+    np.bitwise_and(x.view(kind), np.subtract(condition.view(np.int8), 1).astype(kind), out=out.view(kind))
     return out
 
 
