@@ -192,12 +192,19 @@ def _multi_head(first, second, third, mask, keep, *, num_heads, scale, keep_scal
 
     The inputs hold Q, K and V side by side in their last dimension: all in the first, Q and then K with V, or one each.
     """
-    projected = [p for p in (first, second, third) if p is not None]
+    return multi_head_formula((first, second, third), mask, keep, num_heads, scale, keep_scale)[0]
+
+
+def multi_head_formula(
+    projections: tuple[Any, Any, Any], mask: Any, keep: Any, num_heads: int, scale: float, keep_scale: float
+) -> tuple[Any, Any]:
+    """What `_multi_head` computes, (batch, target, embed_dim), and the weights, (batch, heads, target, source)."""
+    projected = [p for p in projections if p is not None]
     embed_dim = sum(p.shape[-1] for p in projected) // 3
     parts = [part for p in projected for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
     query, key, value = (_heads(tt, part, num_heads) for part in parts)
-    out = attention_formula(query, key, value, mask, keep, scale, keep_scale)[0]
-    return tt.reshape(tt.permute_dims(out, (0, 2, 1, 3)), (*first.shape[:-1], embed_dim))
+    out, weights = attention_formula(query, key, value, mask, keep, scale, keep_scale)
+    return tt.reshape(tt.permute_dims(out, (0, 2, 1, 3)), (*projected[0].shape[:-1], embed_dim)), weights
 
 
 def _heads(xp: Any, x: Any, num_heads: int) -> Any:
@@ -278,10 +285,7 @@ def multi_head_attention_forward(
     if not need_weights:
         out = _multi_head(*projected, mask, keep, num_heads=num_heads, scale=scale, keep_scale=keep_scale)
         return linear(out, out_proj_weight, out_proj_bias), None
-    parts = [part for p in projected if p is not None for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
-    heads = [_heads(tt, part, num_heads) for part in parts]
-    attended, weights = attention_formula(heads[0], heads[1], heads[2], mask, keep, scale, keep_scale)
-    out = tt.reshape(tt.permute_dims(attended, (0, 2, 1, 3)), (batch, target, embed_dim))
+    out, weights = multi_head_formula(projected, mask, keep, num_heads, scale, keep_scale)
     out = linear(out, out_proj_weight, out_proj_bias)
     return out, tt.mean(weights, axis=1) if average_attn_weights else weights
 
