@@ -10,6 +10,7 @@ from .losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
 from .module import Module
 from .parameter import Parameter
 from .positional import PositionalEncoding, sinusoidal_encoding
+from .recording import AttentionCall, record_attention
 from .transformer import (
     Transformer,
     TransformerDecoder,

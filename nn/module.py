@@ -14,6 +14,7 @@ from tinytensor.backend import DEVICES, for_device
 from tinytensor.dtypes import as_dtype
 from tinytensor.modes import state
 from tinytensor.tensor import Hook
+from tinytensor.tracing import module_path
 
 from .parameter import Parameter
 
@@ -63,14 +64,18 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         scopes = state.scopes
-        scopes.append(self._scope or type(self).__name__)
+        name = self._scope or type(self).__name__
+        scopes.append(name)
+        recording = state.recording
+        if recording is not None:
+            recording.enter(name, self, args)
         try:
             if self._forward_pre_hooks or self._forward_hooks:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
             # Every path further in begins with this one, so that only the innermost module is named.
-            where = f"in module {'.'.join(scopes)}"
+            where = f"in module {module_path(state)}"
             if not any(where in text for text in (str(error), *getattr(error, "__notes__", ()))):
                 plain = isinstance(error, (ValueError, TypeError, RuntimeError, IndexError))
                 if plain and error.args == (str(error),):
@@ -80,6 +85,8 @@ class Module:
             raise
         finally:
             scopes.pop()
+            if recording is not None:
+                recording.leave()
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for hook, with_kwargs in list(self._forward_pre_hooks.values()):

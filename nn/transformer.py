@@ -97,6 +97,7 @@ class TransformerEncoderLayer(Module):
         x = self.norm1(x + attend(x))
         return self.norm2(x + self._feed_forward(x))
 
+    @tt.named_scope("feed forward")
     def _feed_forward(self, x: Tensor) -> Tensor:
         """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂ (section 3.3, equation 2)."""
         return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
@@ -167,6 +168,7 @@ class TransformerDecoderLayer(Module):
         x = self.norm2(x + attend_to_memory(x))
         return self.norm3(x + self._feed_forward(x))
 
+    @tt.named_scope("feed forward")
     def _feed_forward(self, x: Tensor) -> Tensor:
         """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂ (section 3.3, equation 2)."""
         return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))

@@ -38,6 +38,7 @@ from .modes import (
     enable_grad,
     is_anomaly_enabled,
     is_grad_enabled,
+    named_scope,
     no_grad,
     record,
     set_grad_enabled,
@@ -172,6 +173,7 @@ from .manipulation import (
     unstack,
 )
 from .memory import keep_memory
+from .printing import backward_program, print_backward
 from .random import manual_seed
 from .reductions import (
     all,

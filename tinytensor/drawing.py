@@ -2,9 +2,9 @@
 
     with tt.record():
         scores = query @ key.mT / math.sqrt(d)
-    tt.draw(scores, "scores.svg", names={"query": query, "key": key})
+    tt.draw(scores, "scores.svg")
 
-`picture` has the graph as data, and what makes it a picture.
+`tinytensor.graph` has the graph as data, and what makes it a picture.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from .tensor import Tensor
 
 if TYPE_CHECKING:
-    from .picture import Graph
+    from .graph import Graph
 
 
 def draw(
@@ -25,25 +25,24 @@ def draw(
     *,
     names: Any = None,
     title: str | None = None,
-    rankdir: str = "LR",
+    **options: Any,
 ) -> Graph:
     """The graph of what a Tensor, or several, were computed from; a notebook shows it, `path` saves it.
 
-    Draw before `backward`, which frees the graph (or pass it `retain_graph=True`). Compute within `tt.record()` to see
-    modules as boxes around their ops, and inputs that need no gradient.
+    Compute within `tt.record()` to see modules as boxes around their ops, inputs that need no gradient, and the names
+    of variables; such a graph can be drawn after `backward` as well. Others must be drawn before it, or with
+    `retain_graph=True`.
 
     Args:
         outputs: one or more computed Tensors.
-        path: a file to write; its ending (.svg, .png, .pdf, .dot) says what. See `Graph.save`.
+        path: a file to write; its ending (.svg, .png, .pdf, .dot, .mmd, .txt, .json, .html) says what. See `Graph.save`.
         names: what Tensors are called: a dict from names to Tensors or modules, or a module (anything that has
-            `named_parameters()`). Computed Tensors may be named as well. Other leaves are x1, x2, ...
+            `named_parameters()`). Computed Tensors may be named as well.
         title: a line above the picture.
-        rankdir: the direction of the picture: "LR" from left to right, "TB" from top to bottom.
+        **options: how it is drawn, for example `depth=3`, `saved=True`; see `tinytensor.graph.Options`.
 
     Raises ValueError if an output was not recorded, RuntimeError if its graph was freed.
     """
-    if rankdir not in ("LR", "TB", "RL", "BT"):
-        raise ValueError(f"draw: rankdir is {rankdir!r}; expected 'LR', 'TB', 'RL' or 'BT'")
     tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     if not tensors:
         raise ValueError("draw: expected at least one output, got none")
@@ -53,11 +52,13 @@ def draw(
         if tensor._node is None:
             raise ValueError(
                 f"draw: output {i} {tensor.shape} has no graph: nothing it was computed from requires a gradient, or "
-                "gradients were off; set requires_grad=True on an input"
+                "gradients were off; set requires_grad=True on an input, or save the graph that tt.record() gives: "
+                "`with tt.record() as graph: ...`"
             )
-    from . import picture  # costs a third of the package's own import time, so only where pictures are made
+    from .graph import Graph  # costs a third of the package's own import time, so only where pictures are made
 
-    graph = picture.build([t._node for t in tensors if t._node is not None], list(_named(names)), title, rankdir)
+    roots = [t._node for t in tensors if t._node is not None]
+    graph = Graph.behind(roots, names=named(names), title=title, **options)
     if path is not None:
         graph.save(path)
     return graph
@@ -67,7 +68,8 @@ class DrawingError(RuntimeError):
     """A picture could not be laid out: Graphviz is missing, or failed."""
 
 
-def _named(names: Any) -> Iterator[tuple[str, Tensor]]:
+def named(names: Any) -> Iterator[tuple[str, Tensor]]:
+    """Pairs of a name and a Tensor, from a module or from a dict of Tensors and modules."""
     if names is None:
         return
     if hasattr(names, "named_parameters"):

@@ -7,17 +7,22 @@ input, accumulation where paths join, freeing what was kept, and the errors.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
 import tinytensor as tt
 
+from . import dtypes
 from .backend import NAMESPACES, for_array
 from .modes import set_grad_enabled, state
 from .node import Node, is_finite, written_since
 from .primitive import Primitive, describe
 from .tensor import Tensor, wrap
+from .tracing import Step
+
+FLOAT16 = dtypes.float16
 
 TENSORS: Any = tt  # the namespace that rules get as `xp` when they run on Tensors
 
@@ -119,6 +124,7 @@ def _run(
     fresh: set[Node] = set()  # nodes whose pending gradient is a buffer that nobody else holds
     results: dict[Node, Any] = {}
     targets = frozenset(wanted or ())
+    turn = 1
     with set_grad_enabled(create_graph):
         for node, seed in seeds:
             _add(pending, fresh, node, seed if create_graph else seed._data, False)
@@ -128,6 +134,8 @@ def _run(
                 continue
             owned = node in fresh
             fresh.discard(node)
+            if node.dtype is FLOAT16 and g.dtype is not FLOAT16:
+                g = g.astype(FLOAT16)
             if node.hooks:
                 g, owned = _call_hooks(node, g), False
             if node in targets:
@@ -146,7 +154,10 @@ def _run(
                     f"backward: the graph behind {node.name} {tuple(node.shape)} was already used and freed; "
                     "pass retain_graph=True to the first backward or grad to use it again"
                 )
+            began = time.perf_counter() if node.traced else 0.0
             contributions = _gradients(node, node.op, g, parents, create_graph)
+            if node.traced:
+                node.step, turn = Step.of(turn, g, contributions, parents, time.perf_counter() - began), turn + 1
             for i, contribution in enumerate(contributions):
                 parent = parents[i]
                 if parent is None or contribution is None:
@@ -355,15 +366,20 @@ def _is_new(contribution: Any, g: Any, node: Node, contributions: Any, place: in
 
 
 def _add(pending: dict[Node, Any], fresh: set[Node], node: Node, contribution: Any, new: bool) -> None:
-    """Add to a node's pending gradient: the first is borrowed, the second allocates, later ones go in place."""
+    """Add to a node's pending gradient: the first is borrowed, the second allocates, later ones go in place.
+
+    Those of float16 add up in float32 until the node's turn comes, since thousands of paths may join.
+    """
     former = pending.get(node)
     if former is None:
         pending[node] = contribution
         if new:
             fresh.add(node)
-    elif node in fresh:
+    elif node in fresh and node.dtype is not FLOAT16:
         former += contribution
     else:
+        if node.dtype is FLOAT16:
+            former = former.astype(dtypes.float32, copy=False)
         pending[node] = former + contribution
         if not isinstance(contribution, Tensor):
             if type(pending[node]) is not type(contribution):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import tinytensor as tt
 
+from . import dtypes
 from .primitive import op
 from .reductions import normalize_axes
 from .tensor import Tensor
@@ -71,7 +74,10 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """The dot product of vectors along `axis`; further dimensions broadcast (complex x1 is conjugated)."""
+    """The dot product of vectors along `axis`; further dimensions broadcast (complex x1 is conjugated).
+
+    float32 is as accurate as `sum`, and float16 is multiplied and added up in float32.
+    """
     a, b = tt.asarray(x1), tt.asarray(x2)
     if axis >= 0 or not a.ndim or not b.ndim or -axis > min(a.ndim, b.ndim):
         # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
@@ -79,6 +85,9 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
         axis = normalize_axes(axis, rank)[0] - rank
     if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:
         raise ValueError(f"vecdot: shapes {a.shape} and {b.shape} differ along axis {axis}")
+    if a.dtype == b.dtype == dtypes.float16:
+        wide = vecdot(tt.astype(a, dtypes.float32), tt.astype(b, dtypes.float32), axis=axis)
+        return tt.astype(wide, dtypes.float16)
     left = tt.conj(a) if a.dtype.kind == "c" else a
     return tt.sum(left * b, axis=axis)
 
@@ -92,7 +101,7 @@ def _einsum_rule(xp, g, index, arrays, subscripts, shape):
     other_terms = [t for i, t in enumerate(terms) if i != index]
     present = set(output).union(*other_terms)
     found = "".join(c for c in mine if c in present)
-    result = xp.einsum(",".join([output, *other_terms]) + "->" + found, g, *others)
+    result = _contract(xp, [output, *other_terms], found, [g, *others])
     for axis, c in enumerate(mine):  # a letter that stood in this operand alone was summed over
         if c not in present:
             result = xp.expand_dims(result, axis=axis)
@@ -101,7 +110,69 @@ def _einsum_rule(xp, g, index, arrays, subscripts, shape):
 
 @op(arrays=_einsum_rule)
 def _einsum(xp, *arrays, subscripts):
-    return xp.einsum(subscripts, *arrays)
+    inputs, output = subscripts.split("->")
+    return _contract(xp, inputs.split(","), output, arrays)
+
+
+def _contract(xp, terms, output, arrays):
+    """Einstein's summation of arrays whose terms name no letter twice, in memory of its own.
+
+    It is made of sums, products and matrix products of two operands at a time, and as accurate and fast as these.
+    """
+    operands = list(zip(terms, arrays))
+    if len(operands) == 1:
+        operands = [_sum_out(xp, *operands[0], output)]
+    while len(operands) > 1:
+        i, j = _cheapest_pair(operands, output)
+        second, first = operands.pop(j), operands.pop(i)
+        operands.append(_multiply_pair(xp, *first, *second, _letters(operands, output)))
+    term, x = operands[0]
+    return xp.permute_dims(x, tuple(term.index(c) for c in output))
+
+
+def _letters(operands, output):
+    """The letters that the operands and the result name."""
+    return set(output).union(*(term for term, _ in operands))
+
+
+def _cheapest_pair(operands, output):
+    """The two whose product takes the least memory beyond what they took themselves."""
+
+    def growth(pair):
+        kept = _letters([operand for k, operand in enumerate(operands) if k not in pair], output)
+        lengths = {c: n for k in pair for c, n in zip(operands[k][0], operands[k][1].shape)}
+        product = math.prod(n for c, n in lengths.items() if c in kept)
+        return product - sum(math.prod(operands[k][1].shape) for k in pair)
+
+    return min(itertools.combinations(range(len(operands)), 2), key=growth)
+
+
+def _multiply_pair(xp, left, x, right, y, kept):
+    """The product of two operands, summed over the letters that are not kept: its letters and the array."""
+    left, x = _sum_out(xp, left, x, kept.union(right)) if set(left) - kept.union(right) else (left, x)
+    right, y = _sum_out(xp, right, y, kept.union(left)) if set(right) - kept.union(left) else (right, y)
+    batch = [c for c in left if c in right and c in kept]
+    summed = [c for c in left if c in right and c not in kept]
+    rows = [c for c in left if c not in right]
+    columns = [c for c in right if c not in left]
+    lengths = dict(zip(left + right, (*x.shape, *y.shape)))
+    x = _grouped(xp, left, x, (*batch, rows, summed))
+    y = _grouped(xp, right, y, (*batch, summed, columns))
+    term = "".join(batch + rows + columns)
+    return term, xp.reshape(xp.matmul(x, y) if summed else x * y, tuple(lengths[c] for c in term))
+
+
+def _sum_out(xp, term, x, kept):
+    """An operand summed over the letters that are not kept; where that are none, a copy."""
+    axes = tuple(i for i, c in enumerate(term) if c not in kept)
+    return "".join(c for c in term if c in kept), xp.sum(x, axis=axes, dtype=x.dtype)
+
+
+def _grouped(xp, term, x, groups):
+    """An operand with its letters in the order of the groups, and one dimension for each group."""
+    lengths = dict(zip(term, x.shape))
+    x = xp.permute_dims(x, tuple(term.index(c) for group in groups for c in group))
+    return xp.reshape(x, tuple(math.prod(lengths[c] for c in group) for group in groups))
 
 
 def einsum(subscripts: str, /, *operands: Any) -> Tensor:

@@ -68,7 +68,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """The elements of x in another shape, in row-major order; one length may be -1."""
     x = x if isinstance(x, Tensor) else tt.asarray(x)
     to = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(map(index, shape))
-    if min(to, default=0) < -1:
+    if to and min(to) < -1:
         raise ValueError(f"reshape: {to} is no shape; lengths are 0 or more, and one may be -1")
     return _reshape(tt.positive(x) if copy else x, to=to)
 

@@ -9,41 +9,43 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 import types
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .node import Node, trace
+from .node import Node
+from .tracing import Recording, Scope, Stage, trace
+
+if TYPE_CHECKING:
+    from .graph import Graph
 
 F = TypeVar("F", bound=Callable[..., Any])
-Modes = tuple[bool, bool, bool]  # grad_enabled, anomaly, recording
+Modes = tuple[bool, bool, Recording | None]  # grad_enabled, anomaly, recording
 
 
 class State(threading.local):
-    recorder: Callable[..., Node] | None = Node
+    recorder: Callable[..., Node | None] | None = Node
     grad_enabled = True
     anomaly = False
-    recording = False
+    recording: Recording | None = None
 
     def __init__(self) -> None:
         self.scopes: list[str] = []  # names of the modules being called, outermost first
 
-    def change(
-        self, grad_enabled: bool | None = None, anomaly: bool | None = None, recording: bool | None = None
-    ) -> Modes:
-        """Set what is given; returns all as they were."""
-        before = self.grad_enabled, self.anomaly, self.recording
-        if grad_enabled is not None:
-            self.grad_enabled = grad_enabled
-        if anomaly is not None:
-            self.anomaly = anomaly
-        if recording is not None:
-            self.recording = recording
-        if not self.grad_enabled:
-            self.recorder = None
+    @property
+    def modes(self) -> Modes:
+        return self.grad_enabled, self.anomaly, self.recording
+
+    def change(self, grad_enabled: bool, anomaly: bool, recording: Recording | None) -> Modes:
+        """Set all modes; returns them as they were."""
+        before = self.modes
+        self.grad_enabled, self.anomaly, self.recording = grad_enabled, anomaly, recording
+        if recording is not None or (anomaly and grad_enabled):
+            self.recorder = functools.partial(trace, self)
         else:
-            self.recorder = functools.partial(trace, self) if self.anomaly or self.recording else Node
+            self.recorder = Node if grad_enabled else None
         return before
 
 
@@ -138,14 +140,14 @@ class no_grad(Mode):
     """Within it, nothing is recorded: results do not require a gradient. Context manager and decorator."""
 
     def _enter(self) -> Modes:
-        return state.change(grad_enabled=False)
+        return state.change(False, state.anomaly, state.recording)
 
 
 class enable_grad(Mode):
     """Within it, ops are recorded again, also inside `no_grad`. Context manager and decorator."""
 
     def _enter(self) -> Modes:
-        return state.change(grad_enabled=True)
+        return state.change(True, state.anomaly, state.recording)
 
 
 class set_grad_enabled(Mode):
@@ -156,7 +158,7 @@ class set_grad_enabled(Mode):
         self.mode = bool(mode)
 
     def _enter(self) -> Modes:
-        return state.change(grad_enabled=self.mode)
+        return state.change(self.mode, state.anomaly, state.recording)
 
     def _clone(self) -> Mode:
         return set_grad_enabled(self.mode)
@@ -170,18 +172,68 @@ class detect_anomaly(Mode):
     """
 
     def _enter(self) -> Modes:
-        return state.change(anomaly=True)
+        return state.change(state.grad_enabled, True, state.recording)
 
 
 class record(Mode):
-    """Within it, every op remembers for `draw` the modules and the source line it was called from, and its constants.
+    """Within it, every op is remembered with its inputs, its module and its source line: for pictures.
 
-    A picture can be drawn without it; then it has no module clusters, and shows only what gradients flow through.
-    Constant arrays live as long as the graph. Context manager and decorator.
+        with tt.record() as graph:
+            loss = model(x).sum()
+        graph.save("loss.svg")
+
+    Ops without a gradient are remembered as well. `graph` is a `tinytensor.graph.Graph` of all that was computed, and
+    `draw` takes any Tensor computed within. The arrays live as long as the graph or the Tensors. It nests, and is a
+    decorator as well.
     """
 
     def _enter(self) -> Modes:
-        return state.change(recording=True)
+        return state.change(state.grad_enabled, state.anomaly, Recording(state.recording, state.scopes))
+
+    def __enter__(self) -> Graph:  # type: ignore[override]
+        super().__enter__()
+        from .graph import Graph
+
+        assert state.recording is not None
+        return Graph(state.recording.nodes)
+
+    def __exit__(self, *exception: object) -> None:
+        from .tensor import Tensor
+
+        recording = state.recording
+        super().__exit__(*exception)
+        assert recording is not None
+        for name, value in list(sys._getframe(1).f_locals.items()):
+            if isinstance(value, Tensor):
+                recording.name(value, name)
+        if state.recording is not None:
+            state.recording.nodes += recording.nodes
+            state.recording.makers.update(recording.makers)
+
+
+class named_scope:
+    """Within it, ops belong to a stage of this name: pictures draw it as they draw a module. A decorator as well."""
+
+    def __init__(self, name: str) -> None:
+        self.name = Stage(name)
+
+    def __enter__(self) -> None:
+        state.scopes.append(self.name)
+        if state.recording is not None:
+            state.recording.scope = Scope(self.name, "", state.recording.scope)
+
+    def __exit__(self, *exception: object) -> None:
+        state.scopes.pop()
+        if state.recording is not None:
+            state.recording.leave()
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped  # type: ignore[return-value]
 
 
 def is_grad_enabled() -> bool:

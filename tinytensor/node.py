@@ -12,8 +12,6 @@ memory was written at a later tick than the node's own.
 from __future__ import annotations
 
 import itertools
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +19,6 @@ import numpy as np
 from .backend import for_array
 
 if TYPE_CHECKING:
-    from .modes import State
     from .primitive import Primitive
 
 tick = itertools.count(1).__next__
@@ -40,7 +37,8 @@ class Node:
         hooks: functions that see, and may replace, the gradient of the result.
         grad: the Tensor that collects the gradient, for leaves and where `retain_grad` asked for it.
         retains_grad: whether `grad` is to be filled.
-        origin, scope, constants: see TracedNode; here the values of a node that does not know.
+        variable: what the user calls a leaf, if `record` found out.
+        origin, traced, constants: see `tracing`; here the values of a node that does not know.
     """
 
     __slots__ = (
@@ -51,8 +49,9 @@ class Node:
     hooks: dict[int, Any] | None = None
     grad: Any = None
     retains_grad = False
+    variable = ""
     origin: str | None = None
-    scope: tuple[str, ...] = ()
+    traced = False
     constants: tuple[Any, ...] = ()
 
     def __init__(
@@ -78,19 +77,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<node {self.serial}: {self.name} -> {tuple(self.shape)} {self.dtype}>"
-
-
-class TracedNode(Node):
-    """A node that knows where it was made: what `detect_anomaly` and `record` leave behind.
-
-    Attributes:
-        origin: the source line of the call, and the modules around it.
-        scope: these modules, outermost first.
-        constants: while recording, the inputs that need no gradient (None for the others), so that a picture can
-            show them.
-    """
-
-    __slots__ = ("constants", "origin", "scope")
 
 
 def leaf(data: Any) -> Node:
@@ -124,32 +110,6 @@ def written_since(node: Node, arrays: Any) -> Any:
         if hasattr(array, "shape") and _written.get(for_array(array).storage(array), 0) > node.serial:
             return array
     return None
-
-
-LIBRARY = os.path.dirname(__file__)
-
-
-def trace(
-    state: State, op: Any, parents: tuple[Node | None, ...], kept: Any, params: Any, out: Any, values: Any
-) -> TracedNode:
-    """A node that knows where it was made.
-
-    In anomaly mode, raises FloatingPointError if its op is the first to leave finite numbers.
-    """
-    node = TracedNode(op, parents, kept, params, out)
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(LIBRARY):
-        frame = frame.f_back
-    line = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
-    node.scope = tuple(state.scopes)
-    node.origin = f"{line}, module {'.'.join(node.scope)}" if node.scope else line
-    node.constants = tuple([a if p is None else None for p, a in zip(parents, values)]) if state.recording else ()
-    if state.anomaly and not is_finite(out) and all(is_finite(a) for a in values[:-1]):
-        shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in values[:-1])
-        raise FloatingPointError(
-            f"{node.name}: the first result that is not finite, from finite inputs {shapes} (called at {node.origin})"
-        )
-    return node
 
 
 def is_finite(value: Any) -> bool:

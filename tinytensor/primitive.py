@@ -48,6 +48,7 @@ from . import dtypes
 from .backend import NAMESPACES, DeviceError, for_array
 from .modes import state
 from .tensor import Tensor, wrap
+from .tracing import module_path
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 
@@ -167,6 +168,8 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
         primitive = Primitive(function, rules, floating)
         OPS[primitive.name] = primitive
         call = _pure_call(primitive) if primitive.pure else _fused_call(primitive)
+        if primitive.pure and len(primitive.inputs) == 1 and not primitive.variadic:
+            call = _unary_call(primitive, call)
         functools.update_wrapper(call, function)
         call.__signature__ = _signature(primitive)  # type: ignore[attr-defined]
         call.op = primitive  # type: ignore[attr-defined]
@@ -223,12 +226,50 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
         tensor = Tensor.__new__(Tensor)
         tensor._data = out
         tensor._node = None
-        if mask:
+        if mask and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
             recorder = state.recorder
-            dtype = out.dtype
-            if recorder is not None and (dtype is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
+            if recorder is not None:
                 arrays.append(out)
                 tensor._node = recorder(primitive, tuple(parents), keepers[mask].pick(arrays), params, out, arrays)
+        elif state.recording is not None:
+            state.recorder(primitive, tuple(parents), (), params, out, [*arrays, out])  # type: ignore[misc]
+        return tensor
+
+    return call
+
+
+def _unary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for one Tensor of a usual dtype, without what several inputs need: half of what small ops cost."""
+    forward = primitive.function
+    pick = primitive.keepers[1].pick
+    new = Tensor.__new__
+
+    def call(x: Any, **params: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return general(x, **params)
+        array = x._data
+        dtype = array.dtype
+        if dtype is not FLOAT32 and dtype is not FLOAT64:
+            return general(x, **params)
+        kind = type(array)
+        xp = NAMESPACES[kind]
+        try:
+            out = forward(xp, array, **params)
+        except Exception as error:
+            raise explain(primitive, [array], error) from error
+        if type(out) is not kind:
+            out = _as_array(primitive, xp, out)
+        tensor = new(Tensor)
+        tensor._data = out
+        tensor._node = None
+        node = x._node
+        if node is not None and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
+            recorder = state.recorder
+            if recorder is not None:
+                values = [array, out]
+                tensor._node = recorder(primitive, (node,), pick(values), params, out, values)
+        elif state.recording is not None:
+            state.recorder(primitive, (node,), (), params, out, [array, out])  # type: ignore[misc]
         return tensor
 
     return call
@@ -255,7 +296,7 @@ def _fused_call(primitive: Primitive) -> Callable[..., Any]:
         if type(out) is not kind:
             out = xp.asarray(out)
         recorder = state.recorder
-        if recorder is None or not any(parents):
+        if recorder is None or not (any(parents) or state.recording):
             return wrap(out, None)
         return wrap(out, recorder(primitive, parents, (tuple(arrays), residuals), params, out, [*arrays, out]))
 
@@ -362,7 +403,8 @@ def explain(primitive: Primitive, arrays: Sequence[Any], error: Exception) -> Ex
         f"{name} {describe(a)}"
         for name, a in zip(primitive.inputs if not primitive.variadic else primitive.inputs * len(arrays), arrays)
     )
-    where = f" (in module {'.'.join(state.scopes)})" if state.scopes else ""
+    path = module_path(state)
+    where = f" (in module {path})" if path else ""
     text = f"{primitive.name}: {error}; inputs: {met}{where}"
     for kind in (IndexError, TypeError, ZeroDivisionError, OverflowError, MemoryError, NotImplementedError):
         if isinstance(error, kind):

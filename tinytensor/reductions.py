@@ -50,8 +50,8 @@ def _restore(xp, value, axis, keepdims):
 
 
 @op(x=lambda xp, g, shape, axis, keepdims: xp.broadcast_to(_restore(xp, g, axis, keepdims), shape))
-def _sum(xp, x, *, axis, dtype, keepdims):
-    return xp.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+def _sum(xp, x, *, axis=None, dtype=None, keepdims=False):
+    return xp.sum(x, axis, dtype, keepdims)
 
 
 def _sum_dtype(x: Any, dtype: Any) -> Any:
@@ -68,6 +68,8 @@ def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = Fals
         x = tt.asarray(x)
     if dtype is not None or x._data.dtype.kind != "f":
         dtype = _sum_dtype(x, dtype)
+    elif axis is None and not keepdims:
+        return _sum(x)
     if axis is not None:
         axis = normalize_axes(axis, x._data.ndim)
     return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)

@@ -651,7 +651,7 @@ class Tensor:
         return tt.repeat(self, repeats, axis=axis)
 
     def reshape(self, *shape: Any) -> Tensor:
-        return tt.reshape(self, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+        return tt.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def round(self) -> Tensor:
         return tt.round(self)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import tinytensor as tt
@@ -13,6 +15,15 @@ from .linear import beside, linear
 from .normalization import check_probability
 
 WORK = 12  # element-wise operations for each attention weight, the products included
+
+
+class Watch(threading.local):
+    """Who is shown every call of attention in this thread: `see` of an `nn.record_attention()` that is on, or None."""
+
+    see: Callable[..., None] | None = None
+
+
+watch = Watch()
 
 
 def attention_formula(
@@ -158,6 +169,8 @@ def scaled_dot_product_attention(
     if dropout_p > 0:
         keep = _keep((*query.shape[:-1], key.shape[-2]), dropout_p, query.device)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    if watch.see is not None:
+        watch.see((query, key, value), None, mask, scale, attn_mask=mask, dropout=dropout_p > 0, same=None)
     out = _attention(query, key, value, mask, keep, scale=scale, keep_scale=_keep_scale(dropout_p))
     return out if batch else tt.squeeze(out, 0)
 
@@ -213,7 +226,7 @@ def _heads(xp: Any, x: Any, num_heads: int) -> Any:
     return xp.permute_dims(xp.reshape(x, (batch, length, num_heads, embed_dim // num_heads)), (0, 2, 1, 3))
 
 
-def _head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]:
+def head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]:
     """Views (batch, heads, length, head_dim) of the queries, keys and values inside the projections."""
     views = []
     present = [p for p in projected if p is not None]
@@ -228,7 +241,7 @@ def _head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any
 @_multi_head.forward
 def _(xp, first, second, third, mask, keep, *, num_heads, scale, keep_scale):
     projected = tuple(None if p is None else xp.contiguous(p) for p in (first, second, third))
-    q, k, v = _head_views(xp, projected, num_heads)
+    q, k, v = head_views(xp, projected, num_heads)
     out = xp.empty((q.shape[0], q.shape[2], num_heads, q.shape[3]), dtype=q.dtype)
     weights, kept = _attend(xp, q, k, v, mask, keep, scale, keep_scale, xp.permute_dims(out, (0, 2, 1, 3)))
     return xp.reshape(out, (*out.shape[:2], num_heads * out.shape[3])), (projected, weights, kept, keep)
@@ -238,8 +251,8 @@ def _(xp, first, second, third, mask, keep, *, num_heads, scale, keep_scale):
 def _(xp, g, residuals, needs, *, num_heads, scale, keep_scale):
     projected, weights, kept, keep = residuals
     gradients = tuple(None if p is None else xp.empty(p.shape, dtype=p.dtype) for p in projected)
-    q, k, v = _head_views(xp, projected, num_heads)
-    outs = tuple(_head_views(xp, gradients, num_heads))
+    q, k, v = head_views(xp, projected, num_heads)
+    outs = tuple(head_views(xp, gradients, num_heads))
     heads = _heads(xp, xp.contiguous(g), num_heads)
     g_mask = _attend_back(xp, heads, q, k, v, weights, kept, keep, scale, keep_scale, outs)
     return (*gradients, g_mask if needs[3] else None, None)
@@ -282,6 +295,9 @@ def multi_head_attention_forward(
     keep_shape = (batch, num_heads, target, source)
     keep = _keep(keep_shape, dropout_p, query.device) if training and dropout_p > 0 else None
     scale, keep_scale = 1 / math.sqrt(head_dim), _keep_scale(dropout_p)
+    if watch.see is not None:
+        dropout = keep is not None
+        watch.see(projected, num_heads, mask, scale, attn_mask=attn_mask, dropout=dropout, same=query is key)
     if not need_weights:
         out = _multi_head(*projected, mask, keep, num_heads=num_heads, scale=scale, keep_scale=keep_scale)
         return linear(out, out_proj_weight, out_proj_bias), None

@@ -146,6 +146,20 @@ def test_float16_sums_do_not_overflow_inside():
     assert tt.mean(tt.full((40, 4000), 30.0, dtype=tt.float16), axis=0).numpy().max() == 30.0
 
 
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_float16_gradients_of_many_paths_add_up_in_float32(create_graph, shape, device):
+    """Added up in float16, ones would stop growing at 2048."""
+    x = tt.ones(shape, dtype=tt.float16, device=device).requires_grad_()
+    y = x * 1
+    total = tt.zeros((), dtype=tt.float32, device=device)
+    for _ in range(3000):
+        total = total + tt.astype(y.sum(), tt.float32)
+    (g,) = tt.grad(total, [x], create_graph=create_graph)
+    assert g.dtype == tt.float16
+    assert g.tolist() == tt.full(shape, 3000.0).tolist()
+
+
 def test_variance_takes_two_passes():
     rng = np.random.default_rng(0)
     noise = rng.normal(size=100_000)

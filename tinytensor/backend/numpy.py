@@ -70,7 +70,6 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
     logical_not,
     logical_or,
     logical_xor,
-    matmul,
     matrix_transpose,
     maximum,
     minimum,
@@ -117,6 +116,7 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
 from numpy import rint as round  # noqa: F401
 
 from .parallel import in_parts  # noqa: F401
+from .summation import accurate_matmul as matmul  # noqa: F401
 from .summation import accurate_sum
 from .summation import accurate_sum as sum  # noqa: F401
 

@@ -16,15 +16,23 @@ CHUNK = 8
 BLOCK = 64  # rows that a product with ones adds up, in groups of its own
 SMALL = 2 * CHUNK  # so few terms are added up in any order
 NARROW = 16  # rows shorter than this are turned round first, so that NumPy's own pairwise sum applies
+LONG = 8192  # products with more terms in a sum are made of parts
+PART = 1024  # so many terms each, where the result is large enough for shorter ones to cost time
+SHORT_PART = 256  # and so many where it is not
+FEW = 1024  # elements of such a result
 
 
 def accurate_sum(x: Any, axis: int | tuple[int, ...] | None = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """Sum of a NumPy array over an axis, several axes or all (`axis=None`); float16 is added up in float32."""
     if dtype is not None and x.dtype != dtype:
         x = x.astype(dtype)
-    if x.dtype.kind not in "fc" or (x.size <= SMALL and x.dtype != np.float16):
-        return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)  # type: ignore[call-overload]
-    if x.dtype == np.float16:
+    dtype = x.dtype
+    if x.size <= SMALL and x.itemsize > 2 and axis is None and not keepdims:
+        # Into an array, which takes less time than to make one of the scalar that NumPy would give.
+        return np.add.reduce(x, None, dtype, np.empty((), dtype))  # type: ignore[call-overload]
+    if dtype.kind not in "fc" or (x.size <= SMALL and dtype != np.float16):
+        return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)  # type: ignore[call-overload]
+    if dtype == np.float16:
         return accurate_sum(x.astype(np.float32), axis, None, keepdims).astype(np.float16)
     axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else axis
     total = _sum_axes(x, tuple(sorted(axes)))
@@ -77,3 +85,34 @@ def _sum_axis(x: Any, axis: int) -> Any:
             first += np.add.reduce(rest, axis=axis, keepdims=True)
         x, length = partial, whole
     return np.add.reduce(x, axis=axis)
+
+
+def accurate_matmul(x1: Any, x2: Any, out: Any = None) -> Any:
+    """Matrix product of NumPy arrays; float16 is multiplied in float32, and long sums of float32 are made of parts.
+
+    Where the result is small, BLAS may keep one running sum for each element, and in float32 the rounding errors pile
+    up: a row of 2,000,000 times 0.1 by two such columns is off by 0.4 %.
+    """
+    if x1.size <= LONG and x1.itemsize > 2:
+        return np.matmul(x1, x2, out)
+    if x1.dtype == x2.dtype == np.float16:
+        product = accurate_matmul(x1.astype(np.float32), x2.astype(np.float32)).astype(np.float16)
+    elif x1.dtype == x2.dtype == np.float32 and x1.ndim > 1 and x2.ndim > 1 and LONG < x1.shape[-1] == x2.shape[-2]:
+        product = _matmul_in_parts(x1, x2)
+    else:
+        return np.matmul(x1, x2, out)
+    if out is None:
+        return product
+    out[...] = product
+    return out
+
+
+def _matmul_in_parts(x1: Any, x2: Any) -> Any:
+    part = SHORT_PART if x1.shape[-2] * x2.shape[-1] < FEW else PART
+    whole = x1.shape[-1] // part
+    end = whole * part
+    rows = x1[..., :end].reshape(*x1.shape[:-1], whole, part).swapaxes(-2, -3)
+    columns = x2[..., :end, :].reshape(*x2.shape[:-2], whole, part, x2.shape[-1])
+    partial = np.matmul(rows, columns)
+    total = accurate_sum(partial, partial.ndim - 3)
+    return total if end == x1.shape[-1] else total + np.matmul(x1[..., end:], x2[..., end:, :])

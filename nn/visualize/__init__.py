@@ -1,0 +1,31 @@
+"""Pictures of attention and of what lessons about it need; they need no library, no program and no network.
+
+    from nn import visualize
+
+    with nn.record_attention() as attention:
+        model(source, target)
+    visualize.attention_lines(attention.cross, source_tokens, target_tokens, token=2).save("cross.svg")
+    visualize.attention_explorer(attention, source_tokens, target_tokens).save("attention.html")
+
+A notebook shows what they return; `save` writes it. The same input gives the same bytes.
+"""
+
+from .explorer import attention_explorer
+from .grid import attention_grid
+from .lines import attention_lines
+from .losses import loss_curve
+from .masks import attention_mask
+from .positions import positional_encoding
+from .schedules import learning_rate_schedule
+from .steps import attention_steps
+
+__all__ = [
+    "attention_explorer",
+    "attention_grid",
+    "attention_lines",
+    "attention_mask",
+    "attention_steps",
+    "learning_rate_schedule",
+    "loss_curve",
+    "positional_encoding",
+]

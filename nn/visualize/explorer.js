@@ -1,0 +1,305 @@
+// Attention to look around in: tokens with lines between them, or a heat map; by mouse or by keyboard.
+"use strict";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+const [viewSelect, layerSelect, headSelect] = ["view", "layer", "head"].map(byId);
+const strands = byId("strands");
+const canvas = byId("cells");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const SVG = "http://www.w3.org/2000/svg";
+const FULL = 10000; // weights are whole numbers of ten-thousandths, and -1 where the mask hides
+const FAINT = 200;
+const MOST_LINES = 4000;
+
+const state = { view: 0, layer: 0, head: -1, picture: "lines", hovered: null, focused: null, pinned: null, cell: [0, 0] };
+
+const view = () => data.views[state.view];
+const layer = () => view().layers[state.layer];
+const heads = () => (state.head < 0 ? layer().heads.map((_, h) => h) : [state.head]);
+const active = () => state.hovered || state.focused || state.pinned;
+const same = (a, b) => a !== null && b !== null && a.side === b.side && a.index === b.index;
+const isolated = (text) => `\u2068${text}\u2069`;
+const colour = (h) => `var(--head-${h % data.series})`;
+
+/** The mean weight over the heads that are shown, from 0 to 1; -1 where the mask hides. */
+function weight(i, j) {
+  const values = heads().map((h) => layer().heads[h][i][j]);
+  if (values.every((w) => w < 0)) return -1;
+  return values.reduce((sum, w) => sum + Math.max(w, 0), 0) / values.length / FULL;
+}
+
+function options(select, texts, chosen) {
+  select.replaceChildren(...texts.map(([value, text]) => new Option(text, value, false, value === chosen)));
+}
+
+function fillSelects() {
+  options(viewSelect, data.views.map((v, i) => [i, v.name]), state.view);
+  options(layerSelect, view().layers.map((l, i) => [i, l.name ? `${i}: ${l.name}` : `${i}`]), state.layer);
+  options(headSelect, [[-1, "all"], ...layer().heads.map((_, h) => [h, `${h}`])], state.head);
+}
+
+function fillTokens() {
+  const longest = Math.max(view().source.length, view().target.length);
+  const row = longest <= 24 ? 26 : longest <= 60 ? 20 : 15;
+  document.documentElement.style.setProperty("--row", `${row}px`);
+  document.documentElement.style.setProperty("--size", `${Math.min(14, row * 0.72)}px`);
+  for (const [side, tokens] of [["query", view().target], ["key", view().source]]) {
+    byId(side).replaceChildren(
+      ...tokens.map((token, index) => {
+        const item = document.createElement("li");
+        const text = document.createElement("bdi");
+        text.textContent = token;
+        item.title = token;
+        item.append(text);
+        item.setAttribute("role", "option");
+        item.tabIndex = index === 0 ? 0 : -1;
+        item.dataset.side = side;
+        item.dataset.index = index;
+        return item;
+      }),
+    );
+  }
+  strands.setAttribute("width", 320);
+  strands.setAttribute("height", longest * row);
+}
+
+function drawLines() {
+  const chosen = active();
+  const row = parseFloat(document.documentElement.style.getPropertyValue("--row"));
+  let found = [];
+  for (const h of heads()) {
+    layer().heads[h].forEach((weights, i) => {
+      if (chosen && chosen.side === "query" && chosen.index !== i) return;
+      weights.forEach((w, j) => {
+        if (w < FAINT || (chosen && chosen.side === "key" && chosen.index !== j)) return;
+        found.push([w, h, i, j]);
+      });
+    });
+  }
+  if (found.length > MOST_LINES) found = found.sort((a, b) => b[0] - a[0]).slice(0, MOST_LINES);
+  strands.replaceChildren(
+    ...found.map(([w, h, i, j]) => {
+      const line = document.createElementNS(SVG, "line");
+      const ends = { x1: 0, y1: (i + 0.5) * row, x2: 320, y2: (j + 0.5) * row, "stroke-opacity": w / FULL };
+      for (const [name, value] of Object.entries(ends)) line.setAttribute(name, value);
+      line.style.stroke = colour(h);
+      return line;
+    }),
+  );
+  for (const item of document.querySelectorAll("li")) {
+    const token = { side: item.dataset.side, index: Number(item.dataset.index) };
+    let shown = 0;
+    if (chosen && chosen.side !== token.side) {
+      const pair = chosen.side === "query" ? [chosen.index, token.index] : [token.index, chosen.index];
+      shown = Math.max(0, weight(...pair));
+    }
+    item.style.setProperty("--weight", (0.75 * shown).toFixed(4));
+    item.classList.toggle("active", same(token, chosen));
+    item.setAttribute("aria-selected", same(token, state.pinned));
+  }
+  byId("legend").replaceChildren(...heads().map((h) => sample(colour(h), `head ${h}`)));
+}
+
+function frame() {
+  const { source, target } = view();
+  const cell = Math.max(3, Math.min(36, Math.floor(620 / Math.max(source.length, target.length))));
+  return cell >= 12 ? { cell, left: 130, top: 110 } : { cell, left: 8, top: 8 };
+}
+
+function drawMap() {
+  const { source, target } = view();
+  const { cell, left, top } = frame();
+  const [width, height] = [left + cell * source.length + 90, top + cell * target.length + 8];
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  canvas.style.width = `${width}px`;
+  const styles = getComputedStyle(document.documentElement);
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  const ramp = data.ramp[dark.matches ? "dark" : "light"];
+  const [iNow, jNow] = state.cell;
+  for (let i = 0; i < target.length; i++) {
+    for (let j = 0; j < source.length; j++) {
+      const w = weight(i, j);
+      const [x, y] = [left + j * cell, top + i * cell];
+      context.fillStyle = w < 0 ? ramp[ramp.length - 1] : ramp[Math.round(w * (ramp.length - 2))];
+      context.fillRect(x, y, cell, cell);
+      if (w < 0 && cell >= 8) {
+        context.strokeStyle = styles.getPropertyValue("--muted");
+        context.lineWidth = 0.5;
+        context.beginPath();
+        context.moveTo(x, y + cell);
+        context.lineTo(x + cell, y);
+        context.stroke();
+      }
+    }
+  }
+  context.strokeStyle = styles.getPropertyValue("--rule");
+  context.lineWidth = 1;
+  context.strokeRect(left - 0.5, top - 0.5, cell * source.length + 1, cell * target.length + 1);
+  if (cell >= 12) {
+    context.font = `${Math.min(13, cell - 1)}px Helvetica, Arial, sans-serif`;
+    context.textBaseline = "middle";
+    const name = (tokens, i, now) => {
+      context.fillStyle = styles.getPropertyValue(i === now ? "--mark" : "--ink");
+      return isolated(tokens[i].length > 18 ? `${[...tokens[i]].slice(0, 17).join("")}…` : tokens[i]);
+    };
+    context.textAlign = "right";
+    target.forEach((_, i) => context.fillText(name(target, i, iNow), left - 8, top + (i + 0.5) * cell, 118));
+    context.textAlign = "left";
+    source.forEach((_, j) => {
+      context.save();
+      context.translate(left + (j + 0.5) * cell, top - 8);
+      context.rotate(-Math.PI / 4);
+      context.fillText(name(source, j, jNow), 0, 0, 130);
+      context.restore();
+    });
+  }
+  context.strokeStyle = "#d55e00";
+  context.lineWidth = 2;
+  context.strokeRect(left + jNow * cell, top + iNow * cell, cell, cell);
+  const colours = ramp.slice(0, -1).join(", ");
+  byId("legend").replaceChildren(
+    sample(`linear-gradient(to right, ${colours})`, "weight, from 0 to 1", "wide"),
+    sample(ramp[ramp.length - 1], "masked"),
+  );
+}
+
+/** An entry of the legend: a patch of a colour, and what it means. */
+function sample(background, text, className = "") {
+  const entry = document.createElement("span");
+  const patch = document.createElement("i");
+  patch.className = className;
+  patch.style.background = background;
+  entry.append(patch, text);
+  return entry;
+}
+
+function say() {
+  const { source, target } = view();
+  const of = state.head < 0 ? "mean of all heads" : `head ${state.head}`;
+  const amount = (w) => (w < 0 ? "masked" : w.toFixed(4));
+  if (state.picture === "map") {
+    const [i, j] = state.cell;
+    const pin = state.pinned && state.pinned.side === "cell" ? ", pinned" : "";
+    byId("readout").textContent = `${isolated(target[i])} → ${isolated(source[j])}: ${amount(weight(i, j))} (${of}${pin})`;
+    return;
+  }
+  const chosen = active();
+  if (!chosen) {
+    byId("readout").textContent = "Point at a token, or move to one with the Tab and arrow keys.";
+    return;
+  }
+  const query = chosen.side === "query";
+  const others = query ? source : target;
+  const pairs = others.map((token, k) => [query ? weight(chosen.index, k) : weight(k, chosen.index), token]);
+  const seen = pairs.filter(([w]) => w > 0.00005).sort((a, b) => b[0] - a[0]).slice(0, 5);
+  const most = seen.map(([w, token]) => `${isolated(token)} ${amount(w)}`).join(", ") || "nothing";
+  const name = isolated((query ? target : source)[chosen.index]);
+  const pin = same(chosen, state.pinned) ? ", pinned" : "";
+  byId("readout").textContent = `${name} ${query ? "looks at" : "is looked at by"}: ${most} (${of}${pin})`;
+}
+
+function draw() {
+  byId("lines").hidden = state.picture !== "lines";
+  byId("map").hidden = state.picture !== "map";
+  if (state.picture === "lines") drawLines();
+  else drawMap();
+  say();
+}
+
+function show(changes) {
+  Object.assign(state, changes);
+  if ("view" in changes) Object.assign(state, { layer: Math.min(state.layer, view().layers.length - 1) });
+  if ("view" in changes || "layer" in changes) {
+    state.head = Math.min(state.head, layer().heads.length - 1);
+  }
+  if ("view" in changes) {
+    Object.assign(state, { hovered: null, focused: null, pinned: null, cell: [0, 0] });
+    fillTokens();
+  }
+  fillSelects();
+  draw();
+}
+
+// ---- what the reader does
+
+for (const select of [viewSelect, layerSelect, headSelect]) {
+  select.addEventListener("change", () => show({ [select.id]: Number(select.value) }));
+}
+for (const radio of document.querySelectorAll("input[name=picture]")) {
+  radio.addEventListener("change", () => show({ picture: radio.value, pinned: null }));
+}
+dark.addEventListener("change", draw);
+
+const tokenOf = (event) => {
+  const item = event.target.closest("li");
+  return item && { side: item.dataset.side, index: Number(item.dataset.index) };
+};
+
+function set(changes) {
+  Object.assign(state, changes);
+  draw();
+}
+
+for (const list of [byId("query"), byId("key")]) {
+  list.addEventListener("mouseover", (event) => set({ hovered: tokenOf(event) }));
+  list.addEventListener("mouseleave", () => set({ hovered: null }));
+  list.addEventListener("focusin", (event) => set({ focused: tokenOf(event) }));
+  list.addEventListener("focusout", () => set({ focused: null }));
+  list.addEventListener("click", (event) => pin(tokenOf(event)));
+  list.addEventListener("keydown", (event) => {
+    const items = [...list.children];
+    const now = items.indexOf(event.target.closest("li"));
+    const last = items.length - 1;
+    const moves = { ArrowDown: Math.min(now + 1, last), ArrowUp: Math.max(now - 1, 0), Home: 0, End: last };
+    const count = layer().heads.length + 1;
+    const turns = { ArrowRight: 1, ArrowLeft: count - 1 };
+    if (event.key in moves) {
+      items[now].tabIndex = -1;
+      items[moves[event.key]].tabIndex = 0;
+      items[moves[event.key]].focus();
+    } else if (event.key in turns) {
+      show({ head: ((state.head + 1 + turns[event.key]) % count) - 1 });
+    } else if (event.key === "Enter" || event.key === " ") {
+      pin(tokenOf(event));
+    } else if (event.key === "Escape") {
+      set({ hovered: null, focused: null, pinned: null });
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+}
+
+function pin(token) {
+  if (token) set(same(token, state.pinned) ? { pinned: null, focused: null } : { pinned: token, focused: token });
+}
+
+canvas.addEventListener("mousemove", (event) => {
+  const { cell, left, top } = frame();
+  const shrunk = canvas.width / (window.devicePixelRatio || 1) / canvas.clientWidth;
+  const i = Math.floor((event.offsetY * shrunk - top) / cell);
+  const j = Math.floor((event.offsetX * shrunk - left) / cell);
+  const inside = i >= 0 && j >= 0 && i < view().target.length && j < view().source.length;
+  if (inside && !state.pinned && (i !== state.cell[0] || j !== state.cell[1])) set({ cell: [i, j] });
+});
+canvas.addEventListener("click", () => set({ pinned: state.pinned ? null : { side: "cell", index: 0 } }));
+canvas.addEventListener("keydown", (event) => {
+  const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+  if (event.key in moves) {
+    const sizes = [view().target.length, view().source.length];
+    set({ cell: state.cell.map((c, k) => Math.max(0, Math.min(sizes[k] - 1, c + moves[event.key][k]))) });
+  } else if (event.key === "Enter" || event.key === " ") {
+    set({ pinned: state.pinned ? null : { side: "cell", index: 0 } });
+  } else if (event.key === "Escape") {
+    set({ pinned: null });
+  } else {
+    return;
+  }
+  event.preventDefault();
+});
+
+show({ view: 0 });

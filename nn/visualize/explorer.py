@@ -1,0 +1,188 @@
+"""Attention to look around in: one HTML file that needs no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from html import escape
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tinytensor.files import atomic_write
+from tinytensor.svg import SERIES, clean
+
+from ..recording import record_attention
+from .ramp import HIDDEN, WEIGHTS
+from .tokens import check_tokens, visible
+from .weights import read_layers
+
+NAMES = {
+    "encoder": "encoder (source to source)",
+    "decoder": "decoder (target to target)",
+    "cross": "cross (target to source)",
+}
+FULL = 10_000  # weights are rounded to four digits
+
+
+def attention_explorer(
+    weights: Any, source: Any = None, target: Any = None, *, sample: int = 0, title: str = "Attention"
+) -> Explorer:
+    """A page to look around in: choose kind, layer and head, point at a token or walk to it with the keyboard.
+
+    Lines or a heat map show the weights, rounded to four digits. The page is one file that asks nothing of any
+    network; a notebook shows it in a frame.
+
+    Args:
+        weights: a recording, of which each kind of attention can be chosen; a dict of weights by kind ("encoder",
+            "decoder", "cross", or a name of your own); or the weights of one kind, in a form that `read_layers` takes.
+        source: the tokens that the encoder reads, or the keys where there is one kind; default: their numbers.
+        target: the tokens of the decoder, or the queries; default: those of `source` where the lengths are the same.
+        sample: which one of a batch.
+        title: of the page.
+
+    Raises ValueError where tokens do not fit the weights or weights do not add up to one.
+    """
+    views = [_view(name, w, source, target, sample) for name, w in _kinds(weights).items()]
+    data = {
+        "views": views,
+        "series": len(SERIES),
+        "ramp": {mode: [getattr(colour, mode) for colour in [*WEIGHTS.colours, HIDDEN]] for mode in ("light", "dark")},
+    }
+    return Explorer(title, data)
+
+
+class Explorer:
+    """A page of HTML; a notebook shows it in a frame, `str()` is its text."""
+
+    def __init__(self, title: str, data: dict[str, Any]) -> None:
+        self.title = title
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"<attention explorer: {', '.join(view['name'] for view in self.data['views'])}>"
+
+    def __str__(self) -> str:
+        folder = resources.files(__package__)
+        script = "\n" + (folder / "explorer.js").read_text(encoding="utf-8")
+        style = f"\n{_head_colours()}{(folder / 'explorer.css').read_text(encoding='utf-8')}"
+        # A script ends at "</script>" wherever that stands, so no "<" may be in the data; the others are for safety.
+        data = json.dumps(self.data, separators=(",", ":"))
+        for c in "<>&":
+            data = data.replace(c, f"\\u{ord(c):04x}")
+        hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
+        return PAGE.format(title=clean(self.title), style=style, script=script, data=data, **hashes)
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{escape(str(self))}" sandbox="allow-scripts" title="{clean(self.title)}" '
+            'width="100%" height="680" style="border: 0"></iframe>'
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file whose name ends in .html, whole or not at all.
+
+        Raises ValueError for another ending, OSError where the file cannot be written.
+        """
+        if Path(path).suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"save: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
+        atomic_write(path, str(self).encode())
+
+
+def _kinds(weights: Any) -> dict[str, Any]:
+    if isinstance(weights, record_attention):
+        found = {kind: getattr(weights, kind) for kind in NAMES}
+        found["attention"] = [call for call in weights.layers if call.kind is None]
+        weights = {kind: calls for kind, calls in found.items() if calls}
+    if isinstance(weights, Mapping):
+        if not weights:
+            raise ValueError("attention_explorer: no attention was recorded; call the model within record_attention()")
+        return dict(weights)
+    return {"attention": weights}
+
+
+def _view(kind: str, weights: Any, source: Any, target: Any, sample: int) -> dict[str, Any]:
+    """One kind of attention as plain values, with the tokens of its queries and keys."""
+    layers = read_layers(weights, sample)
+    queries, keys = layers[0].weights.shape[1:]
+    if kind == "encoder":
+        target = source
+    elif kind == "decoder":
+        source = target = source if target is None else target
+    elif target is None and queries == keys:
+        target = source
+    return {
+        "name": NAMES.get(kind, kind),
+        "source": [visible(t) for t in check_tokens(source, f"{kind}: keys", keys, "source")],
+        "target": [visible(t) for t in check_tokens(target, f"{kind}: queries", queries, "target")],
+        "layers": [
+            {
+                "name": layer.name,
+                "heads": np.where(
+                    False if layer.hidden is None else layer.hidden, -1, np.rint(layer.weights * FULL).astype(np.int64)
+                ).tolist(),
+            }
+            for layer in layers
+        ],
+    }
+
+
+def _head_colours() -> str:
+    light, dark = (
+        " ".join(f"--head-{i}: {getattr(colour, mode)};" for i, colour in enumerate(SERIES))
+        for mode in ("light", "dark")
+    )
+    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \
+style-src '{style_hash}'; script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<main>
+<h1>{title}</h1>
+<div class="controls">
+<label>Attention <select id="view"></select></label>
+<label>Layer <select id="layer"></select></label>
+<label>Head <select id="head"></select></label>
+<fieldset aria-label="Picture">
+<label><input type="radio" name="picture" value="lines" checked> lines</label>
+<label><input type="radio" name="picture" value="map"> heat map</label>
+</fieldset>
+</div>
+<p id="readout" role="status"></p>
+<div id="legend"></div>
+<div id="lines">
+<div><h2 id="queries-name">queries</h2><ol id="query" role="listbox" aria-labelledby="queries-name"></ol></div>
+<svg id="strands" aria-hidden="true"></svg>
+<div><h2 id="keys-name">keys</h2><ol id="key" role="listbox" aria-labelledby="keys-name"></ol></div>
+</div>
+<div id="map" hidden>
+<canvas id="cells" tabindex="0" role="img" aria-label="Heat map: rows are queries, columns are keys"></canvas>
+</div>
+<p class="help">Point at a token to see where it looks; a click, Enter or Space holds it, Escape lets go. In the lists
+the arrow keys up and down walk over the tokens, left and right over the heads; in the heat map they walk over its
+cells. Lines of weights under 0.02 are left out, and of more than 4,000 the faintest.</p>
+</main>
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""

@@ -1,0 +1,133 @@
+"""Attention as lines between tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tinytensor.svg import INK, MUTED, PANEL, SERIES, Element, Picture, text_width
+
+from .tokens import check_tokens, isolated, label, visible
+from .weights import choose, read_layers
+
+MARGIN, TOP, MIDDLE, SQUARE = 16.0, 66.0, 300.0, 11.0
+FAINT = 0.02
+
+
+def attention_lines(
+    weights: Any,
+    source: Any = None,
+    target: Any = None,
+    *,
+    layer: int | None = None,
+    heads: Any = None,
+    token: int | None = None,
+    sample: int = 0,
+    title: str | None = None,
+) -> Picture:
+    """Lines from each query to the keys it attends to, as in Figures 3 to 5 of Vaswani et al. 2017.
+
+    A line has its head's colour, and the weight is its opacity; lines of weights under 0.02 are left out. The squares
+    beside a token stand for the heads: those of a key have the weight it is given by the chosen query, without one the
+    largest it is given by any.
+
+    Args:
+        weights: (layer, head, target, source), a recording, or another form that `read_layers` takes.
+        source: the tokens of the keys, drawn on the right; default: their numbers.
+        target: the tokens of the queries, on the left; default: those of `source` where the lengths are the same.
+        layer: which one; it may be left out if there is only one, and is the last otherwise.
+        heads: one or several; default: all.
+        token: the index of the one query to draw; default: all of them.
+        sample: which one of a batch.
+
+    Raises ValueError where tokens do not fit the weights or weights do not add up to one.
+    """
+    layers = read_layers(weights, sample)
+    at = choose(len(layers) - 1 if layer is None else layer, len(layers), "layer")[0]
+    chosen = choose(heads, len(layers[at].weights), "head")
+    values = layers[at].weights
+    queries, keys = values.shape[1:]
+    source = check_tokens(source, "source", keys, "source") if source is not None or queries != keys else source
+    target = check_tokens(source if target is None and queries == keys else target, "target", queries, "target")
+    source = target if source is None else source
+    rows = range(queries) if token is None else choose(token, queries, "token")
+
+    longest = max(queries, keys)
+    step = 24.0 if longest <= 24 else 18.0 if longest <= 60 else 14.0
+    size = step * 0.62 if step < 24 else 14.0
+    squares = min(SQUARE, 120 / len(chosen), step - 4)
+    band = squares * len(chosen)
+    left, right = (min(220.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source))
+    legend = _legend(chosen)
+    x_left = MARGIN + max(left, text_width("queries", 12)) + 8  # where the squares of the queries begin
+    x_from = x_left + band + 4
+    x_to = x_from + MIDDLE
+    x_right = x_to + 4 + band + 8
+    width = max(x_right + max(right, text_width("keys", 12)) + MARGIN, legend[1] + 2 * MARGIN)
+    height = TOP + longest * step + MARGIN
+
+    def y(i: int) -> float:
+        return TOP + (i + 0.5) * step
+
+    named = f"layer {at}" + (f" ({layers[at].name})" if layers[at].name else "")
+    title = title or f"Attention, {named}"
+    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), legend[0]]
+    heading = {"font_size": 12, "fill": MUTED, "y": TOP - 4}
+    children.append(Element("text", "queries", x=x_left - 8, text_anchor="end", **heading))
+    children.append(Element("text", "keys", x=x_right, **heading))
+    if token is not None:
+        children.append(Element("rect", x=4, y=y(rows[0]) - step / 2, width=x_from - 6, height=step, rx=4, fill=PANEL))
+    for head in chosen:
+        group = Element("g", stroke=_colour(head), stroke_width=2 if longest <= 60 else 1.5, class_="head")
+        for i in rows:
+            for j in np.flatnonzero(values[head, i] >= FAINT).tolist():
+                line = Element("line", x1=x_from, y1=y(i), x2=x_to, y2=y(j), stroke_opacity=values[head, i, j])
+                group.children.append(line)
+        children.append(group)
+    given = values[:, rows].max(axis=1)
+    for k, head in enumerate(chosen):
+        group = Element("g", fill=_colour(head), class_="squares")
+        for i in rows:
+            square = {"x": x_left + k * squares, "y": y(i) - squares / 2, "width": squares, "height": squares}
+            group.children.append(Element("rect", **square))
+        for j in range(keys):
+            if given[head, j] >= FAINT:
+                square = {"x": x_to + 4 + k * squares, "y": y(j) - squares / 2, "width": squares, "height": squares}
+                group.children.append(Element("rect", fill_opacity=given[head, j], **square))
+        children.append(group)
+    for i, text in enumerate(target):
+        ink = INK if i in rows else MUTED
+        weight = "bold" if token is not None and i in rows else None
+        place = {"x": x_left - 8, "y": y(i) + size * 0.35, "text_anchor": "end"}
+        children.append(label(text, left, size, fill=ink, class_="query", font_weight=weight, **place))
+    for j, text in enumerate(source):
+        children.append(label(text, right, size, fill=INK, class_="key", x=x_right, y=y(j) + size * 0.35))
+    return Picture(width, height, title, _describe(values, chosen, rows, source, target), children)
+
+
+def _colour(head: int) -> Any:
+    return SERIES[head % len(SERIES)]
+
+
+def _legend(chosen: list[int]) -> tuple[Element, float]:
+    """A square and a number for each head, and how wide that is."""
+    group = Element("g", Element("text", "head", x=MARGIN, y=46, fill=MUTED), font_size=12, class_="legend")
+    x = MARGIN + 36
+    for head in chosen:
+        group.children.append(Element("rect", x=x, y=36, width=11, height=11, fill=_colour(head)))
+        group.children.append(Element("text", str(head), x=x + 15, y=46, fill=INK))
+        x += 22 + text_width(str(head), 12)
+    return group, x - MARGIN
+
+
+def _describe(values: np.ndarray, chosen: list[int], rows: Any, source: list[str], target: list[str]) -> str:
+    many = f"{len(chosen)} heads" if len(chosen) > 1 else f"Head {chosen[0]}"
+    if len(rows) > 1:
+        return f"{many}: lines from {len(target)} queries to {len(source)} keys; opacity is the attention weight."
+    most = values[chosen, rows[0]].mean(axis=0)
+    j = int(most.argmax())
+    return (
+        f"{many}: lines from the query {isolated(visible(target[rows[0]]))} to {len(source)} keys; on average most "
+        f"weight, {most[j]:.2f}, goes to {isolated(visible(source[j]))}."
+    )

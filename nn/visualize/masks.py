@@ -1,0 +1,137 @@
+"""Attention masks."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tinytensor.svg import INK, MUTED, PAPER, RULE, SERIES, Colour, Element, Picture, number, text_width
+
+from .ramp import HIDDEN, hatching
+from .tokens import check_tokens, label, visible
+from .weights import to_numpy
+
+MARGIN, TOP = 16.0, 40.0
+SEEN = SERIES[0]
+PADDING = Colour("padding", "#f3d3c2", "#54301f")
+PADDING_STROKE = Colour("padding-hatch", "#c0571f", "#e08a5c")
+MOST = 60
+
+
+def attention_mask(
+    attn_mask: Any = None,
+    key_padding_mask: Any = None,
+    *,
+    source: Any = None,
+    target: Any = None,
+    sample: int = 0,
+    title: str = "Attention mask",
+) -> Picture:
+    """Who may see whom: a row for each query, a column for each key.
+
+    What `attn_mask` hides (in a causal mask, the future) is hatched like /, padding like \\, both are crossed.
+
+    Args:
+        attn_mask: (target, source), in the sense of MultiheadAttention: boolean, True where attention is not allowed,
+            or floating, -inf where it is not.
+        key_padding_mask: (batch, source) or (source,), likewise.
+        source, target: the tokens of keys and queries; default: their numbers; one list serves both where the lengths
+            are the same.
+        sample: which one of a batch.
+        title: above the picture.
+
+    Raises ValueError where shapes or tokens do not fit, or there are more than 60 positions: nobody could tell the
+    squares apart.
+    """
+    if attn_mask is None and key_padding_mask is None:
+        raise ValueError("attention_mask: give attn_mask, key_padding_mask or both")
+    hidden = None if attn_mask is None else _hidden(attn_mask)
+    padding = None if key_padding_mask is None else _hidden(key_padding_mask)
+    if padding is not None and padding.ndim == 2:
+        if not -len(padding) <= sample < len(padding):
+            raise ValueError(f"sample {sample} does not exist: the batch has {len(padding)}")
+        padding = padding[sample]
+    keys = hidden.shape[-1] if hidden is not None else padding.shape[-1]  # type: ignore[union-attr]
+    hidden = np.zeros((keys, keys), dtype=bool) if hidden is None else hidden
+    padding = np.zeros(keys, dtype=bool) if padding is None else padding
+    if hidden.ndim != 2 or padding.shape != (keys,):
+        raise ValueError(
+            f"attention_mask: attn_mask {hidden.shape} must be (target, source), and key_padding_mask {padding.shape} "
+            "(batch, source) or (source,) of the same source"
+        )
+    queries = len(hidden)
+    if max(queries, keys) > MOST:
+        raise ValueError(f"attention_mask: {queries} x {keys} positions are more than {MOST}; draw a part of the mask")
+    source = check_tokens(source, "source", keys, "source") if source is not None or queries != keys else source
+    target = check_tokens(source if target is None and queries == keys else target, "target", queries, "target")
+    source = target if source is None else source
+
+    cell = min(30.0, 560 / max(queries, keys))
+    size = min(13.0, cell * 0.8)
+    widest = [min(160.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source)]
+    left, top = MARGIN + widest[0] + 8, TOP + widest[1] * 0.75 + 14
+    cells, slashes, backslashes = Element("g", stroke=PAPER, stroke_width=1), [], []
+    for i in range(queries):
+        for j in range(keys):
+            x, y = left + j * cell, top + i * cell
+            kind = _kind(bool(hidden[i, j]), bool(padding[j]))
+            fill = SEEN if kind == "seen" else HIDDEN if kind == "hidden" else PADDING
+            title_ = Element("title", f"{visible(target[i])} → {visible(source[j])}: {kind}")
+            cells.children.append(Element("rect", title_, x=x, y=y, width=cell, height=cell, fill=fill, class_=kind))
+            if hidden[i, j]:
+                slashes.append((x, y + cell, x + cell, y))
+            if padding[j]:
+                backslashes.append((x, y, x + cell, y + cell))
+    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), cells]
+    children += [hatching(slashes)] * bool(slashes) + [hatching(backslashes, PADDING_STROKE)] * bool(backslashes)
+    frame = {"x": left, "y": top, "width": keys * cell, "height": queries * cell}
+    children.append(Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame))
+    for i, token in enumerate(target):
+        place = {"x": left - 8, "y": top + (i + 0.5) * cell + size * 0.35, "text_anchor": "end"}
+        children.append(label(token, 160, size, fill=INK, class_="query", **place))
+    for j, token in enumerate(source):
+        x, y = left + (j + 0.5) * cell + size * 0.25, top - 7
+        turn = f"rotate(-45 {number(x)} {number(y)})"
+        children.append(label(token, 160, size, fill=INK, class_="key", x=x, y=y, transform=turn))
+    causal = queries == keys > 1 and bool((hidden == ~np.tri(keys, dtype=bool)).all())
+    words = {"hidden": "the future, hidden by attn_mask" if causal else "hidden by attn_mask", "padding": "padding"}
+    legend, wide = _legend(MARGIN, top + queries * cell + 14, bool(hidden.any()), bool(padding.any()), words)
+    width = max(left + keys * cell + widest[1] * 0.75, wide, text_width(title, 16)) + MARGIN
+    description = (
+        f"{queries} queries (rows) and {keys} keys (columns): {int((~hidden & ~padding).sum())} pairs may be seen, "
+        f"{int(hidden.sum())} are {words['hidden']}, {int(padding.sum())} keys are padding."
+    )
+    height = top + queries * cell + 24 + 20 * (1 + int(hidden.any()) + int(padding.any()))
+    return Picture(width, height, title, description, [*children, legend])
+
+
+def _hidden(mask: Any) -> np.ndarray:
+    array = to_numpy(mask)
+    if array.dtype.kind not in "bf":
+        raise TypeError(f"attention_mask: masks are boolean or floating, got {array.dtype}")
+    return array if array.dtype.kind == "b" else array == -math.inf
+
+
+def _kind(hidden: bool, padding: bool) -> str:
+    if hidden and padding:
+        return "hidden padding"
+    return "hidden" if hidden else "padding" if padding else "seen"
+
+
+def _legend(x: float, y: float, hidden: bool, padding: bool, words: dict[str, str]) -> tuple[Element, float]:
+    """A square for each kind that occurs, from (x, y) downwards, and how far right that reaches."""
+    legend, widest = Element("g", font_size=12, class_="legend"), 0.0
+    rows = [(SEEN, "may be seen", False, False)]
+    rows += [(HIDDEN, words["hidden"], True, False)] * hidden + [(PADDING, words["padding"], False, True)] * padding
+    for i, (fill, text, slash, backslash) in enumerate(rows):
+        top = y + 20 * i
+        legend.children.append(Element("rect", x=x, y=top, width=12, height=12, fill=fill))
+        if slash:
+            legend.children.append(hatching([(x, top + 12, x + 12, top)]))
+        if backslash:
+            legend.children.append(hatching([(x, top, x + 12, top + 12)], PADDING_STROKE))
+        legend.children.append(Element("text", text, x=x + 20, y=top + 10, fill=MUTED))
+        widest = max(widest, x + 20 + text_width(text, 12))
+    return legend, widest

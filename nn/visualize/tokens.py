@@ -1,0 +1,64 @@
+"""Tokens as they can be shown: whatever they hold, one line each that disturbs nothing around it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from typing import Any
+
+from tinytensor.svg import Colour, Element, shorten
+
+SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥", "\N{NO-BREAK SPACE}": "⍽"}
+JOINERS = {"\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH NON-JOINER}"}  # they belong to emoji and to Persian words
+RIGHT_TO_LEFT = {"R", "AL", "AN"}
+
+
+def check_tokens(tokens: Any, name: str, length: int, axis: str) -> list[str]:
+    """The tokens as a list of str, of the length that the weights have there; None gives their numbers.
+
+    Raises TypeError for what is no list of str, ValueError for another length.
+    """
+    if tokens is None:
+        return [str(i) for i in range(length)]
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable):
+        raise TypeError(f"{name}: expected a list of str, one for each token, got {type(tokens).__name__} {tokens!r}")
+    found = list(tokens)
+    for i, token in enumerate(found):
+        if not isinstance(token, str):
+            raise TypeError(f"{name}: token {i} is a {type(token).__name__}, {token!r}; expected str")
+    if len(found) != length:
+        raise ValueError(
+            f"{name}: {len(found)} tokens, but the weights have {length} along their {axis} axis; give one token for "
+            "each, padding and special tokens included"
+        )
+    return [str(token) for token in found]
+
+
+def visible(token: str) -> str:
+    """A token in one line of characters that can be seen: `the␣cat`, `∅` for an empty one, `[U+202E]` for controls."""
+    if not token:
+        return "∅"
+    return "".join(c if (c.isprintable() and c != " ") or c in JOINERS else _sign(c) for c in token)
+
+
+def _sign(c: str) -> str:
+    if c in SIGNS:
+        return SIGNS[c]
+    return "\N{REPLACEMENT CHARACTER}" if 0xD800 <= ord(c) < 0xE000 else f"[U+{ord(c):04X}]"
+
+
+def isolated(text: str) -> str:
+    """Text that may stand in a line: one that has letters from right to left does not turn what is around it."""
+    if any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in text):
+        return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}"
+    return text
+
+
+def label(token: str, width: float, size: float, *, fill: Colour, **attributes: Any) -> Element:
+    """A token as a text element that is at most so wide; where that cuts it, its title has the whole."""
+    shown = visible(token)
+    short = shorten(shown, width, size)
+    text = Element("text", isolated(short), font_size=size, fill=fill, **attributes)
+    if short != shown:
+        text.children.append(Element("title", isolated(shown)))
+    return text

@@ -1,0 +1,212 @@
+"""The attention explorer in a browser: by mouse, by keyboard, and with tokens that would break a careless page."""
+
+import re
+from html import unescape
+
+import numpy as np
+import pytest
+
+from nn import visualize
+
+SOURCE = ["The", "cat", "sat", "שלום"]
+TARGET = ["</script><script>document.title='x'</script>", "<b>bold</b>", ""]
+
+
+def softmax(*shape, seed=0):
+    e = np.exp(np.random.default_rng(seed).normal(size=shape) * 2)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+CROSS, ENCODER = softmax(2, 3, 3, 4), softmax(1, 2, 4, 4, seed=1)
+
+
+@pytest.fixture
+def page(visit):
+    kinds = {"encoder": ENCODER, "cross": CROSS}
+    browser = visit(str(visualize.attention_explorer(kinds, SOURCE, TARGET, title="A <lesson>")))
+    choose(browser, "view", "cross (target to source)")
+    return browser
+
+
+def find(browser, css):
+    return browser.find_elements("css selector", css)
+
+
+def choose(browser, select, text):
+    from selenium.webdriver.support.ui import Select
+
+    Select(browser.find_element("id", select)).select_by_visible_text(text)
+
+
+def readout(browser):
+    return re.sub("[\u2068\u2069]", "", browser.find_element("id", "readout").text)
+
+
+def opacities(browser):
+    return [float(line.get_attribute("stroke-opacity")) for line in find(browser, "#strands line")]
+
+
+def hover(browser, element):
+    from selenium.webdriver import ActionChains
+
+    ActionChains(browser).move_to_element(element).perform()
+
+
+def press(browser, *keys):
+    from selenium.webdriver import ActionChains
+
+    ActionChains(browser).send_keys(*keys).perform()
+
+
+def drawn(weights):
+    """What the lines' opacities must be: weights to four digits, without the faint ones."""
+    rounded = np.rint(weights * 10_000) / 10_000
+    return sorted(rounded[rounded >= 0.02].ravel().tolist())
+
+
+def test_shows_all_lines_of_the_layer_and_the_tokens_as_they_are(page):
+    assert page.title == "A <lesson>"
+    assert [item.text for item in find(page, "#key li")] == SOURCE
+    assert [item.text for item in find(page, "#query li")] == [*TARGET[:2], "∅"]
+    assert sorted(opacities(page)) == drawn(CROSS[0])
+    assert find(page, "main b") == []
+
+
+def test_kind_layer_and_head_can_be_chosen(page):
+    choose(page, "layer", "1")
+    assert sorted(opacities(page)) == drawn(CROSS[1])
+    choose(page, "head", "2")
+    assert sorted(opacities(page)) == drawn(CROSS[1, 2])
+    choose(page, "view", "encoder (source to source)")
+    assert [item.text for item in find(page, "#query li")] == SOURCE
+    assert [o.text for o in find(page, "#layer option")] == ["0"]
+    assert sorted(opacities(page)) == drawn(ENCODER[0, 1])  # the last head that it has
+    choose(page, "head", "all")
+    assert sorted(opacities(page)) == drawn(ENCODER[0])
+
+
+def test_hovering_shows_one_token(page):
+    choose(page, "head", "1")
+    hover(page, find(page, "#query li")[2])
+    assert sorted(opacities(page)) == drawn(CROSS[0, 1, 2])
+    best = int(CROSS[0, 1, 2].argmax())
+    assert readout(page).startswith(f"∅ looks at: {SOURCE[best]} {CROSS[0, 1, 2, best]:.4f}")
+    hover(page, find(page, "#key li")[1])
+    assert sorted(opacities(page)) == drawn(CROSS[0, 1, :, 1])
+    assert readout(page).startswith("cat is looked at by: ")
+    hover(page, find(page, "h1")[0])
+    assert sorted(opacities(page)) == drawn(CROSS[0, 1])
+
+
+def test_a_click_pins_and_a_second_lets_go(page):
+    first = find(page, "#query li")[0]
+    first.click()
+    hover(page, find(page, "h1")[0])
+    assert sorted(opacities(page)) == drawn(CROSS[0][:, 0])
+    assert first.get_attribute("aria-selected") == "true"
+    assert readout(page).endswith("pinned)")
+    first.click()
+    hover(page, find(page, "h1")[0])
+    assert first.get_attribute("aria-selected") == "false"
+    assert sorted(opacities(page)) == drawn(CROSS[0])
+
+
+def test_works_without_a_mouse(page):
+    from selenium.webdriver.common.keys import Keys
+
+    page.execute_script("document.querySelector('input[name=picture]').focus()")
+    press(page, Keys.TAB)
+    assert sorted(opacities(page)) == drawn(CROSS[0][:, 0])
+    press(page, Keys.ARROW_DOWN)
+    assert sorted(opacities(page)) == drawn(CROSS[0][:, 1])
+    press(page, Keys.ARROW_RIGHT)
+    assert sorted(opacities(page)) == drawn(CROSS[0, 0, 1])
+    press(page, Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+    assert sorted(opacities(page)) == drawn(CROSS[0, 2, 1])
+    press(page, Keys.END)
+    assert sorted(opacities(page)) == drawn(CROSS[0, 2, 2])
+    press(page, Keys.ENTER, Keys.TAB)  # on to the keys
+    assert find(page, "#query li")[2].get_attribute("aria-selected") == "true"
+    assert sorted(opacities(page)) == drawn(CROSS[0, 2, :, 0])
+    press(page, Keys.ESCAPE)
+    assert sorted(opacities(page)) == drawn(CROSS[0, 2])
+
+
+def test_heat_map_by_mouse_and_keyboard(page):
+    from selenium.webdriver import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    choose(page, "head", "0")
+    find(page, "input[value=map]")[0].click()
+    assert not page.find_element("id", "lines").is_displayed()
+    press(page, Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert readout(page) == f"<b>bold</b> → sat: {CROSS[0, 0, 1, 2]:.4f} (head 0)"
+    press(page, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert readout(page) == f"∅ → שלום: {CROSS[0, 0, 2, 3]:.4f} (head 0)"
+    canvas = page.find_element("id", "cells")
+    size = canvas.size
+    cell, left, top = 36, 130, 110
+    first = (left + cell * 0.5 - size["width"] / 2, top + cell * 0.5 - size["height"] / 2)
+    ActionChains(page).move_to_element_with_offset(canvas, *map(round, first)).perform()
+    assert readout(page).endswith(f"The: {CROSS[0, 0, 0, 0]:.4f} (head 0)")
+    ActionChains(page).click().move_by_offset(cell, cell).perform()
+    assert readout(page).endswith(f"The: {CROSS[0, 0, 0, 0]:.4f} (head 0, pinned)")
+    press(page, Keys.ESCAPE)
+    choose(page, "head", "all")
+    assert readout(page).endswith(f"The: {np.rint(CROSS[0, :, 0, 0] * 1e4).mean() / 1e4:.4f} (mean of all heads)")
+
+
+def test_masked_cells_are_told_from_zeros(visit):
+    import nn
+    import tinytensor as tt
+
+    tt.random.manual_seed(0)
+    layer = nn.MultiheadAttention(4, 1, batch_first=True)
+    x = tt.random.normal((1, 3, 4))
+    with nn.record_attention() as attention:
+        layer(x, x, x, attn_mask=nn.functional.causal_mask(3))
+    page = visit(str(visualize.attention_explorer(attention)))
+    find(page, "input[value=map]")[0].click()
+    from selenium.webdriver.common.keys import Keys
+
+    press(page, Keys.TAB, Keys.ARROW_RIGHT)
+    assert readout(page) == "0 → 1: masked (mean of all heads)"
+    colour = page.execute_script(
+        "return [...document.getElementById('cells').getContext('2d').getImageData(130 + 2 * 36 + 8, 118, 1, 1).data]"
+    )
+    assert colour[:3] == [0xE6, 0xD8, 0xBD]
+
+
+def test_dark_mode(page, prefers):
+    def background():
+        return page.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    assert background() == "rgb(255, 255, 255)"
+    prefers("dark")
+    assert background() == "rgb(13, 17, 23)"
+
+
+def test_nothing_is_wider_than_a_slide(visit):
+    tokens = ["extraordinarily-long-token-" * 3] * 20
+    page = visit(str(visualize.attention_explorer(softmax(6, 8, 20, 20), tokens)))
+    assert page.execute_script("return document.documentElement.scrollWidth") <= 1280
+
+
+def test_two_hundred_tokens(visit):
+    page = visit(str(visualize.attention_explorer(softmax(1, 4, 200, 200))))
+    assert len(find(page, "#query li")) == 200
+    assert len(find(page, "#strands line")) == 4000
+    hover(page, find(page, "#query li")[3])
+    assert readout(page).startswith("3 looks at: ")
+    assert int(find(page, "#query li")[0].size["height"]) >= 15
+
+
+def test_in_the_frame_of_a_notebook(visit):
+    explorer = visualize.attention_explorer(CROSS, SOURCE, TARGET)
+    page = visit(f"<!DOCTYPE html><link rel=icon href='data:,'><title>notebook</title>{explorer._repr_html_()}")
+    frame = find(page, "iframe")[0]
+    assert unescape(frame.get_attribute("srcdoc")) == str(explorer)
+    page.switch_to.frame(frame)
+    assert sorted(opacities(page)) == drawn(CROSS[0])
+    page.switch_to.default_content()
+    assert page.title == "notebook"

@@ -1,0 +1,350 @@
+"""Pictures of attention: what stands in them is what the weights say."""
+
+import re
+
+import numpy as np
+import pytest
+
+import nn
+import tinytensor as tt
+from nn import visualize
+from nn.visualize.ramp import HIDDEN, SIGNED, WEIGHTS, png
+
+from .drawing import AWKWARD, SHOWN, Read, softmax
+
+WEIGHT = softmax(2, 3, 4, 5)  # layer, head, target, source
+SOURCE, TARGET = ["a", "b", "c", "d", "e"], ["w", "x", "y", "z"]
+
+
+def recorded(mask=None, heads=2, length=4):
+    tt.random.manual_seed(0)
+    layer = nn.MultiheadAttention(4 * heads, heads, batch_first=True, dtype=tt.float64)
+    x = tt.random.normal((2, length, 4 * heads), dtype=tt.float64)
+    with nn.record_attention() as attention:
+        layer(x, x, x, attn_mask=mask)
+    return attention.calls[0]
+
+
+# ---- lines
+
+
+def lines(picture):
+    """(x1, y1, x2, y2, opacity) of the lines of each head."""
+    names = ("x1", "y1", "x2", "y2", "stroke-opacity")
+    return [
+        np.array([[float(line.get(n)) for n in names] for line in group]).reshape(-1, 5)
+        for group in picture.all("g", "head")
+    ]
+
+
+def test_lines_are_the_weights():
+    picture = Read(visualize.attention_lines(WEIGHT, SOURCE, TARGET, layer=1))
+    assert picture.texts("query") == TARGET
+    assert picture.texts("key") == SOURCE
+    rows = [float(t.get("y")) for t in picture.all("text", "query")]
+    columns = [float(t.get("y")) for t in picture.all("text", "key")]
+    for head, found in enumerate(lines(picture)):
+        i, j = np.nonzero(WEIGHT[1, head] >= 0.02)
+        np.testing.assert_allclose(found[:, 4], WEIGHT[1, head][i, j], rtol=0, atol=5.1e-4)
+        baseline = rows[0] - found[0, 1] if i[0] == 0 else None
+        np.testing.assert_allclose(found[:, 1] + baseline, np.array(rows)[i], atol=2e-3)
+        np.testing.assert_allclose(found[:, 3] + baseline, np.array(columns)[j], atol=2e-3)
+        assert (found[:, 0] < found[:, 2]).all()
+
+
+def test_one_query_and_chosen_heads():
+    picture = Read(visualize.attention_lines(WEIGHT, SOURCE, TARGET, layer=0, heads=[2, 0], token=-1))
+    found = lines(picture)
+    assert len(found) == 2
+    for group, head in zip(found, (2, 0)):
+        expected = WEIGHT[0, head, -1]
+        np.testing.assert_allclose(group[:, 4], expected[expected >= 0.02], rtol=0, atol=5.1e-4)
+        assert len(set(group[:, 1])) == 1
+    strokes = [g.get("stroke") for g in picture.all("g", "head")]
+    everything = Read(visualize.attention_lines(WEIGHT, SOURCE, TARGET, layer=0))
+    assert strokes == [everything.all("g", "head")[head].get("stroke") for head in (2, 0)]
+    bold = [t.text for t in picture.all("text", "query") if t.get("font-weight")]
+    assert bold == ["z"]
+    squares = picture.all("g", "squares")
+    assert [g.get("fill") for g in squares] == strokes
+    for group, head in zip(squares, (2, 0)):
+        given = WEIGHT[0, head, -1]
+        shown = [float(s.get("fill-opacity")) for s in group if s.get("fill-opacity")]
+        np.testing.assert_allclose(shown, given[given >= 0.02], rtol=0, atol=5.1e-4)
+        assert sum(s.get("fill-opacity") is None for s in group) == 1  # the query's own
+    best = SOURCE[int(WEIGHT[0, [2, 0], -1].mean(axis=0).argmax())]
+    assert re.search(
+        f"2 heads: lines from the query z to 5 keys; on average most weight, .* goes to {best}", picture.description
+    )
+
+
+def test_the_last_layer_is_the_default_and_is_named():
+    assert "layer 1" in Read(visualize.attention_lines(WEIGHT)).root[0].text
+    call = recorded()
+    assert Read(visualize.attention_lines([call])).root[0].text == "Attention, layer 0 (MultiheadAttention)"
+
+
+def test_squares_and_text_lie_within_the_picture():
+    picture = Read(visualize.attention_lines(softmax(16, 10, 10), AWKWARD))
+    for rect in picture.all("rect"):
+        assert float(rect.get("x", 0)) + float(rect.get("width")) <= picture.width
+        assert float(rect.get("y", 0)) + float(rect.get("height")) <= picture.height
+    assert picture.width <= 1280
+
+
+# ---- grid
+
+
+def test_every_cell_has_its_colour_and_its_words():
+    picture = Read(visualize.attention_grid(WEIGHT, SOURCE, TARGET))
+    maps = picture.all("g", "map")
+    assert len(maps) == 6
+    for group, weights in zip(maps, WEIGHT.reshape(6, 4, 5)):
+        rects = [r for r in group.iter("{http://www.w3.org/2000/svg}rect") if len(r)]
+        assert len(rects) == 20
+        for rect, (i, j) in zip(rects, np.ndindex(4, 5)):
+            assert rect.get("fill") == WEIGHTS(weights[i, j]).light
+            pair, weight = rect[0].text.split(": ")
+            assert pair == f"{TARGET[i]} → {SOURCE[j]}"
+            assert abs(float(weight) - weights[i, j]) <= 5.1e-5
+        places = [(float(r.get("x")), float(r.get("y"))) for r in rects]
+        assert places == sorted(places, key=lambda p: (p[1], p[0]))
+    assert [t.text for t in picture.all("text", "head")] == ["head 0", "head 1", "head 2"]
+
+
+def test_chosen_layers_and_heads_and_their_tokens():
+    picture = Read(visualize.attention_grid(WEIGHT, SOURCE, TARGET, layers=1, heads=[2]))
+    assert len(picture.all("g", "map")) == 1
+    assert picture.texts("query") == TARGET
+    assert picture.texts("key") == SOURCE
+    assert f"w → a: {WEIGHT[1, 2, 0, 0]:.4f}".rstrip("0") in picture.titles()
+
+
+def test_masked_is_not_zero():
+    call = recorded(nn.functional.causal_mask(4))
+    picture = Read(visualize.attention_grid([call]))
+    masked = picture.all("rect", "masked")
+    assert len(masked) == 2 * 6
+    assert {r.get("fill") for r in masked} == {HIDDEN.light}
+    assert HIDDEN.light not in {c.light for c in WEIGHTS.colours}
+    assert {r[0].text.split(": ")[1] for r in masked} == {"masked"}
+    assert "masked" in [t.text for t in picture.all("text")]
+    assert "masked" not in str(visualize.attention_grid(WEIGHT))
+    zeros = Read(visualize.attention_grid(np.eye(4)))
+    assert not zeros.all("rect", "masked")
+
+
+def test_many_cells_become_images():
+    weights = softmax(2, 2, 40, 40)
+    picture = visualize.attention_grid(weights)
+    images = Read(picture).all("image")
+    assert len(images) == 2 * 4  # light and dark
+    assert {i.get("display") for i in images if "dark-only" in i.get("class")} == {"none"}
+    assert Read(picture).titles()[1:] == [f"layer {i}, head {j}" for i in (0, 1) for j in (0, 1)]
+    assert len(str(picture)) < 40_000
+
+
+def test_an_image_holds_the_indices():
+    import io
+
+    image = pytest.importorskip("PIL.Image")
+    indices = np.array([[0, 1, 2], [2, 1, 0]], dtype=np.uint8)
+    palette = [(255, 0, 0), (0, 255, 0), (0, 0, 255)]
+    found = np.asarray(image.open(io.BytesIO(png(indices, palette))).convert("RGB"))
+    np.testing.assert_array_equal(found, np.array(palette, dtype=np.uint8)[indices])
+
+
+def lightness(colour):
+    parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    y = float(linear @ [0.2126, 0.7152, 0.0722])
+    return 116 * np.cbrt(y) - 16 if y > 0.008856 else 903.3 * y
+
+
+@pytest.mark.parametrize(("mode", "sign"), [("light", -1), ("dark", 1)])
+def test_weights_change_lightness_all_the_way(mode, sign):
+    """So that they can be told apart without colours; CIE L* of each step is beyond that of the step before."""
+    steps = np.diff([lightness(getattr(c, mode)) for c in WEIGHTS.colours]) * sign
+    assert steps.min() > 0.3
+    assert steps.max() < 2.5
+
+
+def test_signed_colours_are_lightest_or_darkest_at_zero():
+    light, dark = ([lightness(getattr(c, mode)) for c in SIGNED.colours] for mode in ("light", "dark"))
+    assert int(np.argmax(light)) == int(np.argmin(dark)) == 32
+
+
+# ---- steps
+
+
+def numbers(picture, class_):
+    return [float(t.replace("\N{MINUS SIGN}", "-").replace("∞", "inf")) for t in picture.texts(class_)]
+
+
+def test_steps_of_a_small_example_by_hand():
+    query, key, value = np.array([[2.0, 0.0]]), np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 2.0], [3.0, 4.0]])
+    picture = Read(visualize.attention_steps(query, key, value, source=["yes", "no"], target=["what"]))
+    assert numbers(picture, "q") == [2, 0]
+    assert numbers(picture, "k") == [1, 0, 0, 1]
+    assert numbers(picture, "product") == [2, 0]
+    assert numbers(picture, "score") == [1.41, 0]
+    assert numbers(picture, "weight") == [0.8, 0.2]
+    assert numbers(picture, "v") == [1, 2, 3, 4]
+    assert numbers(picture, "result") == [1.39, 2.39]
+    assert picture.texts("masked") == []
+    assert picture.texts("query") == ["what"]
+    assert picture.texts("key") == ["yes", "no"]
+    assert picture.texts("formula") == ["q", "K", "q · kⱼ", "/ √dₖ", "aⱼ = softmax", "V", "Σ aⱼ vⱼ"]
+    bars = [float(b.get("width")) / 50 for b in picture.all("rect", "bar")]
+    np.testing.assert_allclose(bars, [0.8044, 0.1956], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["boolean", "float"])
+def test_steps_of_a_recording_are_its_numbers(kind):
+    mask = nn.functional.causal_mask(4)
+    bias = tt.where(mask, -tt.inf, tt.full((4, 4), 0.5, dtype=tt.float64))
+    call = recorded(mask if kind == "boolean" else bias)
+    picture = Read(visualize.attention_steps(call, token=1, head=1, sample=1))
+    np.testing.assert_allclose(numbers(picture, "weight"), call.weights[1, 1, 1], rtol=0, atol=5.1e-3)
+    out = call.weights[1, 1, 1] @ call.value[1, 1]
+    np.testing.assert_allclose(numbers(picture, "result"), out, rtol=0, atol=5.1e-3)
+    scores = call.key[1, 1] @ call.query[1, 1, 1] / 2
+    np.testing.assert_allclose(numbers(picture, "score"), scores, rtol=0, atol=5.1e-3)
+    after = np.where([False, False, True, True], -np.inf, scores + (0.5 if kind == "float" else 0))
+    np.testing.assert_allclose(numbers(picture, "masked"), after, rtol=0, atol=5.1e-3)
+    assert "+ mask" in picture.texts("formula")
+
+
+def test_long_vectors_and_many_keys_are_cut():
+    rng = np.random.default_rng(0)
+    q, k, v = rng.normal(size=(30, 64)), rng.normal(size=(30, 64)), rng.normal(size=(30, 64))
+    picture = Read(visualize.attention_steps(q, k, v, token=3))
+    scores = k @ q[3] / 8
+    weights = np.exp(scores) / np.exp(scores).sum()
+    best = sorted(np.argsort(-weights)[:12].tolist())
+    assert picture.texts("key") == [str(j) for j in best]
+    np.testing.assert_allclose(numbers(picture, "weight"), weights[best], atol=5.1e-3)
+    assert len(numbers(picture, "q")) == len(numbers(picture, "result")) == 4
+    assert len(numbers(picture, "k")) == len(numbers(picture, "v")) == 48
+    (more,) = picture.texts("more")
+    assert more == f"… and 18 keys more, of weight {1 - weights[best].sum():.2f} together"
+    assert picture.width <= 1280
+
+
+def test_steps_where_all_is_masked():
+    picture = Read(visualize.attention_steps(np.ones((1, 2)), np.ones((3, 2)), np.ones((3, 2)), np.ones((1, 3), bool)))
+    assert numbers(picture, "weight") == [0, 0, 0]
+    assert numbers(picture, "result") == [0, 0]
+
+
+def test_steps_do_not_overflow():
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        picture = Read(visualize.attention_steps(np.full((1, 1), 1e4), np.array([[1.0], [-1.0]]), np.eye(2)))
+    assert numbers(picture, "weight") == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((np.ones((2, 3)),), "give query, key and value, or one recorded call"),
+        ((np.ones((2, 3)), np.ones((4, 2)), np.ones((4, 2))), "must have the same size"),
+        ((np.ones((2, 3)), np.ones((4, 3)), np.ones((5, 3))), "the same length"),
+        ((np.full((2, 3), np.nan), np.ones((4, 3)), np.ones((4, 3))), "not finite"),
+        ((np.ones(3), np.ones((4, 3)), np.ones((4, 3))), r"query has shape \(3,\)"),
+        ((np.ones((2, 3)), np.ones((4, 3)), np.ones((4, 3)), np.ones((3, 4), bool)), r"must broadcast to .*\(2, 4\)"),
+        ((recorded(), np.ones((4, 3))), "a recorded call has its own"),
+        ((nn.record_attention(),), "choose a call of the recording"),
+    ],
+)
+def test_steps_refuse_what_does_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        visualize.attention_steps(*arguments)
+
+
+# ---- all of them
+
+PICTURES = [
+    lambda w, tokens: visualize.attention_lines(w, tokens),
+    lambda w, tokens: visualize.attention_grid(w, tokens),
+    lambda w, tokens: visualize.attention_explorer(w, tokens),
+    lambda w, tokens: visualize.attention_steps(w[0], w[0], w[0], source=tokens),
+]
+NAMES = ["lines", "grid", "explorer", "steps"]
+
+
+@pytest.mark.parametrize("draw", PICTURES, ids=NAMES)
+def test_the_same_input_gives_the_same_bytes(draw):
+    weights = softmax(1, 10, 10)
+    assert str(draw(weights, AWKWARD)) == str(draw(weights.copy(), list(AWKWARD)))
+
+
+@pytest.mark.parametrize("draw", [PICTURES[0], PICTURES[1]], ids=NAMES[:2])
+def test_awkward_tokens_are_whole(draw):
+    picture = Read(draw(softmax(1, 10, 10), AWKWARD))
+    assert picture.texts("query") == SHOWN
+    assert picture.texts("key") == SHOWN
+    assert "<script" not in str(draw(softmax(1, 10, 10), AWKWARD))
+
+
+@pytest.mark.parametrize("draw", PICTURES, ids=NAMES)
+@pytest.mark.parametrize("count", [1, 6, 20, 200])
+def test_any_number_of_tokens(draw, count):
+    weights = softmax(1, count, count)
+    picture = draw(weights, [f"token{i}" for i in range(count)])
+    if hasattr(picture, "width"):
+        assert picture.width <= 1280
+        assert len(str(picture)) < 400_000
+
+
+@pytest.mark.parametrize("draw", PICTURES[:3], ids=NAMES[:3])
+def test_tokens_of_another_length_are_refused(draw):
+    with pytest.raises(ValueError, match="9 tokens, but the weights have 10 along"):
+        draw(softmax(1, 10, 10), AWKWARD[:9])
+    with pytest.raises(ValueError, match="layer 0, head 0, row 2 adds up to"):
+        draw(np.concatenate([softmax(1, 2, 3), np.ones((1, 1, 3))], axis=1), ["a", "b", "c"])
+
+
+def test_self_attention_needs_one_list_of_tokens():
+    for draw in (visualize.attention_lines, visualize.attention_grid):
+        for tokens in ({"source": TARGET}, {"target": TARGET}):
+            picture = Read(draw(softmax(1, 4, 4), **tokens))
+            assert picture.texts("query") == picture.texts("key") == TARGET
+
+
+# ---- the explorer's file; what it does is tested in a browser
+
+
+def test_the_file_asks_nothing_of_the_network_and_no_token_ends_its_data(tmp_path):
+    import json
+    from importlib import resources
+
+    tokens = ["</script><script>document.title='x'</script>", "<!--", "&lt;", "\u2028"]
+    page = visualize.attention_explorer(softmax(1, 4, 4), tokens)
+    html = str(page)
+    assert html.count("<script") == html.count("</script>") == 2
+    assert re.findall(r"(?:https?:)?//[a-z]+\.", html.replace("http://www.w3.org/2000/svg", "")) == []
+    assert "default-src 'none'" in html
+    data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
+    assert data["views"][0]["source"] == [*tokens[:3], "[U+2028]"]
+    assert len(resources.files("nn.visualize").joinpath("explorer.js").read_bytes()) < 20_000
+    page.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == html
+    with pytest.raises(ValueError, match=r"expected \.html"):
+        page.save(tmp_path / "page.svg")
+
+
+def test_the_explorer_of_a_recording():
+    from models import Transformer
+
+    tt.random.manual_seed(0)
+    model = Transformer(11, d_model=8, num_heads=2, num_layers=2, max_length=16).eval()
+    with nn.record_attention() as attention:
+        model(np.array([[3, 4, 5]]), np.array([[1, 6]]))
+    page = visualize.attention_explorer(attention, ["a", "b", "c"], ["x", "y"])
+    assert [v["name"].split()[0] for v in page.data["views"]] == ["encoder", "decoder", "cross"]
+    assert [(len(v["target"]), len(v["source"])) for v in page.data["views"]] == [(3, 3), (2, 2), (2, 3)]
+    decoder = np.array(page.data["views"][1]["layers"][1]["heads"])
+    assert (decoder[:, 0, 1] == -1).all()
+    np.testing.assert_allclose(decoder[:, 1], np.rint(attention.decoder[1].weights[0][:, 1] * 10_000))
+    with pytest.raises(ValueError, match="no attention was recorded"):
+        visualize.attention_explorer(nn.record_attention())

@@ -1,0 +1,32 @@
+"""Graphs of computations: as data, and as pictures.
+
+`tt.record` and `tt.draw` make a `Graph`. The way from there to a picture:
+
+    structure   plain data: ops, values, calls of modules          (`build` makes it from nodes)
+    plan, fold  which modules stand open; one of several alike
+    picture     vertices, edges and boxes                          (`look` makes it from a structure)
+    dot, svg, text                                                 (they only write it down)
+"""
+
+from ..drawing import DrawingError
+from .graph import Graph
+from .options import Options
+from .picture import Box, Edge, Picture, Vertex
+from .structure import Op, Saved, Scope, Statistics, Step, Structure, Value
+
+__all__ = [
+    "Box",
+    "DrawingError",
+    "Edge",
+    "Graph",
+    "Op",
+    "Options",
+    "Picture",
+    "Saved",
+    "Scope",
+    "Statistics",
+    "Step",
+    "Structure",
+    "Value",
+    "Vertex",
+]

@@ -1,0 +1,354 @@
+"""From nodes to a `Structure`: what was recorded, or what lies behind some Tensors."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import for_array
+from ..modes import state
+from ..node import Node, leaf
+from ..primitive import Primitive
+from ..tensor import Tensor, wrap
+from ..tracing import Recording, Statistics, TracedNode
+from . import structure as s
+from .cost import flops
+from .words import cut, short
+
+PATTERN = 12
+"""Masks of at most this many rows and columns are remembered with their cells."""
+
+
+def walk(roots: Iterable[Node]) -> list[Node]:
+    """Every op behind the roots once, each after its inputs, in the order of a depth-first walk.
+
+    Raises RuntimeError if a part of the graph was freed (what `record` remembers is not).
+    """
+    order: list[Node] = []
+    seen: set[Node] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, inputs_done = stack.pop()
+        if inputs_done:
+            order.append(node)
+        elif node not in seen and node.op is not None:
+            if node.kept is None and not node.traced:
+                raise RuntimeError(
+                    f"draw: the graph behind {node.name} {tuple(node.shape)} was already used and freed; draw before "
+                    "backward, pass retain_graph=True to it, or compute within tt.record()"
+                )
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((p, False) for p in reversed(sources(node)) if isinstance(p, Node) and p not in seen)
+    return order
+
+
+def sources(node: Node) -> tuple[Any, ...]:
+    """Each input of an op: its node, or a number as it is. Without a recording, None where no gradient flows."""
+    return node.sources if isinstance(node, TracedNode) and node.sources is not None else node.parents
+
+
+def wants_gradient(node: Node) -> bool:
+    """Whether gradients flow to a node (also after it was used and freed)."""
+    return node.saved is not None if isinstance(node, TracedNode) and node.traced else True
+
+
+class Builder:
+    """Gives ids to what it meets; call `build` once.
+
+    Args:
+        names: what the user called some Tensors.
+        unfold: for which fused ops the formula stands instead.
+    """
+
+    def __init__(self, names: Iterable[tuple[str, Tensor]] = (), unfold: Callable[[Node], bool] = lambda _: False):
+        self.names: dict[Node | int, str] = {}
+        for name, tensor in names:
+            self.names.setdefault(tensor._node or id(tensor._data), name)
+        self.unfold = unfold
+        self.nodes: dict[str, Node] = {}  # by id of the op
+        self._ops: list[s.Op] = []
+        self._values: list[s.Value] = []
+        self._scopes: list[s.Scope] = []
+        self._value_ids: dict[Node, str] = {}
+        self._scope_ids: dict[Any, str] = {}
+        self._arrived: dict[Node, Statistics] = {}
+        self._masks: set[str | None] = set()
+
+    def build(self, nodes: list[Any], roots: list[Node] | None) -> s.Structure:
+        """Of ops in the order of their computation; outputs are the roots, or else what nothing reads."""
+        for node in nodes:
+            self._note_gradients(node)
+        for node in nodes:
+            self._add(node, getattr(node, "scope", None))
+        if roots is not None:
+            outputs = [self._value(root) for root in roots]
+        else:
+            read = {value for op in self._ops for value in op.inputs}
+            outputs = [op.output for op in self._ops if op.output not in read]
+        for i, value in enumerate(self._values):  # booleans forbid only where they are read as a mask
+            if value.mask and value.dtype == "bool" and value.id not in self._masks:
+                self._values[i] = dataclasses.replace(value, mask="", pattern=None)
+        return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
+
+    def _note_gradients(self, node: Node) -> None:
+        step = getattr(node, "step", None)
+        if step is None:
+            return
+        self._arrived[node] = step.arrived
+        for source, left in zip(sources(node), step.left):
+            if isinstance(source, Node) and source.op is None and left is not None:
+                # What left the op is what arrives at a leaf, unless several paths join there.
+                joined = source in self._arrived and source.grad is not None
+                self._arrived[source] = Statistics.of(source.grad._data) if joined else left
+
+    # ---- ops
+
+    def _add(self, node: Any, scope: Any) -> None:
+        if node in self._value_ids:
+            return
+        op: Primitive = node.op
+        if not op.pure and self.unfold(node):
+            formula = formula_of(node)
+            if formula is not None:
+                self._add_formula(node, formula, (scope, node))
+                return
+        given = sources(node)
+        inputs = tuple([self._value(x) if isinstance(x, Node) else None for x in given])
+        self._masks |= {value for name, value in zip(op.inputs, inputs) if name == "mask"}
+        place = f"o{len(self._ops) + 1}"
+        output = self._new_value(node, "result", place)
+        self.nodes[place] = node
+        shapes = [tuple(x.shape) if isinstance(x, Node) else None for x in given]
+        self._ops.append(
+            s.Op(
+                id=place,
+                name=op.name,
+                inputs=inputs,
+                output=output,
+                parameters=_parameters(node, op),
+                scope=self._scope(scope),
+                origin=node.origin,
+                differentiable=wants_gradient(node),
+                fused=not op.pure,
+                saved=tuple(_saved(node, op, [*inputs, output])),
+                seconds=node.seconds if node.traced else None,
+                flops=flops(op.name, shapes, tuple(node.shape)),
+                step=getattr(node, "step", None),
+            )
+        )
+
+    def _add_formula(self, node: Node, formula: Formula, box: Any) -> None:
+        """The formula's ops in place of the op, in a scope of their own."""
+        for inner, outer in zip(formula.inputs, sources(node)):
+            if inner is not None and isinstance(outer, Node):
+                self._value_ids[inner] = self._value(outer)
+        self._scope(box)
+        for inner in formula.nodes:
+            self._add(inner, box)
+        result = self._value_ids[node] = self._value(formula.result)
+        name = self._name(node)
+        if name:
+            place = int(result[1:]) - 1
+            self._values[place] = dataclasses.replace(self._values[place], name=name)
+
+    # ---- values
+
+    def _value(self, node: Node) -> str:
+        known = self._value_ids.get(node)
+        if known is not None:
+            return known
+        if node.op is not None:  # recorded elsewhere, before this recording began
+            return self._new_value(node, "input", None)
+        if not isinstance(node, TracedNode):
+            return self._new_value(node, "parameter", None)
+        return self._new_value(node, "input" if self._name(node) else "constant", None)
+
+    def _name(self, node: Node) -> str:
+        array = node.values[-1] if isinstance(node, TracedNode) and node.traced else None
+        return self.names.get(node) or self.names.get(id(array)) or node.variable
+
+    def _new_value(self, node: Node, kind: s.Kind, maker: str | None) -> str:
+        value = self._value_ids[node] = f"v{len(self._values) + 1}"
+        array = node.values[-1] if isinstance(node, TracedNode) and node.traced else None
+        mask, pattern = _mask(array)
+        shape = tuple(node.shape)
+        nbytes = math.prod(shape) * node.dtype.itemsize
+        self._values.append(
+            s.Value(
+                value, kind, self._name(node), shape, str(node.dtype), nbytes, maker,
+                mask, self._arrived.get(node), pattern,
+            )
+        )  # fmt: skip
+        return value
+
+    # ---- scopes
+
+    def _scope(self, scope: Any) -> str | None:
+        """The id of a call of a module, or of the formula of a node (a pair: the scope around it, the node)."""
+        chain = []
+        while scope is not None and scope not in self._scope_ids:
+            chain.append(scope)
+            scope = scope[0] if isinstance(scope, tuple) else scope.parent
+        parent = None if scope is None else self._scopes[int(self._scope_ids[scope][1:]) - 1]
+        for item in reversed(chain):
+            name, kind = (item[1].name, "formula") if isinstance(item, tuple) else (item.name, item.kind or "stage")
+            path = (*(parent.path if parent else ()), name)
+            parent = s.Scope(f"s{len(self._scopes) + 1}", name, kind, path, parent.id if parent else None)
+            self._scopes.append(parent)
+            self._scope_ids[item] = parent.id
+        return parent.id if parent else None
+
+
+# ---- formulas of fused ops
+
+
+class Formula(NamedTuple):
+    """The formula of a fused op, computed.
+
+    Attributes:
+        nodes: its ops in order.
+        inputs: the node that stands for each input of the op, None for numbers.
+        result: the node of its result.
+    """
+
+    nodes: list[TracedNode]
+    inputs: list[Node | None]
+    result: Node
+
+
+def formula_of(node: Any) -> Formula | None:
+    """Compute the formula of a fused op on the op's own inputs; None if they were not kept."""
+    if node.traced:
+        arrays = node.values[:-1]
+    elif node.kept is not None:
+        arrays = node.kept[0]
+    else:
+        return None
+    stand_ins: list[Any] = [
+        wrap(a, leaf(a) if a.dtype.kind == "f" else None) if hasattr(a, "dtype") else a for a in arrays
+    ]
+    scopes, state.scopes = state.scopes, []
+    recording = Recording(None, [])
+    before = state.change(True, False, recording)
+    try:
+        inputs = [(x._node or recording.maker(x._data)) if isinstance(x, Tensor) else None for x in stand_ins]
+        out = node.op.function(*stand_ins, **node.params)
+        result = out._node or recording.maker(out._data)
+    finally:
+        state.change(*before)
+        state.scopes = scopes
+    nodes = walk([result])
+    for inner in nodes:
+        inner.origin, inner.variable = node.origin, ""  # the line of the formula says nothing to the user
+        inner.seconds = None
+    return Formula(nodes, inputs, result)
+
+
+# ---- what an op keeps, and why
+
+
+def _saved(node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Saved]:
+    kept = node.saved if node.traced else node.kept
+    if not kept or not wants_gradient(node):
+        return
+    if op.pure:
+        wanted = [i for i, x in enumerate(sources(node)) if isinstance(x, Node) and wants_gradient(x)]
+        names = op.keepers[sum(1 << i for i in wanted)].names
+        for name, array in zip(names, kept):
+            if op.variadic and name != "out":
+                for value, part in zip(values, array):
+                    yield s.Saved(value or "", _nbytes(part), f"the rule of {op.name} reads its inputs")
+            elif hasattr(array, "dtype"):
+                place = len(values) - 1 if name == "out" else op.inputs.index(name)
+                readers = [op.inputs[i] for i in wanted if not op.variadic and name in op.rules[op.inputs[i]][1]]
+                why = f"the gradient of {' and '.join(readers) or 'its inputs'} reads {name}"
+                yield s.Saved(values[place] or "", _nbytes(array), why)
+        return
+    inputs, residuals = kept
+    known = {_storage(a): v for a, v in zip([*inputs, *(node.values[-1:] if node.traced else ())], values) if v}
+    met = set()
+    for array in _arrays(residuals):
+        storage = _storage(array)
+        if storage not in met:
+            met.add(storage)
+            yield s.Saved(known.get(storage, ""), _nbytes(array), f"the backward pass of {op.name} reads it")
+    for array, value in zip(inputs, values):
+        if hasattr(array, "dtype") and _storage(array) not in met:
+            met.add(_storage(array))
+            yield s.Saved(value or "", _nbytes(array), f"the formula of {op.name} reads it for higher derivatives")
+
+
+def _arrays(value: Any) -> Iterable[Any]:
+    if hasattr(value, "dtype"):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _arrays(item)
+
+
+def _storage(array: Any) -> Any:
+    return for_array(array).storage(array) if hasattr(array, "dtype") and hasattr(array, "nbytes") else id(array)
+
+
+def _nbytes(array: Any) -> int:
+    return int(array.nbytes) if hasattr(array, "nbytes") else 0
+
+
+# ---- masks
+
+
+def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
+    """What a mask forbids, and the cells of a small one. Not a mask: "" and None."""
+    if array is None or not hasattr(array, "dtype") or array.ndim < 1 or not array.size or array.size > 1 << 22:
+        return "", None
+    x = np.asarray(for_array(array).to_numpy(array))
+    if x.dtype.kind == "f":
+        if x.ndim < 2 or not np.isneginf(x).any() or np.isfinite(x).sum() + np.isneginf(x).sum() < x.size:
+            return "", None
+        forbidden = np.isneginf(x)
+    elif x.dtype.kind == "b":
+        forbidden = x
+    else:
+        return "", None
+    rows, columns = (forbidden.shape[-2] if forbidden.ndim > 1 else 1), forbidden.shape[-1]
+    cells = forbidden.reshape(-1, rows, columns)
+    future = np.triu(np.ones((rows, columns), dtype=bool), k=1)
+    causal = rows > 1 and columns > 1 and bool(future.any() and (cells | ~future).all())
+    rest = cells & ~future if causal else cells
+    # Padding: keys that nobody sees, the last ones of a sequence.
+    whole = rest[:, -1:, :] if causal else rest
+    padding = bool(whole.any()) and bool((np.diff(whole.astype(np.int8), axis=-1) >= 0).all())
+    name = " and ".join(["causal"] * causal + ["padding"] * padding)
+    pattern = None
+    if (causal or padding) and rows <= PATTERN and columns <= PATTERN:
+        pattern = tuple(tuple(bool(c) for c in row) for row in cells[0])
+    return name, pattern
+
+
+# ---- parameters as text
+
+
+def _parameters(node: Node, op: Primitive) -> tuple[tuple[str, str], ...]:
+    """An op's parameters and the numbers among its inputs, without what is off."""
+    given = [
+        ("" if op.variadic else op.inputs[i], value)
+        for i, value in enumerate(sources(node) if node.traced else node.constants)
+        if value is not None and not isinstance(value, Node) and not hasattr(value, "dtype")
+    ]
+    found = []
+    for name, value in (*given, *node.params.items()):
+        if value is None or value is False or (name == "dtype" and value == node.dtype):
+            continue
+        if value is True:
+            found.append((name, ""))
+        elif name == "key":
+            parts = value if isinstance(value, tuple) else (value,)
+            found.append(("", f"[{', '.join(short(part) for part in parts)}]"))
+        else:
+            found.append((name, short(value)))
+    return tuple((cut(name, 24), cut(text, 36)) for name, text in found)

@@ -1,0 +1,54 @@
+"""A computation in a sentence: what the description of a picture says to those who cannot see it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from .fold import Folded
+from .structure import Op, Structure, Value
+from .words import plural
+
+SOFTMAX = ("softmax", "log_softmax")
+ATTENTION = ("attention", "multi_head")
+
+
+def describe(structure: Structure, ops: list[Op], folded: Folded, around: dict[str, str]) -> str:
+    """For example "12 ops; softmax over 10 keys; residual from x; 3 parameters (192 numbers)"."""
+    values = {value.id: value for value in structure.values}
+    drawn = {op.id for op in ops}
+    parts = [plural(sum(len(folded.members.get(op.id, (op,))) for op in ops), "op")]
+    modules = [s for s in structure.scopes if s.kind not in ("formula", "stage")]
+    if modules:
+        kinds = Counter(s.kind for s in modules)
+        parts.append(f"{plural(len(modules), 'module call')} ({', '.join(f'{n} {k}' for k, n in kinds.most_common(4))})")
+    for label, name in sorted((label, folded.names[place][0]) for place, label in folded.labels.items()):
+        parts.append(f"{label}: {name}")
+    softmaxes: Counter[str] = Counter()
+    for op in structure.ops:
+        if op.id not in drawn:
+            continue
+        if op.name in SOFTMAX:
+            shape = values[op.output].shape
+            axis = dict(op.parameters).get("axis", "-1")
+            length = shape[int(axis)] if shape and axis.lstrip("-").isdigit() else math.prod(shape)
+            softmaxes[f"softmax over {length} keys" if shape else "softmax"] += 1
+        elif op.name in ATTENTION:
+            inputs = [values[v] for v in op.inputs if v is not None and not values[v].mask]
+            memory = inputs[1] if len(inputs) > 1 and inputs[1].dtype.startswith("float") else inputs[0]
+            softmaxes[f"softmax over {memory.shape[-2]} keys"] += 1
+    parts.extend(f"{text} ({n} times)" if n > 1 else text for text, n in softmaxes.items())
+    starts = Counter(_start(values[value]) for op, value in around.items() if op in drawn)
+    parts.extend(f"residual from {text}" + (f" ({n} times)" if n > 1 else "") for text, n in starts.items())
+    masks = dict.fromkeys(v.mask for v in structure.values if v.mask)
+    parts.extend(f"{mask} mask" for mask in masks)
+    parameters = [v for v in structure.values if v.kind == "parameter"]
+    if parameters:
+        numbers = sum(math.prod(v.shape) for v in parameters)
+        parts.append(f"{plural(len(parameters), 'parameter')} ({numbers:,} numbers)")
+    return "; ".join(parts)
+
+
+def _start(value: Value) -> str:
+    """What a residual connection starts from, in words."""
+    return "the input" if value.kind == "input" else value.name or "an inner result"

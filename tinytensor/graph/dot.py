@@ -1,0 +1,148 @@
+"""A picture in the DOT language: the same text in every run and on every machine."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from .heat import RAMP
+from .picture import Box, Picture, Vertex, VertexKind
+from .words import cut, printable
+
+FONT = "Helvetica,Arial,sans-serif"
+INK, GREY, PALE, RED = "#1a1a1a", "#5a5a5a", "#f6f6f6", "#d00000"
+
+# What a kind is must show in print and to every eye, so each has a shape of its own besides its colour; the colours
+# are from the palette of Okabe and Ito (2008), which the colour-blind tell apart. In order: shape, further style,
+# fill and line in light, fill and line in dark.
+STYLES: dict[VertexKind, tuple[str, str, str, str, str, str]] = {
+    "op": ("box", "rounded,filled", "#e3f0f9", "#0072b2", "#0c2f47", "#56b4e9"),
+    "module": ("box", "filled,bold", "#eceaf6", "#5b4aa0", "#2a2350", "#b3a6ee"),
+    "parameter": ("cylinder", "filled", "#fdf1d8", "#b87400", "#453005", "#e69f00"),
+    "input": ("ellipse", "filled", "#dff4ed", "#007a58", "#063b2c", "#1fc699"),
+    "constant": ("ellipse", "filled,dashed", "#f2f2f2", "#6b6b6b", "#24292f", "#a8b1bb"),
+    "mask": ("box", "filled,dashed", "#f2f2f2", "#6b6b6b", "#24292f", "#a8b1bb"),
+    "output": ("doubleoctagon", "filled", "#f8e8f1", "#a3487b", "#43213a", "#e08fbf"),
+    "gradient": ("box", "rounded,filled,dashed", "#fde8dc", "#b34700", "#4a1f06", "#ff9d5c"),
+}
+EDGES = {
+    "data": {},
+    "residual": {"style": "bold", "penwidth": "2.2"},
+    "gradient": {"style": "solid", "dir": "back", "color": "#b34700"},
+    "uses": {"style": "dotted", "constraint": "false", "arrowhead": "none"},
+}
+
+
+def to_dot(picture: Picture) -> str:
+    """The picture as DOT."""
+    import graphviz
+
+    upright = picture.direction in ("TB", "BT")
+    dot = graphviz.Digraph(
+        graph_attr={
+            "rankdir": picture.direction,
+            "fontname": FONT,
+            "fontcolor": INK,
+            "nodesep": "0.22" if upright else "0.3",
+            "ranksep": "0.28" if upright else "0.4",
+        },
+        node_attr={"fontname": FONT, "fontcolor": INK, "fontsize": "13", "margin": "0.14,0.06", "height": "0.36"},
+        edge_attr={"fontname": FONT, "fontcolor": GREY, "fontsize": "10", "color": GREY, "arrowsize": "0.6"},
+    )
+    heading = f"<B>{_escape(picture.title, 90)}</B>"
+    for note in picture.notes:
+        heading += f'<BR/><FONT POINT-SIZE="11">{_escape(note, 90)}</FONT>'
+    dot.attr(label=f"<{heading}>", labelloc="t", fontsize="15")
+    inside: dict[str | None, list[Vertex | Box]] = {None: []}
+    for box in picture.boxes:
+        inside[box.id] = []
+        inside[box.parent].append(box)
+    for vertex in picture.vertices:
+        inside[vertex.box].append(vertex)
+    _write(dot, inside, None, picture)
+    if picture.scale is not None:
+        dot.node("scale", label=_legend(picture), shape="plaintext", **{"class": "scale"})
+    for edge in picture.edges:
+        tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
+        label = f" {edge.label} " if edge.label else ""
+        dot.edge(tail, head, label=label, **EDGES[edge.kind], **{"class": edge.kind})
+    return dot.source
+
+
+def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | None, picture: Picture) -> None:
+    """The vertices directly in a box, and the boxes in it."""
+    for item in inside[place]:
+        if isinstance(item, Vertex):
+            dot.node(item.id, **_look(item, picture))
+        elif inside[item.id]:
+            with dot.subgraph(name=f"cluster_{item.id}") as box:
+                title = item.name if item.kind in ("formula", "stage") else f"{item.name} · {item.kind}"
+                if item.kind == item.name:
+                    title = item.name
+                label = _escape(title, 60) or "module"
+                if item.label:
+                    label += f"  <B>{_escape(item.label, 20)}</B>"
+                if item.kind == "formula":
+                    label += ' <FONT POINT-SIZE="10"><I>formula</I></FONT>'
+                box.attr(label=f"<{label}>", labeljust="l", fontsize="12", fontcolor=GREY)
+                style = "rounded,filled,dashed" if item.kind == "formula" else "rounded,filled"
+                box.attr(style=style, fillcolor=PALE, color=GREY)
+                _write(box, inside, item.id, picture)
+
+
+def _look(vertex: Vertex, picture: Picture) -> dict[str, str]:
+    shape, style, fill, line, _, _ = STYLES[vertex.kind]
+    ink = INK
+    names = vertex.kind
+    if vertex.heat is not None and picture.scale is not None:
+        place = picture.scale.place(vertex.heat)
+        fill, ink, names = RAMP[place], INK if place < DARK else "#ffffff", f"{vertex.kind} heat{place}"
+        line = GREY
+    if vertex.failed:
+        fill, line, style, names = "#ffe3e0", RED, f"{style},bold", f"{vertex.kind} failed"
+    look = {"shape": shape, "style": style, "fillcolor": fill, "color": line, "class": names}
+    if ink != INK:
+        look["fontcolor"] = ink
+    if vertex.failed:
+        look["penwidth"] = "3"
+    return look | {"label": _label(vertex)}
+
+
+DARK = 4
+"""From this place of the ramp on, colours are so dark that text on them is white."""
+
+
+def _label(vertex: Vertex) -> str:
+    title = f"<B>{_escape(vertex.title, 40)}</B>"
+    if vertex.name and vertex.kind == "op":
+        title = f"{_escape(vertex.name, 40)} = {title}"
+    elif vertex.name:
+        title += f' <FONT POINT-SIZE="10">{_escape(vertex.name, 40)}</FONT>'
+    for line in vertex.lines:
+        title += f'<BR/><FONT POINT-SIZE="10">{_escape(line, 44)}</FONT>'
+    if vertex.pattern is None:
+        return f"<{title}>"
+    rows = "".join(
+        "<TR>" + "".join(f'<TD BGCOLOR="{"#4d4d4d" if cell else "#ffffff"}"></TD>' for cell in row) + "</TR>"
+        for row in vertex.pattern
+    )
+    cells = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0" FIXEDSIZE="FALSE" CELLPADDING="3">{rows}</TABLE>'
+    return f'<<TABLE BORDER="0" CELLSPACING="2"><TR><TD>{title}</TD></TR><TR><TD>{cells}</TD></TR></TABLE>>'
+
+
+def _legend(picture: Picture) -> str:
+    scale = picture.scale
+    assert scale is not None
+    cells = "".join(f'<TD BGCOLOR="{colour}" WIDTH="28" HEIGHT="12"></TD>' for colour in RAMP)
+    how = " (logarithmic)" if scale.logarithmic else ""
+    ends = [scale.text(x) for x in (scale.low, scale.middle, scale.high)]
+    return (
+        f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0"><TR><TD COLSPAN="8">{_escape(scale.name + how, 60)}</TD></TR>'
+        f'<TR>{cells}</TR><TR><TD COLSPAN="2" ALIGN="LEFT">{_escape(ends[0], 20)}</TD><TD COLSPAN="4">'
+        f'{_escape(ends[1], 20)}</TD><TD COLSPAN="2" ALIGN="RIGHT">{_escape(ends[2], 20)}</TD></TR></TABLE>>'
+    )
+
+
+def _escape(text: str, length: int) -> str:
+    """Text for one of Graphviz's HTML-like labels. A zero-width space keeps it from expanding `\\N` and the like."""
+    return html.escape(printable(cut(text, length)), quote=False).replace("\\", "&#92;&#8203;")

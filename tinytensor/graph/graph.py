@@ -1,0 +1,186 @@
+"""The graph of a computation, and its faces."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ..drawing import DrawingError
+from ..files import atomic_write
+from ..node import Node
+from ..tensor import Tensor
+from .build import Builder, walk
+from .dot import to_dot
+from .look import look
+from .options import Options
+from .picture import Picture
+from .plan import plan
+from .structure import Op, Scope, Structure, Value
+from .svg import render, to_svg
+from .text import to_mermaid, to_text
+
+SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".html")
+
+
+class Graph:
+    """What was computed: as data (`ops`, `values`, `scopes`), and as pictures.
+
+    `tt.record()` gives one, and so does `tt.draw`. Each face takes the fields of `Options` as keyword arguments:
+
+        graph.save("loss.svg", depth=3, saved=True)
+        print(graph.to_text(collapse="MultiheadAttention"))
+
+    The data are made anew whenever they are asked for, so that they know of a later backward pass.
+
+    Attributes:
+        title: a line above the picture.
+    """
+
+    def __init__(
+        self,
+        nodes: list[Any],
+        *,
+        roots: list[Node] | None = None,
+        names: Iterable[tuple[str, Tensor]] = (),
+        title: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._nodes = nodes
+        self._roots = roots
+        self._names = list(names)
+        self.title = title
+        self._options = Options(**options)
+        self._failed: Any = None  # the node that an error is about
+
+    @staticmethod
+    def behind(roots: list[Node], **arguments: Any) -> Graph:
+        """The graph of what some nodes were computed from. Raises RuntimeError if a part of it was freed."""
+        return Graph(walk(roots), roots=roots, **arguments)
+
+    # ---- the data
+
+    @property
+    def structure(self) -> Structure:
+        """The ops that ran, the values between them, and the calls of modules."""
+        return self._build(Options(fused="folded"))[0]
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The ops that ran, in order."""
+        return self.structure.ops
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """The arrays that flow between them."""
+        return self.structure.values
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The calls of modules, outer ones first."""
+        return self.structure.scopes
+
+    def _build(self, options: Options) -> tuple[Structure, Builder]:
+        builder = Builder(self._names)
+        structure = builder.build(self._nodes, self._roots)
+        if not options.formulas:
+            return structure, builder
+        chosen = plan(structure, options)
+        unfold = {
+            builder.nodes[op.id]
+            for op in chosen.ops
+            if op.fused and chosen.drawn[op.id] == op.id and chosen.level[op.id] < options.depth
+        }
+        if not unfold:
+            return structure, builder
+        builder = Builder(self._names, unfold.__contains__)
+        return builder.build(self._nodes, self._roots), builder
+
+    def picture(self, **options: Any) -> Picture:
+        """What a picture shows, before it is laid out. Raises ValueError for options that do not exist or do not fit."""
+        known = {field.name for field in dataclasses.fields(Options)}
+        for name in options:
+            if name not in known:
+                raise ValueError(f"draw: there is no option {name!r}; there are {', '.join(sorted(known))}")
+        chosen = dataclasses.replace(self._options, **options)
+        structure, builder = self._build(chosen)
+        if not structure.ops:
+            raise ValueError("draw: nothing was computed within tt.record(); there is no graph to draw")
+        failed = next((id_ for id_, node in builder.nodes.items() if node is self._failed), None)
+        return look(structure, chosen, self.title, failed)
+
+    def description(self, **options: Any) -> str:
+        """The graph in a sentence: the description of its pictures, for those who cannot see them."""
+        return self.picture(**options).description
+
+    def __repr__(self) -> str:
+        structure = self.structure
+        return f"<graph: {len(structure.ops)} ops, {len(structure.values)} values, {len(structure.scopes)} module calls>"
+
+    # ---- its faces
+
+    def to_dot(self, **options: Any) -> str:
+        """The picture in the DOT language, the same text in every run."""
+        return to_dot(self.picture(**options))
+
+    def to_svg(self, **options: Any) -> str:
+        """The picture as SVG, with a title, a description, and colours that follow the reader's dark mode.
+
+        Raises DrawingError where Graphviz is missing.
+        """
+        return to_svg(self.picture(**options))
+
+    def to_mermaid(self, **options: Any) -> str:
+        """The picture as a Mermaid flowchart, which Markdown pages draw."""
+        return to_mermaid(self.picture(**options))
+
+    def to_text(self, **options: Any) -> str:
+        """The picture as a tree, for the terminal."""
+        return to_text(self.picture(**options))
+
+    def to_json(self) -> str:
+        """All the data of the graph: `ops`, `values`, `scopes` and `outputs`, as `Structure` describes them."""
+        return json.dumps(self.structure.as_dict(), indent=1, allow_nan=False) + "\n"
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a face of the graph; the ending of the path says which.
+
+        .svg, .png, .pdf: the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads; .mmd: Mermaid;
+        .txt: the tree for the terminal; .json: the data; .html: the film of the backward pass (see `player`).
+
+        Without Graphviz, the text for it is written beside the path, as .dot, and DrawingError says what to install.
+        Raises ValueError for other endings.
+        """
+        target = Path(path)
+        suffix = target.suffix.lower()
+        if suffix not in SUFFIXES:
+            raise ValueError(f"draw: {path} ends in {suffix!r}; expected one of {', '.join(SUFFIXES)}")
+        if suffix == ".html":
+            self.player(target)
+            return
+        if suffix == ".json":
+            atomic_write(target, self.to_json().encode())
+            return
+        picture = self.picture(**options)
+        faces = {".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
+        if suffix in faces:
+            atomic_write(target, faces[suffix](picture).encode())
+            return
+        try:
+            content = to_svg(picture).encode() if suffix == ".svg" else render(to_dot(picture), suffix[1:])
+        except DrawingError as error:
+            text = target.with_suffix(".dot")
+            atomic_write(text, to_dot(picture).encode())
+            raise DrawingError(f"{error}; the graph is in {text}") from None
+        atomic_write(target, content)
+
+    def _repr_svg_(self) -> str | None:
+        try:
+            return self.to_svg()
+        except (DrawingError, ValueError) as error:
+            warnings.warn(str(error), stacklevel=2)
+            return None

@@ -1,0 +1,84 @@
+"""Colouring by a measurement: what is measured, and the scale from number to colour."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .structure import Op, Value
+from .words import bytes_text, count_text, seconds_text
+
+RAMP = ("#fff7bc", "#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#993404", "#662506")
+"""From little to much: yellow to brown, which grows darker all the way (for print and for the colour-blind)."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From a number to one of the ramp's colours; logarithmic where numbers range over more than three decades.
+
+    Attributes:
+        name: what is measured, with its unit.
+        low, high: the smallest and the largest number in the picture.
+        text: how a number is written.
+    """
+
+    name: str
+    low: float
+    high: float
+    text: Callable[[float], str]
+
+    def place(self, number: float) -> int:
+        """The place of a number's colour in the ramp."""
+        if not math.isfinite(number) or self.high <= self.low:
+            return len(RAMP) - 1
+        share = (number - self.low) / (self.high - self.low)
+        if self.logarithmic:
+            share = math.log(max(number, self.low) / self.low) / math.log(self.high / self.low)
+        return min(int(share * len(RAMP)), len(RAMP) - 1)
+
+    @property
+    def logarithmic(self) -> bool:
+        return self.low > 0 and self.high > 1000 * self.low
+
+    @property
+    def middle(self) -> float:
+        """The number in the middle of the ramp."""
+        return math.sqrt(self.low * self.high) if self.logarithmic else (self.low + self.high) / 2
+
+
+def of_ops(kind: str, ops: Iterable[Op], values: dict[str, Value]) -> float | None:
+    """What some ops measure together; of gradients, the norm of the last one's. None if nothing was measured."""
+    found: list[float] = []
+    for op in ops:
+        if kind == "time" and op.seconds is not None:
+            found.append(op.seconds)
+        elif kind == "bytes":
+            found.append(values[op.output].nbytes)
+        elif kind == "flops":
+            found.append(op.flops)
+        elif kind == "grad" and op.step is not None:
+            found = [op.step.arrived.norm]
+    return math.fsum(found) if found else None
+
+
+def scale(kind: str, numbers: Iterable[float | None]) -> Scale:
+    """The scale of a picture's numbers. Raises ValueError if nothing was measured."""
+    known = [x for x in numbers if x is not None]
+    finite = [x for x in known if math.isfinite(x)]
+    name, text = {
+        "time": ("time", seconds_text),
+        "bytes": ("memory of the result", bytes_text),
+        "flops": ("floating-point operations", count_text),
+        "grad": ("norm of the gradient", lambda x: f"{x:.3g}"),
+    }[kind]
+    if not known:
+        raise ValueError(
+            "draw: heat='grad' needs gradients: compute within tt.record(), then call backward()"
+            if kind == "grad"
+            else f"draw: heat={kind!r} needs measurements: compute within tt.record()"
+        )
+    low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
+    return Scale(name, low, high, text)
+
+

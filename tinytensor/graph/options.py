@@ -1,0 +1,72 @@
+"""How a graph is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .structure import Scope
+
+Direction = Literal["LR", "TB", "RL", "BT"]
+
+ALLOWED: dict[str, tuple[Any, ...]] = {
+    "fused": ("auto", "formula", "folded"),
+    "heat": (None, "time", "bytes", "flops", "grad"),
+    "direction": (None, "LR", "TB", "RL", "BT"),
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a graph is drawn.
+
+    Attributes:
+        depth: how many boxes may stand inside each other; a module that only holds other modules does not count.
+        collapse: modules that are drawn as one vertex: names, paths such as "encoder.layers.0", classes such as
+            "Linear", or a function of the module's `Scope`.
+        fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the picture
+            is of what ran: with `backward`, `saved` or `heat`.
+        fold: draw one of several modules that follow each other and are built alike.
+        constants: draw also how masks and other arrays that need no gradient were computed.
+        backward: draw the gradients beside the computation.
+        saved: say what is kept in memory until the backward pass, and how much.
+        heat: colour by "time", "bytes", "flops" or "grad" (the norm of the gradient, after a backward pass).
+        direction: "LR" from left to right, "TB" from top to bottom, ...; None: graphs with long paths stand upright.
+        large: draw even more than 2,000 vertices.
+
+    Raises ValueError where one of these is none of the allowed.
+    """
+
+    depth: int = 2
+    collapse: str | Callable[[Scope], bool] | Iterable[str] = ()
+    fused: Literal["auto", "formula", "folded"] = "auto"
+    fold: bool = True
+    constants: bool = False
+    backward: bool = False
+    saved: bool = False
+    heat: Literal["time", "bytes", "flops", "grad"] | None = None
+    direction: Direction | None = None
+    large: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in ALLOWED.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"draw: {name} is {value!r}; expected one of {', '.join(map(repr, allowed))}")
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
+            raise ValueError(f"draw: depth is {self.depth!r}; expected an integer from 0")
+
+    @property
+    def formulas(self) -> bool:
+        """Whether fused ops are drawn as their formula."""
+        of_what_ran = self.backward or self.saved or self.heat is not None
+        return self.fused == "formula" or (self.fused == "auto" and not of_what_ran)
+
+    def collapses(self, scope: Scope) -> bool:
+        """Whether the user wants a module as one vertex."""
+        if callable(self.collapse):
+            return bool(self.collapse(scope))
+        names = (self.collapse,) if isinstance(self.collapse, str) else tuple(self.collapse)
+        path = ".".join(scope.path)
+        return any(name in (scope.name, scope.kind, path) or path.endswith(f".{name}") for name in names)

@@ -1,0 +1,119 @@
+"""Which ops of a computation are drawn, which modules stand open, and where something goes around a block."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from .options import Options
+from .structure import Op, Scope, Structure
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is drawn.
+
+    Attributes:
+        ops: those on the way to the results, in order.
+        drawn: for each of them the id of the vertex it belongs to: its own, or that of the outermost closed scope.
+        level: for each of them, how many open boxes that count stand around it.
+        open: the ids of the scopes that stand open.
+    """
+
+    ops: list[Op]
+    drawn: dict[str, str]
+    level: dict[str, int]
+    open: set[str]
+
+
+def plan(structure: Structure, options: Options) -> Plan:
+    """Decide it by depth, and by what the user wants closed."""
+    ops = list(structure.ops) if options.constants else main_ops(structure)
+    scopes = {scope.id: scope for scope in structure.scopes}
+    alive: dict[str, None] = {}
+    for op in ops:
+        place = op.scope
+        while place is not None and place not in alive:
+            alive[place] = None
+            place = scopes[place].parent
+    direct = Counter(op.scope for op in ops)
+    held = Counter(scopes[place].parent for place in alive)
+
+    levels: dict[str | None, int] = {None: 0}  # of the open scopes
+    for scope in structure.scopes:  # outer ones stand before inner ones
+        if scope.id in alive and scope.parent in levels and not options.collapses(scope):
+            level = levels[scope.parent]
+            holds_only = direct[scope.id] == 0 and held[scope.id] > 1
+            if holds_only:
+                levels[scope.id] = level
+            elif level < options.depth and (_worth_opening(scope, direct, held) or level + 1 < options.depth):
+                levels[scope.id] = level + 1
+
+    drawn, level_of = {}, {}
+    for op in ops:
+        place, closed = op.scope, None
+        while place is not None:
+            closed = closed if place in levels else place
+            place = scopes[place].parent
+        drawn[op.id] = closed or op.id
+        level_of[op.id] = levels.get(op.scope, options.depth)
+    return Plan(ops, drawn, level_of, {place for place in levels if place is not None})
+
+
+def _worth_opening(scope: Scope, direct: Counter[str | None], held: Counter[str | None]) -> bool:
+    """A module of a single op says more as itself than as a box around the op, unless its formula is to be seen."""
+    return direct[scope.id] + held[scope.id] > 1
+
+
+def main_ops(structure: Structure) -> list[Op]:
+    """The ops that gradients flow through, and what they read that was computed from these (a detached maximum, say).
+
+    Where no gradient flows, the ops with floating results; where there are none, all.
+    """
+    moved: set[str | None] = {v.id for v in structure.values if v.kind == "parameter"}
+    for op in structure.ops:
+        if op.differentiable or not moved.isdisjoint(op.inputs):
+            moved.add(op.output)
+    read: set[str | None] = set()
+    found = []
+    for op in reversed(structure.ops):
+        if op.differentiable or (op.output in moved and op.output in read):
+            read.update(op.inputs)
+            found.append(op)
+    if not any(op.differentiable for op in found):
+        floating = {v.id for v in structure.values if v.dtype.startswith(("float", "complex"))}
+        return [op for op in structure.ops if op.output in floating] or list(structure.ops)
+    return found[::-1]
+
+
+REACH = 400
+"""How many ops are searched for what goes around them; longer detours are not called residual."""
+
+
+def residuals(structure: Structure) -> dict[str, str]:
+    """For each `x + f(x)`: the op's id, and the id of the value that goes around, `x`."""
+    makers = {op.output: i for i, op in enumerate(structure.ops)}
+    vectors = {v.id for v in structure.values if v.kind == "parameter" and len(v.shape) < 2}  # biases are none
+    found = {}
+    for op in structure.ops:
+        if op.name == "add" and None not in op.inputs and len(set(op.inputs)) == 2:
+            first, second = op.inputs
+            for around, through in ((first, second), (second, first)):
+                if around not in vectors and _leads_to(structure, makers, str(around), str(through)):
+                    found[op.id] = str(around)
+                    break
+    return found
+
+
+def _leads_to(structure: Structure, makers: dict[str, int], start: str, end: str) -> bool:
+    earliest = makers.get(start, -1)
+    stack, seen = [end], set()
+    while stack and len(seen) < REACH:
+        place = makers.get(stack.pop())
+        if place is not None and place > earliest and place not in seen:
+            seen.add(place)
+            inputs = structure.ops[place].inputs
+            if start in inputs:
+                return True
+            stack.extend(v for v in inputs if v is not None)
+    return False

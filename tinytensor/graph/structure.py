@@ -1,0 +1,134 @@
+"""A computation as plain data: ops, the values that flow between them, and the module calls they happened in.
+
+Ids (`o1`, `v1`, `s1`) count in the order in which things are first met, so that the same computation has the same
+structure in every run and on every machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..tracing import Statistics, Step
+
+Kind = Literal["parameter", "input", "constant", "result"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An array on its way through the computation.
+
+    Attributes:
+        kind: "parameter" (a leaf that wants a gradient), "input" (from outside, with a name), "constant" (from
+            outside, without), "result" (of an op).
+        name: of the parameter, or the variable that held it; "" if unknown.
+        nbytes: its size in bytes.
+        maker: the id of the op that computed it.
+        mask: of a boolean or additive mask, what it forbids: "causal", "padding" or "causal and padding".
+        gradient: statistics of its gradient, after a backward pass.
+        pattern: of a small mask, its last two dimensions as rows of booleans, True where attention is forbidden.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    maker: str | None = None
+    mask: str = ""
+    gradient: Statistics | None = None
+    pattern: tuple[tuple[bool, ...], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Saved:
+    """An array that is kept in memory until the backward pass.
+
+    Attributes:
+        value: the id of the Value it is; "" for one that only the op itself knows (a residual of a fused pair).
+        why: what reads it.
+    """
+
+    value: str
+    nbytes: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op that was computed.
+
+    Attributes:
+        inputs: ids of its inputs; None where a number or nothing was given.
+        output: the id of its result.
+        parameters: its keyword arguments and the numbers among its inputs, as short text by name ("" if it has none).
+        scope: the id of the module call it belongs to.
+        origin: the source line that called it.
+        differentiable: whether a gradient flows through it.
+        fused: whether it is a fast pair with a formula beside it.
+        saved: what it keeps until the backward pass.
+        seconds: how long it took; None if it was not measured.
+        flops: an estimate of its multiplications and additions.
+        step: what the backward pass did here.
+    """
+
+    id: str
+    name: str
+    inputs: tuple[str | None, ...]
+    output: str
+    parameters: tuple[tuple[str, str], ...]
+    scope: str | None
+    origin: str | None
+    differentiable: bool
+    fused: bool
+    saved: tuple[Saved, ...]
+    seconds: float | None
+    flops: int
+    step: Step | None
+
+    @property
+    def detail(self) -> str:
+        """The parameters in one short text, as `x2=0.5, axis=1, keepdims`."""
+        return ", ".join(f"{name}={text}" if name and text else name or text for name, text in self.parameters)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """One call of a module, a stage named by `named_scope`, or the formula of a fused op.
+
+    Attributes:
+        kind: the class of the module; "stage" or "formula".
+        path: the names of the modules around it, outermost first, its own last.
+        parent: the id of the scope around it.
+    """
+
+    id: str
+    name: str
+    kind: str
+    path: tuple[str, ...]
+    parent: str | None
+
+
+@dataclass(frozen=True)
+class Structure:
+    """All of a computation; ops stand in the order in which they were computed."""
+
+    ops: tuple[Op, ...]
+    values: tuple[Value, ...]
+    scopes: tuple[Scope, ...]
+    outputs: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Dictionaries, lists, numbers and strings only, for JSON (which knows no infinities: they become text)."""
+        return _plain(dataclasses.asdict(self))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

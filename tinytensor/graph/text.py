@@ -1,0 +1,111 @@
+"""A picture as text: a tree for the terminal, and Mermaid, which Markdown pages draw."""
+
+from __future__ import annotations
+
+from .picture import Box, Picture, Vertex
+from .words import cut, printable, shape_text
+
+
+def to_text(picture: Picture) -> str:
+    """A tree: boxes and, in them, what is computed from what, each line with the shape of its result.
+
+        head                                   formula
+          matmul      4×4        from query, mT
+    """
+    inside: dict[str | None, list[Vertex | Box]] = {None: []}
+    for box in picture.boxes:
+        inside[box.id] = []
+        inside[box.parent].append(box)
+    order = {v.id: i for i, v in enumerate(picture.vertices)}
+    for vertex in picture.vertices:
+        inside[vertex.box].append(vertex)
+    sources: dict[str, list[str]] = {}
+    names = _names(picture)
+    for edge in picture.edges:
+        if edge.kind != "uses":
+            sources.setdefault(edge.head, []).append(names[edge.tail])
+    first = {b.id: 0 for b in picture.boxes}
+    for box in reversed(picture.boxes):
+        first[box.id] = min((order[i.id] if isinstance(i, Vertex) else first[i.id] for i in inside[box.id]), default=0)
+    rows: list[tuple[str, str, str]] = []
+
+    def visit(place: str | None, indent: str) -> None:
+        items = inside[place]
+        for item in sorted(items, key=lambda i: order[i.id] if isinstance(i, Vertex) else first[i.id]):
+            if isinstance(item, Box):
+                if inside[item.id]:
+                    kind = "" if item.kind == item.name else item.kind
+                    rows.append((f"{indent}{' '.join(x for x in (item.name, kind, item.label) if x)}", "", ""))
+                    visit(item.id, indent + "  ")
+            else:
+                given = dict.fromkeys(sources.get(item.id, ()))
+                origin = f"from {', '.join(given)}" if given else item.kind
+                detail = f"  ({', '.join(item.lines)})" if item.lines else ""
+                label = names[item.id] if names[item.id].endswith(item.title) else f"{names[item.id]} {item.title}"
+                mark = "!! " if item.failed else ""
+                rows.append((f"{indent}{mark}{label}", shape_text(item.shape), origin + detail))
+
+    visit(None, "")
+    width = min(max((len(row[0]) for row in rows), default=0), 48)
+    middle = max((len(row[1]) for row in rows), default=0)
+    lines = [picture.title, picture.description, *picture.notes]
+    if picture.scale is not None:
+        scale = picture.scale
+        lines.append(f"{scale.name}: from {scale.text(scale.low)} to {scale.text(scale.high)}")
+    lines += [f"{a:<{width}}  {b:<{middle}}  {c}".rstrip() for a, b, c in rows]
+    return "\n".join(printable(line) for line in lines) + "\n"
+
+
+def _names(picture: Picture) -> dict[str, str]:
+    """A short name for each vertex that no other has."""
+    names: dict[str, str] = {}
+    taken: dict[str, int] = {}
+    for vertex in picture.vertices:
+        name = vertex.name or vertex.title
+        taken[name] = taken.get(name, 0) + 1
+        names[vertex.id] = name if taken[name] == 1 else f"{name}.{taken[name]}"
+    return names
+
+
+SHAPES = {
+    "op": ("[", "]"), "module": ("[[", "]]"), "parameter": ("[(", ")]"), "input": ("([", "])"), "constant": ("([", "])"),
+    "mask": ("[/", "/]"), "output": ("{{", "}}"), "gradient": ("(", ")"),
+}  # fmt: skip
+ARROWS = {"data": "-->", "residual": "==>", "gradient": "-.->", "uses": "-.-"}
+
+
+def to_mermaid(picture: Picture) -> str:
+    """The picture as a Mermaid flowchart, for Markdown pages."""
+    inside: dict[str | None, list[Vertex | Box]] = {None: []}
+    for box in picture.boxes:
+        inside[box.id] = []
+        inside[box.parent].append(box)
+    for vertex in picture.vertices:
+        inside[vertex.box].append(vertex)
+    lines = ["---", f"title: {_quoted(picture.title)}", "---", f"flowchart {picture.direction}"]
+    lines += [f"  accTitle: {_quoted(picture.title)}", f"  accDescr: {_quoted(picture.description)}"]
+
+    def visit(place: str | None, indent: str) -> None:
+        for item in inside[place]:
+            if isinstance(item, Vertex):
+                begin, end = SHAPES[item.kind]
+                title = f"{item.name} = {item.title}" if item.name and item.kind == "op" else item.title
+                parts = [title, item.name if item.kind == "module" else "", *item.lines]
+                text = "<br>".join(_quoted(part) for part in parts if part)
+                lines.append(f'{indent}{item.id}{begin}"{text}"{end}')
+            elif inside[item.id]:
+                title = " ".join(x for x in (item.name, "" if item.kind == item.name else item.kind, item.label) if x)
+                lines.append(f'{indent}subgraph {item.id}["{_quoted(title)}"]')
+                visit(item.id, indent + "  ")
+                lines.append(f"{indent}end")
+
+    visit(None, "  ")
+    for edge in picture.edges:
+        label = f'|"{_quoted(edge.label)}"|' if edge.label else ""
+        lines.append(f"  {edge.tail} {ARROWS[edge.kind]}{label} {edge.head}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Text inside quotation marks, in Mermaid's way of writing what it would read as its own."""
+    return "".join(f"#{ord(c)};" if c in '#"<>`;{}' else c for c in printable(cut(text, 90)))

@@ -1,0 +1,84 @@
+"""Values as short text, which never holds an address: the same in every run."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """`6×64`, or `scalar`."""
+    return TIMES.join(map(str, shape)) or "scalar"
+
+
+def short(value: Any) -> str:
+    """A parameter in few characters; arrays by dtype and shape."""
+    if isinstance(value, (tuple, list)):
+        if len(value) == 1:
+            return short(value[0])
+        shown = [short(v) for v in value[:4]] + ["…"] * (len(value) > 4)
+        return f"({', '.join(shown)})"
+    if isinstance(value, slice):
+        ends = ["" if end is None else short(end) for end in (value.start, value.stop)]
+        return ":".join(ends if value.step is None else [*ends, short(value.step)])
+    if isinstance(value, np.dtype):
+        return value.name
+    if hasattr(value, "dtype"):
+        return f"{value.dtype} {shape_text(value.shape)}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if value is Ellipsis:
+        return "..."
+    if value is None or isinstance(value, (int, complex, str)):
+        return cut(str(value), 24)
+    return getattr(value, "__name__", type(value).__name__)
+
+
+def cut(text: str, length: int) -> str:
+    """The text, or its beginning and an ellipsis."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 op`, `2 ops`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def bytes_text(count: float) -> str:
+    """`1.5 kB`: decimal units, as disks and networks count."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def count_text(count: float) -> str:
+    """`1.5 M`."""
+    for unit in ("", " k", " M", " G"):
+        if count < 1000:
+            return f"{count:.3g}{unit}"
+        count /= 1000
+    return f"{count:.3g} T"
+
+
+def seconds_text(seconds: float) -> str:
+    """`1.5 ms`."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def escape(text: str) -> str:
+    """Text for XML, without what XML cannot hold."""
+    return html.escape(printable(text), quote=True)
+
+
+def printable(text: str) -> str:
+    """Text without control characters."""
+    return "".join(c if c.isprintable() else " " for c in text)
