@@ -12,6 +12,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import DEVICES, for_device
 from tinytensor.dtypes import as_dtype
+from tinytensor.explaining import module_failed
 from tinytensor.modes import state
 from tinytensor.tensor import Hook
 from tinytensor.tracing import module_path
@@ -74,12 +75,15 @@ class Module:
                 return self._call_with_hooks(args, kwargs)
             return self.forward(*args, **kwargs)
         except Exception as error:
+            if recording is not None:
+                module_failed(type(self).__name__, args)
             # Every path further in begins with this one, so that only the innermost module is named.
             where = f"in module {module_path(state)}"
             if not any(where in text for text in (str(error), *getattr(error, "__notes__", ()))):
                 plain = isinstance(error, (ValueError, TypeError, RuntimeError, IndexError))
                 if plain and error.args == (str(error),):
-                    error.args = (f"{error} ({where})",)
+                    first, newline, rest = str(error).partition("\n")
+                    error.args = (f"{first} ({where}){newline}{rest}",)
                 else:
                     error.add_note(where)
             raise

@@ -146,6 +146,7 @@ from .elementwise import (
     where,
 )
 from .engine import grad
+from .explaining import explain_errors
 from .gradcheck import GradientError, gradcheck, gradgradcheck
 from .indexing import index_set, scatter, take, take_along_axis
 from .info import __array_namespace_info__

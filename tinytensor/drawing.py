@@ -35,7 +35,7 @@ def draw(
 
     Args:
         outputs: one or more computed Tensors.
-        path: a file to write; its ending (.svg, .png, .pdf, .dot, .mmd, .txt, .json, .html) says what. See `Graph.save`.
+        path: a file to write; its ending says what: .svg, .png, .pdf, .dot, .mmd, .txt, .json or .html (`Graph.save`).
         names: what Tensors are called: a dict from names to Tensors or modules, or a module (anything that has
             `named_parameters()`). Computed Tensors may be named as well.
         title: a line above the picture.

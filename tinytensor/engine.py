@@ -157,7 +157,8 @@ def _run(
             began = time.perf_counter() if node.traced else 0.0
             contributions = _gradients(node, node.op, g, parents, create_graph)
             if node.traced:
-                node.step, turn = Step.of(turn, g, contributions, parents, time.perf_counter() - began), turn + 1
+                step = Step.of(turn, g, contributions, parents, time.perf_counter() - began)
+                node.step, turn = step, turn + 1  # type: ignore[attr-defined]
             for i, contribution in enumerate(contributions):
                 parent = parents[i]
                 if parent is None or contribution is None:

@@ -47,6 +47,7 @@ import numpy as np
 from . import dtypes
 from .backend import NAMESPACES, DeviceError, for_array
 from .modes import state
+from .node import Node
 from .tensor import Tensor, wrap
 from .tracing import module_path
 
@@ -220,7 +221,7 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
         try:
             out = forward(xp, *arrays, **params)
         except Exception as error:
-            raise explain(primitive, arrays, error) from error
+            raise explain(primitive, arrays, error, parents) from error
         if type(out) is not kind:
             out = _as_array(primitive, xp, out)
         tensor = Tensor.__new__(Tensor)
@@ -256,7 +257,7 @@ def _unary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[.
         try:
             out = forward(xp, array, **params)
         except Exception as error:
-            raise explain(primitive, [array], error) from error
+            raise explain(primitive, [array], error, [x._node]) from error
         if type(out) is not kind:
             out = _as_array(primitive, xp, out)
         tensor = new(Tensor)
@@ -292,7 +293,7 @@ def _fused_call(primitive: Primitive) -> Callable[..., Any]:
         try:
             out, residuals = forward(xp, *arrays, **params)
         except Exception as error:
-            raise explain(primitive, arrays, error) from error
+            raise explain(primitive, arrays, error, parents) from error
         if type(out) is not kind:
             out = xp.asarray(out)
         recorder = state.recorder
@@ -397,16 +398,21 @@ def describe(value: Any) -> str:
     return repr(value)
 
 
-def explain(primitive: Primitive, arrays: Sequence[Any], error: Exception) -> Exception:
-    """The same kind of exception, with the op, what it met, and the module it was called in."""
+def explain(primitive: Primitive, arrays: Sequence[Any], error: Exception, parents: Sequence[Node | None]) -> Exception:
+    """The same kind of exception, with the op, what it met, the module it was called in, and the shapes aligned."""
+    from .explaining import op_failed, operands
+
     met = ", ".join(
         f"{name} {describe(a)}"
         for name, a in zip(primitive.inputs if not primitive.variadic else primitive.inputs * len(arrays), arrays)
     )
     path = module_path(state)
     where = f" (in module {path})" if path else ""
-    text = f"{primitive.name}: {error}; inputs: {met}{where}"
-    for kind in (IndexError, TypeError, ZeroDivisionError, OverflowError, MemoryError, NotImplementedError):
-        if isinstance(error, kind):
-            return kind(text)
-    return ValueError(text) if isinstance(error, (ValueError, ArithmeticError)) else RuntimeError(text)
+    mistake = isinstance(error, (ValueError, ArithmeticError))
+    what = str(error).removeprefix(f"{primitive.name}: ")  # NumPy's own errors may begin with the name
+    text = f"{primitive.name}: {what}; inputs: {met}{where}{operands(primitive, arrays) if mistake else ''}"
+    kinds = (IndexError, TypeError, ZeroDivisionError, OverflowError, MemoryError, NotImplementedError)
+    kind = next((k for k in kinds if isinstance(error, k)), ValueError if mistake else RuntimeError)
+    explained = kind(text)
+    op_failed(primitive, arrays, parents, explained)
+    return explained

@@ -301,7 +301,7 @@ def _kept_values(node: Any) -> Iterator[tuple[Node, Any]]:
         elif op.variadic:
             yield from ((p, a) for p, a in zip(node.parents, value) if p is not None)
         elif node.parents[op.inputs.index(name)] is not None:
-            yield node.parents[op.inputs.index(name)], value  # type: ignore[misc]
+            yield node.parents[op.inputs.index(name)], value
 
 
 def _kept_names(node: Node) -> tuple[str, ...]:

@@ -46,6 +46,14 @@ class TracedNode(Node):
 
     __slots__ = ("origin", "saved", "scope", "seconds", "sources", "step", "values", "variable")
 
+    origin: str | None
+    scope: Scope | None
+    sources: tuple[Any, ...] | None
+    values: Any
+    saved: Any
+    seconds: float | None
+    step: Step | None
+
     @property
     def traced(self) -> bool:  # type: ignore[override]
         return self.sources is not None
@@ -137,8 +145,9 @@ class Recording:
 
     def __init__(self, outer: Recording | None, scopes: list[str]) -> None:
         self.nodes: list[TracedNode] = []
+        self.failed: TracedNode | None = None  # what an error is about
         self.makers: dict[int, Node] = {} if outer is None else dict(outer.makers)  # by id of an array that they hold
-        self.scope = None if outer is None else outer.scope
+        self.scope: Scope | None = None if outer is None else outer.scope
         if outer is None:
             for name in scopes:
                 self.scope = Scope(name, "", self.scope)
@@ -216,6 +225,8 @@ def trace(
         node.origin = f"{node.origin}, module {path}"
     if state.anomaly and not is_finite(out) and all(is_finite(a) for a in values[:-1]):
         shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in values[:-1])
+        if state.recording is not None:
+            state.recording.failed = node
         raise FloatingPointError(
             f"{node.name}: the first result that is not finite, from finite inputs {shapes} (called at {node.origin})"
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.explaining import aligned
 
 FLOPS = 16  # multiplications and additions of a product that take the time of one element-wise operation
 
@@ -64,16 +65,19 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     input = input if isinstance(input, Tensor) else tt.asarray(input, device=weight.device)
     shape, weight_shape = input.shape, weight.shape
     if len(weight_shape) != 2 or not shape or shape[-1] != weight_shape[1]:
-        raise ValueError(_misfit("linear", f"input {tuple(shape)}", f"weight {tuple(weight_shape)}", "in_features"))
+        raise ValueError(_misfit({"input": shape, "weight": weight_shape}, (-1, -1), "in_features"))
     if bias is not None and tuple(bias.shape) != (weight_shape[0],):
-        raise ValueError(
-            _misfit("linear", f"weight {tuple(weight_shape)}", f"bias {tuple(bias.shape)}", "out_features")
-        )
+        raise ValueError(_misfit({"weight": weight_shape, "bias": bias.shape}, (-2, -1), "out_features"))
     return _linear(input, weight, bias)
 
 
-def _misfit(name: str, one: str, other: str, what: str) -> str:
-    return f"{name}: {one} and {other} do not agree in {what}"
+def _misfit(shapes: dict[str, tuple[int, ...]], axes: tuple[int, int], what: str) -> str:
+    """Two shapes that do not agree, the first in one of the axes, the second in the other."""
+    (one, first), (other, second) = shapes.items()
+    return (
+        f"linear: {one} {tuple(first)} and {other} {tuple(second)} do not agree in {what}\n"
+        f"{aligned(shapes, lambda operand, axis: axis == axes[operand])}"
+    )
 
 
 @tt.op

@@ -16,11 +16,14 @@ from ..primitive import Primitive
 from ..tensor import Tensor, wrap
 from ..tracing import Recording, Statistics, TracedNode
 from . import structure as s
-from .cost import flops
+from .cost import MOVEMENT, flops
 from .words import cut, short
 
 PATTERN = 12
 """Masks of at most this many rows and columns are remembered with their cells."""
+
+DRAWN = 3
+"""Formulas of fewer ops that compute (and not only move) are written, not drawn."""
 
 
 def walk(roots: Iterable[Node]) -> list[Node]:
@@ -114,7 +117,7 @@ class Builder:
         op: Primitive = node.op
         if not op.pure and self.unfold(node):
             formula = formula_of(node)
-            if formula is not None:
+            if formula is not None and sum(inner.name not in MOVEMENT for inner in formula.nodes) >= DRAWN:
                 self._add_formula(node, formula, (scope, node))
                 return
         given = sources(node)
@@ -130,6 +133,7 @@ class Builder:
                 name=op.name,
                 inputs=inputs,
                 output=output,
+                formula="" if op.pure else _words(op),
                 parameters=_parameters(node, op),
                 scope=self._scope(scope),
                 origin=node.origin,
@@ -216,7 +220,7 @@ class Formula(NamedTuple):
         result: the node of its result.
     """
 
-    nodes: list[TracedNode]
+    nodes: list[Any]
     inputs: list[Node | None]
     result: Node
 
@@ -234,6 +238,9 @@ def formula_of(node: Any) -> Formula | None:
     ]
     scopes, state.scopes = state.scopes, []
     recording = Recording(None, [])
+    for x in stand_ins:
+        if isinstance(x, Tensor) and x._node is not None:
+            recording.makers[id(x._data)] = x._node
     before = state.change(True, False, recording)
     try:
         inputs = [(x._node or recording.maker(x._data)) if isinstance(x, Tensor) else None for x in stand_ins]
@@ -242,7 +249,7 @@ def formula_of(node: Any) -> Formula | None:
     finally:
         state.change(*before)
         state.scopes = scopes
-    nodes = walk([result])
+    nodes: list[Any] = walk([result])
     for inner in nodes:
         inner.origin, inner.variable = node.origin, ""  # the line of the formula says nothing to the user
         inner.seconds = None
@@ -297,6 +304,11 @@ def _storage(array: Any) -> Any:
 
 def _nbytes(array: Any) -> int:
     return int(array.nbytes) if hasattr(array, "nbytes") else 0
+
+
+def _words(op: Primitive) -> str:
+    """A fused op's formula in words: how its docstring begins."""
+    return (op.function.__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
 
 
 # ---- masks

@@ -21,7 +21,9 @@ def describe(structure: Structure, ops: list[Op], folded: Folded, around: dict[s
     modules = [s for s in structure.scopes if s.kind not in ("formula", "stage")]
     if modules:
         kinds = Counter(s.kind for s in modules)
-        parts.append(f"{plural(len(modules), 'module call')} ({', '.join(f'{n} {k}' for k, n in kinds.most_common(4))})")
+        parts.append(
+            f"{plural(len(modules), 'module call')} ({', '.join(f'{n} {k}' for k, n in kinds.most_common(4))})"
+        )
     for label, name in sorted((label, folded.names[place][0]) for place, label in folded.labels.items()):
         parts.append(f"{label}: {name}")
     softmaxes: Counter[str] = Counter()

@@ -7,7 +7,7 @@ from typing import Any
 
 from .heat import RAMP
 from .picture import Box, Picture, Vertex, VertexKind
-from .words import cut, printable
+from .words import cut, printable, shape_text
 
 FONT = "Helvetica,Arial,sans-serif"
 INK, GREY, PALE, RED = "#1a1a1a", "#5a5a5a", "#f6f6f6", "#d00000"
@@ -37,14 +37,14 @@ def to_dot(picture: Picture) -> str:
     """The picture as DOT."""
     import graphviz
 
-    upright = picture.direction in ("TB", "BT")
+    tall = upright(picture)
     dot = graphviz.Digraph(
         graph_attr={
             "rankdir": picture.direction,
             "fontname": FONT,
             "fontcolor": INK,
-            "nodesep": "0.22" if upright else "0.3",
-            "ranksep": "0.28" if upright else "0.4",
+            "nodesep": "0.22" if tall else "0.3",
+            "ranksep": "0.2" if tall else "0.4",
         },
         node_attr={"fontname": FONT, "fontcolor": INK, "fontsize": "13", "margin": "0.14,0.06", "height": "0.36"},
         edge_attr={"fontname": FONT, "fontcolor": GREY, "fontsize": "10", "color": GREY, "arrowsize": "0.6"},
@@ -64,9 +64,14 @@ def to_dot(picture: Picture) -> str:
         dot.node("scale", label=_legend(picture), shape="plaintext", **{"class": "scale"})
     for edge in picture.edges:
         tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
-        label = f" {edge.label} " if edge.label else ""
+        label = f" {edge.label} " if edge.label and not tall else ""
         dot.edge(tail, head, label=label, **EDGES[edge.kind], **{"class": edge.kind})
     return dot.source
+
+
+def upright(picture: Picture) -> bool:
+    """Whether it goes down: then shapes stand in the vertices, since text on the edges would make it twice as long."""
+    return picture.direction in ("TB", "BT")
 
 
 def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | None, picture: Picture) -> None:
@@ -93,7 +98,7 @@ def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | 
 def _look(vertex: Vertex, picture: Picture) -> dict[str, str]:
     shape, style, fill, line, _, _ = STYLES[vertex.kind]
     ink = INK
-    names = vertex.kind
+    names: str = vertex.kind
     if vertex.heat is not None and picture.scale is not None:
         place = picture.scale.place(vertex.heat)
         fill, ink, names = RAMP[place], INK if place < DARK else "#ffffff", f"{vertex.kind} heat{place}"
@@ -105,29 +110,38 @@ def _look(vertex: Vertex, picture: Picture) -> dict[str, str]:
         look["fontcolor"] = ink
     if vertex.failed:
         look["penwidth"] = "3"
-    return look | {"label": _label(vertex)}
+    return look | {"label": _label(vertex, upright(picture))}
 
 
 DARK = 4
 """From this place of the ramp on, colours are so dark that text on them is white."""
 
 
-def _label(vertex: Vertex) -> str:
+def _label(vertex: Vertex, upright: bool) -> str:
     title = f"<B>{_escape(vertex.title, 40)}</B>"
+    lines = list(vertex.lines)
     if vertex.name and vertex.kind == "op":
         title = f"{_escape(vertex.name, 40)} = {title}"
     elif vertex.name:
-        title += f' <FONT POINT-SIZE="10">{_escape(vertex.name, 40)}</FONT>'
-    for line in vertex.lines:
-        title += f'<BR/><FONT POINT-SIZE="10">{_escape(line, 44)}</FONT>'
+        lines[:1] = [" · ".join([vertex.name, *lines[:1]])]
+    if upright and vertex.kind in ("op", "module") and not vertex.failed:
+        lines[:1] = [" · ".join([shape_text(vertex.shape), *lines[:1]])]
+    for line in lines:
+        title += f'<BR/><FONT POINT-SIZE="10">{_escape(line, 52)}</FONT>'
     if vertex.pattern is None:
         return f"<{title}>"
     rows = "".join(
-        "<TR>" + "".join(f'<TD BGCOLOR="{"#4d4d4d" if cell else "#ffffff"}"></TD>' for cell in row) + "</TR>"
+        "<TR>" + "".join(f'<TD {CELL} BGCOLOR="{"#4d4d4d" if cell else "#ffffff"}"></TD>' for cell in row) + "</TR>"
         for row in vertex.pattern
     )
-    cells = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0" FIXEDSIZE="FALSE" CELLPADDING="3">{rows}</TABLE>'
-    return f'<<TABLE BORDER="0" CELLSPACING="2"><TR><TD>{title}</TD></TR><TR><TD>{cells}</TD></TR></TABLE>>'
+    size = f'FIXEDSIZE="TRUE" WIDTH="{9 * len(vertex.pattern[0]) + 1}" HEIGHT="{9 * len(vertex.pattern) + 1}"'
+    cells = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0" CELLPADDING="0" {size}>{rows}</TABLE>'
+    return (
+        f'<<TABLE BORDER="0" CELLSPACING="2"><TR><TD>{title}</TD></TR><TR><TD ALIGN="CENTER">{cells}</TD></TR></TABLE>>'
+    )
+
+
+CELL = 'FIXEDSIZE="TRUE" WIDTH="9" HEIGHT="9"'
 
 
 def _legend(picture: Picture) -> str:
@@ -136,8 +150,9 @@ def _legend(picture: Picture) -> str:
     cells = "".join(f'<TD BGCOLOR="{colour}" WIDTH="28" HEIGHT="12"></TD>' for colour in RAMP)
     how = " (logarithmic)" if scale.logarithmic else ""
     ends = [scale.text(x) for x in (scale.low, scale.middle, scale.high)]
+    name = _escape(scale.name + how, 60)
     return (
-        f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0"><TR><TD COLSPAN="8">{_escape(scale.name + how, 60)}</TD></TR>'
+        f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0"><TR><TD COLSPAN="8">{name}</TD></TR>'
         f'<TR>{cells}</TR><TR><TD COLSPAN="2" ALIGN="LEFT">{_escape(ends[0], 20)}</TD><TD COLSPAN="4">'
         f'{_escape(ends[1], 20)}</TD><TD COLSPAN="2" ALIGN="RIGHT">{_escape(ends[2], 20)}</TD></TR></TABLE>>'
     )

@@ -48,6 +48,7 @@ class Graph:
         roots: list[Node] | None = None,
         names: Iterable[tuple[str, Tensor]] = (),
         title: str | None = None,
+        failed: Node | None = None,
         **options: Any,
     ) -> None:
         self._nodes = nodes
@@ -55,7 +56,7 @@ class Graph:
         self._names = list(names)
         self.title = title
         self._options = Options(**options)
-        self._failed: Any = None  # the node that an error is about
+        self._failed = failed  # the node that an error is about
 
     @staticmethod
     def behind(roots: list[Node], **arguments: Any) -> Graph:
@@ -101,7 +102,10 @@ class Graph:
         return builder.build(self._nodes, self._roots), builder
 
     def picture(self, **options: Any) -> Picture:
-        """What a picture shows, before it is laid out. Raises ValueError for options that do not exist or do not fit."""
+        """What a picture shows, before it is laid out.
+
+        Raises ValueError for options that do not exist or do not fit.
+        """
         known = {field.name for field in dataclasses.fields(Options)}
         for name in options:
             if name not in known:
@@ -110,7 +114,7 @@ class Graph:
         structure, builder = self._build(chosen)
         if not structure.ops:
             raise ValueError("draw: nothing was computed within tt.record(); there is no graph to draw")
-        failed = next((id_ for id_, node in builder.nodes.items() if node is self._failed), None)
+        failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         return look(structure, chosen, self.title, failed)
 
     def description(self, **options: Any) -> str:
@@ -119,7 +123,9 @@ class Graph:
 
     def __repr__(self) -> str:
         structure = self.structure
-        return f"<graph: {len(structure.ops)} ops, {len(structure.values)} values, {len(structure.scopes)} module calls>"
+        return (
+            f"<graph: {len(structure.ops)} ops, {len(structure.values)} values, {len(structure.scopes)} module calls>"
+        )
 
     # ---- its faces
 

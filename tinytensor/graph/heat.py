@@ -15,7 +15,7 @@ RAMP = ("#fff7bc", "#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#9934
 
 @dataclass(frozen=True)
 class Scale:
-    """From a number to one of the ramp's colours; logarithmic where numbers range over more than three decades.
+    """From a number to one of the ramp's colours; logarithmic where numbers range over more than some decades.
 
     Attributes:
         name: what is measured, with its unit.
@@ -27,6 +27,7 @@ class Scale:
     low: float
     high: float
     text: Callable[[float], str]
+    decades: float = 3
 
     def place(self, number: float) -> int:
         """The place of a number's colour in the ramp."""
@@ -39,7 +40,7 @@ class Scale:
 
     @property
     def logarithmic(self) -> bool:
-        return self.low > 0 and self.high > 1000 * self.low
+        return self.low > 0 and self.high > 10**self.decades * self.low
 
     @property
     def middle(self) -> float:
@@ -79,6 +80,4 @@ def scale(kind: str, numbers: Iterable[float | None]) -> Scale:
             else f"draw: heat={kind!r} needs measurements: compute within tt.record()"
         )
     low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
-    return Scale(name, low, high, text)
-
-
+    return Scale(name, low, high, text, 1 if kind == "grad" else 3)

@@ -16,15 +16,15 @@ from .words import bytes_text, count_text, plural, shape_text
 MANY = 2000
 """A picture of more vertices than this is drawn only if the user insists."""
 
-UPRIGHT = 18
-"""Graphs with longer paths than this stand upright."""
+SLIDE = 1700
+"""Graphs that would be wider than this many pixels from left to right stand upright, unless told otherwise."""
 
 
 def look(structure: Structure, options: Options, title: str | None, failed: str | None = None) -> Picture:
     """The picture of a structure; `failed` is the id of an op that an error is about.
 
-    Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat that is asked
-    for was not measured.
+    Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for was
+    not measured.
     """
     return _Look(structure, options, failed).picture(title)
 
@@ -60,15 +60,15 @@ class _Look:
             self._add_gradients()
         if len(self.vertices) > MANY and not self.options.large:
             raise ValueError(
-                f"draw: the picture would have {len(self.vertices):,} vertices, more than anyone can read; close modules "
-                "(a smaller depth, or collapse), or pass large=True"
+                f"draw: the picture would have {len(self.vertices):,} vertices, more than anyone can read; close "
+                "modules (a smaller depth, or collapse), or pass large=True"
             )
         vertices = list(self.vertices.values())
         numbers = [v.heat for v in vertices]
         options = self.options
         scale = heating.scale(options.heat, numbers) if options.heat else None
         notes = (self._saved_note(),) if options.saved else ()
-        direction = options.direction or ("TB" if self._longest_path() > UPRIGHT else "LR")
+        direction = options.direction or ("TB" if self._width() > SLIDE else "LR")
         description = describe(self.structure, self.plan.ops, self.folded, self.around)
         edges = tuple(self.edges.values())
         return Picture(
@@ -81,12 +81,13 @@ class _Look:
         place = self.plan.drawn[op.id]
         incoming = [(value, self._tail(value, op)) for value in op.inputs if value is not None]
         if place not in self.vertices:
-            self.vertices[place] = self._op(op) if place == op.id else self._module(self.scopes[place])
+            self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(op)
         for value, tail in incoming:
             if tail is None or tail == place:
                 continue
             residual = self.around.get(op.id) == value
-            if residual and place != op.id:  # the block is closed: what goes around it is drawn beside what goes in
+            closed = place != op.id and op.id not in self.plan.joined
+            if residual and closed:  # what goes around the block is drawn beside what goes in
                 self._connect(tail, place, self.values[value])
             self._connect(tail, place, self.values[value], "residual" if residual else "data")
 
@@ -96,14 +97,21 @@ class _Look:
         return self.plan.drawn[maker.id] if maker is not None else self._leaf(self.values[value], reader)
 
     def _op(self, op: Op) -> Vertex:
-        value = self.values[op.output]
-        name = value.name if op.output not in self.shown.outputs else ""
-        lines = [op.detail] if op.detail else []
+        """The vertex of an op, or of a chain of ops that only move numbers."""
+        group = self.groups[op.id]
+        value = self.values[group[-1].output]
+        name = value.name if value.id not in self.shown.outputs else ""
+        chain = ", ".join(o.name for o in group)
+        title, detail = (op.name, op.detail) if len(group) == 1 else ("rearrange", chain)
+        lines = [detail] if detail else []
+        if op.id == self.failed:
+            lines = ["on " + " and ".join(shape_text(self.values[v].shape) for v in op.inputs if v is not None)]
         if op.id in self.around:
             lines.append("residual")
         return Vertex(
-            op.id, "op", op.name, name, (*lines, *self._saved_lines([op])), value.shape, value.dtype, self._box(op.scope),
-            self._words(op), self._heat([op]), failed=op.id == self.failed,
+            op.id, "op", title, name, (*lines, *self._saved_lines(group)), value.shape,
+            value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
+            failed=any(o.id == self.failed for o in group),
         )  # fmt: skip
 
     def _module(self, scope: Scope) -> Vertex:
@@ -111,7 +119,8 @@ class _Look:
         last = self.values[group[-1].output]
         parameters = {v: self.values[v] for op in group for v in op.inputs if v and self.values[v].kind == "parameter"}
         count = sum(math.prod(v.shape) for v in parameters.values())
-        around = sum(op.id in self.around for op in group)
+        sums = [op.id for op in group if op.id in self.around]
+        around = sum(op not in self.plan.joined for op in sums)
         formula = scope.kind == "formula"
         lines = []
         if count:
@@ -123,6 +132,8 @@ class _Look:
             lines.append(label)
         title = scope.name if formula or scope.kind == "stage" else scope.kind
         name = "" if title == scope.name else self._names(scope)
+        if len(sums) > around:
+            title = "Add & Norm"
         words = (
             f"{'formula' if formula else 'module'} {'.'.join(scope.path)} ({scope.kind}): {plural(len(group), 'op')}, "
             f"{count:,} parameters, result {shape_text(last.shape)} {last.dtype}"
@@ -179,19 +190,21 @@ class _Look:
             kind = "mask"
         elif value.kind == "parameter":
             kind = "parameter"
-        elif not value.name and not value.dtype.startswith(("int", "uint")):
+        elif not value.dtype.startswith(("int", "uint")) and (value.kind == "result" or not value.name):
             kind = "constant"
         if self.plan.drawn[reader.id] != reader.id and kind in ("parameter", "constant"):
             return None
         if value.id not in self.vertices:
-            name = value.name or (f"{value.mask} mask" if value.mask else "input" if kind == "input" else "constant")
+            box = None if kind == "input" else self._common_box(value.id)
+            name = value.name or (f"{value.mask} mask" if value.mask else kind)
+            if box is not None:  # the box says the rest of the path
+                name = name.removeprefix(".".join([*self.scopes[box].path[1:], ""]))
             lines = (value.mask,) if value.mask not in name else ()
             words = f"{kind} {name}, {shape_text(value.shape)} {value.dtype}"
             gradient = value.gradient
             if gradient is not None:
                 words += f"; gradient norm {gradient.norm:.4g}"
             hot = gradient.norm if gradient is not None and self.options.heat == "grad" else None
-            box = None if kind == "input" else self._common_box(value.id)
             self.vertices[value.id] = Vertex(
                 value.id, kind, name, "", lines, value.shape, value.dtype, box, words, hot, value.pattern
             )
@@ -199,7 +212,7 @@ class _Look:
 
     def _add_output(self, number: int, value: Value) -> None:
         maker = self.makers.get(value.id)
-        if maker is None:
+        if maker is None or maker.id == self.failed:
             return
         name = value.name or ("output" if len(self.shown.outputs) == 1 else f"output {number + 1}")
         place = f"r{number + 1}"
@@ -269,25 +282,29 @@ class _Look:
             if edge.tail in mirrored and edge.head in mirrored:
                 tail, head = mirrored[edge.head], mirrored[edge.tail]
                 self.edges[tail, head, edge.label, "gradient"] = Edge(tail, head, edge.label, "gradient")
-        for vertex, place in mirrored.items():
-            if any(op.saved for op in self.groups.get(vertex, ())):
-                self.edges[vertex, place, "", "uses"] = Edge(vertex, place, "", "uses")
+        for origin, place in mirrored.items():
+            if any(op.saved for op in self.groups.get(origin, ())):
+                self.edges[origin, place, "", "uses"] = Edge(origin, place, "", "uses")
 
-    def _longest_path(self) -> int:
-        length: dict[str, int] = {}
-        ahead: dict[str, list[str]] = {}
+    def _width(self) -> float:
+        """Roughly how many pixels the picture takes from left to right: its longest path."""
+        width = {
+            v.id: 9 * max([len(v.title) + len(v.name), *(0.7 * len(x) for x in v.lines)]) + 30
+            for v in self.vertices.values()
+        }
+        reach = dict(width)
+        ahead: dict[str, list[Edge]] = {}
         waiting = dict.fromkeys(self.vertices, 0)
         for edge in self.edges.values():
             if edge.kind in ("data", "residual"):
-                ahead.setdefault(edge.tail, []).append(edge.head)
+                ahead.setdefault(edge.tail, []).append(edge)
                 waiting[edge.head] += 1
         ready = [v for v, n in waiting.items() if not n]
         while ready:
             vertex = ready.pop()
-            for head in ahead.get(vertex, ()):
-                length[head] = max(length.get(head, 1), length.get(vertex, 1) + 1)
-                waiting[head] -= 1
-                if not waiting[head]:
-                    ready.append(head)
-        return max(length.values(), default=1)
-
+            for edge in ahead.get(vertex, ()):
+                reach[edge.head] = max(reach[edge.head], reach[vertex] + 7 * len(edge.label) + 40 + width[edge.head])
+                waiting[edge.head] -= 1
+                if not waiting[edge.head]:
+                    ready.append(edge.head)
+        return max(reach.values(), default=0)

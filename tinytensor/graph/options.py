@@ -25,8 +25,8 @@ class Options:
         depth: how many boxes may stand inside each other; a module that only holds other modules does not count.
         collapse: modules that are drawn as one vertex: names, paths such as "encoder.layers.0", classes such as
             "Linear", or a function of the module's `Scope`.
-        fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the picture
-            is of what ran: with `backward`, `saved` or `heat`.
+        fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the
+            picture is of what ran: with `backward`, `saved` or `heat`.
         fold: draw one of several modules that follow each other and are built alike.
         constants: draw also how masks and other arrays that need no gradient were computed.
         backward: draw the gradients beside the computation.

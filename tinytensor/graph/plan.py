@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from .cost import MOVEMENT
 from .options import Options
 from .structure import Op, Scope, Structure
 
@@ -18,12 +19,15 @@ class Plan:
         drawn: for each of them the id of the vertex it belongs to: its own, or that of the outermost closed scope.
         level: for each of them, how many open boxes that count stand around it.
         open: the ids of the scopes that stand open.
+        joined: ops that are drawn in the vertex of a neighbour: chains of movement as one, residual sums with the
+            normalisation that follows ("Add & Norm" in the figures of Vaswani et al. 2017).
     """
 
     ops: list[Op]
     drawn: dict[str, str]
     level: dict[str, int]
     open: set[str]
+    joined: set[str]
 
 
 def plan(structure: Structure, options: Options) -> Plan:
@@ -57,7 +61,41 @@ def plan(structure: Structure, options: Options) -> Plan:
             place = scopes[place].parent
         drawn[op.id] = closed or op.id
         level_of[op.id] = levels.get(op.scope, options.depth)
-    return Plan(ops, drawn, level_of, {place for place in levels if place is not None})
+    if any(scope.kind not in ("formula", "stage") for scope in structure.scopes):
+        level_of.update((op.id, options.depth) for op in ops if op.scope is None)  # beside modules, one step
+    joined = _join(structure, ops, drawn)
+    return Plan(ops, drawn, level_of, {place for place in levels if place is not None}, joined)
+
+
+def _join(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str]:
+    """Draw neighbours as one where they say more together; changes `drawn`."""
+    readers: dict[str, list[Op]] = {}
+    for op in ops:
+        for value in dict.fromkeys(op.inputs):
+            if value is not None:
+                readers.setdefault(value, []).append(op)
+    named = {v.id for v in structure.values if v.name} | set(structure.outputs)
+    norms = {scope.id for scope in structure.scopes if scope.kind.endswith("Norm")}
+    around = residuals(structure)
+    joined = set()
+    for op in ops:
+        following = readers.get(op.output, [])
+        if len(following) != 1 or op.output in structure.outputs or (drawn[op.id] != op.id and op.id not in joined):
+            continue
+        after = following[0]
+        if op.id in around and drawn[after.id] in norms:
+            drawn[op.id] = drawn[after.id]
+            joined.add(op.id)
+        elif (
+            op.name in MOVEMENT
+            and after.name in MOVEMENT
+            and drawn[after.id] == after.id
+            and op.scope == after.scope
+            and op.output not in named
+        ):
+            drawn[after.id] = drawn[op.id]
+            joined.add(after.id)
+    return joined
 
 
 def _worth_opening(scope: Scope, direct: Counter[str | None], held: Counter[str | None]) -> bool:
@@ -107,7 +145,7 @@ def residuals(structure: Structure) -> dict[str, str]:
 
 def _leads_to(structure: Structure, makers: dict[str, int], start: str, end: str) -> bool:
     earliest = makers.get(start, -1)
-    stack, seen = [end], set()
+    stack, seen = [end], set[int]()
     while stack and len(seen) < REACH:
         place = makers.get(stack.pop())
         if place is not None and place > earliest and place not in seen:

@@ -64,6 +64,7 @@ class Op:
     Attributes:
         inputs: ids of its inputs; None where a number or nothing was given.
         output: the id of its result.
+        formula: of a fused op, in words.
         parameters: its keyword arguments and the numbers among its inputs, as short text by name ("" if it has none).
         scope: the id of the module call it belongs to.
         origin: the source line that called it.
@@ -79,6 +80,7 @@ class Op:
     name: str
     inputs: tuple[str | None, ...]
     output: str
+    formula: str
     parameters: tuple[tuple[str, str], ...]
     scope: str | None
     origin: str | None
@@ -91,8 +93,10 @@ class Op:
 
     @property
     def detail(self) -> str:
-        """The parameters in one short text, as `x2=0.5, axis=1, keepdims`."""
-        return ", ".join(f"{name}={text}" if name and text else name or text for name, text in self.parameters)
+        """The formula of a fused op, or the parameters in one short text, as `x2=0.5, axis=1, keepdims`."""
+        return self.formula or ", ".join(
+            f"{name}={text}" if name and text else name or text for name, text in self.parameters
+        )
 
 
 @dataclass(frozen=True)

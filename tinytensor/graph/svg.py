@@ -38,7 +38,9 @@ def _finish(picture: Picture, svg: str) -> str:
     def words(edge: Edge) -> str:
         start = vertices[edge.tail]
         what = {"residual": "goes around: ", "gradient": "gradient: ", "uses": "kept for: "}.get(edge.kind, "")
-        return f"{what}{start.name or start.title}, {edge.label}" if edge.label else f"{what}{vertices[edge.head].title}"
+        return (
+            f"{what}{start.name or start.title}, {edge.label}" if edge.label else f"{what}{vertices[edge.head].title}"
+        )
 
     titles = {v.id: v.words for v in picture.vertices}
     titles |= {f"cluster_{b.id}": f"{'.'.join(b.path)} ({b.kind}) {b.label}".rstrip() for b in picture.boxes}
@@ -54,13 +56,14 @@ def _finish(picture: Picture, svg: str) -> str:
         svg[svg.index("<svg") :],
     )
     opening, _, rest = svg.partition(">")
-    opening = opening.replace("<svg", '<svg role="img" class="tinytensor"', 1)
+    opening = opening.replace("<svg", '<svg role="img" class="tinytensor" style="max-width:100%;max-height:100vh"', 1)
     about = f"<title>{escape(picture.title)}</title><desc>{escape(picture.description)}</desc>"
     return f"{opening}>\n{about}\n<style>{_dark_mode()}</style>{rest}"
 
 
 def _dark_mode() -> str:
     rules = [
+        " { background: #0d1117 }",
         ".graph > polygon { fill: #0d1117 }",
         "text { fill: #e6edf3 }",
         f'.cluster > path[fill="{PALE}"] {{ fill: #161b22; stroke: #8b949e }}',
@@ -71,16 +74,12 @@ def _dark_mode() -> str:
         ".edge.gradient polygon { fill: #ff9d5c }",
     ]
     for kind, (*_, fill, line) in STYLES.items():
-        body = 'node.{0}:not([class*="heat"]):not(.failed)'.format(kind)
+        body = f'node.{kind}:not([class*="heat"]):not(.failed)'
         parts = ", ".join(f".tinytensor .{body} > {part}" for part in ("path", "polygon", "ellipse", "g > a > polygon"))
         if kind == "mask":  # its cells keep their colours
             parts = f".tinytensor .{body} > polygon:first-of-type"
         rules.append(f"{parts.removeprefix('.tinytensor ')} {{ fill: {fill}; stroke: {line} }}")
     rules.append(f".node.failed > path {{ fill: #5c0f0a; stroke: {RED} }}")
-    rules.extend(
-        f'.node[class*="heat{i}"] text {{ fill: {"#1a1a1a" if i < 4 else "#ffffff"} }}' for i in range(8)
-    )
-    lines = "".join(f"\n.tinytensor {rule}" for rule in rules)
+    rules.extend(f'.node[class*="heat{i}"] text {{ fill: {"#1a1a1a" if i < 4 else "#ffffff"} }}' for i in range(8))
+    lines = "".join(f"\n.tinytensor {rule}".replace("  {", " {") for rule in rules)
     return f"\n@media (prefers-color-scheme: dark) {{{lines}\n}}\n"
-
-

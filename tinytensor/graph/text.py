@@ -9,8 +9,8 @@ from .words import cut, printable, shape_text
 def to_text(picture: Picture) -> str:
     """A tree: boxes and, in them, what is computed from what, each line with the shape of its result.
 
-        head                                   formula
-          matmul      4×4        from query, mT
+    head                                   formula
+      matmul      4×4        from query, mT
     """
     inside: dict[str | None, list[Vertex | Box]] = {None: []}
     for box in picture.boxes:
@@ -68,8 +68,8 @@ def _names(picture: Picture) -> dict[str, str]:
 
 
 SHAPES = {
-    "op": ("[", "]"), "module": ("[[", "]]"), "parameter": ("[(", ")]"), "input": ("([", "])"), "constant": ("([", "])"),
-    "mask": ("[/", "/]"), "output": ("{{", "}}"), "gradient": ("(", ")"),
+    "op": ("[", "]"), "module": ("[[", "]]"), "parameter": ("[(", ")]"), "input": ("([", "])"),
+    "constant": ("([", "])"), "mask": ("[/", "/]"), "output": ("{{", "}}"), "gradient": ("(", ")"),
 }  # fmt: skip
 ARROWS = {"data": "-->", "residual": "==>", "gradient": "-.->", "uses": "-.-"}
 
