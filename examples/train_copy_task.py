@@ -26,9 +26,9 @@ from typing import Any
 
 import nn
 import tinytensor as tt
-from models import command_line, plots
+from models import attention_graphs, command_line, copy_task, plots
 from models.run_folder import RunFolder
-from models.tasks import EOS, TASKS, SequenceTask
+from models.tasks import TASKS, SequenceTask
 from models.training import Interrupted, NotFiniteError, Trainer
 from models.transformer import Transformer
 
@@ -164,16 +164,7 @@ def go_on(trainer: Trainer, state: dict[str, Any]) -> None:
 
 def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Transformer, SequenceTask]:
     """The model, its optimiser and schedule, and the loop around them."""
-    tt.manual_seed(arguments.seed)
-    task = SequenceTask(arguments.task, arguments.seed, max_length=arguments.max_length)
-    model = Transformer(
-        task.vocabulary,
-        d_model=arguments.d_model,
-        num_heads=arguments.num_heads,
-        num_layers=arguments.num_layers,
-        dropout=arguments.dropout,
-        max_length=arguments.max_length + 1,  # the letters and the end
-    ).to(arguments.device)
+    model, task = copy_task.build(vars(arguments))
     optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)
     schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warm_up_and_decay(step, arguments.steps))
     plain = {name: str(v) if isinstance(v, Path) else v for name, v in vars(arguments).items() if name != "resume"}
@@ -204,20 +195,10 @@ def resume_command(arguments: argparse.Namespace) -> str:
 # ---- what the model makes of sequences
 
 
-def generate(model: Transformer, task: SequenceTask, sequences: list[list[int]]) -> list[list[int]]:
-    """The model's answers, without the end of the sequence."""
-    answers: list[list[int]] = []
-    for start in range(0, len(sequences), 250):
-        batch = task.make_batch(sequences[start : start + 250])
-        for row in model.generate(batch.source, max_length=task.max_length + 1).tolist():
-            answers.append(row[: row.index(EOS)] if EOS in row else row)
-    return answers
-
-
 def show_samples(model: Transformer, task: SequenceTask, count: int, say: Callable[[str], None]) -> None:
     """Print test sequences and what the model makes of them now."""
     sequences = task.test_sequences(count)
-    for sequence, answer in zip(sequences, generate(model, task, sequences)):
+    for sequence, answer in zip(sequences, copy_task.generate(model, task, sequences)):
         mark = "" if answer == task.answer(sequence) else f"   (should be {task.to_text(task.answer(sequence))})"
         say(f"  {task.to_text(sequence)} -> {task.to_text(answer)}{mark}")
 
@@ -227,7 +208,7 @@ def report(model: Transformer, task: SequenceTask, folder: RunFolder, step: int)
     print(f"\n{task.name}: a few sequences the model has never seen")
     show_samples(model, task, 5, print)
     sequences = task.test_sequences(TEST_SEQUENCES)
-    answers = generate(model, task, sequences)
+    answers = copy_task.generate(model, task, sequences)
     accuracy = sum(answer == task.answer(s) for s, answer in zip(sequences, answers)) / len(sequences)
     folder.log(event="result", step=step, exact_match=accuracy, sequences=len(sequences))
     print(f"exact match on {len(sequences):,} sequences never seen in training: {accuracy:.1%}")
@@ -247,7 +228,9 @@ def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> 
     answer = list(task.to_text(task.answer(sequence)))
     mean = tt.mean(weights[0], axis=0).numpy()
     paths += plots.plot_attention(folder.path, mean, [*letters, "<end>"], [*answer, "<end>"])
-    paths.append(plots.draw_attention_head(folder.path / "attention-head.svg", model.d_model))
+    head = folder.path / "attention-head.svg"
+    attention_graphs.head(model.d_model).save(head)
+    paths.append(head)
     return paths
 
 

@@ -1,16 +1,12 @@
-"""Pictures of a run: the loss curve, attention as a heat map, the computation graph of an attention head."""
+"""Pictures of a run: the loss curve, and attention as a heat map."""
 
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import tinytensor as tt
-from nn import Parameter
-from nn.functional import causal_mask, softmax
 from tinytensor.files import atomic_write
 
 
@@ -62,24 +58,3 @@ def _save(figure: Any, stem: Path) -> list[Path]:
         atomic_write(path, buffer.getvalue())
         paths.append(path)
     return paths
-
-
-def draw_attention_head(path: Path, d_model: int, d_k: int = 16, length: int = 6) -> Path:
-    """Write the computation graph of one attention head: the computation that every layer repeats.
-
-    Args:
-        path: where to; the ending chooses the format.
-        d_model, d_k: the sizes of the vectors and of the head.
-        length: the number of positions.
-    """
-    with tt.record():
-        x = tt.random.normal((length, d_model))
-        weights = {name: Parameter(tt.random.normal((d_model, d_k))) for name in ("W_Q", "W_K", "W_V")}
-        query, key, value = (x @ w for w in weights.values())
-        scores = query @ key.mT / math.sqrt(d_k)
-        future = causal_mask(length)
-        attention = softmax(scores.masked_fill(future, -math.inf), dim=-1)
-        output = attention @ value
-    names = {**weights, "x": x, "future": future, "Q": query, "K": key, "V": value, "head": output}
-    tt.draw(output, path, names=names, title="One attention head: softmax(Q K^T / sqrt(d_k)) V")
-    return path

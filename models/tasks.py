@@ -108,6 +108,11 @@ class SequenceTask:
         )
 
     @staticmethod
+    def to_ids(text: str) -> list[int]:
+        """The ids of letters."""
+        return [FIRST_LETTER + LETTERS.index(letter) for letter in text]
+
+    @staticmethod
     def to_text(ids: Any) -> str:
         """Ids up to the end of the sequence, as letters; ids that are no letters as "?"."""
         text = ""

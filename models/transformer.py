@@ -149,22 +149,9 @@ class Transformer(nn.Module):
     @tt.no_grad()
     def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
         """The decoder's attention to the source, layer by layer: (batch, heads, target, source) each."""
-        found: list[Tensor] = []
-
-        def keep_weights(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-            found.append(module.forward(*args, **{**kwargs, "need_weights": True, "average_attn_weights": False})[1])
-
-        hooks = [
-            layer.multihead_attn.register_forward_hook(keep_weights, with_kwargs=True)
-            for layer in self.transformer.decoder.layers
-        ]
-        try:
-            with _evaluating(self):
-                self(source, target)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        return found
+        with _evaluating(self), nn.record_attention() as attention:
+            self(source, target)
+        return [tt.asarray(call.weights, device=self.projection.weight.device) for call in attention.cross]
 
 
 @contextlib.contextmanager

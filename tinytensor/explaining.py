@@ -109,7 +109,10 @@ def op_failed(primitive: Primitive, arrays: Sequence[Any], parents: Sequence[Nod
     recording = state.recording
     alone = recording is None and in_notebook() and any(parents)
     if alone:
+        from .graph.build import walk
+
         recording = Recording(None, [])
+        recording.nodes.extend(walk([p for p in parents if p is not None and p.kept is not None]))
     if recording is None:
         return
     node = TracedNode(primitive, tuple(parents), (), {}, _Nothing())

@@ -191,9 +191,9 @@ class record(Mode):
         return state.change(state.grad_enabled, state.anomaly, Recording(state.recording, state.scopes))
 
     def __enter__(self) -> Graph:  # type: ignore[override]
-        super().__enter__()
-        from .graph import Graph
+        from .graph import Graph  # first, or the first op would be said to take the time of it
 
+        super().__enter__()
         assert state.recording is not None
         return Graph(state.recording.nodes)
 

@@ -36,6 +36,7 @@ class TracedNode(Node):
         origin: the source line of the call, and the modules around it.
         variable: the name that this line gave the result, if any.
         scope: while recording, the call of the module it was made in.
+        needs: while recording, whether each input wanted a gradient.
         sources: while recording, each input: a node, None, or a number as it is. Arrays that no recorded op made have a
             node of their own, without an op.
         values: while recording, the arrays (or numbers) of the inputs and, last, of the result.
@@ -44,10 +45,11 @@ class TracedNode(Node):
         step: what the last backward pass did here, once it was run.
     """
 
-    __slots__ = ("origin", "saved", "scope", "seconds", "sources", "step", "values", "variable")
+    __slots__ = ("needs", "origin", "saved", "scope", "seconds", "sources", "step", "values", "variable")
 
     origin: str | None
     scope: Scope | None
+    needs: tuple[bool, ...] | None
     sources: tuple[Any, ...] | None
     values: Any
     saved: Any
@@ -102,9 +104,16 @@ class Statistics:
     numbers: Any = None
 
     @staticmethod
-    def of(array: Any) -> Statistics:
-        """Of an array of any backend. An empty one has norm 0 and no extremes (NaN)."""
+    def of(array: Any, shape: tuple[int, ...] | None = None) -> Statistics:
+        """Of an array of any backend, summed to the shape that was broadcast to its own, as the engine sums gradients.
+
+        An empty one has norm 0 and no extremes (NaN).
+        """
         x = np.asarray(array if isinstance(array, np.generic) else for_array(array).to_numpy(array))
+        if shape is not None and x.shape != shape:
+            extra = x.ndim - len(shape)
+            stretched = tuple(i for i, n in enumerate(x.shape) if i < extra or shape[i - extra] == 1 != n)
+            x = x.sum(axis=stretched, keepdims=True)[(0,) * extra]
         numbers = x.tolist() if x.size <= SMALL else None
         shape, x = x.shape, x.astype(np.float64, copy=False)
         if not x.size:
@@ -134,7 +143,7 @@ class Step:
     def of(number: int, g: Any, contributions: Any, parents: tuple[Node | None, ...], seconds: float) -> Step:
         """Arrays are summed up at once: the engine may add to them later."""
         left = [
-            None if parent is None or c is None else Statistics.of(getattr(c, "_data", c))
+            None if parent is None or c is None else Statistics.of(getattr(c, "_data", c), parent.shape)
             for parent, c in zip(parents, contributions)
         ]
         return Step(number, Statistics.of(getattr(g, "_data", g)), tuple(left), seconds)
@@ -155,7 +164,7 @@ class Recording:
 
     def enter(self, name: str, module: Any, arguments: tuple[Any, ...]) -> None:
         """A module is called. The outermost tells its parameters' names, and what its forward calls its arguments."""
-        if self.scope is None:
+        if not self._in_module():
             for path, parameter in module.named_parameters():
                 if parameter._node is not None:
                     parameter._node.variable = path
@@ -163,6 +172,12 @@ class Recording:
                 if hasattr(value, "_data") and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
                     self.name(value, parameter.name)
         self.scope = Scope(name, type(module).__name__, self.scope)
+
+    def _in_module(self) -> bool:
+        scope = self.scope
+        while scope is not None and not scope.kind:
+            scope = scope.parent
+        return scope is not None
 
     def leave(self) -> None:
         """The call of the innermost module is over."""
@@ -193,7 +208,7 @@ class Recording:
             else:
                 sources.append(self.maker(value) if hasattr(value, "dtype") else value)
         self._fill(node, tuple(sources), tuple(values))
-        node.saved = node.kept
+        node.saved, node.needs = node.kept, tuple([p is not None for p in parents])
         node.seconds = now - self.last
         node.origin, node.variable = call_site()
         self.makers[id(values[-1])] = node
@@ -203,7 +218,7 @@ class Recording:
     def _fill(self, node: TracedNode, sources: tuple[Any, ...], values: tuple[Any, ...]) -> TracedNode:
         node.origin, node.variable, node.scope = None, "", self.scope
         node.sources, node.values = sources, values
-        node.saved = node.seconds = node.step = None
+        node.needs = node.saved = node.seconds = node.step = None
         return node
 
 
@@ -219,7 +234,7 @@ def trace(
         state.recording.add(node, parents, values)
     else:
         node.origin, node.variable = call_site()
-        node.scope = node.sources = node.values = node.saved = node.seconds = node.step = None
+        node.needs = node.scope = node.sources = node.values = node.saved = node.seconds = node.step = None
     path = module_path(state)
     if path:
         node.origin = f"{node.origin}, module {path}"

@@ -152,7 +152,7 @@ def attention_steps(
     vector(result, begin + 8, "result")
     if more:
         rest = 1 - sum(weights[j] for j in rows) if largest > -math.inf else 0.0
-        text = f"… and {more} keys more, of weight {_short(max(rest, 0.0))} together"
+        text = f"… and {more} more key{'s' * (more != 1)}, of weight {_short(max(rest, 0.0))} together"
         children.append(Element("text", text, x=MARGIN + tokens + GAP + 8, y=y(long) + 4, fill=MUTED, class_="more"))
     title = title or f"Scaled dot-product attention, step by step{named}"
     top = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]

@@ -39,20 +39,32 @@ def walk(roots: Iterable[Node]) -> list[Node]:
         if inputs_done:
             order.append(node)
         elif node not in seen and node.op is not None:
-            if node.kept is None and not node.traced:
-                raise RuntimeError(
-                    f"draw: the graph behind {node.name} {tuple(node.shape)} was already used and freed; draw before "
-                    "backward, pass retain_graph=True to it, or compute within tt.record()"
-                )
+            check_whole(node)
             seen.add(node)
             stack.append((node, True))
             stack.extend((p, False) for p in reversed(sources(node)) if isinstance(p, Node) and p not in seen)
     return order
 
 
+def check_whole(node: Node) -> None:
+    """Raise RuntimeError if what a node was computed from was freed."""
+    if node.kept is None and not node.traced:
+        raise RuntimeError(
+            f"draw: the graph behind {node.name} {tuple(node.shape)} was already used and freed; draw before "
+            "backward, pass retain_graph=True to it, or compute within tt.record()"
+        )
+
+
 def sources(node: Node) -> tuple[Any, ...]:
     """Each input of an op: its node, or a number as it is. Without a recording, None where no gradient flows."""
     return node.sources if isinstance(node, TracedNode) and node.sources is not None else node.parents
+
+
+def needs(node: Node) -> tuple[bool, ...]:
+    """Whether each input of an op wants a gradient from it (also after it was used and freed)."""
+    if isinstance(node, TracedNode) and node.needs is not None:
+        return tuple([need and wants_gradient(node) for need in node.needs])
+    return tuple([parent is not None for parent in node.parents])
 
 
 def wants_gradient(node: Node) -> bool:
@@ -114,6 +126,7 @@ class Builder:
     def _add(self, node: Any, scope: Any) -> None:
         if node in self._value_ids:
             return
+        check_whole(node)
         op: Primitive = node.op
         if not op.pure and self.unfold(node):
             formula = formula_of(node)
@@ -234,7 +247,7 @@ def formula_of(node: Any) -> Formula | None:
     else:
         return None
     stand_ins: list[Any] = [
-        wrap(a, leaf(a) if a.dtype.kind == "f" else None) if hasattr(a, "dtype") else a for a in arrays
+        wrap(a, leaf(a) if need else None) if hasattr(a, "dtype") else a for a, need in zip(arrays, needs(node))
     ]
     scopes, state.scopes = state.scopes, []
     recording = Recording(None, [])
@@ -264,7 +277,7 @@ def _saved(node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Sav
     if not kept or not wants_gradient(node):
         return
     if op.pure:
-        wanted = [i for i, x in enumerate(sources(node)) if isinstance(x, Node) and wants_gradient(x)]
+        wanted = [i for i, need in enumerate(needs(node)) if need]
         names = op.keepers[sum(1 << i for i in wanted)].names
         for name, array in zip(names, kept):
             if op.variadic and name != "out":

@@ -24,8 +24,8 @@ def describe(structure: Structure, ops: list[Op], folded: Folded, around: dict[s
         parts.append(
             f"{plural(len(modules), 'module call')} ({', '.join(f'{n} {k}' for k, n in kinds.most_common(4))})"
         )
-    for label, name in sorted((label, folded.names[place][0]) for place, label in folded.labels.items()):
-        parts.append(f"{label}: {name}")
+    paths = {s.id: ".".join(s.path[1:]) or s.name for s in structure.scopes}
+    parts.extend(f"{label} from {paths[place]}" for place, label in sorted(folded.labels.items(), key=_number))
     softmaxes: Counter[str] = Counter()
     for op in structure.ops:
         if op.id not in drawn:
@@ -39,6 +39,10 @@ def describe(structure: Structure, ops: list[Op], folded: Folded, around: dict[s
             inputs = [values[v] for v in op.inputs if v is not None and not values[v].mask]
             memory = inputs[1] if len(inputs) > 1 and inputs[1].dtype.startswith("float") else inputs[0]
             softmaxes[f"softmax over {memory.shape[-2]} keys"] += 1
+    last = {op.scope: op for op in structure.ops}
+    for scope in structure.scopes:
+        if scope.kind == "formula" and scope.name in SOFTMAX and scope.id in last:
+            softmaxes[f"softmax over {values[last[scope.id].output].shape[-1]} keys"] += 1
     parts.extend(f"{text} ({n} times)" if n > 1 else text for text, n in softmaxes.items())
     starts = Counter(_start(values[value]) for op, value in around.items() if op in drawn)
     parts.extend(f"residual from {text}" + (f" ({n} times)" if n > 1 else "") for text, n in starts.items())
@@ -49,6 +53,10 @@ def describe(structure: Structure, ops: list[Op], folded: Folded, around: dict[s
         numbers = sum(math.prod(v.shape) for v in parameters)
         parts.append(f"{plural(len(parameters), 'parameter')} ({numbers:,} numbers)")
     return "; ".join(parts)
+
+
+def _number(item: tuple[str, str]) -> int:
+    return int(item[0][1:])
 
 
 def _start(value: Value) -> str:

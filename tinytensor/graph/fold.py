@@ -47,6 +47,7 @@ def fold(structure: Structure) -> Folded:
             item, place = by_id[place], by_id[place].parent
 
     parameters = {v.id for v in structure.values if v.kind == "parameter"}
+    shapes = {v.id: v.shape for v in structure.values}
     canonical: dict[str, str] = {}  # ids of ops, values and scopes that are left out -> what stands for them
     result = Folded(structure)
 
@@ -73,11 +74,16 @@ def fold(structure: Structure) -> Folded:
             i += 1
             if isinstance(item, Op):
                 continue
-            others = []
-            mark = signature(inside[item.id], item, by_id)
+            others: list[Scope] = []
+            mark = signature(inside[item.id], item, by_id, shapes)
+            wires = None
             while i < len(items) and isinstance(other := items[i], Scope):
-                if len(inside[other.id]) != len(inside[item.id]) or signature(inside[other.id], other, by_id) != mark:
+                ops, before = inside[other.id], inside[(others or [item])[-1].id]
+                if len(ops) != len(before) or signature(ops, other, by_id, shapes) != mark:
                     break
+                if wires is not None and links(before, ops) != wires:
+                    break
+                wires = links(before, ops)
                 others.append(other)
                 i += 1
             if others:
@@ -88,8 +94,10 @@ def fold(structure: Structure) -> Folded:
     return result
 
 
-def signature(ops: list[Op], scope: Scope, scopes: dict[str, Scope]) -> tuple[object, ...]:
-    """What makes two calls alike: the same ops in the same modules, wired the same way inside.
+def signature(
+    ops: list[Op], scope: Scope, scopes: dict[str, Scope], shapes: dict[str, tuple[int, ...]]
+) -> tuple[object, ...]:
+    """What makes two calls alike: the same ops on the same shapes in the same modules, wired the same way inside.
 
     Values from outside are numbered in the order of their first use.
     """
@@ -100,8 +108,16 @@ def signature(ops: list[Op], scope: Scope, scopes: dict[str, Scope]) -> tuple[ob
         wires = tuple([None if v is None else numbers.setdefault(v, len(numbers)) for v in op.inputs])
         numbers.setdefault(op.output, len(numbers))
         inner = scopes[op.scope].path[depth:] if op.scope is not None else ()
-        rows.append((op.name, inner, wires, op.parameters, op.differentiable))
+        sizes = tuple([None if v is None else shapes[v] for v in (*op.inputs, op.output)])
+        rows.append((op.name, inner, wires, sizes, op.parameters, op.differentiable))
     return tuple(rows)
+
+
+def links(before: list[Op], after: list[Op]) -> tuple[object, ...]:
+    """How a call is wired to the alike one before it: each input is what that one read or made there, or neither."""
+    made = {op.output: i for i, op in enumerate(before)}
+    pairs = [pair for first, second in zip(before, after) for pair in zip(first.inputs, second.inputs)]
+    return tuple("same" if v == w else made.get(w) if w is not None else None for v, w in pairs)
 
 
 def _without(structure: Structure, canonical: dict[str, str]) -> Structure:

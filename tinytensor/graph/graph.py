@@ -39,6 +39,7 @@ class Graph:
 
     Attributes:
         title: a line above the picture.
+        options: how it is drawn where a face is not told otherwise.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Graph:
         self._roots = roots
         self._names = list(names)
         self.title = title
-        self._options = Options(**options)
+        self.options = _chosen(Options(), options)
         self._failed = failed  # the node that an error is about
 
     @staticmethod
@@ -106,11 +107,7 @@ class Graph:
 
         Raises ValueError for options that do not exist or do not fit.
         """
-        known = {field.name for field in dataclasses.fields(Options)}
-        for name in options:
-            if name not in known:
-                raise ValueError(f"draw: there is no option {name!r}; there are {', '.join(sorted(known))}")
-        chosen = dataclasses.replace(self._options, **options)
+        chosen = _chosen(self.options, options)
         structure, builder = self._build(chosen)
         if not structure.ops:
             raise ValueError("draw: nothing was computed within tt.record(); there is no graph to draw")
@@ -190,3 +187,12 @@ class Graph:
         except (DrawingError, ValueError) as error:
             warnings.warn(str(error), stacklevel=2)
             return None
+
+
+def _chosen(former: Options, changes: dict[str, Any]) -> Options:
+    """Options with some of them changed. Raises ValueError for options that do not exist or do not fit."""
+    known = {field.name for field in dataclasses.fields(Options)}
+    for name in changes:
+        if name not in known:
+            raise ValueError(f"draw: there is no option {name!r}; there are {', '.join(sorted(known))}")
+    return dataclasses.replace(former, **changes)

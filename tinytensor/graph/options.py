@@ -56,6 +56,8 @@ class Options:
                 raise ValueError(f"draw: {name} is {value!r}; expected one of {', '.join(map(repr, allowed))}")
         if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
             raise ValueError(f"draw: depth is {self.depth!r}; expected an integer from 0")
+        if not callable(self.collapse) and not isinstance(self.collapse, Iterable):
+            raise ValueError(f"draw: collapse is {self.collapse!r}; expected names or a function of a Scope")
 
     @property
     def formulas(self) -> bool:

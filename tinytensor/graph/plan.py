@@ -106,22 +106,23 @@ def _worth_opening(scope: Scope, direct: Counter[str | None], held: Counter[str 
 def main_ops(structure: Structure) -> list[Op]:
     """The ops that gradients flow through, and what they read that was computed from these (a detached maximum, say).
 
-    Where no gradient flows, the ops with floating results; where there are none, all.
+    Where no gradient flows, floating numbers take its place; where there are none, all.
     """
     moved: set[str | None] = {v.id for v in structure.values if v.kind == "parameter"}
+    wanted = {op.id for op in structure.ops if op.differentiable}
+    if not wanted:
+        moved = {v.id for v in structure.values if v.dtype.startswith(("float", "complex"))}
+        wanted = {op.id for op in structure.ops if op.output in moved}
     for op in structure.ops:
-        if op.differentiable or not moved.isdisjoint(op.inputs):
+        if op.id in wanted or not moved.isdisjoint(op.inputs):
             moved.add(op.output)
     read: set[str | None] = set()
     found = []
     for op in reversed(structure.ops):
-        if op.differentiable or (op.output in moved and op.output in read):
+        if op.id in wanted or (op.output in moved and op.output in read):
             read.update(op.inputs)
             found.append(op)
-    if not any(op.differentiable for op in found):
-        floating = {v.id for v in structure.values if v.dtype.startswith(("float", "complex"))}
-        return [op for op in structure.ops if op.output in floating] or list(structure.ops)
-    return found[::-1]
+    return found[::-1] or list(structure.ops)
 
 
 REACH = 400

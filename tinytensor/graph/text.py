@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from .picture import Box, Picture, Vertex
 from .words import cut, printable, shape_text
 
@@ -82,7 +84,8 @@ def to_mermaid(picture: Picture) -> str:
         inside[box.parent].append(box)
     for vertex in picture.vertices:
         inside[vertex.box].append(vertex)
-    lines = ["---", f"title: {_quoted(picture.title)}", "---", f"flowchart {picture.direction}"]
+    title = json.dumps(printable(cut(picture.title, 90)), ensure_ascii=False)  # which YAML reads as well
+    lines = ["---", f"title: {title}", "---", f"flowchart {picture.direction}"]
     lines += [f"  accTitle: {_quoted(picture.title)}", f"  accDescr: {_quoted(picture.description)}"]
 
     def visit(place: str | None, indent: str) -> None:

@@ -1,0 +1,50 @@
+"""The copy, reverse and sort tasks: the model for one, its answers, and a trained one from the folder of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tinytensor as tt
+
+from .run_folder import RunFolder
+from .tasks import EOS, SequenceTask
+from .transformer import Transformer
+
+
+def build(arguments: Mapping[str, Any]) -> tuple[Transformer, SequenceTask]:
+    """The task and a new model for it, both determined by the arguments of the run (`seed` among them)."""
+    tt.manual_seed(arguments["seed"])
+    task = SequenceTask(arguments["task"], arguments["seed"], max_length=arguments["max_length"])
+    model = Transformer(
+        task.vocabulary,
+        d_model=arguments["d_model"],
+        num_heads=arguments["num_heads"],
+        num_layers=arguments["num_layers"],
+        dropout=arguments["dropout"],
+        max_length=arguments["max_length"] + 1,  # the letters and the end
+    )
+    return model.to(arguments["device"]), task
+
+
+def load(path: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask, RunFolder]:
+    """The model that a run trained, in evaluation mode, its task, and its folder.
+
+    Raises UsageError if the folder holds no run, or its checkpoint is damaged.
+    """
+    folder = RunFolder(path, resume=True)
+    state = folder.load(device)
+    model, task = build({**state["arguments"], "device": device})
+    model.load_state_dict(state["model"])
+    return model.eval(), task, folder
+
+
+def generate(model: Transformer, task: SequenceTask, sequences: list[list[int]]) -> list[list[int]]:
+    """The model's answers, without the end of the sequence."""
+    answers: list[list[int]] = []
+    for start in range(0, len(sequences), 250):
+        batch = task.make_batch(sequences[start : start + 250])
+        for row in model.generate(batch.source, max_length=task.max_length + 1).tolist():
+            answers.append(row[: row.index(EOS)] if EOS in row else row)
+    return answers

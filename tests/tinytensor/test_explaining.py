@@ -1,0 +1,181 @@
+"""When something breaks: shapes axis by axis, and the graph so far with the failing op in red."""
+
+import sys
+import types
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+import nn
+import tinytensor as tt
+from tinytensor.explaining import aligned
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 6)
+        self.block = nn.Sequential(nn.ReLU(), nn.Linear(6, 4))
+        self.head = nn.Linear(5, 2)
+        self.weight = nn.Parameter(tt.ones((3, 2)))
+
+    def forward(self, x, how):
+        h = self.block(self.first(x))
+        if how == "module":
+            return self.head(h)
+        return h @ self.weight if how == "op" else tt.log(h - 1e6)
+
+
+# ---- shapes
+
+
+def test_axes_that_do_not_broadcast_are_in_brackets():
+    text = aligned({"x1": (2, 1, 3), "x2": (4, 5)})
+    assert text == "  x1   2   1  [3]\n  x2       4  [5]"
+
+
+def test_axes_of_length_one_fit_everything():
+    assert "[" not in aligned({"a": (2, 1), "b": (1, 5), "c": ()})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "lines"),
+    [
+        ((2, 7, 4), (3, 2), ["x1   2   7  [4]", "x2      [3]  2"]),
+        ((5, 2, 3), (4, 3, 2), ["x1  [5]  2   3", "x2  [4]  3   2"]),
+    ],
+)
+def test_a_product_marks_the_axes_that_are_summed(one, other, lines):
+    with pytest.raises(ValueError, match=r"^matmul: ") as caught:
+        tt.ones(one) @ tt.ones(other)
+    assert [line.strip() for line in str(caught.value).splitlines()[1:]] == lines
+
+
+def test_a_linear_layer_names_module_path_op_and_both_shapes():
+    with pytest.raises(ValueError, match=r"^linear: ") as caught:
+        Net()(tt.ones((3, 8)), "module")
+    first, *rows = str(caught.value).splitlines()
+    assert first.endswith("(in module Net.head)")
+    assert "input (3, 4) and weight (2, 5)" in first
+    assert [row.split() for row in rows] == [["input", "3", "[4]"], ["weight", "2", "[5]"]]
+
+
+def test_an_op_in_a_module_names_the_path_once():
+    with pytest.raises(ValueError, match=r"^matmul: ") as caught:
+        Net()(tt.ones((3, 8)), "op")
+    assert str(caught.value).count("in module Net)") == 1
+    assert not hasattr(caught.value, "__notes__")
+
+
+# ---- the picture
+
+
+def red(path):
+    """The title of the one vertex that failed."""
+    found = [g for g in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}g") if "failed" in g.get("class", "")]
+    assert len(found) == 1
+    return "".join(t.text for t in found[0].iter("{http://www.w3.org/2000/svg}text"))
+
+
+@pytest.mark.parametrize(("how", "title"), [("op", "matmul"), ("module", "Linear")])
+def test_the_graph_so_far_is_drawn_with_what_failed_in_red(tmp_path, how, title):
+    path = tmp_path / "error.svg"
+    with pytest.raises(ValueError, match="in module Net") as caught, tt.explain_errors(path):
+        Net()(tt.ones((3, 8)), how)
+    assert caught.value.__notes__ == [f"the graph so far, with what failed in red: {path}"]
+    assert red(path).startswith(title)
+    text = path.read_text()
+    assert "first" in text  # what went before
+    assert str(caught.value).partition("\n")[0][:40].split(";")[0].replace(">", "&gt;") in text
+
+
+def test_the_first_number_that_is_not_finite_is_red(tmp_path):
+    path = tmp_path / "nan.svg"
+    with (
+        pytest.warns(RuntimeWarning, match="invalid value"),
+        pytest.raises(FloatingPointError, match=r"^log: "),
+        tt.explain_errors(path),
+        tt.detect_anomaly(),
+    ):
+        Net()(tt.ones((3, 8)), "nan")
+    assert red(path).startswith("log")
+
+
+def test_without_an_error_nothing_is_written(tmp_path):
+    with tt.explain_errors(tmp_path / "error.svg") as graph:
+        x = tt.tensor([1.0], requires_grad=True)
+        x * 2
+    assert not list(tmp_path.iterdir())
+    assert [op.name for op in graph.ops] == ["multiply"]
+
+
+def test_errors_that_were_caught_are_not_explained(tmp_path):
+    with tt.explain_errors(tmp_path / "error.svg"), pytest.raises(ValueError, match="add"):
+        tt.ones(2) + tt.ones(3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_decorates_functions(tmp_path):
+    path = tmp_path / "error.txt"
+
+    @tt.explain_errors(path)
+    def broken():
+        return tt.ones(2) + tt.ones(3)
+
+    with pytest.raises(ValueError, match="add"):
+        broken()
+    assert "!! add" in path.read_text()
+
+
+def test_options_are_passed_on(tmp_path):
+    path = tmp_path / "error.txt"
+    with pytest.raises(ValueError, match="matmul"), tt.explain_errors(path, depth=0):
+        Net()(tt.ones((3, 8)), "op")
+    assert "first" not in path.read_text()
+
+
+def endless(x):
+    for _ in range(2500):
+        x = x * 1.0
+    return tt.concat([x, x]) + tt.ones((5,))
+
+
+def test_in_a_long_computation_the_end_is_drawn(tmp_path):
+    path = tmp_path / "error.svg"
+    x = tt.tensor([1.0], requires_grad=True)
+    with pytest.raises(ValueError, match="add"), tt.explain_errors(path):
+        endless(x)
+    assert red(path).startswith("add")
+    assert path.read_text().count('class="node op"') < 300
+
+
+def test_without_graphviz_the_tree_is_in_the_note(tmp_path, monkeypatch):
+    import graphviz
+
+    def missing(*_, **__):
+        raise graphviz.ExecutableNotFound(["dot"])
+
+    monkeypatch.setattr(graphviz, "pipe", missing)
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+    with pytest.raises(ValueError, match="add") as caught, tt.explain_errors(tmp_path / "error.svg"):
+        tt.ones(2) + tt.ones(3)
+    assert "pip install" in caught.value.__notes__[0]
+    assert "!! add" in caught.value.__notes__[0]
+    assert [p.name for p in tmp_path.iterdir()] == ["error.dot"]
+
+
+def test_a_notebook_shows_it_without_being_asked(monkeypatch):
+    shown = []
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    display = types.ModuleType("IPython.display")
+    display.SVG = str
+    display.display = shown.append
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    x = tt.ones((2, 3)).requires_grad_()
+    with pytest.raises(ValueError, match=r"^matmul"):
+        (x * 2) @ tt.ones((2, 3))
+    assert len(shown) == 1
+    assert "failed" in shown[0]
+    assert "multiply" in shown[0]

@@ -1,0 +1,520 @@
+"""The film of a backward pass: one HTML file that plays it step by step over the graph's picture.
+
+What is shown is data of the graph: the steps that the engine noted while it ran, the arrays that the recording kept,
+the source of the rules. The page lays out nothing and computes nothing; it shows one step after the other.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..files import atomic_write
+from ..node import Node, written_since
+from ..tracing import Statistics
+from .dot import to_dot
+from .fold import Folded, fold
+from .options import Options
+from .picture import Picture
+from .plan import plan, residuals
+from .rules import function_text, rule_text
+from .structure import Op, Value
+from .svg import _finish, render
+from .words import cut, escape, shape_text, short
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+FEW = 60
+"""A graph of at most this many ops is shown whole: every module open, none folded."""
+
+
+def player(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
+    """What `Graph.player` does; see there."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"player: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
+    atomic_write(path, page(graph, options).encode())
+
+
+def page(graph: Graph, options: dict[str, Any]) -> str:
+    """The film as the text of its one file."""
+    picture, data = film(graph, options)
+    drawing = render(to_dot(picture), "svg").decode()
+    content = data | {"vertices": {}, "edges": {}}
+    for id_, kind, name in re.findall(r'<g id="(\w+)" class="([^"]*)">\s*<title>([^<]*)</title>', drawing):
+        name = name.replace("&#45;", "-").replace("&gt;", ">")
+        if kind.startswith("node"):
+            content["vertices"][name] = id_
+        elif kind.startswith("edge"):
+            content["edges"].setdefault(f"{name} {kind.partition(' ')[2]}", []).append(id_)
+    folder = resources.files(__package__)
+    script = "\n" + (folder / "film.js").read_text(encoding="utf-8")
+    # A script ends at "</script>" wherever that stands, so no "<" may be in the data; the others are for safety.
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    for c in "<>&":
+        text = text.replace(c, f"\\u{ord(c):04x}")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return PAGE.format(
+        title=escape(graph.title or "The backward pass, step by step"),
+        script_hash=f"sha256-{digest}",
+        style="\n" + (folder / "film.css").read_text(encoding="utf-8"),
+        picture=_finish(picture, drawing),
+        data=text,
+        script=script,
+    )
+
+
+def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]]:
+    """The picture that the film plays over, and what it shows, as plain values. Errors are those of `Graph.player`."""
+    if options.get("fused", "folded") not in ("auto", "folded"):
+        raise ValueError(f"player: fused={options['fused']!r}; a film shows what ran, so fused ops are one vertex each")
+    default = Options()
+    given = {name: value for name, value in vars(graph._options).items() if value != getattr(default, name)}
+    few = {"depth": FEW, "fold": False} if len(graph._nodes) <= FEW else {}
+    chosen = few | given | options | {"fused": "folded"}
+    picture = graph.picture(**chosen)
+    return picture, _Film(graph, dataclasses.replace(default, **chosen), picture).data()
+
+
+class Contribution(NamedTuple):
+    """What one op gave to the gradient of one of its inputs.
+
+    Attributes:
+        step: of the op, counted from 0.
+        place: which of its inputs.
+        left: what its rule gave.
+        fitted: the same in the input's shape; None if that is not known any more.
+    """
+
+    step: int
+    place: int
+    left: Statistics
+    fitted: Statistics | None
+
+
+class _Film:
+    def __init__(self, graph: Graph, options: Options, picture: Picture) -> None:
+        self.structure, builder = graph._build(options)
+        self.nodes: dict[str, Any] = builder.nodes
+        self.values = {value.id: value for value in self.structure.values}
+        self.scopes = {scope.id: scope for scope in self.structure.scopes}
+        self.makers = {op.output: op for op in self.structure.ops}
+        self.shapes = {vertex.id: vertex for vertex in picture.vertices}
+        self.around = residuals(self.structure)
+        self.steps = sorted((op for op in self.structure.ops if op.step is not None), key=_number)
+        self._check()
+        self.turn = {op.id: i for i, op in enumerate(self.steps)}
+
+        folded = fold(self.structure) if options.fold else Folded(self.structure)
+        self.drawn = plan(folded.structure, options).drawn
+        self.shown = {op.id: op for op in folded.structure.ops}  # ops that stand for themselves
+        self.first = {op.id: first for first, members in folded.members.items() for op in members if op.id != first}
+        self.shown_makers = {op.output: op for op in folded.structure.ops}
+
+        self.arrays: list[list[str]] = []
+        self.array_ids: dict[int, int] = {}
+        self.held: list[Any] = []  # so that no id is used twice
+        self.texts: list[str] = []
+        self.text_ids: dict[str, int] = {}
+        self.leaves: dict[str, Node] = {}
+        self.gifts: dict[str, list[Contribution]] = {}  # by value
+        for i, op in enumerate(self.steps):
+            assert op.step is not None
+            for place, (value, source, left) in enumerate(zip(op.inputs, self.nodes[op.id].sources, op.step.left)):
+                if value is not None and left is not None:
+                    fitted = _fitted(left, self.values[value].shape)
+                    self.gifts.setdefault(value, []).append(Contribution(i, place, left, fitted))
+                    if value not in self.makers or self.makers[value].step is None:
+                        self.leaves[value] = source
+
+    def _check(self) -> None:
+        if not self.steps:
+            raise ValueError(
+                "player: no backward pass went through this graph; compute within tt.record() and call backward() on "
+                "a result, then make the film"
+            )
+        numbers = [_number(op) for op in self.steps]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(
+                "player: several backward passes went through this graph, and a film shows one; record each with its "
+                "own tt.record()"
+            )
+
+    def data(self) -> dict[str, Any]:
+        """All that the page shows."""
+        ops = [op for op in self.structure.ops if self._vertex(op) is not None]
+        places = {op.id: i for i, op in enumerate(ops)}
+        return {
+            "ops": [self._op(op) for op in ops],
+            "steps": [self._step(op) | {"op": places[op.id]} for op in self.steps],
+            "leaves": [self._leaf(value, node) for value, node in self.leaves.items()],
+            "arrays": self.arrays,
+            "texts": self.texts,
+        }
+
+    # ---- an op, as it was computed
+
+    def _op(self, op: Op) -> dict[str, Any]:
+        node = self.nodes[op.id]
+        vertex = self._vertex(op)
+        inputs = [
+            [self._input_name(op, i), self._named(value), self._array(node.values[i], node)]
+            for i, value in enumerate(op.inputs)
+            if value is not None
+        ]
+        name = self.values[op.output].name
+        inside = self.shapes[vertex] if vertex != op.id and vertex in self.shapes else None
+        return {
+            "name": op.name,
+            "title": f"{cut(name, 40)} = {op.name}" if name else op.name,
+            "module": ".".join(self.scopes[op.scope].path) if op.scope is not None else "",
+            "line": (op.origin or "").partition(", module ")[0],
+            "detail": op.detail,
+            "vertex": vertex,
+            "inside": inside.name or inside.title if inside else "",
+            "inputs": inputs,
+            "result": self._array(node.values[-1], node),
+            "edges": [e for e in [self._edge(op, i) for i in range(len(op.inputs))] if e],
+        }
+
+    def _vertex(self, op: Op) -> str | None:
+        return self.drawn.get(self._stand_in(op).id)
+
+    def _stand_in(self, op: Op) -> Op:
+        """The op that is drawn for it, where modules are folded."""
+        id_ = op.id
+        while id_ in self.first:
+            id_ = self.first[id_]
+        return self.shown[id_]
+
+    def _edge(self, op: Op, place: int) -> str | None:
+        """What the page finds the edge by on which an input comes; None if it is not drawn."""
+        op = self._stand_in(op)
+        value = op.inputs[place]
+        if value is None or op.id not in self.drawn:
+            return None
+        maker = self.shown_makers.get(value)
+        tail = value if maker is None else self.drawn.get(maker.id)
+        head = self.drawn[op.id]
+        if tail is None or tail == head or tail not in self.shapes:
+            return None
+        return f"{tail}->{head} {'residual' if self.around.get(op.id) == value else 'data'}"
+
+    def _input_name(self, op: Op, place: int) -> str:
+        record = self.nodes[op.id].op
+        return f"{record.inputs[0]}[{place}]" if record.variadic else record.inputs[place]
+
+    def _named(self, value: str) -> str:
+        """What an array is called, or where it comes from."""
+        found = self.values[value]
+        if found.name:
+            return cut(found.name, 40)
+        maker = self.makers.get(value)
+        return found.kind if maker is None else f"result of {maker.name}"
+
+    # ---- a step
+
+    def _step(self, op: Op) -> dict[str, Any]:
+        assert op.step is not None
+        node = self.nodes[op.id]
+        gifts = self.gifts.get(op.output, [])
+        rules = [
+            self._rule(op, node, place, left)
+            for place, left in enumerate(op.step.left)
+            if left is not None and op.inputs[place] is not None
+        ]
+        start = not gifts and _number(op) == 1
+        note = ""
+        if start:
+            note = "The pass begins here, with the gradient that backward() was given (1 unless told otherwise)."
+        elif node.hooks:
+            note = "A hook of this Tensor saw the gradient, and may have changed it."
+        elif not gifts or not _adds_up(gifts, op.step.arrived):
+            note = "A part of it comes from ops that are not in this graph, or was given to backward()."
+        elif len(gifts) > 1:
+            note = f"{len(gifts)} paths join here, so their gradients are added."
+        shown = {
+            "of": self.values[op.output].name or op.name,
+            "arrived": self._statistics(op.step.arrived),
+            "terms": [self._term(gift) for gift in gifts],
+            "note": note,
+            "rules": rules,
+        }
+        ends = [f"{self._vertex(op)}->{v} data" for v in self.shapes if start and v.startswith("r")]
+        if ends:
+            shown["ends"] = ends
+        if op.fused:
+            shown["fused"] = [op.formula, self._text(function_text(node.op.function))]
+            shown["reads"] = self._inputs_read(op, node)
+        return shown
+
+    def _term(self, gift: Contribution) -> list[Any]:
+        giver = self.steps[gift.step]
+        return [gift.step, self._input_name(giver, gift.place), self._statistics(gift.fitted or gift.left)]
+
+    def _rule(self, op: Op, node: Any, place: int, left: Statistics) -> dict[str, Any]:
+        value = op.inputs[place]
+        assert value is not None
+        target = self.values[value]
+        shown: dict[str, Any] = {
+            "input": self._input_name(op, place),
+            "to": self._named(value),
+            "kind": target.kind,
+            "left": self._statistics(left),
+            "edge": self._edge(op, place),
+            "vertex": self._vertex(self.makers[value]) if value in self.makers else value,
+        }
+        if value in self.makers and self.makers[value].id in self.turn:
+            shown["next"] = self.turn[self.makers[value].id]
+        if left.shape != target.shape:
+            fitted = _fitted(left, target.shape)
+            axes = ", ".join(map(str, _stretched(left.shape, target.shape)))
+            shown["summed"] = [
+                f"summed over axis {axes}, along which {shown['input']} {shape_text(target.shape)} was broadcast",
+                None if fitted is None else self._statistics(fitted),
+            ]
+        if not op.fused:
+            rule, reads = node.op.rules[node.op.inputs[0 if node.op.variadic else place]]
+            text = rule_text(rule)
+            shown["formula"] = text.formula or f"the rule of {op.name} (its source is not at hand)"
+            shown["source"] = self._text(text.source)
+            shown["reads"] = [self._read(name, node, place, target) for name in reads if name not in ("xp", "g")]
+        return shown
+
+    def _read(self, name: str, node: Any, place: int, target: Value) -> list[Any]:
+        """A name that a rule reads: the name, a word about it, and its array if it is one."""
+        record = node.op
+        if name == "out":
+            return ["out", "the result", self._array(node.values[-1], node)]
+        if name == "shape":
+            return ["shape", str(tuple(target.shape)), None]
+        if name == "index":
+            return ["index", str(place), None]
+        if name in record.params:
+            value = node.params.get(name, record.defaults.get(name))
+            return [name, short(value), None]
+        if record.variadic:
+            return [name, ", ".join(shape_text(tuple(a.shape)) for a in node.values[:-1]), None]
+        value = node.values[record.inputs.index(name)]
+        if not hasattr(value, "dtype"):
+            return [name, short(value), None]
+        source = node.sources[record.inputs.index(name)]
+        return [name, cut(getattr(source, "variable", ""), 40), self._array(value, node)]
+
+    def _inputs_read(self, op: Op, node: Any) -> list[list[Any]]:
+        return [
+            [self._input_name(op, i), self._named(value), self._array(node.values[i], node)]
+            for i, value in enumerate(op.inputs)
+            if value is not None
+        ]
+
+    # ---- the end
+
+    def _leaf(self, value: str, node: Node) -> dict[str, Any]:
+        """A Tensor at which gradients end, and all that came to it."""
+        gifts = self.gifts[value]
+        gradient = node.grad
+        note = ""
+        if gradient is not None:
+            total: Statistics | None = Statistics.of(gradient._data)
+            if not _adds_up(gifts, total):
+                note = ".grad also holds what earlier backward passes put there, or a hook changed it."
+        else:
+            total = _total(gifts)
+        return {
+            "name": self._named(value),
+            "kind": self.values[value].kind,
+            "shape": shape_text(self.values[value].shape),
+            "vertex": value,
+            "gradient": None if total is None else self._statistics(total),
+            "terms": [self._term(gift) for gift in gifts],
+            "note": note,
+        }
+
+    # ---- arrays and texts, each once
+
+    def _array(self, array: Any, node: Any) -> int:
+        """The place of an array of the forward pass among `arrays`."""
+        known = self.array_ids.get(id(array))
+        if known is None:
+            self.held.append(array)
+            changed = written_since(node, (array,)) is not None
+            known = self.array_ids[id(array)] = len(self.arrays)
+            caption, text = _show(Statistics.of(array))
+            self.arrays.append([caption + ", changed in place since" * changed, text])
+        return known
+
+    def _statistics(self, statistics: Statistics) -> int:
+        known = self.array_ids.get(id(statistics))
+        if known is None:
+            self.held.append(statistics)
+            known = self.array_ids[id(statistics)] = len(self.arrays)
+            self.arrays.append(_show(statistics))
+        return known
+
+    def _text(self, text: str) -> int | None:
+        if not text:
+            return None
+        if text not in self.text_ids:
+            self.text_ids[text] = len(self.texts)
+            self.texts.append(text)
+        return self.text_ids[text]
+
+
+def _number(op: Op) -> int:
+    return 0 if op.step is None else op.step.number
+
+
+# ---- sums
+
+
+def _stretched(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
+    """The axes of a gradient that are summed to bring it to its input's shape."""
+    extra = len(shape) - len(target)
+    return [*range(extra), *(i + extra for i, n in enumerate(target) if n == 1 and shape[i + extra] != 1)]
+
+
+def _fitted(left: Statistics, shape: tuple[int, ...]) -> Statistics | None:
+    if left.shape == shape:
+        return left
+    if left.numbers is None:
+        return None
+    x = np.asarray(left.numbers, dtype=np.float64).reshape(left.shape)
+    return Statistics.of(x.sum(axis=tuple(_stretched(left.shape, shape)), keepdims=True).reshape(shape))
+
+
+def _total(gifts: list[Contribution]) -> Statistics | None:
+    """The sum of contributions, where their numbers are known."""
+    if len(gifts) == 1:
+        return gifts[0].fitted
+    parts = [None if gift.fitted is None else gift.fitted.numbers for gift in gifts]
+    if any(part is None for part in parts):
+        return None
+    return Statistics.of(np.sum([np.asarray(part, dtype=np.float64) for part in parts], axis=0))
+
+
+def _adds_up(gifts: list[Contribution], total: Statistics | None) -> bool:
+    """Whether a gradient is the sum of its contributions; True where the numbers to tell are missing."""
+    found = _total(gifts)
+    if found is None or total is None:
+        return True
+    if found.numbers is None or total.numbers is None:
+        return len(gifts) > 1 or math.isclose(found.norm, total.norm, rel_tol=1e-3) or not found.finite
+    size = max([part.fitted.norm for part in gifts if part.fitted is not None], default=0.0)
+    return bool(np.allclose(found.numbers, total.numbers, rtol=1e-3, atol=1e-3 * size if size < math.inf else 0.0, equal_nan=True))
+
+
+# ---- numbers as text
+
+ROW = 8
+"""Vectors are written in rows of this many numbers."""
+
+
+def _show(statistics: Statistics) -> list[str]:
+    """A caption and the numbers of an array, or what is known of them."""
+    if statistics.numbers is not None:
+        return [shape_text(statistics.shape), _numbers(statistics.numbers, statistics.shape)]
+    rows = [("norm", statistics.norm), ("min", statistics.minimum), ("max", statistics.maximum), ("mean", statistics.mean)]
+    texts = _aligned([[_digits(value)] for _, value in rows])
+    lines = [f"{name:<4}  {text}" for (name, _), text in zip(rows, texts)]
+    return [shape_text(statistics.shape) + ("" if statistics.finite else ", not finite"), "\n".join(lines)]
+
+
+def _numbers(numbers: Any, shape: tuple[int, ...]) -> str:
+    """Numbers in rows and columns, their points below each other; an array of matrices as one after the other."""
+    if 0 in shape:
+        return "no elements"
+    flat = [_digits(x) for x in np.asarray(numbers, dtype=object).ravel()]
+    if len(shape) < 2:
+        return "\n".join(_aligned([flat[i : i + ROW] for i in range(0, len(flat), ROW)]))
+    columns, size = shape[-1], shape[-1] * shape[-2]
+    lines = _aligned([flat[i : i + columns] for i in range(0, len(flat), columns)])
+    rows = size // columns
+    parts = []
+    for i, index in enumerate(np.ndindex(shape[:-2])):
+        heading = [f"[{', '.join(map(str, index))}]"] if len(shape) > 2 else []
+        parts.append("\n".join(heading + lines[i * rows : (i + 1) * rows]))
+    return "\n".join(parts)
+
+
+def _digits(x: Any) -> str:
+    """A number in at most four significant digits; integers whole."""
+    if isinstance(x, (bool, np.bool_)):
+        return "yes" if x else "no"
+    if isinstance(x, (int, np.integer)):
+        return str(x)
+    text = f"{x:.4g}"
+    return "0" if text == "-0" else text
+
+
+def _aligned(rows: Iterable[list[str]]) -> list[str]:
+    """Rows of numbers as lines, each column as wide as it must be for the points to stand below each other."""
+    split = [[(whole, dot + part) for whole, dot, part in (text.partition(".") for text in row)] for row in rows]
+    widths: list[tuple[int, int]] = []
+    for column in range(max(map(len, split), default=0)):
+        cells = [row[column] for row in split if column < len(row)]
+        widths.append((max(len(whole) for whole, _ in cells), max(len(part) for _, part in cells)))
+    return [
+        "  ".join(whole.rjust(left) + part.ljust(right) for (whole, part), (left, right) in zip(row, widths)).rstrip()
+        for row in split
+    ]
+
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \
+style-src 'unsafe-inline'; script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<fieldset aria-label="Which pass">
+<label><input type="radio" name="part" value="forward"> forward</label>
+<label><input type="radio" name="part" value="backward" checked> backward</label>
+</fieldset>
+<div class="buttons">
+<button id="first" aria-label="First step" title="First step (Home)">⏮&#xFE0E;</button>
+<button id="back" aria-label="Step back" title="Step back (Arrow left)">◀&#xFE0E;</button>
+<button id="play" aria-label="Play" title="Play or pause (Space)">▶&#xFE0E; play</button>
+<button id="next" aria-label="Step forward" title="Step forward (Arrow right)">▶&#xFE0E;</button>
+<button id="last" aria-label="Last step" title="Last step (End)">⏭&#xFE0E;</button>
+</div>
+<input id="slider" type="range" min="1" value="1" aria-label="Step">
+<output id="count"></output>
+<label>Speed <select id="speed">
+<option value="0.5">half</option><option value="1" selected>normal</option><option value="2">double</option>
+<option value="5">fast</option></select></label>
+<label><input id="fit" type="checkbox"> whole graph</label>
+</header>
+<main>
+<section id="graph" aria-label="The graph" tabindex="0">{picture}</section>
+<section id="panel" aria-label="This step" tabindex="0"></section>
+</main>
+<footer>
+<span class="key now">this op</span> <span class="key in">gradient that arrives</span>
+<span class="key out">gradient that leaves</span> <span class="key done">passed before</span>
+<span class="help">Space plays, arrow keys step, Home and End jump; click an op to go to it.</span>
+</footer>
+<p id="say" role="status"></p>
+<script type="application/json" id="data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
