@@ -22,7 +22,7 @@ def test_readme_snippets_run_and_print_what_they_say(tmp_path, monkeypatch, caps
         printed = capsys.readouterr().out.splitlines()
         promised = re.findall(r"print\(.*\)  # (.*)", code)
         assert printed == promised
-    assert (tmp_path / "head.svg").read_text(encoding="utf-8").count("W_Q") >= 1
+    assert (tmp_path / "head.svg").read_text(encoding="utf-8").count("w_q") >= 1
 
 
 @pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])

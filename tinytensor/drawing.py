@@ -81,4 +81,4 @@ def named(names: Any) -> Iterator[tuple[str, Tensor]]:
         elif isinstance(value, Tensor):
             yield str(name), value
         else:
-            raise TypeError(f"draw: names[{name!r}] is a {type(value).__name__}; expected a Tensor or a module")
+            raise TypeError(f"names[{name!r}] is a {type(value).__name__}; expected a Tensor or a module")

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .node import Node
-from .tracing import Recording, Scope, Stage, trace
+from .tracing import Recording, Scope, Stage, calling_frame, trace
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -203,9 +203,13 @@ class record(Mode):
         recording = state.recording
         super().__exit__(*exception)
         assert recording is not None
-        for name, value in list(sys._getframe(1).f_locals.items()):
+        frame = calling_frame()
+        variables = frame.f_locals
+        for name, value in list(variables.items()):
             if isinstance(value, Tensor):
                 recording.name(value, name)
+        if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+            variables.clear()  # a copy that the function would hold until it returns, and with it what it computed
         if state.recording is not None:
             state.recording.nodes += recording.nodes
             state.recording.makers.update(recording.makers)

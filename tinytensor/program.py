@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .backend import for_array
+from .drawing import named
 from .engine import _check_versions, _reachable, grad
 from .expressions import HELPERS, NAMESPACE, SMALL, Section, Trace, Traced, alias, write_array
 from .files import atomic_write
@@ -89,31 +90,16 @@ _lock = threading.Lock()  # that fused ops run as their formulas is a state of a
 
 def build(roots: list[Node], names: Any) -> Program:
     """The program of the graph behind some nodes."""
-    named = list(_named(names))
+    given = list(named(names))
     before = state.change(True, False, None)
     try:
         with _lock, _formulas(), np.errstate(all="ignore"):
-            replay = Replay(roots, named)
+            replay = Replay(roots, given)
             replay.forward()
             replay.backward()
     finally:
         state.change(*before)
     return Writer(replay).program()
-
-
-def _named(names: Any) -> Iterator[tuple[str, Tensor]]:
-    if names is None:
-        return
-    if hasattr(names, "named_parameters"):
-        yield from names.named_parameters()
-        return
-    for name, value in names.items():
-        if hasattr(value, "named_parameters"):
-            yield from ((f"{name}.{inner}", tensor) for inner, tensor in value.named_parameters())
-        elif isinstance(value, Tensor):
-            yield str(name), value
-        else:
-            raise TypeError(f"print_backward: names[{name!r}] is a {type(value).__name__}; expected a Tensor or module")
 
 
 # ---- the graph once more, on traced arrays
@@ -130,7 +116,7 @@ class Replay:
         gradients: for each leaf that was asked for, its array and its gradient.
     """
 
-    def __init__(self, roots: list[Node], named: list[tuple[str, Tensor]]) -> None:
+    def __init__(self, roots: list[Node], given: list[tuple[str, Tensor]]) -> None:
         self.roots = roots
         self.nodes = _reachable(roots)
         self.trace = Trace()
@@ -144,7 +130,7 @@ class Replay:
         # An array's id is a safe key: the caller's Tensors and the nodes keep these arrays alive.
         self._names: dict[Node | int, str] = {}
         self._values: dict[Node, Any] = {}
-        for name, tensor in named:
+        for name, tensor in given:
             key = id(tensor._data) if tensor._node is None else tensor._node
             self._names.setdefault(key, name)
             if tensor._node is not None:
@@ -220,7 +206,8 @@ class Replay:
         if not hasattr(value, "dtype") or not value.shape:
             return value if not hasattr(value, "dtype") else _numpy(value)[()]
         if id(value) not in self._constants:
-            hint = self._names.get(id(value)) or _hint(node, place)
+            known = node.sources[place].variable if node.traced else ""
+            hint = self._names.get(id(value)) or known or _hint(node, place)
             self._constants[id(value)] = wrap(self.trace.argument(_numpy(value), True, hint), None)
         return self._constants[id(value)]
 

@@ -14,6 +14,7 @@ import math
 import os
 import sys
 import time
+import types
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -211,6 +212,10 @@ class Recording:
         node.saved, node.needs = node.kept, tuple([p is not None for p in parents])
         node.seconds = now - self.last
         node.origin, node.variable = call_site()
+        if node.variable and self.nodes:  # of the ops in one call, the last makes what the variable holds
+            former = self.nodes[-1]
+            if former.variable == node.variable and former.origin is not None and former.origin.startswith(node.origin):
+                former.variable = ""
         self.makers[id(values[-1])] = node
         self.nodes.append(node)
         self.last = time.perf_counter()
@@ -269,25 +274,32 @@ def looks_through(folder: str) -> None:
 
 def call_site() -> tuple[str, str]:
     """The line outside of the library that called, as `file:line in function`, and the variable it assigns to."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_library):
-        frame = frame.f_back
+    frame = calling_frame()
     code = frame.f_code
     line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
     return line, _assigned(code).get(frame.f_lasti, "")
 
 
+def calling_frame() -> types.FrameType:
+    """The innermost frame outside of the library."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_library):
+        frame = frame.f_back
+    return frame
+
+
 @functools.lru_cache(maxsize=512)
 def _assigned(code: Any) -> dict[int, str]:
     """For each instruction of a function whose result is at once assigned to a variable: the variable."""
-    found = {}
+    found: dict[int, str] = {}
     before = None
     for instruction in dis.get_instructions(code):
-        if instruction.opname == "CACHE":
+        if instruction.opname == "EXTENDED_ARG":
             continue
         if before is not None and instruction.opname.startswith("STORE_") and instruction.opname not in NO_VARIABLE:
             name = instruction.argval  # two names where CPython merged two instructions into one
-            found[before] = name if isinstance(name, str) else name[0]
+            places = range(before, instruction.offset, 2)  # a call of a Python function ends in the caches behind it
+            found.update(dict.fromkeys(places, name if isinstance(name, str) else name[0]))
         before = instruction.offset
     return found
 

@@ -23,6 +23,7 @@ import numpy as np
 from ..files import atomic_write
 from ..node import Node, written_since
 from ..tracing import Statistics
+from .build import sources
 from .dot import to_dot
 from .fold import Folded, fold
 from .options import Options
@@ -80,7 +81,7 @@ def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]
     if options.get("fused", "folded") not in ("auto", "folded"):
         raise ValueError(f"player: fused={options['fused']!r}; a film shows what ran, so fused ops are one vertex each")
     default = Options()
-    given = {name: value for name, value in vars(graph._options).items() if value != getattr(default, name)}
+    given = {name: value for name, value in vars(graph.options).items() if value != getattr(default, name)}
     few = {"depth": FEW, "fold": False} if len(graph._nodes) <= FEW else {}
     chosen = few | given | options | {"fused": "folded"}
     picture = graph.picture(**chosen)
@@ -131,7 +132,7 @@ class _Film:
         self.gifts: dict[str, list[Contribution]] = {}  # by value
         for i, op in enumerate(self.steps):
             assert op.step is not None
-            for place, (value, source, left) in enumerate(zip(op.inputs, self.nodes[op.id].sources, op.step.left)):
+            for place, (value, source, left) in enumerate(zip(op.inputs, sources(self.nodes[op.id]), op.step.left)):
                 if value is not None and left is not None:
                     fitted = _fitted(left, self.values[value].shape)
                     self.gifts.setdefault(value, []).append(Contribution(i, place, left, fitted))
@@ -245,7 +246,7 @@ class _Film:
         elif len(gifts) > 1:
             note = f"{len(gifts)} paths join here, so their gradients are added."
         shown = {
-            "of": self.values[op.output].name or op.name,
+            "of": cut(self.values[op.output].name, 40) or "out",
             "arrived": self._statistics(op.step.arrived),
             "terms": [self._term(gift) for gift in gifts],
             "note": note,
@@ -412,7 +413,11 @@ def _adds_up(gifts: list[Contribution], total: Statistics | None) -> bool:
     if found.numbers is None or total.numbers is None:
         return len(gifts) > 1 or math.isclose(found.norm, total.norm, rel_tol=1e-3) or not found.finite
     size = max([part.fitted.norm for part in gifts if part.fitted is not None], default=0.0)
-    return bool(np.allclose(found.numbers, total.numbers, rtol=1e-3, atol=1e-3 * size if size < math.inf else 0.0, equal_nan=True))
+    return bool(
+        np.allclose(
+            found.numbers, total.numbers, rtol=1e-3, atol=1e-3 * size if size < math.inf else 0.0, equal_nan=True
+        )
+    )
 
 
 # ---- numbers as text
@@ -420,22 +425,35 @@ def _adds_up(gifts: list[Contribution], total: Statistics | None) -> bool:
 ROW = 8
 """Vectors are written in rows of this many numbers."""
 
+WIDE = 6
+"""Rows of more numbers than this are set closer."""
+
 
 def _show(statistics: Statistics) -> list[str]:
     """A caption and the numbers of an array, or what is known of them."""
+    power = _power(statistics)
+    caption = shape_text(statistics.shape) + (f", times 1e{power}" if power else "")
     if statistics.numbers is not None:
-        return [shape_text(statistics.shape), _numbers(statistics.numbers, statistics.shape)]
-    rows = [("norm", statistics.norm), ("min", statistics.minimum), ("max", statistics.maximum), ("mean", statistics.mean)]
-    texts = _aligned([[_digits(value)] for _, value in rows])
-    lines = [f"{name:<4}  {text}" for (name, _), text in zip(rows, texts)]
-    return [shape_text(statistics.shape) + ("" if statistics.finite else ", not finite"), "\n".join(lines)]
+        return [caption, _numbers(statistics.numbers, statistics.shape, power)]
+    names = {"norm": "norm", "min": "minimum", "max": "maximum", "mean": "mean"}
+    texts = _aligned([[_digits(getattr(statistics, name), power)] for name in names.values()])
+    lines = [f"{name:<4}  {text}" for name, text in zip(names, texts)]
+    return [caption + ("" if statistics.finite else ", not finite"), "\n".join(lines)]
 
 
-def _numbers(numbers: Any, shape: tuple[int, ...]) -> str:
+def _power(statistics: Statistics) -> int:
+    """The power of ten that is written once for all numbers; 0 where they are neither tiny nor huge."""
+    largest = max(abs(statistics.minimum), abs(statistics.maximum))
+    if not 0 < largest < math.inf or 1e-3 <= largest < 1e5:
+        return 0
+    return math.floor(math.log10(largest))
+
+
+def _numbers(numbers: Any, shape: tuple[int, ...], power: int) -> str:
     """Numbers in rows and columns, their points below each other; an array of matrices as one after the other."""
     if 0 in shape:
         return "no elements"
-    flat = [_digits(x) for x in np.asarray(numbers, dtype=object).ravel()]
+    flat = [_digits(x, power) for x in np.asarray(numbers, dtype=object).ravel()]
     if len(shape) < 2:
         return "\n".join(_aligned([flat[i : i + ROW] for i in range(0, len(flat), ROW)]))
     columns, size = shape[-1], shape[-1] * shape[-2]
@@ -448,13 +466,13 @@ def _numbers(numbers: Any, shape: tuple[int, ...]) -> str:
     return "\n".join(parts)
 
 
-def _digits(x: Any) -> str:
-    """A number in at most four significant digits; integers whole."""
-    if isinstance(x, (bool, np.bool_)):
+def _digits(x: Any, power: int) -> str:
+    """A number over a power of ten in at most four significant digits; integers whole."""
+    if isinstance(x, bool):
         return "yes" if x else "no"
-    if isinstance(x, (int, np.integer)):
+    if isinstance(x, int) and not power:
         return str(x)
-    text = f"{x:.4g}"
+    text = f"{x / 10.0**power:.4g}"
     return "0" if text == "-0" else text
 
 
@@ -465,8 +483,9 @@ def _aligned(rows: Iterable[list[str]]) -> list[str]:
     for column in range(max(map(len, split), default=0)):
         cells = [row[column] for row in split if column < len(row)]
         widths.append((max(len(whole) for whole, _ in cells), max(len(part) for _, part in cells)))
+    gap = " " if len(widths) > WIDE else "  "
     return [
-        "  ".join(whole.rjust(left) + part.ljust(right) for (whole, part), (left, right) in zip(row, widths)).rstrip()
+        gap.join(whole.rjust(left) + part.ljust(right) for (whole, part), (left, right) in zip(row, widths)).rstrip()
         for row in split
     ]
 
@@ -490,11 +509,11 @@ style-src 'unsafe-inline'; script-src '{script_hash}'; base-uri 'none'; form-act
 <label><input type="radio" name="part" value="backward" checked> backward</label>
 </fieldset>
 <div class="buttons">
-<button id="first" aria-label="First step" title="First step (Home)">⏮&#xFE0E;</button>
+<button id="first" aria-label="First step" title="First step (Home)">|◀&#xFE0E;</button>
 <button id="back" aria-label="Step back" title="Step back (Arrow left)">◀&#xFE0E;</button>
 <button id="play" aria-label="Play" title="Play or pause (Space)">▶&#xFE0E; play</button>
 <button id="next" aria-label="Step forward" title="Step forward (Arrow right)">▶&#xFE0E;</button>
-<button id="last" aria-label="Last step" title="Last step (End)">⏭&#xFE0E;</button>
+<button id="last" aria-label="Last step" title="Last step (End)">▶&#xFE0E;|</button>
 </div>
 <input id="slider" type="range" min="1" value="1" aria-label="Step">
 <output id="count"></output>

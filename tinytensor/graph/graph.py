@@ -163,7 +163,7 @@ class Graph:
         if suffix not in SUFFIXES:
             raise ValueError(f"draw: {path} ends in {suffix!r}; expected one of {', '.join(SUFFIXES)}")
         if suffix == ".html":
-            self.player(target)
+            self.player(target, **options)
             return
         if suffix == ".json":
             atomic_write(target, self.to_json().encode())
@@ -180,6 +180,20 @@ class Graph:
             atomic_write(text, to_dot(picture).encode())
             raise DrawingError(f"{error}; the graph is in {text}") from None
         atomic_write(target, content)
+
+    def player(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write the film of the backward pass: one HTML file that plays it step by step over the picture.
+
+        Record the computation, call `backward()`, then make the film. Each step shows the op, its gradient rules, the
+        gradient that arrives, with the sum where paths join, and those that leave: arrays of up to 64 elements with
+        their numbers, larger ones with statistics. A graph of up to 60 ops is shown whole unless options say otherwise.
+
+        Raises ValueError for another ending than .html, if no backward pass went through the graph, or more than one;
+        DrawingError where Graphviz is missing.
+        """
+        from .film import player  # what it needs is needed by films alone
+
+        player(self, path, options)
 
     def _repr_svg_(self) -> str | None:
         try:

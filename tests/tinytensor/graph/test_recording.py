@@ -302,6 +302,33 @@ def test_of_several_ops_in_a_line_the_last_has_the_name():
     assert y.requires_grad
 
 
+def test_of_the_ops_of_a_composite_function_the_last_has_the_name():
+    x = leaf(3)
+    with tt.record() as graph:
+        deviation = tt.linalg.vector_norm(x, ord=3)
+        tt.exp(deviation)
+    assert len(graph.ops) > 2
+    assert named(graph) == [("parameter", "x"), (graph.ops[-2].name, "deviation")]
+
+
+def test_names_in_a_function_of_many_variables():
+    """Beyond 256 of them CPython writes the number of a variable in two instructions."""
+    many = "".join(f"    v{i} = 0\n" for i in range(300))
+    variables = {"tt": tt, "x": leaf(3)}
+    exec(f"def f():\n{many}    last = tt.exp(x)\n    return last * 2.0\n", variables)
+    with tt.record() as graph:
+        variables["f"]()
+    assert [value.name for value in graph.values if value.kind == "result"] == ["last", ""]
+
+
+def test_explain_errors_knows_names_as_well(tmp_path):
+    x = leaf(3)
+    with pytest.raises(ValueError, match="add"), tt.explain_errors(tmp_path / "error.txt"):
+        y = tt.exp(x)
+        y + tt.ones(4)
+    assert "y exp" in (tmp_path / "error.txt").read_text()
+
+
 def test_a_method_call_and_an_operator_are_named_alike():
     x = leaf(2, 3)
     with tt.record() as graph:
@@ -663,3 +690,21 @@ def test_a_graph_alone_keeps_its_data():
         loss = tt.sum(tt.exp(leaf(3)))
     del loss
     assert [op.name for op in graph.ops] == ["exp", "sum"]
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_function_that_recorded_holds_no_copies_of_its_variables():
+    """CPython before 3.13 keeps what `f_locals` gave until the function returns."""
+    with tt.record():
+        y = tt.exp(leaf(3))
+    array = weakref.ref(y._data)
+    del y
+    assert array() is None
+
+
+def test_recording_leaves_the_variables_alone():
+    kept = 1
+    with tt.record():
+        y = tt.exp(leaf(3))
+    assert kept == 1
+    assert set(locals()) == {"kept", "y"}
