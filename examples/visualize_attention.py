@@ -11,6 +11,7 @@ mask.svg, positions.svg, loss.svg.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import nn
 import tinytensor as tt
@@ -47,10 +48,10 @@ def main() -> int:
     print(f"{task.name}: {task.to_text(sequence)} -> {task.to_text(answer)}")
 
     layer = len(attention.cross) - 1 if arguments.layer is None else arguments.layer
-    named = {"source": source, "target": target}
+    named: dict[str, Any] = {"source": source, "target": target}
     losses = folder.entries("step")
     try:
-        pictures = {
+        pictures: dict[str, Any] = {
             "lines.svg": visualize.attention_lines(attention.cross, **named, layer=layer),
             "grid.svg": visualize.attention_grid(attention.cross, **named),
             "steps.svg": visualize.attention_steps(

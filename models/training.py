@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
@@ -77,7 +78,9 @@ class Trainer:
         sample_every: int = 100,
         sample: Callable[[Callable[[str], None]], None] | None = None,
     ) -> None:
-        self.model, self.optimizer, self.scheduler, self.task = model, optimizer, scheduler, task
+        self.model: Any = model
+        self.task: Any = task
+        self.optimizer, self.scheduler = optimizer, scheduler
         self.folder, self.arguments, self.batch_size, self.max_norm = folder, arguments, batch_size, max_norm
         self.checkpoint_every, self.show_every, self.sample_every = checkpoint_every, show_every, sample_every
         self.sample = sample
@@ -109,8 +112,8 @@ class Trainer:
 
     # ---- the loop
 
-    def run(self, steps: int) -> None:
-        """Train until `steps` steps are done, counted from the beginning of the run.
+    def run(self, steps: int, time_limit: float | None = None) -> None:
+        """Train until `steps` steps are done, counted from the beginning of the run, or for `time_limit` minutes.
 
         Raises NotFiniteError, and Interrupted after Ctrl-C, which is heeded between two steps.
         """
@@ -118,8 +121,9 @@ class Trainer:
         progress = Progress(steps, self.step, self.show_every)
         self._stop = False
         former = self._catch_interrupt()
+        end = math.inf if time_limit is None else time.monotonic() + 60 * time_limit
         try:
-            while self.step < steps:
+            while self.step < steps and time.monotonic() < end:
                 batch = self.task.training_batch(self.step, self.batch_size)
                 with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
                     logits, loss = self._train_step(batch)
@@ -133,6 +137,9 @@ class Trainer:
                     self.save()
                 if self._stop and self.step < steps:
                     raise Interrupted(self.step)
+            if self.step < steps:
+                progress.say(f"the time limit of {time_limit:g} minutes ended training after step {self.step}")
+                self.save()
         finally:
             progress.close()
             self._release_interrupt(former)

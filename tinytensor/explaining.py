@@ -112,7 +112,8 @@ def op_failed(primitive: Primitive, arrays: Sequence[Any], parents: Sequence[Nod
         from .graph.build import walk
 
         recording = Recording(None, [])
-        recording.nodes.extend(walk([p for p in parents if p is not None and p.kept is not None]))
+        behind: list[Any] = walk([p for p in parents if p is not None and p.kept is not None])
+        recording.nodes.extend(behind)
     if recording is None:
         return
     node = TracedNode(primitive, tuple(parents), (), {}, _Nothing())

@@ -25,6 +25,7 @@ from .drawing import named
 from .engine import _check_versions, _reachable, grad
 from .expressions import HELPERS, NAMESPACE, SMALL, Section, Trace, Traced, alias, write_array
 from .files import atomic_write
+from .graph.build import sources
 from .manipulation import _to_device
 from .modes import state
 from .node import Node
@@ -206,7 +207,7 @@ class Replay:
         if not hasattr(value, "dtype") or not value.shape:
             return value if not hasattr(value, "dtype") else _numpy(value)[()]
         if id(value) not in self._constants:
-            known = node.sources[place].variable if node.traced else ""
+            known = sources(node)[place].variable if node.traced else ""
             hint = self._names.get(id(value)) or known or _hint(node, place)
             self._constants[id(value)] = wrap(self.trace.argument(_numpy(value), True, hint), None)
         return self._constants[id(value)]

@@ -117,7 +117,7 @@ def test_what_it_writes(finished):
     assert [entry["event"] for entry in entries] == ["start", *["step"] * 12, "result"]
     assert entries[0]["arguments"] == {
         "task": "copy", "device": "cpu", "steps": 120, "batch_size": 4, "d_model": 8, "num_heads": 2, "num_layers": 1,
-        "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "require_accuracy": None,
+        "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "require_accuracy": None, "time_limit": None,
     }  # fmt: skip
     assert [entry["step"] for entry in entries[1:]] == [*range(10, 121, 10), 120]
     assert entries[-1]["sequences"] == 1000
@@ -184,8 +184,8 @@ def test_help_says_what_every_argument_is(tmp_path):
     assert result.stderr == ""
     text = result.stdout
     options = [
-        "--task", "--device", "--steps", "--batch-size", "--d-model", "--num-heads", "--num-layers", "--max-length",
-        "--dropout", "--learning-rate", "--seed", "--out", "--resume", "--require-accuracy",
+        "--task", "--device", "--steps", "--batch-size", "--dropout", "--learning-rate", "--seed", "--out", "--resume",
+        "--time-limit", "--require-accuracy", "--d-model", "--num-heads", "--num-layers", "--max-length",
     ]  # fmt: skip
     described = re.findall(r"^  (--[a-z-]+)(?: \S+)?(?:  +|\n +)(\w.*)", text, flags=re.MULTILINE)
     assert [option for option, _ in described] == options
@@ -498,3 +498,14 @@ def test_required_accuracy(tmp_path):
     assert result.returncode == 4
     last = result.stderr.splitlines()[-1]
     assert re.fullmatch(r"train_copy_task.py: exact match 0\.\d{4} is below the required 0\.999", last)
+
+
+def test_a_time_limit_ends_training_well_and_resume_goes_on(tmp_path):
+    first = run(tmp_path, *TINY, "--out", "run", "--steps", "1000000", "--time-limit", "0.02")
+    assert first.returncode == 0, first.stderr
+    assert "the time limit of 0.02 minutes ended training after step " in first.stdout + first.stderr
+    done = nn.load(tmp_path / "run" / "checkpoint.safetensors")["step"]
+    assert 0 < done < 1_000_000
+    second = run(tmp_path, "--resume", "--out", "run", "--steps", str(done + 3), "--time-limit", "5")
+    assert second.returncode == 0, second.stderr
+    assert nn.load(tmp_path / "run" / "checkpoint.safetensors")["step"] == done + 3

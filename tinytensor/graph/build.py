@@ -351,7 +351,10 @@ def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
     name = " and ".join(["causal"] * causal + ["padding"] * padding)
     pattern = None
     if (causal or padding) and rows <= PATTERN and columns <= PATTERN:
-        pattern = tuple(tuple(bool(c) for c in row) for row in cells[0])
+        fullest = cells[
+            cells.sum(axis=(1, 2)).argmax()
+        ]  # the first sequence of a batch is often the one without padding
+        pattern = tuple(tuple(bool(c) for c in row) for row in fullest)
     return name, pattern
 
 

@@ -1,0 +1,26 @@
+"""How the learning rate changes: factors of the highest rate, for `LambdaLR`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+
+def warm_up_and_decay(warm_up: int, steps: int) -> Callable[[int], float]:
+    """Up in a straight line over `warm_up` steps, then down along a cosine to 0 at `steps`."""
+
+    def factor(step: int) -> float:
+        if step < warm_up:
+            return (step + 1) / warm_up
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm_up) / max(1, steps - warm_up))))
+
+    return factor
+
+
+def inverse_square_root(warm_up: int) -> Callable[[int], float]:
+    """Up in a straight line over `warm_up` steps, then down as 1 / sqrt(step) (Vaswani et al. 2017, section 5.3)."""
+
+    def factor(step: int) -> float:
+        return min((step + 1) / warm_up, math.sqrt(warm_up / (step + 1)))
+
+    return factor
