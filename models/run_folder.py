@@ -82,6 +82,19 @@ class RunFolder:
         if len(content) > state["log_bytes"]:
             atomic_write(log, content[: state["log_bytes"]])
 
+    # ---- weights of several steps, for their mean
+
+    def weights(self) -> list[tuple[int, Path]]:
+        """The weights that were kept: the step and the file, earliest first."""
+        found = self.path.glob("weights-*.safetensors")
+        return sorted((int(path.stem.partition("-")[2]), path) for path in found)
+
+    def keep_weights(self, step: int, state: dict[str, Any], count: int) -> None:
+        """Keep the weights of a step, and of so many steps in all: the earliest go."""
+        nn.save({"model": state}, self.path / f"weights-{step:08d}.safetensors")
+        for _, path in self.weights()[:-count]:
+            path.unlink()
+
     # ---- the log
 
     def log(self, **entry: Any) -> None:

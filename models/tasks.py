@@ -102,9 +102,9 @@ class SequenceTask:
         """Sequences and their answers as a padded batch."""
         answers = [self.answer(s) for s in sequences]
         return Batch(
-            _padded([[*s, EOS] for s in sequences]),
-            _padded([[BOS, *a] for a in answers]),
-            _padded([[*a, EOS] for a in answers]),
+            padded([[*s, EOS] for s in sequences]),
+            padded([[BOS, *a] for a in answers]),
+            padded([[*a, EOS] for a in answers]),
         )
 
     @staticmethod
@@ -127,7 +127,8 @@ def _held_out(sequence: list[int]) -> bool:
     return zlib.crc32(bytes(sequence)) % HELD_OUT == 0
 
 
-def _padded(rows: list[list[int]]) -> Any:
+def padded(rows: list[list[int]]) -> Any:
+    """Rows of ids as one array (rows, longest), filled up with PAD."""
     out = np.full((len(rows), max(len(row) for row in rows)), PAD, dtype=np.int64)
     for place, row in enumerate(rows):
         out[place, : len(row)] = row

@@ -58,8 +58,13 @@ class Trainer:
         arguments: plain values kept in the checkpoint, to build the same run again.
         batch_size: sequences in a batch.
         max_norm: gradients are clipped to this norm.
+        label_smoothing: of the loss (Szegedy et al. 2016; section 5.4 of the Transformer paper).
+        accumulate: batches whose gradients are added up for one step; the loss is the mean over all their tokens.
         checkpoint_every: steps between two checkpoints.
         sample: called now and then with a function that prints a line.
+        evaluate: gives figures of the model, logged every `evaluate_every` steps; the first of them is to become small.
+        patience: training ends when so many evaluations in a row brought no improvement.
+        average: how many of the latest weights `average_weights` takes the mean of, kept every `evaluate_every` steps.
     """
 
     def __init__(
@@ -77,6 +82,12 @@ class Trainer:
         show_every: int = 100,
         sample_every: int = 100,
         sample: Callable[[Callable[[str], None]], None] | None = None,
+        label_smoothing: float = 0.0,
+        accumulate: int = 1,
+        evaluate: Callable[[], dict[str, float]] | None = None,
+        evaluate_every: int = 0,
+        patience: int | None = None,
+        average: int = 0,
     ) -> None:
         self.model: Any = model
         self.task: Any = task
@@ -84,6 +95,10 @@ class Trainer:
         self.folder, self.arguments, self.batch_size, self.max_norm = folder, arguments, batch_size, max_norm
         self.checkpoint_every, self.show_every, self.sample_every = checkpoint_every, show_every, sample_every
         self.sample = sample
+        self.label_smoothing, self.accumulate = label_smoothing, accumulate
+        self.evaluate, self.evaluate_every, self.patience, self.average = evaluate, evaluate_every, patience, average
+        self.best = math.inf
+        self.without_improvement = 0
         self.step = 0
         self._stop = False
 
@@ -99,6 +114,8 @@ class Trainer:
                 "optimizer": self.optimizer.state_dict(),
                 "scheduler": self.scheduler.state_dict(),
                 "random": tt.random.get_state(),
+                "best": self.best,
+                "without_improvement": self.without_improvement,
             }
         )
 
@@ -108,7 +125,17 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         tt.random.set_state(state["random"])
+        self.best, self.without_improvement = state["best"], state["without_improvement"]
         self.step = state["step"]
+
+    def average_weights(self) -> int:
+        """Give the model the mean of the latest weights that were kept; returns of how many (0: it stays as it is)."""
+        paths = [path for step, path in self.folder.weights() if step <= self.step][-self.average :]
+        if self.average and paths:
+            states = [nn.load(path)["model"] for path in paths]
+            mean = {name: sum(s[name] for s in states[1:]) + value for name, value in states[0].items()}
+            self.model.load_state_dict({name: total / len(paths) for name, total in mean.items()})
+        return len(paths) if self.average else 0
 
     # ---- the loop
 
@@ -123,36 +150,66 @@ class Trainer:
         former = self._catch_interrupt()
         end = math.inf if time_limit is None else time.monotonic() + 60 * time_limit
         try:
-            while self.step < steps and time.monotonic() < end:
-                batch = self.task.training_batch(self.step, self.batch_size)
+            while self.step < steps and time.monotonic() < end and not self._stalled():
+                first = self.step * self.accumulate
+                batches = [self.task.training_batch(first + i, self.batch_size) for i in range(self.accumulate)]
                 with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
-                    logits, loss = self._train_step(batch)
+                    logits, loss = self._train_step(batches)
                 self.step += 1
-                progress.step(batch.tokens)
+                batch = batches[-1]
+                progress.step(sum(b.tokens for b in batches))
                 if self.step % LOG_EVERY == 0 or self.step % self.show_every == 0 or self.step == steps:
                     self._note(progress, batch, logits, loss)
+                if self.evaluate is not None and self.step % self.evaluate_every == 0:
+                    self._evaluate(self.evaluate, progress)
                 if self.sample is not None and self.step % self.sample_every == 0 and self.step < steps:
                     self.sample(progress.say)
                 if self.step % self.checkpoint_every == 0 or self.step == steps or self._stop:
                     self.save()
                 if self._stop and self.step < steps:
                     raise Interrupted(self.step)
-            if self.step < steps:
+            if self._stalled():
+                progress.say(
+                    f"{self.without_improvement} evaluations brought nothing better: ended at step {self.step}"
+                )
+                self.save()
+            elif self.step < steps:
                 progress.say(f"the time limit of {time_limit:g} minutes ended training after step {self.step}")
                 self.save()
         finally:
             progress.close()
             self._release_interrupt(former)
 
-    def _train_step(self, batch: Batch) -> tuple[Tensor, float]:
+    def _stalled(self) -> bool:
+        return self.patience is not None and self.without_improvement >= self.patience
+
+    def _evaluate(self, evaluate: Callable[[], dict[str, float]], progress: Progress) -> None:
+        self.model.eval()
+        figures = evaluate()
+        self.model.train()
+        decisive = next(iter(figures.values()))
+        better = decisive < self.best
+        self.best = min(self.best, decisive)
+        self.without_improvement = 0 if better else self.without_improvement + 1
+        self.folder.log(event="evaluation", step=self.step, **{k: round(v, 6) for k, v in figures.items()})
+        progress.say(f"step {self.step}: " + ", ".join(f"{k.replace('_', ' ')} {v:.4g}" for k, v in figures.items()))
+        if self.average:
+            self.folder.keep_weights(self.step, self.model.state_dict(), self.average)
+
+    def _train_step(self, batches: list[Batch]) -> tuple[Tensor, float]:
         before = tt.random.get_state()
         self.optimizer.zero_grad()
-        logits, loss = self._loss(batch)
-        value = loss.item()
-        if not math.isfinite(value):
-            self._explain(batch, before, f"the loss is {value}")
-            raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
-        loss.backward()
+        value = 0.0
+        tokens = sum(int((b.target_out != PAD).sum()) for b in batches)
+        for batch in batches:
+            logits, loss = self._loss(batch)
+            if len(batches) > 1:
+                loss = loss * (int((batch.target_out != PAD).sum()) / max(tokens, 1))
+            value += loss.item()
+            if not math.isfinite(value):
+                self._explain(batch, before, f"the loss is {value}")
+                raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
+            loss.backward()
         norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
         if not math.isfinite(norm.item()):
             self._explain(batch, before, "a gradient is not finite")
@@ -165,7 +222,8 @@ class Trainer:
         logits = self.model(batch.source, batch.target_in)
         vocabulary = logits.shape[-1]
         target = tt.asarray(batch.target_out.reshape(-1), device=logits.device)
-        return logits, F.cross_entropy(logits.reshape(-1, vocabulary), target, ignore_index=PAD)
+        rows = logits.reshape(-1, vocabulary)
+        return logits, F.cross_entropy(rows, target, ignore_index=PAD, label_smoothing=self.label_smoothing)
 
     def _explain(self, batch: Batch, random_state: dict[str, Any], what: str) -> None:
         """Repeat a step, watching every op; raise NotFiniteError where one gives what is not finite."""

@@ -117,7 +117,8 @@ def test_what_it_writes(finished):
     assert [entry["event"] for entry in entries] == ["start", *["step"] * 12, "result"]
     assert entries[0]["arguments"] == {
         "task": "copy", "device": "cpu", "steps": 120, "batch_size": 4, "d_model": 8, "num_heads": 2, "num_layers": 1,
-        "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "require_accuracy": None, "time_limit": None,
+        "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "time_limit": None,
+        "require_accuracy": None,
     }  # fmt: skip
     assert [entry["step"] for entry in entries[1:]] == [*range(10, 121, 10), 120]
     assert entries[-1]["sequences"] == 1000

@@ -59,7 +59,9 @@ def test_lines_log_and_checkpoint(tmp_path, capsys):
         assert line.endswith(f"{entry['tokens_per_second']:,} tokens/s")
         assert 0 < entry["tokens_per_second"] < 1e7
     state = nn.load(tmp_path / CHECKPOINT)
-    assert set(state) == {"step", "arguments", "model", "optimizer", "scheduler", "random", "log_bytes"}
+    assert set(state) == {
+        "step", "arguments", "model", "optimizer", "scheduler", "random", "best", "without_improvement", "log_bytes",
+    }  # fmt: skip
     assert state["step"] == 11
     assert state["arguments"] == {"seed": 0}
     assert state["log_bytes"] == (tmp_path / LOG).stat().st_size
@@ -257,3 +259,114 @@ def test_a_large_but_finite_gradient_is_clipped(tmp_path):
     )
     trainer.run(3)
     assert norms == pytest.approx([1e-3] * 3, rel=1e-3)
+
+
+# ---- what real text needs
+
+
+def test_accumulated_batches_are_one_large_batch(tmp_path):
+    """The gradient is that of the mean over all tokens, however they are spread over the batches."""
+    several = make(tmp_path / "several", accumulate=3, dropout=0.0)
+    batches = [several.task.training_batch(i, 4) for i in range(3)]
+    one = make(tmp_path / "one", dropout=0.0)
+    sequences = [[i for i in row if i > 2] for batch in batches for row in batch.source.tolist()]
+    _, expected = one._train_step([one.task.make_batch(sequences)])
+    _, found = several._train_step(batches)
+    assert found == pytest.approx(expected, rel=1e-6)
+    for a, b in zip(several.model.parameters(), one.model.parameters(), strict=True):
+        if a.grad is not None:
+            np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
+
+
+def test_accumulation_reads_every_batch_once(tmp_path):
+    trainer = make(tmp_path, accumulate=3)
+    seen = []
+    given = trainer.task.training_batch
+    trainer.task.training_batch = lambda step, size: seen.append(step) or given(step, size)
+    trainer.run(4)
+    assert seen == list(range(12))
+
+
+def test_label_smoothing_is_in_the_loss(tmp_path):
+    plain, smooth = make(tmp_path / "a", dropout=0.0), make(tmp_path / "b", dropout=0.0, label_smoothing=0.1)
+    batch = plain.task.training_batch(0, 4)
+    logits = plain.model(batch.source, batch.target_in).numpy().astype(np.float64)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    real = batch.target_out != 0
+    likely = np.take_along_axis(logs, batch.target_out[..., None], -1)[..., 0]
+    assert plain._loss(batch)[1].item() == pytest.approx(-likely[real].mean(), rel=1e-5)
+    expected = -(0.9 * likely[real] + 0.1 * logs.mean(-1)[real]).mean()
+    assert smooth._loss(batch)[1].item() == pytest.approx(expected, rel=1e-5)
+
+
+def evaluations(path):
+    return [(e["step"], e["loss"]) for e in RunFolder(path, resume=True).entries("evaluation")]
+
+
+def test_training_ends_when_evaluations_bring_nothing_better(tmp_path, capsys):
+    figures = iter([5.0, 3.0, 3.0, 4.0, 1.0])
+    trainer = make(tmp_path, evaluate=lambda: {"loss": next(figures)}, evaluate_every=2, patience=2)
+    trainer.run(100)
+    assert trainer.step == 8
+    assert evaluations(tmp_path) == [(2, 5.0), (4, 3.0), (6, 3.0), (8, 4.0)]
+    assert "2 evaluations brought nothing better: ended at step 8" in capsys.readouterr().out
+    assert nn.load(tmp_path / CHECKPOINT)["step"] == 8
+
+
+def test_evaluation_is_without_dropout_and_training_goes_on_with_it(tmp_path):
+    modes = []
+    trainer = make(tmp_path, evaluate_every=2)
+    trainer.evaluate = lambda: modes.append(trainer.model.training) or {"loss": 1.0}
+    trainer.run(4)
+    assert modes == [False, False]
+    assert trainer.model.training
+
+
+def test_evaluations_leave_the_bits_of_training_alone(tmp_path):
+    with_them, without = make(tmp_path / "a", evaluate=lambda: {"loss": 1.0}, evaluate_every=1), make(tmp_path / "b")
+    with_them.run(6)
+    tt.random.manual_seed(0)
+    without = make(tmp_path / "c")
+    without.run(6)
+    assert bits(with_them) == bits(without)
+
+
+def test_the_mean_of_the_latest_weights(tmp_path):
+    options = {"evaluate": lambda: {"loss": 1.0}, "evaluate_every": 2, "average": 3}
+    trainer = make(tmp_path, **options)
+    kept = {}
+    trainer.folder.keep_weights, keep = lambda step, state, n: kept.update({
+        step: {name: value.numpy().copy() for name, value in state.items()}
+    }) or keep(step, state, n), trainer.folder.keep_weights  # fmt: skip
+    trainer.run(9)
+    assert [step for step, _ in trainer.folder.weights()] == [4, 6, 8]
+    assert trainer.average_weights() == 3
+    for name, value in trainer.model.state_dict().items():
+        np.testing.assert_allclose(
+            value.numpy(), np.mean([kept[s][name] for s in (4, 6, 8)], axis=0), rtol=1e-5, atol=1e-7
+        )
+
+
+def test_without_averaging_the_model_stays(tmp_path):
+    trainer = make(tmp_path)
+    before = bits(trainer)
+    assert trainer.average_weights() == 0
+    assert bits(trainer) == before
+
+
+def test_a_resumed_run_remembers_its_evaluations(tmp_path):
+    figures = iter([5.0, 6.0])
+    make(tmp_path, evaluate=lambda: {"loss": next(figures)}, evaluate_every=2, patience=3).run(4)
+    again = make(tmp_path, resume=True, evaluate=lambda: {"loss": 7.0}, evaluate_every=2, patience=3)
+    again.restore(again.folder.load())
+    assert (again.best, again.without_improvement) == (5.0, 1)
+    again.run(100)
+    assert again.step == 8
+
+
+def test_a_time_limit_saves_and_ends(tmp_path, capsys):
+    trainer = make(tmp_path)
+    trainer.run(10_000_000, time_limit=0.005)
+    assert 0 < trainer.step < 10_000_000
+    assert nn.load(tmp_path / CHECKPOINT)["step"] == trainer.step
+    assert "the time limit of 0.005 minutes ended training after step" in capsys.readouterr().out

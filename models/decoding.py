@@ -1,0 +1,390 @@
+"""From a model's distributions over the next id to sentences: greedy, beam search, sampling.
+
+A model that can be decoded offers three methods (`Decodable`): the state before the first step, the logits of the next
+id together with the state after a step, and the state of other branches. What it keeps in its state is its own affair.
+Branches are the hypotheses of one sentence that are followed at the same time: one in greedy decoding and sampling, as
+many as the beam is wide in beam search.
+
+Sentences that are done leave the batch, so what remains of it costs no more than it must, and the result for a sentence
+does not depend on what else is in the batch. Padding is never chosen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+import nn
+import tinytensor as tt
+from nn import functional as F
+from tinytensor import Tensor
+
+Limit = int | tuple[float, int]
+
+
+class Decodable(Protocol):
+    """What decoding asks of a model."""
+
+    pad_id: int
+    bos_id: int
+    eos_id: int
+
+    def initial_state(self, source: Tensor) -> Any:
+        """The state before the first step, from ids (sentences, source), with one branch for each sentence."""
+
+    def next_logits(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """One step: logits (sentences, branches, vocabulary) of the next id, and the state after the step.
+
+        `ids` (sentences, branches) holds the last id of each branch, bos at first. The former state is not used again,
+        so it may be changed and returned.
+        """
+
+    def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
+        """The state of other branches: for sentence i those of sentence sentences[i], and of these branches[i].
+
+        Shapes: sentences (new sentences,), branches (new sentences, new branches). The former state is not used again.
+        """
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """What a source was decoded to.
+
+    Attributes:
+        ids: without bos, with eos unless the limit came first.
+        score: the sum of `log_probabilities`, divided by its number of terms to the power of the length penalty.
+        log_probabilities: of each id given those before it, as the model has them.
+    """
+
+    ids: list[int]
+    score: float
+    log_probabilities: list[float]
+
+
+# ---- one hypothesis for each sentence
+
+
+def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hypothesis]:
+    """For each sentence, the likeliest id at each step.
+
+    Args:
+        source: ids (sentences, source), padded.
+        max_length: how many ids at most, eos included: a number, or (a, b) for a * (ids of the source) + b, rounded
+            down, as fairseq's --max-len-a and --max-len-b. Never more than `model.max_length`, if it has one.
+
+    Scores have length penalty 1: they are mean log-probabilities. Dropout is off within it.
+
+    Raises ValueError where no id can follow, because all logits are -inf or some are NaN.
+    """
+
+    def likeliest(logits: Tensor, sentences: Any) -> Tensor:
+        return tt.argmax(logits, axis=-1)
+
+    return _one_for_each(model, source, max_length, likeliest)
+
+
+def sample(
+    model: Decodable,
+    source: Any,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    max_length: Limit = 200,
+    generator: tt.random.Generator | None = None,
+) -> list[Hypothesis]:
+    """For each sentence, an id drawn at each step from the model's distribution, as `next_probabilities` narrows it.
+
+    Args:
+        source, max_length: as for `greedy`; so are scores and what is raised.
+        temperature, top_k, top_p: as for `next_probabilities`.
+        generator: where the random numbers come from; default: the library's own (`tt.manual_seed`). Each step draws
+            one for each sentence of the batch, so that none depends on when another ends.
+    """
+    _check_sampling(temperature, top_k, top_p)
+    generator = generator or tt.random.default_generator
+    batch = _as_ids(model, source).shape[0]
+
+    def drawn(logits: Tensor, sentences: Any) -> Tensor:
+        numbers = generator.uniform((batch, 1), dtype=tt.float64, device=logits.device)[tt.asarray(sentences)]
+        below = tt.cumulative_sum(next_probabilities(logits, temperature, top_k, top_p), axis=-1)
+        return tt.sum(below <= numbers * below[:, -1:], axis=-1)
+
+    return _one_for_each(model, source, max_length, drawn)
+
+
+def next_probabilities(
+    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+) -> Tensor:
+    """The distribution to draw from: softmax(logits / temperature), narrowed to the likeliest ids.
+
+    Args:
+        logits: (..., vocabulary).
+        temperature: below 1 favours the likely ids, towards 0 the likeliest alone.
+        top_k: only the k likeliest ids (Fan et al. 2018).
+        top_p: of those, only the likeliest whose probabilities together reach p: the nucleus (Holtzman et al. 2020).
+            The likeliest is always in it.
+
+    Returns probabilities (..., vocabulary) in float64. Ids that are left out have 0, and the others sum to 1. Of ids
+    with equal probabilities, the first are kept.
+
+    Raises ValueError for a temperature or top_p that is not positive, top_p above 1, or top_k below 1.
+    """
+    _check_sampling(temperature, top_k, top_p)
+    logits = tt.astype(logits, tt.float64)
+    scaled = (logits - tt.max(logits, axis=-1, keepdims=True)) / temperature
+    vocabulary = logits.shape[-1]
+    if top_k is None and top_p is None:
+        return F.softmax(scaled)
+    kept, places = tt.topk(scaled, min(top_k or vocabulary, vocabulary))
+    probabilities = F.softmax(kept)
+    if top_p is not None:
+        before = tt.cumulative_sum(probabilities, axis=-1) - probabilities
+        probabilities = tt.where(before < top_p, probabilities, 0.0)
+        probabilities = probabilities / tt.sum(probabilities, axis=-1, keepdims=True)
+    rows = tt.arange(logits.size // vocabulary, device=logits.device)[:, None]
+    narrowed = tt.zeros((rows.shape[0], vocabulary), dtype=tt.float64, device=logits.device)
+    narrowed[rows, tt.reshape(places, (rows.shape[0], -1))] = tt.reshape(probabilities, (rows.shape[0], -1))
+    return tt.reshape(narrowed, logits.shape)
+
+
+def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
+    if not temperature > 0:
+        raise ValueError(f"sampling: temperature must be positive, got {temperature}; `greedy` is its limit at 0")
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"sampling: top_k must be at least 1, got {top_k}; None keeps every id")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"sampling: top_p must be above 0 and at most 1, got {top_p}; None keeps every id")
+
+
+def _one_for_each(
+    model: Decodable, source: Any, max_length: Limit, choose: Callable[[Tensor, Any], Tensor]
+) -> list[Hypothesis]:
+    """Decode with one branch; `choose(logits, sentences)` gives the next id of each sentence still there."""
+    with tt.no_grad(), evaluating(model):
+        source = _as_ids(model, source)
+        limits = _limits(model, source, max_length)
+        ids: list[list[int]] = [[] for _ in limits]
+        log_probabilities: list[list[float]] = [[] for _ in limits]
+        sentences = np.arange(len(limits))
+        state = model.initial_state(source) if sentences.size else None
+        last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
+        while sentences.size:
+            logits, state = model.next_logits(last, state)
+            logits = logits[:, 0]
+            total = _normaliser(logits, model.pad_id)
+            following = choose(logits, sentences)[:, None]
+            reached = tt.take_along_axis(logits, following, axis=-1) - total
+            last = following
+            for i, following_id, log_probability in zip(sentences, following[:, 0].tolist(), reached[:, 0].tolist()):
+                if log_probability == -np.inf:
+                    raise ValueError(_nothing_follows(i, ids[i]))
+                ids[i].append(following_id)
+                log_probabilities[i].append(log_probability)
+            going_on = [ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences]
+            if not all(going_on):
+                places = np.flatnonzero(going_on)
+                sentences = sentences[places]
+                if sentences.size:
+                    where = tt.asarray(places, device=source.device)
+                    last, state = last[where], model.reorder(state, where, tt.zeros_like(where)[:, None])
+        return [_hypothesis(*parts, 1.0) for parts in zip(ids, log_probabilities)]
+
+
+# ---- several hypotheses for each sentence
+
+
+class _Branch(NamedTuple):
+    """A hypothesis that has not ended. Without a probability it fills a place in the batch and leads to nothing."""
+
+    total: float
+    ids: tuple[int, ...] = ()
+    log_probabilities: tuple[float, ...] = ()
+
+
+def beam_search(
+    model: Decodable, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
+) -> list[list[Hypothesis]]:
+    """For each sentence the best hypotheses found, at most `beam`, the best first.
+
+    The `beam` likeliest beginnings are followed at the same time. At each step the 2 * beam likeliest continuations of
+    them all are looked at, as fairseq does (Ott et al. 2019): those among the first `beam` that are an eos end a
+    hypothesis, and the first `beam` of the others are followed on. A sentence is done when `beam` hypotheses have
+    ended; those that reach the limit end there, without eos.
+
+    Args:
+        source, max_length: as for `greedy`; so is what is raised.
+        beam: how many hypotheses to follow. With 1 it is greedy decoding.
+        length_penalty: a hypothesis of n ids, eos included, has score sum(log-probabilities) / n ** length_penalty, as
+            in fairseq: 0 favours short ones, 1 compares the mean, more favours long ones.
+    """
+    if beam < 1:
+        raise ValueError(f"beam_search: beam must be at least 1, got {beam}")
+    with tt.no_grad(), evaluating(model):
+        source = _as_ids(model, source)
+        limits = _limits(model, source, max_length)
+        ended: list[list[Hypothesis]] = [[] for _ in limits]
+        sentences = list(range(len(limits)))
+        branches = [[_Branch(0.0)] for _ in limits]
+        state = model.initial_state(source) if sentences else None
+        last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
+        while sentences:
+            logits, state = model.next_logits(last, state)
+            best = _best_continuations(logits, branches, 2 * beam, model.pad_id)
+            where, parents, following = [], [], []
+            for place, (i, candidates) in enumerate(zip(sentences, best)):
+                live = _divide(branches[place], candidates, ended[i], beam, model.eos_id, length_penalty)
+                if not live and not ended[i]:
+                    raise ValueError(_nothing_follows(i, branches[place][0].ids))
+                if live and len(live[0][1].ids) == limits[i]:
+                    whole = [_hypothesis(b.ids, b.log_probabilities, length_penalty) for _, b in live]
+                    ended[i] += whole[: beam - len(ended[i])]
+                elif live and len(ended[i]) < beam:
+                    live += [(0, _Branch(-np.inf, (model.eos_id,)))] * (beam - len(live))
+                    where.append(place)
+                    parents.append([parent for parent, _ in live])
+                    following.append([branch for _, branch in live])
+            sentences, branches = [sentences[place] for place in where], following
+            if sentences:
+                indices = (tt.asarray(numbers, device=source.device) for numbers in (where, parents))
+                state = model.reorder(state, *indices)
+                last = tt.asarray([[branch.ids[-1] for branch in row] for row in branches], device=source.device)
+        return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in ended]
+
+
+def _best_continuations(
+    logits: Tensor, branches: list[list[_Branch]], count: int, pad_id: int
+) -> list[list[tuple[int, int, float]]]:
+    """For each sentence its `count` best (branch, id, log-probability), or as many as are possible, best first."""
+    total = _normaliser(logits, pad_id).numpy()
+    values, ids = (found.numpy() for found in tt.topk(logits, min(count, logits.shape[-1])))
+    log_probabilities = values.astype(np.float64) - total
+    sums = np.array([[branch.total for branch in row] for row in branches])[:, :, None] + log_probabilities
+    flat = sums.reshape(len(sums), -1)
+    order = np.argsort(-flat, axis=1, stable=True)[:, :count]
+    possible = np.take_along_axis(flat, order, axis=1) > -np.inf
+    return [
+        [(int(p), int(ids[i, p, r]), float(log_probabilities[i, p, r])) for p, r in zip(*np.divmod(row, ids.shape[2]))]
+        for i, row in enumerate(order[i][possible[i]] for i in range(len(order)))
+    ]
+
+
+def _divide(
+    branches: list[_Branch],
+    candidates: list[tuple[int, int, float]],
+    ended: list[Hypothesis],
+    beam: int,
+    eos_id: int,
+    length_penalty: float,
+) -> list[tuple[int, _Branch]]:
+    """Let the hypotheses of a sentence end or go on; returns those that go on, each with the branch it comes from."""
+    live = []
+    for rank, (parent, following, log_probability) in enumerate(candidates):
+        total, ids, log_probabilities = branches[parent]
+        longer = (*ids, following), (*log_probabilities, log_probability)
+        if following != eos_id:
+            live.append((parent, _Branch(total + log_probability, *longer)))
+        elif rank < beam and len(ended) < beam:
+            ended.append(_hypothesis(*longer, length_penalty))
+    return live[:beam]
+
+
+# ---- what they share
+
+
+def _normaliser(logits: Tensor, pad_id: int) -> Tensor:
+    """log sum exp of the logits, (..., 1), in float64; afterwards padding is impossible in them.
+
+    Raises ValueError where it is not finite, so that there is no distribution.
+    """
+    total = tt.astype(tt.logsumexp(logits, axis=-1, keepdims=True), tt.float64)
+    if not bool(tt.all(tt.isfinite(total))):
+        raise ValueError(
+            "decoding: no id can follow: the model's logits hold NaN or infinity, or are all -inf; "
+            "look for what overflows in the model, or for weights that diverged in training"
+        )
+    logits[..., pad_id] = -np.inf
+    return total
+
+
+def _nothing_follows(sentence: int, ids: Any) -> str:
+    return (
+        f"decoding: no id can follow {list(ids)} in sentence {sentence}: the model gives all its probability to padding"
+    )
+
+
+def _hypothesis(ids: Any, log_probabilities: Any, length_penalty: float) -> Hypothesis:
+    score = sum(log_probabilities) / len(ids) ** length_penalty
+    return Hypothesis(list(ids), score, list(log_probabilities))
+
+
+def _as_ids(model: Any, source: Any) -> Tensor:
+    device = next(model.parameters()).device if isinstance(model, nn.Module) else None
+    ids = source if isinstance(source, Tensor) else tt.asarray(source, device=device)
+    if ids.ndim != 2 or ids.dtype.kind not in "iu":
+        raise ValueError(f"decoding: expected integer ids (sentences, source), got {ids.dtype} of shape {ids.shape}")
+    return ids
+
+
+def _limits(model: Any, source: Tensor, max_length: Limit) -> list[int]:
+    """How many ids each sentence may have."""
+    ratio, constant = max_length if isinstance(max_length, tuple) else (0.0, max_length)
+    if ratio < 0 or constant < (ratio == 0):
+        raise ValueError(
+            f"decoding: max_length must be at least 1, or (a, b) with a > 0 and b >= 0; got {max_length!r}"
+        )
+    most = getattr(model, "max_length", None)
+    lengths = np.sum(source.numpy() != model.pad_id, axis=1)
+    limits = [max(1, int(ratio * length + constant)) for length in lengths.tolist()]
+    return limits if most is None else [min(limit, most) for limit in limits]
+
+
+@contextlib.contextmanager
+def evaluating(model: Any) -> Iterator[None]:
+    """Dropout off in every part of a model, and afterwards each part as it was."""
+    former = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
+    for module, _ in former:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, training in former:
+            module.training = training
+
+
+class Recomputed:
+    """A model's `encode` and `decode` as steps, every step computing the whole of every branch anew.
+
+    The definition of decoding, which a model's own steps must equal and are measured against.
+
+    Args:
+        model: has `encode(source)`, which gives what `decode(target, ...)` takes beside the target ids
+            (batch, target) to give logits (batch, target, vocabulary).
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.pad_id, self.bos_id, self.eos_id = model.pad_id, model.bos_id, model.eos_id
+        self.max_length = getattr(model, "max_length", None)
+
+    def modules(self) -> Iterator[nn.Module]:
+        return self.model.modules()
+
+    def initial_state(self, source: Tensor) -> Any:
+        return self.model.encode(source), None
+
+    def next_logits(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        encoded, former = state
+        so_far = ids[:, :, None] if former is None else tt.concat([former, ids[:, :, None]], axis=2)
+        sentences, branches, length = so_far.shape
+        repeated = [tt.repeat(part, branches, axis=0) for part in encoded]
+        logits = self.model.decode(tt.reshape(so_far, (sentences * branches, length)), *repeated)[:, -1]
+        return tt.reshape(logits, (sentences, branches, -1)), (encoded, so_far)
+
+    def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
+        encoded, so_far = state
+        return [tt.take(part, sentences, axis=0) for part in encoded], so_far[sentences[:, None], branches]

@@ -1,0 +1,83 @@
+"""Text as subword ids: byte-pair encoding (Sennrich et al. 2016) by sentencepiece, trained on the given text."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tinytensor.files import atomic_write
+
+from .command_line import UsageError
+from .tasks import BOS, EOS, PAD
+
+UNKNOWN = 3
+
+
+class Tokenizer:
+    """Subwords of one vocabulary for all languages of a model.
+
+    Args:
+        model: the bytes of a sentencepiece model, as `train` or `load` give them.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+
+        self.model = model
+        self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @staticmethod
+    def train(sentences: Iterable[str], vocabulary: int) -> Tokenizer:
+        """Learn a vocabulary of this size. Raises UsageError if the text cannot fill it, or it is too small."""
+        import sentencepiece
+
+        written = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(sentences),
+                model_writer=written,
+                model_type="bpe",
+                vocab_size=vocabulary,
+                character_coverage=1.0,
+                pad_id=PAD,
+                bos_id=BOS,
+                eos_id=EOS,
+                unk_id=UNKNOWN,
+                num_threads=1,  # the same text gives the same vocabulary
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            reason = " ".join(str(error).split()).rpartition(") ] ")[2] or str(error)
+            raise UsageError(f"--vocabulary {vocabulary} does not suit this text: {reason}") from None
+        return Tokenizer(written.getvalue())
+
+    @staticmethod
+    def load(path: Path) -> Tokenizer:
+        """Read a tokenizer's file. Raises UsageError, with its name, if it is none."""
+        try:
+            return Tokenizer(path.read_bytes())
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        except RuntimeError:
+            raise UsageError(f"{path} is no sentencepiece model") from None
+
+    def save(self, path: Path) -> None:
+        """Write the tokenizer's file, whole or not at all."""
+        atomic_write(path, self.model)
+
+    def __len__(self) -> int:
+        return self._processor.vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a sentence, without begin and end."""
+        return self._processor.encode(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The sentence of some ids; begin, end and padding are nothing."""
+        return self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)])
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The subwords of some ids, as pictures show them: a space before a word is an underline."""
+        return [self._processor.id_to_piece(i) for i in ids]
