@@ -133,12 +133,14 @@ class Step:
         arrived: the gradient of the op's result, summed over the paths that lead here.
         left: the gradients of its inputs, None where none was wanted.
         seconds: how long the rules took.
+        given: the shapes in which the rules gave them; the engine sums them to the inputs' over broadcast axes.
     """
 
     number: int
     arrived: Statistics
     left: tuple[Statistics | None, ...]
     seconds: float
+    given: tuple[tuple[int, ...] | None, ...]
 
     @staticmethod
     def of(number: int, g: Any, contributions: Any, parents: tuple[Node | None, ...], seconds: float) -> Step:
@@ -147,7 +149,8 @@ class Step:
             None if parent is None or c is None else Statistics.of(getattr(c, "_data", c), parent.shape)
             for parent, c in zip(parents, contributions)
         ]
-        return Step(number, Statistics.of(getattr(g, "_data", g)), tuple(left), seconds)
+        given = tuple([None if c is None else tuple(c.shape) for c in contributions])
+        return Step(number, Statistics.of(getattr(g, "_data", g)), tuple(left), seconds, given)
 
 
 class Recording:
@@ -156,7 +159,7 @@ class Recording:
     def __init__(self, outer: Recording | None, scopes: list[str]) -> None:
         self.nodes: list[TracedNode] = []
         self.failed: TracedNode | None = None  # what an error is about
-        self.makers: dict[int, Node] = {} if outer is None else dict(outer.makers)  # by id of an array that they hold
+        self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.scope: Scope | None = None if outer is None else outer.scope
         if outer is None:
             for name in scopes:

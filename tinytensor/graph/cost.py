@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 Shape = tuple[int, ...]
 
@@ -40,8 +39,3 @@ def flops(name: str, inputs: list[Shape | None], output: Shape) -> int:
     if name in REDUCTIONS:
         return math.prod(first)
     return math.prod(output)
-
-
-def total(structure: Any) -> int:
-    """Of all ops of a structure."""
-    return sum(op.flops for op in structure.ops)

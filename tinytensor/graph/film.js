@@ -86,11 +86,7 @@ function rule(one) {
   }
   const label = element("span", {}, `∂L/∂${target}`);
   if (one.next !== undefined) label.append(" → ", element("a", { href: `#backward=${one.next + 1}` }, `step ${one.next + 1}`));
-  parts.push(array(label, one.left, "gradient"));
-  if (one.summed) {
-    parts.push(note(one.summed[0]));
-    if (one.summed[1] !== null) parts.push(array(`∂L/∂${target}, summed`, one.summed[1], "gradient"));
-  }
+  parts.push(array(label, one.left, "gradient"), note(one.summed));
   return element("div", { class: "rule" }, ...parts.filter((part) => part !== null));
 }
 

@@ -94,14 +94,12 @@ class Contribution(NamedTuple):
     Attributes:
         step: of the op, counted from 0.
         place: which of its inputs.
-        left: what its rule gave.
-        fitted: the same in the input's shape; None if that is not known any more.
+        gradient: what it gave.
     """
 
     step: int
     place: int
-    left: Statistics
-    fitted: Statistics | None
+    gradient: Statistics
 
 
 class _Film:
@@ -112,6 +110,7 @@ class _Film:
         self.scopes = {scope.id: scope for scope in self.structure.scopes}
         self.makers = {op.output: op for op in self.structure.ops}
         self.shapes = {vertex.id: vertex for vertex in picture.vertices}
+        self.ways = {f"{edge.tail}->{edge.head} {edge.kind}" for edge in picture.edges}
         self.around = residuals(self.structure)
         self.steps = sorted((op for op in self.structure.ops if op.step is not None), key=_number)
         self._check()
@@ -134,8 +133,7 @@ class _Film:
             assert op.step is not None
             for place, (value, source, left) in enumerate(zip(op.inputs, sources(self.nodes[op.id]), op.step.left)):
                 if value is not None and left is not None:
-                    fitted = _fitted(left, self.values[value].shape)
-                    self.gifts.setdefault(value, []).append(Contribution(i, place, left, fitted))
+                    self.gifts.setdefault(value, []).append(Contribution(i, place, left))
                     if value not in self.makers or self.makers[value].step is None:
                         self.leaves[value] = source
 
@@ -154,7 +152,7 @@ class _Film:
 
     def data(self) -> dict[str, Any]:
         """All that the page shows."""
-        ops = [op for op in self.structure.ops if self._vertex(op) is not None]
+        ops = [op for op in self.structure.ops if self._vertex(op) is not None and self.nodes[op.id].traced]
         places = {op.id: i for i, op in enumerate(ops)}
         return {
             "ops": [self._op(op) for op in ops],
@@ -208,9 +206,8 @@ class _Film:
         maker = self.shown_makers.get(value)
         tail = value if maker is None else self.drawn.get(maker.id)
         head = self.drawn[op.id]
-        if tail is None or tail == head or tail not in self.shapes:
-            return None
-        return f"{tail}->{head} {'residual' if self.around.get(op.id) == value else 'data'}"
+        way = f"{tail}->{head} {'residual' if self.around.get(op.id) == value else 'data'}"
+        return way if way in self.ways else None
 
     def _input_name(self, op: Op, place: int) -> str:
         record = self.nodes[op.id].op
@@ -262,7 +259,7 @@ class _Film:
 
     def _term(self, gift: Contribution) -> list[Any]:
         giver = self.steps[gift.step]
-        return [gift.step, self._input_name(giver, gift.place), self._statistics(gift.fitted or gift.left)]
+        return [gift.step, self._input_name(giver, gift.place), self._statistics(gift.gradient)]
 
     def _rule(self, op: Op, node: Any, place: int, left: Statistics) -> dict[str, Any]:
         value = op.inputs[place]
@@ -278,13 +275,12 @@ class _Film:
         }
         if value in self.makers and self.makers[value].id in self.turn:
             shown["next"] = self.turn[self.makers[value].id]
-        if left.shape != target.shape:
-            fitted = _fitted(left, target.shape)
-            axes = ", ".join(map(str, _stretched(left.shape, target.shape)))
-            shown["summed"] = [
-                f"summed over axis {axes}, along which {shown['input']} {shape_text(target.shape)} was broadcast",
-                None if fitted is None else self._statistics(fitted),
-            ]
+        assert op.step is not None
+        given = op.step.given[place]
+        if given is not None and given != target.shape:
+            axes = ", ".join(map(str, _stretched(given, target.shape)))
+            why = f"along which {shown['input']} was broadcast"
+            shown["summed"] = f"the rule gave shape {shape_text(given)}, summed over axis {axes}, {why}"
         if not op.fused:
             rule, reads = node.op.rules[node.op.inputs[0 if node.op.variadic else place]]
             text = rule_text(rule)
@@ -326,13 +322,11 @@ class _Film:
         """A Tensor at which gradients end, and all that came to it."""
         gifts = self.gifts[value]
         gradient = node.grad
-        note = ""
+        note, total = "", _total(gifts)
         if gradient is not None:
-            total: Statistics | None = Statistics.of(gradient._data)
+            total = Statistics.of(gradient._data)
             if not _adds_up(gifts, total):
                 note = ".grad also holds what earlier backward passes put there, or a hook changed it."
-        else:
-            total = _total(gifts)
         return {
             "name": self._named(value),
             "kind": self.values[value].kind,
@@ -386,38 +380,24 @@ def _stretched(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
     return [*range(extra), *(i + extra for i, n in enumerate(target) if n == 1 and shape[i + extra] != 1)]
 
 
-def _fitted(left: Statistics, shape: tuple[int, ...]) -> Statistics | None:
-    if left.shape == shape:
-        return left
-    if left.numbers is None:
-        return None
-    x = np.asarray(left.numbers, dtype=np.float64).reshape(left.shape)
-    return Statistics.of(x.sum(axis=tuple(_stretched(left.shape, shape)), keepdims=True).reshape(shape))
-
-
 def _total(gifts: list[Contribution]) -> Statistics | None:
     """The sum of contributions, where their numbers are known."""
     if len(gifts) == 1:
-        return gifts[0].fitted
-    parts = [None if gift.fitted is None else gift.fitted.numbers for gift in gifts]
-    if any(part is None for part in parts):
+        return gifts[0].gradient
+    if any(gift.gradient.numbers is None for gift in gifts):
         return None
-    return Statistics.of(np.sum([np.asarray(part, dtype=np.float64) for part in parts], axis=0))
+    return Statistics.of(np.sum([np.asarray(gift.gradient.numbers, dtype=np.float64) for gift in gifts], axis=0))
 
 
-def _adds_up(gifts: list[Contribution], total: Statistics | None) -> bool:
+def _adds_up(gifts: list[Contribution], total: Statistics) -> bool:
     """Whether a gradient is the sum of its contributions; True where the numbers to tell are missing."""
     found = _total(gifts)
-    if found is None or total is None:
+    if found is None or not found.finite:
         return True
-    if found.numbers is None or total.numbers is None:
-        return len(gifts) > 1 or math.isclose(found.norm, total.norm, rel_tol=1e-3) or not found.finite
-    size = max([part.fitted.norm for part in gifts if part.fitted is not None], default=0.0)
-    return bool(
-        np.allclose(
-            found.numbers, total.numbers, rtol=1e-3, atol=1e-3 * size if size < math.inf else 0.0, equal_nan=True
-        )
-    )
+    if found.numbers is None:
+        return math.isclose(found.norm, total.norm, rel_tol=1e-3)
+    size = max(gift.gradient.norm for gift in gifts)
+    return bool(np.allclose(found.numbers, total.numbers, rtol=0, atol=2e-3 * size))
 
 
 # ---- numbers as text
@@ -444,7 +424,8 @@ def _show(statistics: Statistics) -> list[str]:
 def _power(statistics: Statistics) -> int:
     """The power of ten that is written once for all numbers; 0 where they are neither tiny nor huge."""
     largest = max(abs(statistics.minimum), abs(statistics.maximum))
-    if not 0 < largest < math.inf or 1e-3 <= largest < 1e5:
+    whole = statistics.numbers is not None and np.asarray(statistics.numbers).dtype.kind in "biu"
+    if whole or not 0 < largest < math.inf or 1e-3 <= largest < 1e5:
         return 0
     return math.floor(math.log10(largest))
 
@@ -470,7 +451,7 @@ def _digits(x: Any, power: int) -> str:
     """A number over a power of ten in at most four significant digits; integers whole."""
     if isinstance(x, bool):
         return "yes" if x else "no"
-    if isinstance(x, int) and not power:
+    if isinstance(x, int):
         return str(x)
     text = f"{x / 10.0**power:.4g}"
     return "0" if text == "-0" else text

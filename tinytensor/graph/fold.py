@@ -53,16 +53,15 @@ def fold(structure: Structure) -> Folded:
 
     def run(first: Scope, others: list[Scope]) -> None:
         originals = inside[first.id]
-        own = [v for op in originals for v in op.inputs if v in parameters]
-        same = True
+        again: list[bool] = []  # for each parameter, whether it is the one that the first call reads there
         for other in others:
             for op, original in zip(inside[other.id], originals):
                 canonical[op.id], canonical[op.output] = original.id, original.output
                 result.members.setdefault(original.id, [original]).append(op)
-                same = same and all(v == w for v, w in zip(op.inputs, original.inputs) if v in parameters)
+                again += [v == w for v, w in zip(op.inputs, original.inputs) if v in parameters and w in parameters]
             canonical[other.id] = first.id
         count = len(others) + 1
-        result.labels[first.id] = f"\N{MULTIPLICATION SIGN}{count}" if same and own else f"{count} alike"
+        result.labels[first.id] = f"\N{MULTIPLICATION SIGN}{count}" if again and all(again) else f"{count} alike"
         result.names[first.id] = (first.name, others[-1].name)
 
     stack: list[str | None] = [None]
