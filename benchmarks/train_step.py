@@ -1,6 +1,7 @@
 """The time of a training step of `models.Transformer`, ours against PyTorch eager, as ratios from one interleaved run.
 
     python benchmarks/train_step.py [--workloads toy,copy,m30k,base] [--rounds 5] [--threads 2] [--json FILE]
+    python benchmarks/train_step.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks and dropout 0. Each side
 runs in a process of its own: PyTorch as installed, ours as the examples set it up (freed memory kept, products split
@@ -139,9 +140,13 @@ def sinusoids(length: int, d_model: int):
 
 
 def side(pipe, name: str, workload: Workload, threads: int, environment: dict[str, str], state: dict) -> None:
-    """A process that makes the steps of one side: told a number of steps, it answers with their losses and seconds."""
+    """A process that makes the steps of one side: told a number of steps, it answers with their losses and seconds.
+
+    The name is "torch", or the folder that tinytensor is taken from.
+    """
     os.environ.update(environment)
-    if name == "ours":
+    if name != "torch":
+        sys.path.insert(0, name)
         import tinytensor as tt
 
         tt.keep_memory()
@@ -162,7 +167,7 @@ def start(name: str, workload: Workload, threads: int, state: dict):
     """The pipe to a new process for one side, with as many threads in all."""
     count = str(threads)
     environment = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
-    if name == "ours":
+    if name != "torch":
         environment = {"TINYTENSOR_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": "1"}
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
@@ -184,18 +189,29 @@ def main() -> None:
     parser.add_argument("--workloads", default="toy", help="comma-separated names (default toy)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout to compare with, not PyTorch")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
     unknown = set(arguments.workloads.split(",")) - set(WORKLOADS)
     if unknown:
         print(f"train_step.py: unknown workloads {sorted(unknown)}; known: {', '.join(WORKLOADS)}", file=sys.stderr)
         raise SystemExit(2)
+    if arguments.against is not None and not (arguments.against / "tinytensor").is_dir():
+        print(f"train_step.py: --against {arguments.against} is no checkout of tinytensor", file=sys.stderr)
+        raise SystemExit(2)
+    here = str(Path(__file__).resolve().parents[1])
+    there = "torch" if arguments.against is None else str(arguments.against.resolve())
     results = {}
-    print(f"{'workload':8} {'ours ms':>9} {'torch ms':>9} {'ratio':>6} {'min':>6} {'max':>6}  losses apart")
+    print(
+        f"{'workload':8} {'ours ms':>9} {'torch ms' if there == 'torch' else 'other ms':>9} {'ratio':>6} {'min':>6} {'max':>6}  losses apart"
+    )
     for name in arguments.workloads.split(","):
         workload = WORKLOADS[name]
-        mine = start("ours", workload, arguments.threads, {})
-        other = start("torch", workload, arguments.threads, mine.recv())
+        mine = start(here, workload, arguments.threads, {})
+        state = mine.recv()
+        other = start(there, workload, arguments.threads, state)
+        if there != "torch":
+            other.recv()
         losses = [ask(pipe, 3)[0] for pipe in (mine, other)]
         apart = max(abs(x - y) for x, y in zip(*losses))
         if apart > 1e-3:
@@ -210,7 +226,7 @@ def main() -> None:
         ratio = statistics.median(ratios)
         figures = f"{medians[0]:9.1f} {medians[1]:9.1f} {ratio:6.2f} {ratios[0]:6.2f} {ratios[-1]:6.2f}"
         print(f"{name:8} {figures}  {apart:.1e}", flush=True)
-        results[name] = {"ours_ms": medians[0], "torch_ms": medians[1], "ratio": ratio, "losses_apart": apart}
+        results[name] = {"ours_ms": medians[0], "other_ms": medians[1], "ratio": ratio, "losses_apart": apart}
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
