@@ -145,8 +145,8 @@ def side(pipe, name: str, workload: Workload, threads: int, environment: dict[st
     The name is "torch", or the folder that tinytensor is taken from.
     """
     os.environ.update(environment)
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]) if name == "torch" else name)
     if name != "torch":
-        sys.path.insert(0, name)
         import tinytensor as tt
 
         tt.keep_memory()
@@ -202,24 +202,24 @@ def main() -> None:
     here = str(Path(__file__).resolve().parents[1])
     there = "torch" if arguments.against is None else str(arguments.against.resolve())
     results = {}
-    print(
-        f"{'workload':8} {'ours ms':>9} {'torch ms' if there == 'torch' else 'other ms':>9} {'ratio':>6} {'min':>6} {'max':>6}  losses apart"
-    )
+    second = "torch ms" if there == "torch" else "other ms"
+    print(f"{'workload':8} {'ours ms':>9} {second:>9} {'ratio':>6} {'min':>6} {'max':>6}  losses apart")
     for name in arguments.workloads.split(","):
         workload = WORKLOADS[name]
         mine = start(here, workload, arguments.threads, {})
         state = mine.recv()
-        other = start(there, workload, arguments.threads, state)
+        opposite = start(there, workload, arguments.threads, state)
         if there != "torch":
-            other.recv()
-        losses = [ask(pipe, 3)[0] for pipe in (mine, other)]
+            opposite.recv()
+        losses = [ask(pipe, 3)[0] for pipe in (mine, opposite)]
         apart = max(abs(x - y) for x, y in zip(*losses))
         if apart > 1e-3:
             raise SystemExit(f"train_step.py: the losses of {name} are {apart:.2g} apart")
         rounds = [
-            [ask(pipe, workload.steps)[1] / workload.steps for pipe in (mine, other)] for _ in range(arguments.rounds)
+            [ask(pipe, workload.steps)[1] / workload.steps for pipe in (mine, opposite)]
+            for _ in range(arguments.rounds)
         ]
-        for pipe in (mine, other):
+        for pipe in (mine, opposite):
             pipe.send(0)
         ratios = sorted(x / y for x, y in rounds)
         medians = [1e3 * statistics.median(column) for column in zip(*rounds)]

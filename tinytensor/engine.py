@@ -20,7 +20,7 @@ from .modes import set_grad_enabled, state
 from .node import Node, is_finite, written_since
 from .primitive import Primitive, describe
 from .tensor import Tensor, wrap
-from .tracing import Step
+from .tracing import Statistics, Step
 
 FLOAT16 = dtypes.float16
 
@@ -143,6 +143,8 @@ def _run(
             if wanted is None and node.retains_grad:
                 _collect(node, g, owned, create_graph)
             if node.op is None:
+                if turn > 1:  # a recorded op led here
+                    node.arrived = Statistics.of(getattr(g, "_data", g))
                 continue
             parents = node.parents
             if needed is not None:

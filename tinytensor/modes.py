@@ -212,7 +212,6 @@ class record(Mode):
             variables.clear()  # a copy that the function would hold until it returns, and with it what it computed
         if state.recording is not None:
             state.recording.nodes += recording.nodes
-            state.recording.makers.update(recording.makers)
 
 
 class named_scope:

@@ -38,6 +38,8 @@ class Node:
         grad: the Tensor that collects the gradient, for leaves and where `retain_grad` asked for it.
         retains_grad: whether `grad` is to be filled.
         variable: what the user calls a leaf, if `record` found out.
+        owned: whether a leaf is known to be a parameter of a module.
+        arrived: of a leaf, statistics of the gradient that the last backward pass over a recorded graph brought.
         origin, traced, constants: see `tracing`; here the values of a node that does not know.
     """
 
@@ -50,6 +52,8 @@ class Node:
     grad: Any = None
     retains_grad = False
     variable = ""
+    owned = False
+    arrived: Any = None
     origin: str | None = None
     traced = False
     constants: tuple[Any, ...] = ()

@@ -387,6 +387,8 @@ def _promote(primitive: Primitive, arrays: list[Any], kind: type) -> None:
         value = arrays[i]
         if hasattr(value, "dtype") and value.dtype != dtype:
             arrays[i] = value.astype(dtype)
+            if state.recording is not None:
+                state.recording.cast(value, arrays[i])
     if not known:  # numbers alone: one of them as an array carries the dtype
         arrays[chosen[0]] = NAMESPACES[kind].asarray(arrays[chosen[0]], dtype=dtype)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import tinytensor as tt
@@ -63,12 +64,16 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 
 def topk(x: Any, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
-    """The k largest elements along `axis`, in descending order, and their indices."""
+    """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first."""
     x = tt.asarray(x)
     axis = normalize_axes(axis, x.ndim)[0]
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k={k} of {x.shape[axis]} elements along axis {axis}")
-    order = argsort(x, axis=axis, descending=True)[(slice(None),) * axis + (slice(0, k),)]
+    xp = for_array(x._data)
+    turned = xp.moveaxis(x._data, axis, -1)
+    rows = xp.reshape(turned, (math.prod(turned.shape[:-1]), turned.shape[-1]))
+    found = xp.reshape(xp.largest_places(rows, k), (*turned.shape[:-1], k))
+    order = wrap(xp.moveaxis(found, -1, axis), None)
     return tt.take_along_axis(x, order, axis=axis), order
 
 

@@ -158,6 +158,7 @@ class Recording:
 
     def __init__(self, outer: Recording | None, scopes: list[str]) -> None:
         self.nodes: list[TracedNode] = []
+        self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
         self.failed: TracedNode | None = None  # what an error is about
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.scope: Scope | None = None if outer is None else outer.scope
@@ -171,7 +172,7 @@ class Recording:
         if not self._in_module():
             for path, parameter in module.named_parameters():
                 if parameter._node is not None:
-                    parameter._node.variable = path
+                    parameter._node.variable, parameter._node.owned = path, True
             for parameter, value in zip(inspect.signature(module.forward).parameters.values(), arguments):
                 if hasattr(value, "_data") and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
                     self.name(value, parameter.name)
@@ -200,6 +201,11 @@ class Recording:
         if node is None:
             node = self.makers[id(array)] = self._fill(TracedNode(None, (), (), {}, array), (), (array,))
         return node
+
+    def cast(self, array: Any, other: Any) -> None:
+        """An array is computed with as another, of the dtype of the op's other inputs: pictures show it as itself."""
+        self.makers[id(other)] = self.maker(array)
+        self.casts.append(other)
 
     def add(self, node: TracedNode, parents: tuple[Node | None, ...], values: Any) -> None:
         """One more op was computed; `values` are its inputs and its result."""

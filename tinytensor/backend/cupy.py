@@ -213,6 +213,11 @@ def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     return x.shape[axis] - 1 - flip(turned, axis)
 
 
+def largest_places(x: Any, k: int) -> Any:
+    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    return stable_argsort(x, descending=True)[:, :k]
+
+
 def unique(x: Any) -> tuple[Any, Any, Any, Any]:
     """Sorted distinct values, their first index, the inverse (in the shape of x) and the counts; NaNs are distinct."""
     values, indices, inverse, counts = cupy.unique(

@@ -115,7 +115,7 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
 )
 from numpy import rint as round  # noqa: F401
 
-from .parallel import in_parts  # noqa: F401
+from .parallel import in_parts
 from .summation import accurate_matmul as matmul  # noqa: F401
 from .summation import accurate_sum
 from .summation import accurate_sum as sum  # noqa: F401
@@ -123,6 +123,7 @@ from .summation import accurate_sum as sum  # noqa: F401
 device = "cpu"
 
 SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
+GROUP = 32  # elements of which the largest stands for all when the largest of a long row are looked for
 DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwise summation does
 ndarray = np.ndarray
 
@@ -199,6 +200,29 @@ def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
         return np.argsort(x, axis=axis, stable=True)
     turned = np.argsort(np.flip(x, axis), axis=axis, stable=True)
     return x.shape[axis] - 1 - np.flip(turned, axis)
+
+
+def largest_places(x: Any, k: int) -> Any:
+    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    count, length = x.shape
+    places = empty((count, k), dtype=np.int64)
+
+    def part(i: slice) -> None:
+        rows = x[i]
+        groups = length // GROUP
+        heads = rows
+        if groups >= 2 * k:  # of so many maxima the k-th is no larger than the k-th of all, and found much faster
+            heads = np.maximum.reduce(rows[:, : groups * GROUP].reshape(len(rows), GROUP, groups), axis=1)
+        bound = np.partition(heads, -k, axis=1)[:, -k, None]
+        found = np.flatnonzero(~(rows < bound))  # NaN is no smaller than anything
+        row, place = np.divmod(found[::-1], length)
+        order = np.lexsort((rows[row, place], -row))[::-1]  # turned twice: descending, yet equal ones in their order
+        first = np.searchsorted(row[order], np.arange(len(rows)))
+        places[i] = place[order[first[:, None] + np.arange(k)]]
+
+    if k:
+        in_parts(part, count, 4 * x.size)
+    return places
 
 
 def unique(x: Any) -> tuple[Any, Any, Any, Any]:

@@ -93,6 +93,8 @@ class Builder:
         self._scope_ids: dict[Any, str] = {}
         self._arrived: dict[Node, Statistics] = {}
         self._masks: set[str | None] = set()
+        self._memories: dict[Any, str] = {}
+        self._parameters: dict[Any, str] = {}  # by their memory
 
     def build(self, nodes: list[Any], roots: list[Node] | None) -> s.Structure:
         """Of ops in the order of their computation; outputs are the roots, or else what nothing reads."""
@@ -115,11 +117,9 @@ class Builder:
         if step is None:
             return
         self._arrived[node] = step.arrived
-        for source, left in zip(sources(node), step.left):
-            if isinstance(source, Node) and source.op is None and left is not None:
-                # What left the op is what arrives at a leaf, unless several paths join there.
-                joined = source in self._arrived and source.grad is not None
-                self._arrived[source] = Statistics.of(source.grad._data) if joined else left
+        for source in sources(node):
+            if isinstance(source, Node) and source.op is None and source.arrived is not None:
+                self._arrived[source] = source.arrived
 
     # ---- ops
 
@@ -152,12 +152,26 @@ class Builder:
                 origin=node.origin,
                 differentiable=wants_gradient(node),
                 fused=not op.pure,
-                saved=tuple(_saved(node, op, [*inputs, output])),
+                saved=tuple(self._saved(node, op, [*inputs, output])),
                 seconds=node.seconds if node.traced else None,
                 flops=flops(op.name, shapes, tuple(node.shape)),
                 step=getattr(node, "step", None),
             )
         )
+
+    def _saved(self, node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Saved]:
+        """What an op keeps, each memory once; a view of a parameter is the parameter."""
+        if node.traced:
+            for source, array, value in zip(sources(node), node.values, values):
+                if isinstance(source, Node) and source.op is None and not isinstance(source, TracedNode) and value:
+                    self._parameters[_storage(array)] = value
+        met = set()
+        for array, value, why in _kept(node, op, values):
+            storage = _storage(array)
+            if storage not in met:
+                met.add(storage)
+                memory = self._memories.setdefault(storage, f"m{len(self._memories) + 1}")
+                yield s.Saved(self._parameters.get(storage, value), _nbytes(array), why, memory)
 
     def _add_formula(self, node: Node, formula: Formula, box: Any) -> None:
         """The formula's ops in place of the op, in a scope of their own."""
@@ -198,7 +212,7 @@ class Builder:
         self._values.append(
             s.Value(
                 value, kind, self._name(node), shape, str(node.dtype), nbytes, maker,
-                mask, self._arrived.get(node), pattern,
+                mask, self._arrived.get(node), pattern, node.owned,
             )
         )  # fmt: skip
         return value
@@ -272,7 +286,8 @@ def formula_of(node: Any) -> Formula | None:
 # ---- what an op keeps, and why
 
 
-def _saved(node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Saved]:
+def _kept(node: Any, op: Primitive, values: list[str | None]) -> Iterable[tuple[Any, str, str]]:
+    """Each array that an op keeps until backward, the id of the value it is, and why it is kept."""
     kept = node.saved if node.traced else node.kept
     if not kept or not wants_gradient(node):
         return
@@ -281,26 +296,24 @@ def _saved(node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Sav
         names = op.keepers[sum(1 << i for i in wanted)].names
         for name, array in zip(names, kept):
             if op.variadic and name != "out":
-                for value, part in zip(values, array):
-                    yield s.Saved(value or "", _nbytes(part), f"the rule of {op.name} reads its inputs")
+                yield from (
+                    (part, v or "", f"the rule of {op.name} reads its inputs") for v, part in zip(values, array)
+                )
             elif hasattr(array, "dtype"):
                 place = len(values) - 1 if name == "out" else op.inputs.index(name)
                 readers = [op.inputs[i] for i in wanted if not op.variadic and name in op.rules[op.inputs[i]][1]]
                 why = f"the gradient of {' and '.join(readers) or 'its inputs'} reads {name}"
-                yield s.Saved(values[place] or "", _nbytes(array), why)
+                yield array, values[place] or "", why
         return
     inputs, residuals = kept
     known = {_storage(a): v for a, v in zip([*inputs, *(node.values[-1:] if node.traced else ())], values) if v}
     met = set()
     for array in _arrays(residuals):
-        storage = _storage(array)
-        if storage not in met:
-            met.add(storage)
-            yield s.Saved(known.get(storage, ""), _nbytes(array), f"the backward pass of {op.name} reads it")
+        met.add(_storage(array))
+        yield array, known.get(_storage(array), ""), f"the backward pass of {op.name} reads it"
     for array, value in zip(inputs, values):
         if hasattr(array, "dtype") and _storage(array) not in met:
-            met.add(_storage(array))
-            yield s.Saved(value or "", _nbytes(array), f"the formula of {op.name} reads it for higher derivatives")
+            yield array, value or "", f"the formula of {op.name} reads it for higher derivatives"
 
 
 def _arrays(value: Any) -> Iterable[Any]:

@@ -64,6 +64,21 @@ def fold(structure: Structure) -> Folded:
         result.labels[first.id] = f"\N{MULTIPLICATION SIGN}{count}" if again and all(again) else f"{count} alike"
         result.names[first.id] = (first.name, others[-1].name)
 
+    readers: dict[str | None, list[Op]] = {}
+    for op in structure.ops:
+        for value in op.inputs:
+            readers.setdefault(value, []).append(op)
+
+    def read_elsewhere(first: Scope, others: list[Scope]) -> bool:
+        """Whether what one call hands to another is read outside of them as well: then they are not one."""
+        calls = {op.id: call.id for call in (first, *others) for op in inside[call.id]}
+        for call in (first, *others):
+            for op in inside[call.id]:
+                found = {calls.get(reader.id) for reader in readers.get(op.output, ())} - {call.id}
+                if None in found and len(found) > 1:
+                    return True
+        return False
+
     stack: list[str | None] = [None]
     while stack:
         items = children[stack.pop()]
@@ -85,7 +100,7 @@ def fold(structure: Structure) -> Folded:
                 wires = links(before, ops)
                 others.append(other)
                 i += 1
-            if others:
+            if others and not read_elsewhere(item, others):
                 run(item, others)
             stack.append(item.id)
     if canonical:

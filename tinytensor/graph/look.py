@@ -117,7 +117,7 @@ class _Look:
     def _module(self, scope: Scope) -> Vertex:
         group = self.groups[scope.id]
         last = self.values[group[-1].output]
-        parameters = {v: self.values[v] for op in group for v in op.inputs if v and self.values[v].kind == "parameter"}
+        parameters = {v: self.values[v] for op in group for v in op.inputs if v and self.values[v].owned}
         count = sum(math.prod(v.shape) for v in parameters.values())
         sums = [op.id for op in group if op.id in self.around]
         around = sum(op not in self.plan.joined for op in sums)
@@ -165,17 +165,18 @@ class _Look:
         kept = self._kept([member for op in ops for member in self.folded.members.get(op.id, [op])])
         if not kept:
             return []
-        names = [self.values[v].name for v in kept if v in self.values and self.values[v].name]
+        ids = [saved.value for op in ops for saved in op.saved if saved.memory in kept and saved.value]
+        names = [self.values[v].name for v in ids if self.values[v].name]
         who = f": {', '.join(dict.fromkeys(names))}" if names and len(ops) == 1 else ""
         return [f"keeps {bytes_text(sum(kept.values()))}{who}"]
 
     def _kept(self, ops: list[Op]) -> dict[str, int]:
-        """Bytes of what ops keep, each array once. Parameters are there anyway, so they do not count."""
-        found = {}
+        """Bytes of what ops keep, by memory: each once. Parameters are there anyway, so they do not count."""
+        found: dict[str, int] = {}
         for op in ops:
-            for i, saved in enumerate(op.saved):
+            for saved in op.saved:
                 if not saved.value or self.values[saved.value].kind != "parameter":
-                    found[saved.value or f"{op.id}.{i}"] = saved.nbytes
+                    found[saved.memory] = max(found.get(saved.memory, 0), saved.nbytes)
         return found
 
     def _saved_note(self) -> str:
@@ -192,7 +193,7 @@ class _Look:
             kind = "parameter"
         elif not value.dtype.startswith(("int", "uint")) and (value.kind == "result" or not value.name):
             kind = "constant"
-        if self.plan.drawn[reader.id] != reader.id and kind in ("parameter", "constant"):
+        if self.plan.drawn[reader.id] != reader.id and (kind == "constant" or (kind == "parameter" and value.owned)):
             return None
         if value.id not in self.vertices:
             box = None if kind == "input" else self._common_box(value.id)

@@ -28,6 +28,7 @@ class Value:
         maker: the id of the op that computed it.
         mask: of a boolean or additive mask, what it forbids: "causal", "padding" or "causal and padding".
         gradient: statistics of its gradient, after a backward pass.
+        owned: whether it is known to be a parameter of a module.
         pattern: of a small mask, its last two dimensions as rows of booleans, True where attention is forbidden.
     """
 
@@ -41,6 +42,7 @@ class Value:
     mask: str = ""
     gradient: Statistics | None = None
     pattern: tuple[tuple[bool, ...], ...] | None = None
+    owned: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,13 @@ class Saved:
     Attributes:
         value: the id of the Value it is; "" for one that only the op itself knows (a residual of a fused pair).
         why: what reads it.
+        memory: the id of its memory, which views share.
     """
 
     value: str
     nbytes: int
     why: str
+    memory: str = dataclasses.field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -126,13 +130,16 @@ class Structure:
     outputs: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Dictionaries, lists, numbers and strings only, for JSON (which knows no infinities: they become text)."""
+        """Dictionaries, lists, numbers and strings only, for JSON (which knows no infinities: they become text).
+
+        Times are left out, so that the same computation gives the same in every run.
+        """
         return _plain(dataclasses.asdict(self))
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items() if key != "seconds"}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

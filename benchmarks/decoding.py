@@ -1,0 +1,291 @@
+"""The time of beam search: cached against recomputed, and ours against PyTorch, as ratios from one interleaved run.
+
+    python benchmarks/decoding.py [--sentences 1000] [--source FILE] [--beam 5] [--batch 64] [--rounds 3] [--json FILE]
+
+A Transformer of d_model 128, 4 + 4 layers, 4 heads, feed-forward 256 and 10,000 ids decodes sentences in float32,
+sorted by length, in batches. Its weights are random, so hypotheses do not end: each sentence is decoded to as many ids
+as its source has, and a few more. Sources are the lines of a text file, one id for each word, or random ids of lengths
+as in image captions.
+
+    cached      beam_search(model, ...)
+    recomputed  beam_search(Recomputed(model), ...): each step computes the whole of every hypothesis
+    torch       the same weights, cache and search in PyTorch
+
+Each side runs in a process of its own. All decode a batch in turn, then the next; a round is all batches. The ratio
+(below 1: cached is faster) is the median over rounds. The best hypotheses of all sides are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+VOCABULARY, D_MODEL, HEADS, LAYERS, D_FF, LONGEST = 10_000, 128, 4, 4, 256, 256
+PAD, BOS, EOS = 0, 1, 2
+LIMIT = (1.0, 2)  # ids of a hypothesis: those of the source and so many more
+APART = 1e-3  # by how much the sides' best scores may differ
+
+
+def sources(path: Path | None, count: int) -> list[list[int]]:
+    """Ids of sentences, each ending in eos."""
+    import numpy as np
+
+    if path is None:
+        rng = np.random.default_rng(0)
+        lengths = np.clip(rng.normal(14, 4.5, count).round(), 5, 40).astype(int)
+        return [[*rng.integers(3, VOCABULARY, length).tolist(), EOS] for length in lengths]
+    lines = path.read_text(encoding="utf-8").splitlines()[:count]
+    return [[*(3 + zlib.crc32(word.encode()) % (VOCABULARY - 3) for word in line.split()), EOS] for line in lines]
+
+
+def batches(sentences: list[list[int]], size: int) -> list:
+    """Padded ids of sentences of similar lengths."""
+    import numpy as np
+
+    rows = sorted(sentences, key=len)
+    found = []
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        padded = np.full((len(part), len(part[-1])), PAD, dtype=np.int64)
+        for row, ids in zip(padded, part):
+            row[: len(ids)] = ids
+        found.append(padded)
+    return found
+
+
+# ---- the sides: functions from a source (sentences, length) and a beam to the best ids and score of each sentence
+
+
+def ours(recomputed: bool) -> tuple[Callable, dict]:
+    import tinytensor as tt
+    from models import Transformer
+    from models.decoding import Recomputed, beam_search
+
+    tt.manual_seed(0)
+    model = Transformer(
+        VOCABULARY, d_model=D_MODEL, num_heads=HEADS, num_layers=LAYERS, d_ff=D_FF, dropout=0.0, max_length=LONGEST
+    )
+    state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    decoded = Recomputed(model) if recomputed else model
+
+    def decode(source, beam: int) -> list[tuple[list[int], float]]:
+        found = beam_search(decoded, source, beam=beam, max_length=LIMIT)
+        return [(best.ids, best.score) for best, *_ in found]
+
+    return decode, state
+
+
+def theirs(state: dict) -> Callable:
+    import torch
+    from torch.nn import functional as F
+
+    from nn import sinusoidal_encoding
+
+    weights = {name: torch.tensor(value) for name, value in state.items()}
+    encoding = torch.tensor(sinusoidal_encoding(LONGEST, D_MODEL).numpy())
+
+    def linear(x, name: str):
+        return F.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def norm(x, name: str):
+        return F.layer_norm(x, (D_MODEL,), weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def project(x, name: str, first: int, last: int):
+        """Parts first to last of Q, K, V: (batch, heads, length, head_dim) each."""
+        rows = slice(first * D_MODEL, last * D_MODEL)
+        projected = F.linear(x, weights[f"{name}.in_proj_weight"][rows], weights[f"{name}.in_proj_bias"][rows])
+        heads = projected.view(*x.shape[:2], last - first, HEADS, D_MODEL // HEADS)
+        return heads.permute(2, 0, 3, 1, 4)
+
+    def attend(name: str, query, key, value, mask):
+        heads = F.scaled_dot_product_attention(query, key, value, mask)
+        return linear(heads.transpose(1, 2).flatten(2), f"{name}.out_proj")
+
+    def feed_forward(x, name: str):
+        return linear(F.relu(linear(x, f"{name}.linear1")), f"{name}.linear2")
+
+    def encode(source):
+        x = F.embedding(source, weights["source_embedding.weight"]) * math.sqrt(D_MODEL) + encoding[: source.shape[1]]
+        mask = (source != PAD)[:, None, None]
+        for i in range(LAYERS):
+            layer = f"transformer.encoder.layers.{i}"
+            x = norm(x + attend(f"{layer}.self_attn", *project(x, f"{layer}.self_attn", 0, 3), mask), f"{layer}.norm1")
+            x = norm(x + feed_forward(x, layer), f"{layer}.norm2")
+        return norm(x, "transformer.encoder.norm"), mask
+
+    def step(x, caches, memory, visible, memory_mask, places: int):
+        for i, ((keys, values), (memory_keys, memory_values)) in enumerate(zip(caches, memory)):
+            layer = f"transformer.decoder.layers.{i}"
+            query, key, value = project(x, f"{layer}.self_attn", 0, 3)
+            end = places + x.shape[1]
+            keys[:, :, places:end], values[:, :, places:end] = key, value
+            attended = attend(f"{layer}.self_attn", query, keys[:, :, :end], values[:, :, :end], visible)
+            x = norm(x + attended, f"{layer}.norm1")
+            (query,) = project(x, f"{layer}.multihead_attn", 0, 1)
+            attended = attend(f"{layer}.multihead_attn", query, memory_keys, memory_values, memory_mask)
+            x = norm(x + attended, f"{layer}.norm2")
+            x = norm(x + feed_forward(x, layer), f"{layer}.norm3")
+        return linear(norm(x, "transformer.decoder.norm"), "projection")
+
+    @torch.inference_mode()
+    def decode(source, beam: int) -> list[tuple[list[int], float]]:
+        source = torch.tensor(source)
+        hidden, memory_mask = encode(source)
+        memory = [project(hidden, f"transformer.decoder.layers.{i}.multihead_attn", 1, 3) for i in range(LAYERS)]
+        limits = ((source != PAD).sum(1) * LIMIT[0] + LIMIT[1]).int().tolist()
+        sentences = torch.arange(len(source))
+        room = (len(source), HEADS, 1 + beam * max(limits), D_MODEL // HEADS)
+        caches = [(torch.empty(room), torch.empty(room)) for _ in range(LAYERS)]
+        ended: list[list[tuple[list[int], float]]] = [[] for _ in limits]
+        ids = torch.full((len(source), 1, 1), BOS)
+        totals = torch.zeros(len(source), 1)
+        visible = torch.zeros(len(source), 1, 0, dtype=torch.bool)
+        for length in range(1, max(limits) + 1):
+            width, places = ids.shape[1], visible.shape[2]
+            visible = torch.cat([visible, torch.eye(width, dtype=torch.bool).expand(len(ids), -1, -1)], dim=2)
+            x = F.embedding(ids[:, :, -1], weights["target_embedding.weight"]) * math.sqrt(D_MODEL)
+            logits = step(x + encoding[length - 1], caches, memory, visible[:, None], memory_mask, places)
+            log_probabilities = F.log_softmax(logits, dim=-1)
+            log_probabilities[:, :, PAD] = -torch.inf
+            candidates = (log_probabilities + totals[:, :, None]).flatten(1)
+            totals, where = candidates.topk(2 * beam)
+            parents, following = where // VOCABULARY, where % VOCABULARY
+            ids = torch.cat([ids.gather(1, parents[:, :, None].expand(-1, -1, length)), following[:, :, None]], dim=2)
+            ends = following == EOS
+            for i, rank in ends[:, :beam].nonzero().tolist():
+                if len(ended[sentences[i]]) < beam:
+                    ended[sentences[i]].append((ids[i, rank, 1:].tolist(), totals[i, rank].item() / length))
+            live = ends.int().argsort(dim=1, stable=True)[:, :beam]
+            totals, parents = totals.gather(1, live), parents.gather(1, live)
+            ids = ids.gather(1, live[:, :, None].expand(-1, -1, length + 1))
+            visible = visible.gather(1, parents[:, :, None].expand(-1, -1, visible.shape[2]))
+            going_on = []
+            for i, sentence in enumerate(sentences.tolist()):
+                if length == limits[sentence]:
+                    rest = zip(ids[i, :, 1:].tolist(), (totals[i] / length).tolist())
+                    ended[sentence] += list(rest)[: beam - len(ended[sentence])]
+                elif len(ended[sentence]) < beam:
+                    going_on.append(i)
+            if len(going_on) < len(sentences):
+                keep = torch.tensor(going_on, dtype=torch.int64)
+                sentences, ids, totals, visible, memory_mask = (
+                    part[keep] for part in (sentences, ids, totals, visible, memory_mask)
+                )
+                caches = [(keys[keep], values[keep]) for keys, values in caches]
+                memory = [(keys[keep], values[keep]) for keys, values in memory]
+        return [max(hypotheses, key=lambda hypothesis: hypothesis[1]) for hypotheses in ended]
+
+    return decode
+
+
+def side(pipe, name: str, threads: int, sentences: list[list[int]], size: int, state: dict) -> None:
+    """A process of one side: told the number of a batch and a beam, it answers with what it found, and seconds."""
+    if name == "torch":
+        import torch
+
+        torch.set_num_threads(threads)
+        decode = theirs(state)
+    else:
+        import tinytensor as tt
+
+        tt.keep_memory()
+        decode, state = ours(recomputed=name == "recomputed")
+        pipe.send(state)
+    parts = batches(sentences, size)
+    while (request := pipe.recv()) is not None:
+        number, beam = request
+        start = time.perf_counter()
+        found = decode(parts[number], beam)
+        pipe.send((found, time.perf_counter() - start))
+
+
+def start(name: str, threads: int, *arguments):
+    """The pipe to a new process for one side, with as many threads in all."""
+    count = str(threads)
+    environment = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
+    if name != "torch":
+        environment = {"TINYTENSOR_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": "1"}
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    former = {key: os.environ.get(key) for key in environment}
+    os.environ.update(environment)  # a spawned process reads it before it loads NumPy
+    context.Process(target=side, args=(there, name, threads, *arguments), daemon=True).start()
+    for key, value in former.items():
+        os.environ.pop(key) if value is None else os.environ.update({key: value})
+    return here
+
+
+def ask(pipe, number: int, beam: int):
+    pipe.send((number, beam))
+    return pipe.recv()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", type=int, default=1000, help="how many (default 1000)")
+    parser.add_argument("--source", type=Path, help="a text file, one sentence a line (default: random ids)")
+    parser.add_argument("--beam", type=int, default=5, help="hypotheses followed at the same time (default 5)")
+    parser.add_argument("--batch", type=int, default=64, help="sentences in a batch (default 64)")
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--sides", default="cached,recomputed,torch", help="comma-separated, cached among them")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    names = arguments.sides.split(",")
+    if "cached" not in names or set(names) - {"cached", "recomputed", "torch"}:
+        print("decoding.py: --sides: expected cached and any of recomputed, torch", file=sys.stderr)
+        raise SystemExit(2)
+    if min(arguments.sentences, arguments.beam, arguments.batch, arguments.rounds, arguments.threads) < 1:
+        print("decoding.py: counts must be at least 1", file=sys.stderr)
+        raise SystemExit(2)
+    try:
+        sentences = sources(arguments.source, arguments.sentences)
+    except (OSError, UnicodeDecodeError) as error:
+        print(f"decoding.py: --source: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    pipes, state = {}, {}
+    for name in sorted(names):  # cached comes first: the others start from its weights
+        pipes[name] = start(name, arguments.threads, sentences, arguments.batch, state)
+        state = pipes[name].recv() if name != "torch" else state
+    numbers = range(-(-len(sentences) // arguments.batch))
+    for pipe in pipes.values():
+        ask(pipe, 0, arguments.beam)  # the first call is slower
+    rounds, apart, equal = [], 0.0, dict.fromkeys(names, 0)
+    for _ in range(arguments.rounds):
+        seconds = dict.fromkeys(names, 0.0)
+        for number in numbers:
+            answers = {name: ask(pipe, number, arguments.beam) for name, pipe in pipes.items()}
+            for name, (found, time_taken) in answers.items():
+                seconds[name] += time_taken
+                for (ids, score), (cached_ids, cached_score) in zip(found, answers["cached"][0]):
+                    apart = max(apart, abs(score - cached_score))
+                    equal[name] += ids == cached_ids
+        rounds.append(seconds)
+    for pipe in pipes.values():
+        pipe.send(None)
+    if apart > APART:
+        raise SystemExit(f"decoding.py: the best scores of the sides are {apart:.2g} apart")
+    results = {}
+    print(f"{len(sentences)} sentences, beam {arguments.beam}, batches of {arguments.batch}; scores {apart:.1e} apart")
+    print(f"{'side':10} {'seconds':>8} {'cached takes':>13} {'min':>6} {'max':>6}  same best ids")
+    for name in sorted(names):
+        ratios = sorted(seconds["cached"] / seconds[name] for seconds in rounds)
+        ratio, median = statistics.median(ratios), statistics.median(seconds[name] for seconds in rounds)
+        same = equal[name] / (len(sentences) * arguments.rounds)
+        print(f"{name:10} {median:8.2f} {ratio:13.3f} {ratios[0]:6.3f} {ratios[-1]:6.3f}  {same:.1%}", flush=True)
+        results[name] = {"seconds": median, "ratio": ratio, "min": ratios[0], "max": ratios[-1], "same_ids": same}
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,503 @@
+"""The faces of a graph: DOT, SVG, PNG, PDF, Mermaid, text, JSON; and files of them."""
+
+# ruff: noqa: RUF001
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import graphviz
+import numpy as np
+import pytest
+
+import nn
+import nn.functional as F
+import tinytensor as tt
+from tinytensor.drawing import DrawingError
+from tinytensor.graph.dot import STYLES
+
+from .heads import attention_head
+
+SVG = "{http://www.w3.org/2000/svg}"
+HERE = Path(__file__).parent
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "a \"b\" 'c' & <d>",
+    "\\N \\G \\",
+    "]]>",
+    "a\x00\ud800\nb",
+    "a: b # c",
+    "👩‍🏫 עברית",
+    "",
+]
+
+
+@pytest.fixture
+def no_dot(monkeypatch, tmp_path):
+    """No `dot` program on the PATH: pygraphviz lays out."""
+    pytest.importorskip("pygraphviz")
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.fixture
+def no_graphviz(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+
+
+def leaf(*shape, seed=0):
+    return tt.Tensor(np.random.default_rng(seed).normal(size=shape), requires_grad=True)
+
+
+def head():
+    return attention_head()[0]
+
+
+def encoder_layer():
+    """The graph of a layer with modules, a residual connection, a mask and gradients."""
+    tt.random.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    with tt.record() as graph:
+        loss = layer(tt.ones((2, 3, 4)), src_mask=F.causal_mask(3)).sum()
+    loss.backward()
+    return graph
+
+
+# ---- the same in every run
+
+
+def test_the_dot_text_of_an_attention_head():
+    assert head().to_dot() == (HERE / "attention_head.dot").read_text(encoding="utf-8")
+
+
+def test_the_data_of_an_attention_head():
+    assert head().to_json() == (HERE / "attention_head.json").read_text(encoding="utf-8")
+
+
+def test_another_process_gives_the_same_text():
+    """Whatever order its sets have."""
+    code = (
+        "from tests.tinytensor.graph.test_faces import encoder_layer, head\n"
+        "for graph in (head(), encoder_layer()):\n"
+        "    print(graph.to_dot(depth=5, backward=True, saved=True))\n"
+        "    print(graph.to_mermaid(), graph.to_text(), graph.values)\n"
+    )
+    root = HERE.parents[2]
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=root,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root), "PYTHONIOENCODING": "utf-8"},
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+    assert "Add & Norm" in texts.pop()
+
+
+def test_importing_tinytensor_loads_nothing_of_pictures():
+    code = (
+        "import sys, tinytensor; print([m for m in ('graphviz', 'pygraphviz', 'tinytensor.graph') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_recording_loads_no_graphviz():
+    code = (
+        "import sys, tinytensor as tt\n"
+        "with tt.record() as graph: tt.ones(3) * 2\n"
+        "graph.to_text()\n"
+        "print('graphviz' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# ---- DOT
+
+
+def test_dot_text_says_what_the_options_ask_for():
+    graph = encoder_layer()
+    assert "rankdir=RL" in graph.to_dot(direction="RL")
+    assert "kept until the backward pass: " in graph.to_dot(saved=True)
+    assert "class=gradient" in graph.to_dot(backward=True)
+    hot = graph.to_dot(heat="flops")
+    assert "floating-point operations" in hot
+    assert "heat7" in hot
+
+
+def test_dot_text_of_repeated_layers():
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+    with tt.record() as graph:
+        nn.TransformerEncoder(layer, 3)(tt.ones((2, 3, 4)))
+    text = graph.to_dot()
+    assert "layers.0 … layers.2 · TransformerEncoderLayer  <B>3 alike</B>" in text
+    assert text.count("subgraph") == 2
+
+
+def test_shapes_stand_in_the_vertices_of_upright_pictures():
+    x = leaf(2, 3)
+    with tt.record() as graph:
+        tt.exp(x)
+    assert "2×3 · " not in graph.to_dot(direction="LR")
+    assert 'label=" 2×3 "' in graph.to_dot(direction="LR")
+    assert 'label=" 2×3 "' not in graph.to_dot(direction="TB")
+    assert "2×3" in graph.to_dot(direction="TB")
+
+
+def test_a_mask_is_drawn_with_its_cells():
+    query = leaf(1, 3, 2)
+    with tt.record() as graph:
+        F.scaled_dot_product_attention(query, query, query, is_causal=True)
+    (line,) = [line for line in graph.to_dot().splitlines() if "class=mask" in line]
+    colours = re.findall(r'BGCOLOR="(#\w+)"', line)
+    assert len(colours) == 9
+    forbidden = colours[1]
+    assert [c == forbidden for c in colours] == [False, True, True, False, False, True, False, False, False]
+
+
+def test_the_failed_op_is_red():
+    graph = head()
+    graph._failed = graph._nodes[4]
+    assert [line.split()[0] for line in graph.to_dot().splitlines() if "failed" in line] == ["o5"]
+    assert "!! " in graph.to_text()
+
+
+def test_every_kind_has_a_shape_and_style_of_its_own():
+    looks = [style[:2] for style in STYLES.values()]
+    assert len(set(looks)) == len(looks)
+
+
+# ---- SVG
+
+
+def test_svg_without_the_dot_program(no_dot, tmp_path):
+    with pytest.raises(graphviz.ExecutableNotFound):
+        graphviz.version()
+    head().save(tmp_path / "head.svg")
+    root = ElementTree.parse(tmp_path / "head.svg").getroot()
+    assert root.tag == f"{SVG}svg"
+    assert root.get("role") == "img"
+    assert [root[0].tag, root[0].text] == [f"{SVG}title", "A head"]
+    assert [root[1].tag, root[1].text] == [f"{SVG}desc", "10 ops; 3 parameters (96 numbers)"]
+    assert "prefers-color-scheme: dark" in root.find(f"{SVG}style").text
+    assert [path.name for path in tmp_path.iterdir()] == ["head.svg"]
+
+
+def titles_of(svg):
+    """The words that parts of an SVG show when pointed at, by class."""
+    found = {}
+    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
+        title = group.find(f"{SVG}title")
+        if title is not None:
+            found.setdefault(group.get("class"), []).append(title.text)
+    return found
+
+
+def test_parts_of_the_svg_say_what_they_are(no_dot):
+    titles = titles_of(head().to_svg())
+    assert titles["cluster"] == ["head (stage)", "head.softmax (stage)"]
+    assert titles["node input"] == ["input x, 5×8 float64"]
+    assert "parameter w_q, 8×4 float64" in titles["node parameter"]
+    assert any(t.startswith("sum; axis=1, keepdims; 5×1 float64; heads.py:") for t in titles["node op"])
+    assert "weights, 5×5" in titles["edge data"]
+
+
+def test_parts_of_a_picture_with_gradients(no_dot):
+    titles = titles_of(encoder_layer().to_svg(backward=True, saved=True))
+    assert "goes around: src, 2×3×4" in titles["edge residual"]
+    assert any(t.startswith("gradient: ") for t in titles["edge gradient"])
+    assert any(t.startswith("kept for: ") for t in titles["edge uses"])
+    assert all(t for found in titles.values() for t in found)
+
+
+def test_the_legend_gives_numbers(no_dot):
+    svg = encoder_layer().to_svg(heat="bytes")
+    titles = titles_of(svg)
+    assert titles["node scale"][0].startswith("colours: memory of the result from ")
+    assert "memory of the result" in "".join(
+        "".join(t.itertext()) for t in ElementTree.fromstring(svg).iter(f"{SVG}text")
+    )
+
+
+def test_every_kind_has_dark_colours(no_dot):
+    svg = encoder_layer().to_svg(backward=True, depth=9, fused="formula")
+    for kind in STYLES:
+        assert f".tinytensor .node.{kind}:not(" in svg
+    for kind in ("op", "parameter", "input", "output", "gradient", "mask"):
+        assert f'class="node {kind}"' in svg
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_names_are_escaped(no_dot, hostile):
+    x, c = tt.tensor([1.0], requires_grad=True), tt.tensor([2.0])
+    with tt.record(), tt.named_scope(hostile):
+        hidden = tt.exp(x * c)
+        y = tt.sin(hidden)
+    shown = "".join(ch if ch.isprintable() else " " for ch in hostile)
+    for names in ({hostile: x}, {hostile: hidden}, {hostile: y}, {hostile: c}):
+        root = ElementTree.fromstring(tt.draw(y, names=names, title=hostile).to_svg())
+        assert not list(root.iter(f"{SVG}script"))
+        words = "".join("".join(text.itertext()) for text in root.iter(f"{SVG}text"))
+        plain = words.replace("\xa0", "").replace("\u200b", "").replace(" ", "")
+        assert shown.replace(" ", "") in plain
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_names_of_modules_are_escaped(no_dot, hostile):
+    x = leaf(2, 3)
+    with tt.record() as graph, tt.named_scope(hostile):
+        tt.exp(tt.sin(x))
+    for depth in (0, 2):
+        ElementTree.fromstring(graph.to_svg(depth=depth))
+
+
+@pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_other_formats(no_dot, tmp_path, suffix, start):
+    head().save(tmp_path / f"head.{suffix}")
+    assert (tmp_path / f"head.{suffix}").read_bytes().startswith(start)
+
+
+def test_graphviz_that_fails_is_an_error(monkeypatch):
+    def fail(*arguments, **options):
+        raise graphviz.CalledProcessError(1, ["dot"])
+
+    monkeypatch.setattr(graphviz, "pipe", fail)
+    with pytest.raises(DrawingError, match="Graphviz failed"):
+        head().to_svg()
+
+
+def test_the_dot_program_goes_first(monkeypatch):
+    asked = []
+
+    def pipe(engine, kind, source, quiet):
+        asked.append((engine, kind, source.decode()))
+        return b"<?xml?><svg><g><title>o1</title></g></svg>"
+
+    monkeypatch.setattr(graphviz, "pipe", pipe)
+    graph = head()
+    assert graph.to_svg().startswith('<svg role="img"')
+    assert asked == [("dot", "svg", graph.to_dot())]
+
+
+# ---- notebooks
+
+
+def test_a_notebook_shows_the_svg(no_dot):
+    graph = head()
+    assert graph._repr_svg_() == graph.to_svg()
+
+
+def test_a_notebook_without_graphviz_gets_a_warning(no_graphviz):
+    with pytest.warns(UserWarning, match="pip install"):
+        assert head()._repr_svg_() is None
+
+
+def test_a_notebook_gets_a_warning_where_nothing_was_recorded():
+    with tt.record() as graph:
+        pass
+    with pytest.warns(UserWarning, match="nothing was computed"):
+        assert graph._repr_svg_() is None
+
+
+# ---- Mermaid
+
+
+def test_mermaid():
+    x = leaf(2, 3)
+    with tt.record() as graph, tt.named_scope("stage"):
+        y = tt.sum(tt.exp(x), axis=0)
+        y + tt.sin(y)
+    assert graph.to_mermaid(direction="LR", fold=False) == (
+        '---\ntitle: "Computation graph"\n---\nflowchart LR\n'
+        "  accTitle: Computation graph\n"
+        "  accDescr: 4 ops#59; residual from y#59; 1 parameter (6 numbers)\n"
+        '  subgraph s1["stage"]\n'
+        '    v1[("x")]\n'
+        '    o1["exp"]\n'
+        '    o2["y = sum<br>axis=0"]\n'
+        '    o3["sin"]\n'
+        '    o4["add<br>residual"]\n'
+        "  end\n"
+        '  r1{{"output"}}\n'
+        '  v1 -->|"2×3"| o1\n'
+        '  o1 -->|"2×3"| o2\n'
+        '  o2 -->|"3"| o3\n'
+        '  o2 ==>|"3"| o4\n'
+        '  o3 -->|"3"| o4\n'
+        '  o4 -->|"3"| r1\n'
+    )
+
+
+def test_mermaid_of_gradients_and_modules():
+    text = encoder_layer().to_mermaid(backward=True, saved=True)
+    assert ' -.->|"2×3×4"| ' in text
+    assert " -.- g" in text
+    assert '[["Add & Norm<br>norm1<br>' in text
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_names_in_mermaid_are_escaped(hostile):
+    x = tt.tensor([1.0], requires_grad=True)
+    with tt.record(), tt.named_scope(hostile):
+        y = tt.exp(x)
+    text = tt.draw(y, names={hostile: x}, title=hostile).to_mermaid()
+    lines = text.splitlines()
+    title = "".join(c if c.isprintable() else " " for c in hostile)
+    assert json.loads(lines[1].removeprefix("title: ")) == (title or "Computation graph")
+    assert lines[0] == lines[2] == "---"
+    for line in lines[3:]:
+        inner = line.partition('"')[2].rpartition('"')[0].replace("<br>", "").replace('"| ', "")
+        assert not set(inner) & set('"<>`{}'), line
+    assert text.count("\n  end\n") == 1 or not hostile
+    text.encode()
+
+
+# ---- text
+
+
+def test_text_of_an_attention_head():
+    assert head().to_text() == (
+        "A head\n"
+        "10 ops; 3 parameters (96 numbers)\n"
+        "x                   5×8  input\n"
+        "head stage\n"
+        "  w_q               8×4  parameter\n"
+        "  query matmul      5×4  from x, w_q\n"
+        "  w_k               8×4  parameter\n"
+        "  key matmul        5×4  from x, w_k\n"
+        "  w_v               8×4  parameter\n"
+        "  value matmul      5×4  from x, w_v\n"
+        "  matrix_transpose  4×5  from key\n"
+        "  matmul            5×5  from query, matrix_transpose\n"
+        "  scores divide     5×5  from matmul  (x2=2)\n"
+        "  softmax stage\n"
+        "    e exp           5×5  from scores\n"
+        "    sum             5×1  from e  (axis=1, keepdims)\n"
+        "    weights divide  5×5  from e, sum\n"
+        "  matmul.2 matmul   5×4  from weights, value\n"
+        "out                 5×4  from matmul.2\n"
+    )
+
+
+def test_text_has_the_notes_and_the_scale():
+    text = encoder_layer().to_text(saved=True, heat="bytes")
+    assert "kept until the backward pass: " in text
+    assert "memory of the result: from " in text
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_text_keeps_to_its_lines(hostile):
+    x = tt.tensor([1.0], requires_grad=True)
+    with tt.record(), tt.named_scope(hostile):
+        y = tt.exp(x)
+    text = tt.draw(y, names={hostile: x}, title=hostile).to_text()
+    assert len(text.split("\n")) == 7
+    text.encode()
+
+
+# ---- files
+
+
+FACES = {
+    ".dot": lambda graph: graph.to_dot(),
+    ".gv": lambda graph: graph.to_dot(),
+    ".mmd": lambda graph: graph.to_mermaid(),
+    ".txt": lambda graph: graph.to_text(),
+    ".json": lambda graph: graph.to_json(),
+}
+
+
+@pytest.mark.parametrize("suffix", FACES)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_files_of_text(no_graphviz, tmp_path, suffix, kind):
+    graph = head()
+    graph.save(kind(tmp_path / f"head{suffix}"))
+    assert (tmp_path / f"head{suffix}").read_text(encoding="utf-8") == FACES[suffix](graph)
+
+
+def test_the_case_of_an_ending_does_not_matter(tmp_path):
+    head().save(tmp_path / "head.DOT")
+    assert (tmp_path / "head.DOT").read_text(encoding="utf-8") == head().to_dot()
+
+
+def test_files_with_options(tmp_path):
+    graph = encoder_layer()
+    graph.save(tmp_path / "layer.txt", depth=0)
+    assert (tmp_path / "layer.txt").read_text(encoding="utf-8") == graph.to_text(depth=0) != graph.to_text()
+
+
+def test_draw_saves(tmp_path):
+    _, out = attention_head()
+    graph = tt.draw(out, tmp_path / "head.mmd", title="Saved", depth=1)
+    assert (tmp_path / "head.mmd").read_text(encoding="utf-8") == graph.to_mermaid()
+    assert "Saved" in graph.to_mermaid()
+
+
+def test_unknown_endings_are_errors(tmp_path):
+    expected = r"'.jpeg'; expected one of \.svg, \.png, \.pdf, \.dot"
+    with pytest.raises(ValueError, match=expected):
+        head().save(tmp_path / "head.jpeg")
+    with pytest.raises(ValueError, match="ends in ''"):
+        head().save(tmp_path / "head")
+    with pytest.raises(ValueError, match=expected):
+        tt.draw(attention_head()[1], tmp_path / "head.jpeg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="missing"):
+        head().save(tmp_path / "missing" / "head.dot")
+
+
+def test_unknown_options_write_nothing(tmp_path):
+    with pytest.raises(ValueError, match="no option 'dept'"):
+        head().save(tmp_path / "head.dot", dept=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+def test_without_graphviz_the_dot_file_is_written_and_the_error_says_what_to_install(no_graphviz, tmp_path, suffix):
+    graph = head()
+    with pytest.raises(DrawingError, match=r"pip install -e '\.\[viz\]'; the graph is in .*head\.dot$"):
+        graph.save(tmp_path / f"head.{suffix}")
+    assert [path.name for path in tmp_path.iterdir()] == ["head.dot"]
+    assert (tmp_path / "head.dot").read_text(encoding="utf-8") == graph.to_dot()
+
+
+def test_a_failed_picture_leaves_the_old_file(no_graphviz, tmp_path):
+    (tmp_path / "head.svg").write_text("old")
+    with pytest.raises(DrawingError):
+        head().save(tmp_path / "head.svg")
+    assert (tmp_path / "head.svg").read_text() == "old"
+
+
+# ---- size
+
+
+def test_long_chains_are_written_without_recursion():
+    y = leaf(1)
+    with tt.record() as graph:
+        for i in range(3000):
+            y = [tt.sin, tt.exp][i % 2](y * 0.1)
+    for face in (graph.to_dot, graph.to_mermaid, graph.to_text):
+        assert len(face(large=True).splitlines()) > 6000
+    assert len(json.loads(graph.to_json())["ops"]) == 6000
+
+
+def test_numbers_that_are_not_finite_are_written():
+    x = leaf(2)
+    with tt.record() as graph:
+        y = x * 2.0
+    y.backward(tt.tensor([math.inf, math.nan], dtype=tt.float64))
+    for face in (graph.to_dot, graph.to_mermaid, graph.to_text):
+        assert "nan" in face(backward=True)
+        assert "norm of the gradient" in face(heat="grad") or face == graph.to_mermaid
