@@ -109,11 +109,7 @@ def op_failed(primitive: Primitive, arrays: Sequence[Any], parents: Sequence[Nod
     recording = state.recording
     alone = recording is None and in_notebook() and any(parents)
     if alone:
-        from .graph.build import walk
-
-        recording = Recording(None, [])
-        behind: list[Any] = walk([p for p in parents if p is not None and p.kept is not None])
-        recording.nodes.extend(behind)
+        recording = _behind(parents)
     if recording is None:
         return
     node = TracedNode(primitive, tuple(parents), (), {}, _Nothing())
@@ -124,6 +120,27 @@ def op_failed(primitive: Primitive, arrays: Sequence[Any], parents: Sequence[Nod
     recording.failed = node
     if alone:
         _show(recording, error, None, {})
+
+
+def not_finite(node: TracedNode, values: Sequence[Any], error: Exception) -> None:
+    """Remember which op gave the first number that is not finite; in a notebook, show it."""
+    if state.recording is not None:
+        state.recording.failed = node
+    elif in_notebook():
+        recording = _behind(node.parents)
+        recording.add(node, node.parents, values)
+        recording.failed = node
+        _show(recording, error, None, {})
+
+
+def _behind(parents: Sequence[Node | None]) -> Recording:
+    """What led to the operands of an op, as if it had been recorded."""
+    from .graph.build import walk
+
+    recording = Recording(None, [])
+    known: list[Any] = walk([p for p in parents if p is not None and p.kept is not None])
+    recording.nodes.extend(known)
+    return recording
 
 
 def module_failed(name: str, arguments: Sequence[Any]) -> None:

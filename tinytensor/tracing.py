@@ -254,11 +254,13 @@ def trace(
         node.origin = f"{node.origin}, module {path}"
     if state.anomaly and not is_finite(out) and all(is_finite(a) for a in values[:-1]):
         shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in values[:-1])
-        if state.recording is not None:
-            state.recording.failed = node
-        raise FloatingPointError(
+        error = FloatingPointError(
             f"{node.name}: the first result that is not finite, from finite inputs {shapes} (called at {node.origin})"
         )
+        from .explaining import not_finite
+
+        not_finite(node, values, error)
+        raise error
     if state.grad_enabled and node.dtype.kind in "fc" and any(p is not None for p in parents):
         return node
     node.kept = node.saved = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.explaining import aligned
 
 from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
 from .linear import beside, linear
@@ -144,7 +145,8 @@ def scaled_dot_product_attention(
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
         raise ValueError(
             f"scaled_dot_product_attention: query {query.shape} and key {key.shape} must agree in their last "
-            f"dimension, key and value {value.shape} in the one before it"
+            f"dimension, key and value {value.shape} in the one before it\n"
+            + _aligned(query.shape, key.shape, value.shape)
         )
     mask = None if attn_mask is None else beside(attn_mask, query)
     if mask is not None:
@@ -173,6 +175,16 @@ def scaled_dot_product_attention(
         watch.see((query, key, value), None, mask, scale, attn_mask=mask, dropout=dropout_p > 0, same=None)
     out = _attention(query, key, value, mask, keep, scale=scale, keep_scale=_keep_scale(dropout_p))
     return out if batch else tt.squeeze(out, 0)
+
+
+def _aligned(query: Any, key: Any, value: Any) -> str:
+    """The shapes axis by axis; in brackets the features of query and key, or the lengths of key and value."""
+    features, lengths = query[-1] != key[-1], key[-2] != value[-2]
+
+    def misfits(operand: int, axis: int) -> bool:
+        return (features and axis == -1 and operand < 2) or (lengths and axis == -2 and operand > 0)
+
+    return aligned({"query": query, "key": key, "value": value}, misfits)
 
 
 def _with_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:

@@ -164,7 +164,9 @@ def test_without_graphviz_the_tree_is_in_the_note(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["error.dot"]
 
 
-def test_a_notebook_shows_it_without_being_asked(monkeypatch):
+@pytest.fixture
+def shown(monkeypatch):
+    """What a notebook shows."""
     shown = []
     ipython = types.ModuleType("IPython")
     ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
@@ -173,9 +175,34 @@ def test_a_notebook_shows_it_without_being_asked(monkeypatch):
     display.display = shown.append
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return shown
+
+
+def test_a_notebook_shows_it_without_being_asked(shown):
     x = tt.ones((2, 3)).requires_grad_()
     with pytest.raises(ValueError, match=r"^matmul"):
         (x * 2) @ tt.ones((2, 3))
     assert len(shown) == 1
     assert "failed" in shown[0]
     assert "multiply" in shown[0]
+
+
+def test_a_notebook_shows_the_first_number_that_is_not_finite(shown):
+    x = tt.tensor([1.0, -1.0], requires_grad=True)
+    with (
+        pytest.warns(RuntimeWarning, match="invalid value"),
+        pytest.raises(FloatingPointError, match="log"),
+        tt.detect_anomaly(),
+    ):
+        tt.log(x * 2)
+    assert len(shown) == 1
+    assert "failed" in shown[0]
+    assert "multiply" in shown[0]
+
+
+def test_attention_marks_what_does_not_agree():
+    F = nn.functional
+    with pytest.raises(ValueError, match="scaled_dot_product_attention") as caught:
+        F.scaled_dot_product_attention(tt.ones((2, 4, 8)), tt.ones((2, 5, 7)), tt.ones((2, 6, 3)))
+    rows = [line.split() for line in str(caught.value).splitlines()[1:]]
+    assert rows == [["query", "2", "4", "[8]"], ["key", "2", "[5]", "[7]"], ["value", "2", "[6]", "3"]]
