@@ -220,10 +220,7 @@ class Trainer:
 
     def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
         logits = self.model(batch.source, batch.target_in)
-        vocabulary = logits.shape[-1]
-        target = tt.asarray(batch.target_out.reshape(-1), device=logits.device)
-        rows = logits.reshape(-1, vocabulary)
-        return logits, F.cross_entropy(rows, target, ignore_index=PAD, label_smoothing=self.label_smoothing)
+        return logits, cross_entropy(logits, batch, self.label_smoothing)
 
     def _explain(self, batch: Batch, random_state: dict[str, Any], what: str) -> None:
         """Repeat a step, watching every op; raise NotFiniteError where one gives what is not finite."""
@@ -267,6 +264,13 @@ class Trainer:
     def _release_interrupt(former: Any) -> None:
         if former is not None:
             signal.signal(signal.SIGINT, former)
+
+
+def cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) -> Tensor:
+    """The mean over the batch's target tokens; padding does not count."""
+    target = tt.asarray(batch.target_out.reshape(-1), device=logits.device)
+    rows = logits.reshape(-1, logits.shape[-1])
+    return F.cross_entropy(rows, target, ignore_index=PAD, label_smoothing=label_smoothing)
 
 
 def accuracies(logits: Tensor, batch: Batch) -> tuple[float, float]:

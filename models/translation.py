@@ -1,0 +1,132 @@
+"""Translation: the models that can be chosen, texts to translations, and how good they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .decoding import Hypothesis, beam_search, greedy
+from .languages import Pair, TranslationTask, corpus_alignment_error_rate
+from .recurrent import Seq2Seq
+from .tasks import Batch, padded
+from .training import cross_entropy
+from .transformer import Transformer
+
+MODELS = ("transformer", "bahdanau", "luong", "none")
+"""Vaswani et al. 2017, Bahdanau et al. 2014, Luong et al. 2015, and Sutskever et al. 2014 without attention."""
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "toy": {"d_model": 128, "num_heads": 4, "num_layers": 2, "d_ff": 512, "dropout": 0.0},
+    "tiny": {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.3},
+    "small": {"d_model": 256, "num_heads": 4, "num_layers": 3, "d_ff": 1024, "dropout": 0.3},
+    "base": {"d_model": 512, "num_heads": 8, "num_layers": 6, "d_ff": 2048, "dropout": 0.1},
+}
+"""Sizes; `base` is the base model of Vaswani et al. 2017 (table 3), `tiny` a model for corpora like Multi30k."""
+
+CHUNK = 128  # sentences that are decoded together
+
+
+def make_model(
+    name: str, source_vocabulary: int, target_vocabulary: int, sizes: Mapping[str, Any], *, max_length: int, joint: bool
+) -> Any:
+    """A new model of this name.
+
+    Args:
+        sizes: d_model, num_heads, num_layers, d_ff and dropout, as in PRESETS; recurrent models use what they have.
+        joint: whether both languages share a vocabulary, and then their embeddings.
+    """
+    common: dict[str, Any] = {"max_length": max_length, "tie_weights": True, "share_embeddings": joint}
+    if name == "transformer":
+        return Transformer(source_vocabulary, target_vocabulary, **sizes, **common)
+    used = {key: sizes[key] for key in ("d_model", "dropout")} | {"num_layers": 1}
+    attention = {"bahdanau": "bahdanau", "luong": "general", "none": None}[name]
+    return Seq2Seq(source_vocabulary, target_vocabulary, attention=attention, **used, **common)
+
+
+# ---- translating
+
+
+def decode_all(
+    model: Any, sources: Sequence[Sequence[int]], *, beam: int = 1, length_penalty: float = 1.0, extra: int = 50
+) -> list[list[Hypothesis]]:
+    """Hypotheses for each source (ids without the end), best first, in the order of the sources.
+
+    Sentences of like length are decoded together. A translation has at most 1.2 times as many ids as its source, and
+    `extra` more.
+    """
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    found: list[list[Hypothesis]] = [[] for _ in sources]
+    limit = (1.2, extra)
+    for start in range(0, len(order), CHUNK):
+        chunk = order[start : start + CHUNK]
+        batch = padded([[*sources[i], model.eos_id] for i in chunk])
+        if beam == 1:
+            results = [[hypothesis] for hypothesis in greedy(model, batch, max_length=limit)]
+        else:
+            results = beam_search(model, batch, beam=beam, length_penalty=length_penalty, max_length=limit)
+        for i, hypotheses in zip(chunk, results):
+            found[i] = hypotheses
+    return found
+
+
+def bleu(translations: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+    """BLEU of a corpus that is tokenised already (Papineni et al. 2002), and the signature of how it was computed."""
+    from sacrebleu.metrics import BLEU
+
+    metric = BLEU(tokenize="none", force=True)
+    score = metric.corpus_score(list(translations), [list(references)])
+    return score.score, str(metric.get_signature())
+
+
+# ---- the toy languages
+
+
+def translate_pairs(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> list[list[str]]:
+    """The words that the model gives for the sources of some pairs (greedily)."""
+    sources = [task.source.ids(pair.source) for pair in pairs]
+    return [task.target.tokens(hypotheses[0].ids) for hypotheses in decode_all(model, sources)]
+
+
+def toy_figures(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> dict[str, float]:
+    """Exact match and BLEU of translations; the alignment error rate of cross-attention, where there is any.
+
+    The alignment is read from the mean over heads of the layer that shows it best, with the true target as input.
+    """
+    answers = translate_pairs(model, task, pairs)
+    exact = sum(tuple(answer) == pair.target for answer, pair in zip(answers, pairs)) / len(pairs)
+    score, _ = bleu([" ".join(answer) for answer in answers], [" ".join(pair.target) for pair in pairs])
+    figures = {"exact_match": exact, "bleu": score}
+    rates = alignment_error_rates(model, task, pairs[:200])
+    return figures | ({"alignment_error_rate": min(rates)} if rates else {})
+
+
+def alignment_error_rates(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> list[float]:
+    """The alignment error rate of each layer's cross-attention: the mean over heads, with the true target as input.
+
+    Row t of the weights is what the model looks at to say word t.
+    """
+    batch = task.make_batch(pairs)
+    rates = []
+    for weights in model.cross_attention(tt.asarray(batch.source), tt.asarray(batch.target_in)):
+        means = tt.mean(weights, axis=1).numpy()
+        rates.append(corpus_alignment_error_rate((means[i], pair.alignment) for i, pair in enumerate(pairs)))
+    return rates
+
+
+# ---- real text
+
+
+def validation_loss(model: Any, batches: Sequence[Batch]) -> float:
+    """The mean negative log-likelihood of a target token (nats), without label smoothing."""
+    total, tokens = 0.0, 0
+    with tt.no_grad():
+        for batch in batches:
+            count = int(np.count_nonzero(batch.target_out))
+            loss: Tensor = cross_entropy(model(batch.source, batch.target_in), batch)
+            total, tokens = total + loss.item() * count, tokens + count
+    return total / max(tokens, 1)
