@@ -1,6 +1,6 @@
 """The time of beam search: cached against recomputed, and ours against PyTorch, as ratios from one interleaved run.
 
-    python benchmarks/decoding.py [--sentences 1000] [--source FILE] [--beam 5] [--batch 64] [--rounds 3] [--json FILE]
+    python benchmarks/decoding.py [--sentences 1000] [--source FILE] [--beam 5] [--batch 128] [--rounds 3] [--json FILE]
 
 A Transformer of d_model 128, 4 + 4 layers, 4 heads, feed-forward 256 and 10,000 ids decodes sentences in float32,
 sorted by length, in batches. Its weights are random, so hypotheses do not end: each sentence is decoded to as many ids
@@ -234,7 +234,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=1000, help="how many (default 1000)")
     parser.add_argument("--source", type=Path, help="a text file, one sentence a line (default: random ids)")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses followed at the same time (default 5)")
-    parser.add_argument("--batch", type=int, default=64, help="sentences in a batch (default 64)")
+    parser.add_argument("--batch", type=int, default=128, help="sentences in a batch (default 128)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
     parser.add_argument("--sides", default="cached,recomputed,torch", help="comma-separated, cached among them")

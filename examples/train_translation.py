@@ -9,8 +9,8 @@
 The toy sentences are made on the fly from the seed; every test sentence has a combination of words that training never
 shows. Parallel text is one sentence a line, UTF-8 (.gz too). What is written into --out: checkpoint.safetensors
 (everything needed to go on), log.jsonl (arguments and figures, a JSON object a line), loss.svg, and for toy languages
-attention.svg and attention.html (what each word of a sentence looked at); for text tokenizer.model and the weights whose
-mean is taken in the end.
+attention.svg and attention.html (what each word of a sentence looked at); for text tokenizer.model, the weights whose
+mean is taken in the end, and that mean, model.safetensors.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import argparse
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nn
 import tinytensor as tt
@@ -192,14 +193,14 @@ def _report_toy(arguments: argparse.Namespace, trainer: Trainer) -> float:
 
 def _draw_toy(model: nn.Module, task: TranslationTask, folder: RunFolder) -> list[Path]:
     entries = folder.entries("step")
-    pictures = {
+    pictures: dict[str, Any] = {
         "loss.svg": visualize.loss_curve([e["loss"] for e in entries], steps=[e["step"] for e in entries], log=True)
     }
     pair = crossing(task.name)
     batch = task.make_batch([pair])
     weights = [w[0].numpy() for w in model.cross_attention(tt.asarray(batch.source), tt.asarray(batch.target_in))]
     if weights:
-        words = {"source": [*pair.source, "<end>"], "target": [*pair.target, "<end>"]}
+        words: dict[str, Any] = {"source": [*pair.source, "<end>"], "target": [*pair.target, "<end>"]}
         pictures["attention.svg"] = visualize.attention_grid([w.mean(axis=0, keepdims=True) for w in weights], **words)
         pictures["attention.html"] = visualize.attention_explorer(weights, **words)
     for name, picture in pictures.items():

@@ -1,5 +1,6 @@
 """Models for sequence tasks, their data, and how they are trained."""
 
+from .recurrent import Seq2Seq
 from .transformer import Transformer
 
-__all__ = ["Transformer"]
+__all__ = ["Seq2Seq", "Transformer"]

@@ -28,11 +28,11 @@ class Corpus:
         return len(self.sources)
 
 
-def read_pairs(source: Path, target: Path) -> Corpus:
+def read_pairs(source: str | Path, target: str | Path) -> Corpus:
     """Read two files (plain or .gz, UTF-8, one sentence a line) side by side.
 
-    Pairs with an empty side are skipped and counted. Raises UsageError for files that cannot be read, are not UTF-8 (the
-    line is named), have different numbers of lines, or hold no pair at all.
+    Pairs with an empty side are skipped and counted. Raises UsageError for files that cannot be read, are not UTF-8
+    (the line is named), have different numbers of lines, or hold no pair at all.
     """
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
@@ -45,8 +45,9 @@ def read_pairs(source: Path, target: Path) -> Corpus:
     return Corpus([s for s, _ in pairs], [t for _, t in pairs], len(sources) - len(pairs))
 
 
-def read_lines(path: Path) -> list[str]:
+def read_lines(path: str | Path) -> list[str]:
     """The lines of a text file, without white space around them."""
+    path = Path(path)
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -21,7 +21,9 @@ import numpy as np
 import nn
 import tinytensor as tt
 from nn import functional as F
+from nn.functional.activations import SAFE
 from tinytensor import Tensor
+from tinytensor.backend import for_array
 
 Limit = int | tuple[float, int]
 
@@ -40,7 +42,7 @@ class Decodable(Protocol):
         """One step: logits (sentences, branches, vocabulary) of the next id, and the state after the step.
 
         `ids` (sentences, branches) holds the last id of each branch, bos at first. The former state is not used again,
-        so it may be changed and returned.
+        so it may be changed and returned; the logits belong to the caller, who writes into them.
         """
 
     def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
@@ -78,7 +80,7 @@ def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hy
 
     Scores have length penalty 1: they are mean log-probabilities. Dropout is off within it.
 
-    Raises ValueError where no id can follow, because all logits are -inf or some are NaN.
+    Raises ValueError where no id can follow, because all logits but padding's are -inf or some are NaN.
     """
 
     def likeliest(logits: Tensor, sentences: Any) -> Tensor:
@@ -110,7 +112,7 @@ def sample(
     batch = _as_ids(model, source).shape[0]
 
     def drawn(logits: Tensor, sentences: Any) -> Tensor:
-        numbers = generator.uniform((batch, 1), dtype=tt.float64, device=logits.device)[tt.asarray(sentences)]
+        numbers = tt.asarray(generator.uniform((batch, 1), dtype=tt.float64).numpy()[sentences], device=logits.device)
         below = tt.cumulative_sum(next_probabilities(logits, temperature, top_k, top_p), axis=-1)
         return tt.sum(below <= numbers * below[:, -1:], axis=-1)
 
@@ -136,19 +138,19 @@ def next_probabilities(
     """
     _check_sampling(temperature, top_k, top_p)
     logits = tt.astype(logits, tt.float64)
-    scaled = (logits - tt.max(logits, axis=-1, keepdims=True)) / temperature
+    scaled = logits / temperature
     vocabulary = logits.shape[-1]
     if top_k is None and top_p is None:
         return F.softmax(scaled)
     kept, places = tt.topk(scaled, min(top_k or vocabulary, vocabulary))
-    probabilities = F.softmax(kept)
     if top_p is not None:
+        probabilities = F.softmax(kept)
         before = tt.cumulative_sum(probabilities, axis=-1) - probabilities
-        probabilities = tt.where(before < top_p, probabilities, 0.0)
-        probabilities = probabilities / tt.sum(probabilities, axis=-1, keepdims=True)
-    rows = tt.arange(logits.size // vocabulary, device=logits.device)[:, None]
-    narrowed = tt.zeros((rows.shape[0], vocabulary), dtype=tt.float64, device=logits.device)
-    narrowed[rows, tt.reshape(places, (rows.shape[0], -1))] = tt.reshape(probabilities, (rows.shape[0], -1))
+        kept = tt.where(before < top_p, kept, -np.inf)
+    count = logits.size // vocabulary
+    rows = tt.arange(count, device=logits.device)[:, None]
+    narrowed = tt.zeros((count, vocabulary), dtype=tt.float64, device=logits.device)
+    narrowed[rows, tt.reshape(places, (count, -1))] = tt.reshape(F.softmax(kept), (count, -1))
     return tt.reshape(narrowed, logits.shape)
 
 
@@ -176,14 +178,12 @@ def _one_for_each(
         while sentences.size:
             logits, state = model.next_logits(last, state)
             logits = logits[:, 0]
-            total = _normaliser(logits, model.pad_id)
-            following = choose(logits, sentences)[:, None]
-            reached = tt.take_along_axis(logits, following, axis=-1) - total
-            last = following
-            for i, following_id, log_probability in zip(sentences, following[:, 0].tolist(), reached[:, 0].tolist()):
-                if log_probability == -np.inf:
-                    raise ValueError(_nothing_follows(i, ids[i]))
-                ids[i].append(following_id)
+            padding = _forbid(logits, model.pad_id)
+            total = _normaliser(logits, tt.max(logits, axis=-1, keepdims=True), padding)
+            last = choose(logits, sentences)[:, None]
+            reached = tt.take_along_axis(logits, last, axis=-1) - total
+            for i, following, log_probability in zip(sentences.tolist(), last[:, 0].tolist(), reached[:, 0].tolist()):
+                ids[i].append(following)
                 log_probabilities[i].append(log_probability)
             going_on = [ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences]
             if not all(going_on):
@@ -238,8 +238,6 @@ def beam_search(
             where, parents, following = [], [], []
             for place, (i, candidates) in enumerate(zip(sentences, best)):
                 live = _divide(branches[place], candidates, ended[i], beam, model.eos_id, length_penalty)
-                if not live and not ended[i]:
-                    raise ValueError(_nothing_follows(i, branches[place][0].ids))
                 if live and len(live[0][1].ids) == limits[i]:
                     whole = [_hypothesis(b.ids, b.log_probabilities, length_penalty) for _, b in live]
                     ended[i] += whole[: beam - len(ended[i])]
@@ -260,17 +258,17 @@ def _best_continuations(
     logits: Tensor, branches: list[list[_Branch]], count: int, pad_id: int
 ) -> list[list[tuple[int, int, float]]]:
     """For each sentence its `count` best (branch, id, log-probability), or as many as are possible, best first."""
-    total = _normaliser(logits, pad_id).numpy()
-    values, ids = (found.numpy() for found in tt.topk(logits, min(count, logits.shape[-1])))
-    log_probabilities = values.astype(np.float64) - total
+    padding = _forbid(logits, pad_id)
+    values, places = tt.topk(logits, min(count, logits.shape[-1]))
+    ids, log_probabilities = places.numpy(), (values - _normaliser(logits, values[..., :1], padding)).numpy()
     sums = np.array([[branch.total for branch in row] for row in branches])[:, :, None] + log_probabilities
     flat = sums.reshape(len(sums), -1)
     order = np.argsort(-flat, axis=1, stable=True)[:, :count]
-    possible = np.take_along_axis(flat, order, axis=1) > -np.inf
-    return [
-        [(int(p), int(ids[i, p, r]), float(log_probabilities[i, p, r])) for p, r in zip(*np.divmod(row, ids.shape[2]))]
-        for i, row in enumerate(order[i][possible[i]] for i in range(len(order)))
-    ]
+    best = []
+    for i, row in enumerate(order):
+        parents, ranks = np.divmod(row[flat[i, row] > -np.inf], ids.shape[2])
+        best.append([x.tolist() for x in (parents, ids[i, parents, ranks], log_probabilities[i, parents, ranks])])
+    return [list(zip(*columns)) for columns in best]
 
 
 def _divide(
@@ -296,25 +294,35 @@ def _divide(
 # ---- what they share
 
 
-def _normaliser(logits: Tensor, pad_id: int) -> Tensor:
-    """log sum exp of the logits, (..., 1), in float64; afterwards padding is impossible in them.
+def _forbid(logits: Tensor, pad_id: int) -> Tensor:
+    """Make padding impossible; returns the logits (..., 1) that it had."""
+    padding = tt.asarray(logits[..., pad_id : pad_id + 1], copy=True)
+    logits[..., pad_id] = -np.inf
+    return padding
 
-    Raises ValueError where it is not finite, so that there is no distribution.
+
+def _normaliser(logits: Tensor, largest: Tensor, padding: Tensor) -> Tensor:
+    """log sum exp of the logits and of the padding's, (..., 1) in float64; `largest` is the largest of the logits.
+
+    Raises ValueError where no id but padding is possible, or there is no distribution.
     """
-    total = tt.astype(tt.logsumexp(logits, axis=-1, keepdims=True), tt.float64)
-    if not bool(tt.all(tt.isfinite(total))):
+    xp = for_array(logits.data)
+    rows, shifts, sums = (xp.reshape(x.data, (-1, x.shape[-1])) for x in (logits, largest, tt.zeros_like(largest)))
+    if not bool(tt.all(tt.isfinite(largest) & (padding < np.inf))):
         raise ValueError(
-            "decoding: no id can follow: the model's logits hold NaN or infinity, or are all -inf; "
+            "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
             "look for what overflows in the model, or for weights that diverged in training"
         )
-    logits[..., pad_id] = -np.inf
-    return total
+    small = xp.within(shifts, SAFE)
 
+    def part(i: slice) -> None:
+        e = xp.exp(rows[i]) if small else xp.exp(rows[i] - shifts[i])
+        sums[i] = xp.row_sum(e)
 
-def _nothing_follows(sentence: int, ids: Any) -> str:
-    return (
-        f"decoding: no id can follow {list(ids)} in sentence {sentence}: the model gives all its probability to padding"
-    )
+    # On raw arrays and every core: beside the last matrix product, this is what a step spends its time on.
+    xp.in_parts(part, len(rows), 4 * rows.size)
+    total = tt.log(tt.reshape(tt.asarray(sums, copy=False), largest.shape))
+    return tt.astype(tt.logaddexp(total if small else total + largest, padding), tt.float64)
 
 
 def _hypothesis(ids: Any, log_probabilities: Any, length_penalty: float) -> Hypothesis:
@@ -356,7 +364,7 @@ def evaluating(model: Any) -> Iterator[None]:
             module.training = training
 
 
-class Recomputed:
+class Recomputed(nn.Module):
     """A model's `encode` and `decode` as steps, every step computing the whole of every branch anew.
 
     The definition of decoding, which a model's own steps must equal and are measured against.
@@ -367,12 +375,10 @@ class Recomputed:
     """
 
     def __init__(self, model: Any) -> None:
+        super().__init__()
         self.model = model
         self.pad_id, self.bos_id, self.eos_id = model.pad_id, model.bos_id, model.eos_id
         self.max_length = getattr(model, "max_length", None)
-
-    def modules(self) -> Iterator[nn.Module]:
-        return self.model.modules()
 
     def initial_state(self, source: Tensor) -> Any:
         return self.model.encode(source), None

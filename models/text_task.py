@@ -14,9 +14,9 @@ from .tokenizer import Tokenizer
 class TextTask:
     """Pairs of sentences as ids, in batches.
 
-    Every epoch sees each pair once. Pairs are sorted by length and cut into batches, so that little is padding; pairs of
-    the same lengths change places, and so do the batches, from epoch to epoch. The batch of a step follows from the seed
-    and the step's number alone.
+    Every epoch sees each pair once. Pairs are sorted by length and cut into batches, so that little is padding; pairs
+    of the same lengths change places, and so do the batches, from epoch to epoch. The batch of a step follows from the
+    seed and the step's number alone.
 
     Args:
         corpus: the pairs.

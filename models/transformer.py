@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import nn
 import tinytensor as tt
 from nn import functional as F
+from nn.decoder_cache import DecoderCache
+from nn.functional.attention import watch
 from tinytensor import Tensor
+
+from .decoding import Recomputed, evaluating, greedy
 
 
 class Transformer(nn.Module):
@@ -90,11 +92,15 @@ class Transformer(nn.Module):
                 if embedding.padding_idx is not None:
                     embedding.weight[embedding.padding_idx] = 0.0
 
-    def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
-        """Embeddings times sqrt(d_model), plus positions (sections 3.4 and 3.5): (batch, length, d_model)."""
-        if ids.shape[1] > self.max_length:
-            raise ValueError(f"Transformer: a sequence of {ids.shape[1]} is longer than max_length {self.max_length}")
-        return self.positions(embedding(ids) * math.sqrt(self.d_model))
+    def embed(self, embedding: nn.Embedding, ids: Tensor, *, start: int = 0) -> Tensor:
+        """Embeddings times sqrt(d_model), plus positions from `start` on (sections 3.4 and 3.5).
+
+        Shapes: (batch, length) -> (batch, length, d_model).
+        """
+        length = start + ids.shape[1]
+        if length > self.max_length:
+            raise ValueError(f"Transformer: a sequence of {length} is longer than max_length {self.max_length}")
+        return self.positions(embedding(ids) * math.sqrt(self.d_model), start=start)
 
     def encode(self, source: Any) -> tuple[Tensor, Tensor]:
         """The memory (batch, source, d_model) of ids (batch, source), and where it is padding."""
@@ -123,47 +129,51 @@ class Transformer(nn.Module):
         memory, padding = self.encode(source)
         return self.decode(target, memory, padding)
 
+    # ---- one position at a time: `decoding.Decodable`
+
+    def initial_state(self, source: Any) -> DecoderCache:
+        """What `next_logits` begins with: each decoder layer's keys and values of the encoded source."""
+        return self.transformer.decoder.start(*self.encode(source))
+
+    def next_logits(self, ids: Any, state: DecoderCache) -> tuple[Tensor, DecoderCache]:
+        """Logits (sentences, branches, vocabulary) for what follows ids (sentences, branches), the last of each branch.
+
+        What `decode` gives at its last position, at the cost of one position. The state grows by it.
+        """
+        ids = _ids(ids, self)
+        embedded = self.embed(self.target_embedding, tt.reshape(ids, (-1, 1)), start=state.length)
+        hidden = self.transformer.decoder.step(
+            tt.reshape(embedded, (*ids.shape, self.d_model)), state, tgt_key_padding_mask=ids == self.pad_id
+        )
+        return self.projection(hidden), state
+
+    def reorder(self, state: DecoderCache, sentences: Tensor, branches: Tensor) -> DecoderCache:
+        """The state of other branches, as `DecoderCache.reorder` says."""
+        state.reorder(sentences, branches)
+        return state
+
     @tt.no_grad()
     def generate(self, source: Any, max_length: int | None = None) -> Tensor:
         """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
 
-        `max_length` is the model's own by default. Dropout is off within it.
+        `max_length` is the model's own by default, and at most. Padding is never chosen. Dropout is off within it.
 
         Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
         """
-        with _evaluating(self):
-            memory, padding = self.encode(source)
-            batch = memory.shape[0]
-            limit = self.max_length if max_length is None else max_length
-            ids = tt.full((batch, 1), self.bos_id, dtype=tt.int64, device=memory.device)
-            finished = tt.zeros(batch, dtype=tt.bool, device=memory.device)
-            for _ in range(limit):
-                following = tt.argmax(self.decode(ids, memory, padding)[:, -1], axis=-1)
-                following = tt.where(finished, self.pad_id, following)
-                ids = tt.concat([ids, following[:, None]], axis=1)
-                finished = finished | (following == self.eos_id)
-                if bool(tt.all(finished)):
-                    break
-            return ids[:, 1:]
+        # A recording wants to see whole sequences, which the steps of a cache never are.
+        model = self if watch.see is None else Recomputed(self)
+        found = greedy(model, source, max_length=self.max_length if max_length is None else max_length)
+        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
+        rows = [hypothesis.ids + [self.pad_id] * (length - len(hypothesis.ids)) for hypothesis in found]
+        ids = tt.asarray(rows, dtype=tt.int64, device=self.projection.weight.device)
+        return tt.reshape(ids, (len(found), length))
 
     @tt.no_grad()
     def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
         """The decoder's attention to the source, layer by layer: (batch, heads, target, source) each."""
-        with _evaluating(self), nn.record_attention() as attention:
+        with evaluating(self), nn.record_attention() as attention:
             self(source, target)
         return [tt.asarray(call.weights, device=self.projection.weight.device) for call in attention.cross]
-
-
-@contextlib.contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """Dropout off in every part of a model, and afterwards each part as it was."""
-    former = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, training in former:
-            module.training = training
 
 
 def _ids(ids: Any, model: Transformer) -> Tensor:

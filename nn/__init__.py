@@ -11,6 +11,7 @@ from .module import Module
 from .parameter import Parameter
 from .positional import PositionalEncoding, sinusoidal_encoding
 from .recording import AttentionCall, record_attention
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .transformer import (
     Transformer,
     TransformerDecoder,

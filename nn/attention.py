@@ -156,3 +156,40 @@ class MultiheadAttention(Module):
         if not batched:
             return tt.squeeze(out, 0), None if weights is None else tt.squeeze(weights, 0)
         return (out if self.batch_first else tt.permute_dims(out, (1, 0, 2))), weights
+
+    # ---- in two halves, for keys and values that outlive the call: what `nn.decoder_cache` keeps
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """`project_query` and `project_memory` of the same x, in one matrix product."""
+        projected = self._project(x, 0, 3)
+        return projected[:, :, : self.embed_dim], projected[:, :, self.embed_dim :]
+
+    def project_query(self, query: Tensor) -> Tensor:
+        """Q W_i^Q of all heads side by side: (batch, target, embed_dim)."""
+        return self._project(query, 0, 1)
+
+    def project_memory(self, memory: Tensor) -> Tensor:
+        """K W_i^K and V W_i^V of all heads side by side, (batch, source, 2 * embed_dim).
+
+        The memory (batch, source, kdim) gives keys and values both, so `kdim` and `vdim` must agree.
+        """
+        return self._project(memory, 1, 3)
+
+    def attend(self, query: Tensor, memory: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """The rest of `forward`: from what was projected to the result (batch, target, embed_dim).
+
+        `hidden` is boolean and broadcasts to (batch, num_heads, target, source): True where attention is not allowed.
+        """
+        dropout_p = self.dropout if self.training else 0.0
+        return self.out_proj(F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p))
+
+    def _project(self, x: Tensor, first: int, last: int) -> Tensor:
+        """x times the matrices from `first` to `last` - 1 of those of queries, keys and values."""
+        weight: Tensor | None = self.in_proj_weight
+        bias = self.in_proj_bias
+        rows = slice(first * self.embed_dim, last * self.embed_dim)
+        if weight is None:
+            weight = tt.concat([self.q_proj_weight, self.k_proj_weight, self.v_proj_weight][first:last])
+        elif last - first < 3:
+            weight = weight[rows]
+        return F.linear(x, weight, bias if bias is None or last - first == 3 else bias[rows])

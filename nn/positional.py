@@ -36,21 +36,22 @@ class PositionalEncoding(Module):
         self.dropout = Dropout(dropout)
         self.encoding = sinusoidal_encoding(max_len, d_model)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
+        """x plus the encodings of the positions from `start` on, dropped out."""
         if x.ndim not in (2, 3) or x.shape[-1] != self.d_model:
             axes = "(batch, length, d_model)" if self.batch_first else "(length, batch, d_model)"
             raise ValueError(
                 f"PositionalEncoding: expected {axes} or (length, d_model) with d_model {self.d_model}, got {x.shape}"
             )
         length = x.shape[-2] if self.batch_first or x.ndim == 2 else x.shape[0]
-        if length > self.max_len:
+        if start + length > self.max_len:
             raise ValueError(
-                f"PositionalEncoding: a sequence of length {length} is longer than max_len {self.max_len}; "
+                f"PositionalEncoding: a sequence of length {start + length} is longer than max_len {self.max_len}; "
                 "make the module with a larger max_len (nothing learned depends on it)"
             )
         if self.encoding.dtype != x.dtype or self.encoding.device != x.device:
             self.encoding = sinusoidal_encoding(self.max_len, self.d_model, dtype=x.dtype, device=x.device)
-        encoding = self.encoding[:length]
+        encoding = self.encoding[start : start + length]
         return self.dropout(x + (encoding if self.batch_first or x.ndim == 2 else encoding.unsqueeze(1)))
 
     def extra_repr(self) -> str:

@@ -31,10 +31,12 @@ from . import functional as F
 from . import init
 from .attention import MultiheadAttention
 from .containers import ModuleList
+from .decoder_cache import DecoderCache, LayerCache
 from .layers import Dropout, LayerNorm, Linear
 from .module import Module
 
 Activation = str | Callable[[Tensor], Tensor]
+Sublayer = Callable[[Tensor], Tensor]
 
 
 class TransformerEncoderLayer(Module):
@@ -159,7 +161,25 @@ class TransformerDecoderLayer(Module):
             )
             return self.dropout2(attended)
 
-        x = tgt
+        return self._sublayers(tgt, attend, attend_to_memory)
+
+    def step(self, x: Tensor, cache: LayerCache, hidden: Tensor, memory_hidden: Tensor | None) -> Tensor:
+        """The next position of every branch: `forward` for the last position alone, (batch, branches, d_model).
+
+        Its key and value join the cache; who sees which is told as in `DecoderCache`.
+        """
+
+        def attend(x: Tensor) -> Tensor:
+            query, own = self.self_attn.project(x)
+            return self.dropout1(self.self_attn.attend(query, cache.append(own), hidden))
+
+        def attend_to_memory(x: Tensor) -> Tensor:
+            query = self.multihead_attn.project_query(x)
+            return self.dropout2(self.multihead_attn.attend(query, cache.memory, memory_hidden))
+
+        return self._sublayers(x, attend, attend_to_memory)
+
+    def _sublayers(self, x: Tensor, attend: Sublayer, attend_to_memory: Sublayer) -> Tensor:
         if self.norm_first:
             x = x + attend(self.norm1(x))
             x = x + attend_to_memory(self.norm2(x))
@@ -234,6 +254,31 @@ class TransformerDecoder(Module):
                 tgt_is_causal=bool(tgt_is_causal),
                 memory_is_causal=memory_is_causal,
             )
+        return x if self.norm is None else self.norm(x)
+
+    def start(self, memory: Tensor, memory_key_padding_mask: Tensor | None = None) -> DecoderCache:
+        """An empty cache over a memory (batch, source, d_model), whatever `batch_first`, to `step` from.
+
+        The mask (batch, source) is boolean, True for padding. Each layer projects the memory here, once and for all.
+        """
+        return DecoderCache(
+            [layer.multihead_attn.project_memory(memory) for layer in self.layers], memory_key_padding_mask
+        )
+
+    def step(self, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None) -> Tensor:
+        """What `forward` gives for the last position, from that position alone and a cache of those before it.
+
+        Args:
+            tgt: (batch, branches, d_model), whatever `batch_first`: for each source so many targets, which are equally
+                long; see `DecoderCache`.
+            tgt_key_padding_mask: (batch, branches), True where no later position may attend to this one.
+
+        Returns (batch, branches, d_model). The cache is one position longer then.
+        """
+        hidden = cache.extend(tgt.shape[:2], tgt_key_padding_mask)
+        x = tgt
+        for layer, layer_cache in zip(self.layers, cache.layers):
+            x = layer.step(x, layer_cache, hidden, cache.memory_hidden)
         return x if self.norm is None else self.norm(x)
 
 

@@ -13,6 +13,7 @@ from .attention import causal_mask, multi_head_attention_forward, scaled_dot_pro
 from .linear import embedding, linear
 from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
 from .normalization import dropout, layer_norm
+from .recurrent import gru, lstm, rnn
 
 __all__ = [
     "binary_cross_entropy_with_logits",
@@ -21,13 +22,16 @@ __all__ = [
     "dropout",
     "embedding",
     "gelu",
+    "gru",
     "layer_norm",
     "linear",
     "log_softmax",
+    "lstm",
     "mse_loss",
     "multi_head_attention_forward",
     "nll_loss",
     "relu",
+    "rnn",
     "scaled_dot_product_attention",
     "sigmoid",
     "softmax",

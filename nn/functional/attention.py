@@ -252,7 +252,7 @@ def head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]
 
 @_multi_head.forward
 def _(xp, first, second, third, mask, keep, *, num_heads, scale, keep_scale):
-    projected = tuple(None if p is None else xp.contiguous(p) for p in (first, second, third))
+    projected = tuple(p if p is None or p.strides[-1] == p.itemsize else xp.copy(p) for p in (first, second, third))
     q, k, v = head_views(xp, projected, num_heads)
     out = xp.empty((q.shape[0], q.shape[2], num_heads, q.shape[3]), dtype=q.dtype)
     weights, kept = _attend(xp, q, k, v, mask, keep, scale, keep_scale, xp.permute_dims(out, (0, 2, 1, 3)))
@@ -316,6 +316,27 @@ def multi_head_attention_forward(
     out, weights = multi_head_formula(projected, mask, keep, num_heads, scale, keep_scale)
     out = linear(out, out_proj_weight, out_proj_bias)
     return out, tt.mean(weights, axis=1) if average_attn_weights else weights
+
+
+def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any = None, dropout_p: float = 0) -> Tensor:
+    """What stands between the projections of `multi_head_attention_forward`: Concat(head_1, ..., head_h).
+
+    Args:
+        query: Q of all heads, (batch, target, embed_dim).
+        memory: K and V of all heads side by side, (batch, source, 2 * embed_dim).
+        hidden: boolean, broadcasts to (batch, heads, target, source): True where attention is not allowed.
+        dropout_p: the probability with which a weight is dropped.
+
+    Returns (batch, target, embed_dim).
+    """
+    batch, target, embed_dim = query.shape
+    keep = _keep((batch, num_heads, target, memory.shape[1]), dropout_p, query.device) if dropout_p > 0 else None
+    scale = 1 / math.sqrt(embed_dim // num_heads)
+    if watch.see is not None:
+        dropout = keep is not None
+        watch.see((query, memory, None), num_heads, hidden, scale, attn_mask=hidden, dropout=dropout, same=None)
+    options = {"num_heads": num_heads, "scale": scale, "keep_scale": _keep_scale(dropout_p)}
+    return _multi_head(query, memory, None, hidden, keep, **options)
 
 
 def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:

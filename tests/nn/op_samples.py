@@ -9,6 +9,7 @@ import scipy.special
 
 import nn.functional as F
 import tinytensor as tt
+from nn.functional.recurrent import _gru, _lstm, _rnn
 
 from ..tinytensor.op_samples import Sample, apart, draw, integers, register
 
@@ -323,3 +324,92 @@ for _reduction in ("mean", "sum", "none"):
             for target, ignored in (([0, 0, 1], 0), ([2, 2], 2), ([], -100), ([1], -1))
         ),
     )
+
+# ---- recurrence
+
+
+def _logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def _unrolled(step, x, states, weight, present, reverse):
+    """A recurrence step after step: the states h after each, and the states after the last."""
+    rows = np.zeros((*x.shape[:2], weight.shape[1]))
+    for t in range(len(x))[:: -1 if reverse else 1]:
+        new = step(x[t], *states)
+        states = new if present is None else [np.where(present[t], a, b) for a, b in zip(new, states)]
+        rows[t] = states[0]
+    return rows, states
+
+
+def _gru_reference(x, initial, weight, bias=None, present=None, reverse=False):
+    def step(x, h):
+        x_r, x_z, x_n = np.split(x, 3, axis=-1)
+        h_r, h_z, h_n = np.split(h @ weight.T + (0 if bias is None else bias), 3, axis=-1)
+        z = _logistic(x_z + h_z)
+        return [(1 - z) * np.tanh(x_n + _logistic(x_r + h_r) * h_n) + z * h]
+
+    return _unrolled(step, x, [initial], weight, present, reverse)[0]
+
+
+def _lstm_reference(x, initial, cell, weight, present=None, reverse=False):
+    def step(x, h, c):
+        i, f, g, o = np.split(x + h @ weight.T, 4, axis=-1)
+        c = _logistic(f) * c + _logistic(i) * np.tanh(g)
+        return [_logistic(o) * np.tanh(c), c]
+
+    rows, (_, last) = _unrolled(step, x, [initial, cell], weight, present, reverse)
+    return np.concatenate([rows, last[None]])
+
+
+def _rnn_reference(x, initial, weight, present=None, reverse=False, nonlinearity="tanh"):
+    squash = np.tanh if nonlinearity == "tanh" else lambda x: np.maximum(x, 0)
+    return _unrolled(lambda x, h: [squash(x + h @ weight.T)], x, [initial], weight, present, reverse)[0]
+
+
+# Padding after the end, before the beginning, in between, and a sequence of padding alone.
+_present = np.array([[1, 0, 1, 0], [1, 1, 0, 0], [0, 1, 1, 0]], dtype=bool)[..., None]
+
+
+def _recurrent_inputs(gates, states=1, length=3, batch=2, hidden=2):
+    initial = [draw((batch, hidden)) for _ in range(states)]
+    return [draw((length, batch, gates * hidden)), *initial, draw((gates * hidden, hidden))]
+
+
+for _reverse in (False, True):
+    for _sizes, _mask in (
+        ({}, None),
+        ({"batch": 4}, _present),
+        ({"length": 1, "hidden": 1}, None),
+        ({"batch": 0}, None),
+    ):
+        register(
+            "gru",
+            *(
+                Sample(
+                    lambda *a, r=_reverse: _gru(*a, reverse=r),
+                    [*_recurrent_inputs(3, **_sizes), bias, _mask],
+                    lambda *a, r=_reverse: _gru_reference(*a, reverse=r),
+                )
+                for bias in (None, draw((3 * _sizes.get("hidden", 2),)))
+            ),
+        )
+        register(
+            "lstm",
+            Sample(
+                lambda *a, r=_reverse: _lstm(*a, reverse=r),
+                [*_recurrent_inputs(4, 2, **_sizes), _mask],
+                lambda *a, r=_reverse: _lstm_reference(*a, reverse=r),
+            ),
+        )
+        register(
+            "rnn",
+            *(
+                Sample(
+                    lambda *a, o=(_reverse, kind): _rnn(*a, reverse=o[0], nonlinearity=o[1]),
+                    [*_recurrent_inputs(1, **_sizes), _mask],
+                    lambda *a, o=(_reverse, kind): _rnn_reference(*a, *o),
+                )
+                for kind in ("tanh", "relu")
+            ),
+        )

@@ -227,7 +227,7 @@ def test_long_vectors_and_many_keys_are_cut():
     assert len(numbers(picture, "q")) == len(numbers(picture, "result")) == 4
     assert len(numbers(picture, "k")) == len(numbers(picture, "v")) == 48
     (more,) = picture.texts("more")
-    assert more == f"… and 18 keys more, of weight {1 - weights[best].sum():.2f} together"
+    assert more == f"… and 18 more keys, of weight {1 - weights[best].sum():.2f} together"
     assert picture.width <= 1280
 
 

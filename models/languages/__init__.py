@@ -1,0 +1,17 @@
+"""Toy languages to translate between: English and French, English and Korean, from a grammar of our own."""
+
+from .alignment import alignment_error_rate, corpus_alignment_error_rate
+from .pairs import PAIRS, Pair, crossing, pairs, written
+from .task import TranslationTask, Vocabulary
+
+__all__ = [
+    "PAIRS",
+    "Pair",
+    "TranslationTask",
+    "Vocabulary",
+    "alignment_error_rate",
+    "corpus_alignment_error_rate",
+    "crossing",
+    "pairs",
+    "written",
+]

@@ -1,0 +1,129 @@
+"""Sentence pairs with their true alignment, and which of them are kept for testing.
+
+What is kept is combinations: of a verb and its object, of an adjective and its noun. A checksum of the two words says
+whether a combination is held out. Training never shows one that is; every test sentence has one at least. The words
+themselves, and all constructions, occur in training.
+
+Aligned are words that say the same, many to many: "ate" with "a mangé", "to the" with "au", "not" with "ne" and "pas",
+"in front of" with "devant". What has no counterpart is not aligned: in English "do" and "does" (and "did", where French
+has no auxiliary), in French "est-ce que", in Korean what `korean` lists. Every English sentence has one translation.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+from . import english, french, korean
+from .lexicon import ADJECTIVES, NAMES, NOUNS, VERBS
+from .meaning import Clause, Meaning, NounPhrase, align
+from .speaker import Speaker
+
+LANGUAGES: dict[str, ModuleType] = {"en": english, "fr": french, "ko": korean}
+PAIRS = ("en-fr", "en-ko")
+HELD_OUT = 8  # one combination of so many
+SHORTEST, LONGEST = 3, 20  # words, the final mark among them
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sentence in two languages.
+
+    Attributes:
+        source, target: the words, punctuation among them.
+        alignment: pairs (source index, target index) of words that say the same.
+        combinations: what the split goes by: (adjective, noun) and (verb, noun), in English.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    alignment: frozenset[tuple[int, int]]
+    combinations: tuple[tuple[str, str], ...]
+
+    @property
+    def held_out(self) -> bool:
+        return _any_held_out(self.combinations)
+
+
+def pairs(name: str, seed: int | str, held_out: bool) -> Iterator[Pair]:
+    """Endless sentence pairs, for training or for testing.
+
+    Args:
+        name: "en-fr" or "en-ko".
+        seed: all follow from it.
+        held_out: whether every pair has a combination that is kept for testing, or none has.
+
+    Raises ValueError for another name.
+    """
+    speaker = Speaker(seed)
+    languages_of(name)
+    while True:
+        meaning = speaker.meaning()
+        if _any_held_out(tuple(meaning.combinations)) == held_out:
+            pair = translate(name, meaning)
+            if all(SHORTEST <= len(side) <= LONGEST for side in (pair.source, pair.target)):
+                yield pair
+
+
+def languages_of(name: str) -> tuple[ModuleType, ModuleType]:
+    """The languages of a pair, source and target.
+
+    Raises ValueError for a name that is no pair.
+    """
+    if name not in PAIRS:
+        raise ValueError(f"unknown pair of languages {name!r}; expected one of {', '.join(PAIRS)}")
+    source, target = name.split("-")
+    return LANGUAGES[source], LANGUAGES[target]
+
+
+def translate(name: str, meaning: Meaning) -> Pair:
+    """A meaning in both languages of a pair, with the alignment."""
+    source, target = languages_of(name)
+    said, translated = source.say(meaning), target.say(meaning)
+    return Pair(
+        tuple([word.text for word in said]),
+        tuple([word.text for word in translated]),
+        align(said, translated),
+        tuple(meaning.combinations),
+    )
+
+
+def crossing(name: str) -> Pair:
+    """The sentence for pictures: adjective and noun cross in French, verb and object in Korean.
+
+    English-French: "the black cat eats the fresh bread ."; English-Korean: "Marie buys a red hat ."
+    """
+    nouns = {noun.english[0]: noun for noun in (*NOUNS, *NAMES)}
+    verbs = {verb.english[0]: verb for verb in VERBS}
+    adjectives = {adjective.english: adjective for adjective in ADJECTIVES}
+    languages_of(name)
+    if name == "en-fr":
+        cat = NounPhrase(nouns["cat"], "the", adjectives=(adjectives["black"],))
+        bread = NounPhrase(nouns["bread"], "the", adjectives=(adjectives["fresh"],))
+        combinations = [("black", "cat"), ("fresh", "bread"), ("eat", "bread")]
+        return translate(name, Meaning((Clause(cat, verbs["eat"], object=bread),), combinations))
+    hat = NounPhrase(nouns["hat"], "a", adjectives=(adjectives["red"],))
+    clause = Clause(NounPhrase(nouns["Marie"]), verbs["buy"], object=hat)
+    return translate(name, Meaning((clause,), [("red", "hat"), ("buy", "hat")]))
+
+
+def written(words: Sequence[str], language: str) -> str:
+    """Words as a text: particles, elided words and punctuation where they belong, without a space."""
+    text = ""
+    for word in words:
+        particle = word.startswith("-")
+        attached = particle or word in (".", ",") or (word == "?" and language != "fr")
+        text += ("" if attached or not text or text.endswith("'") else " ") + word[particle:]
+    return text
+
+
+def _any_held_out(combinations: tuple[tuple[str, str], ...]) -> bool:
+    return any(_held_out(*combination) for combination in combinations)
+
+
+@cache
+def _held_out(word: str, noun: str) -> bool:
+    return zlib.crc32(f"{word} {noun}".encode()) % HELD_OUT == 0

@@ -1,0 +1,104 @@
+"""Translation between toy languages as a task: pairs made from a seed, as batches of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from models.tasks import BOS, EOS, PAD, Batch, padded
+
+from .pairs import LANGUAGES, LONGEST, Pair, languages_of, pairs, written
+
+
+class Vocabulary:
+    """The words of a language and their ids, known before a sentence is made: sorted, after pad, bos and eos.
+
+    English has 433 ids, French 667, Korean 840.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.words = ["<pad>", "<bos>", "<eos>", *sorted(LANGUAGES[language].vocabulary())]
+        self._ids = {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """The ids of words.
+
+        Raises ValueError for a word that the language does not have.
+        """
+        try:
+            return [self._ids[word] for word in words]
+        except KeyError as error:
+            raise ValueError(f"{error.args[0]!r} is no word of this toy language; see Vocabulary.words") from None
+
+    def tokens(self, ids: Any) -> list[str]:
+        """The words of ids up to the end of the sentence."""
+        words = []
+        for i in np.asarray(ids).tolist():
+            if i in (EOS, PAD):
+                break
+            words.append(self.words[i])
+        return words
+
+    def text(self, ids: Any) -> str:
+        """Ids up to the end of the sentence, as it is written."""
+        return written(self.tokens(ids), self.language)
+
+
+class TranslationTask:
+    """Sentences and their translation.
+
+    Args:
+        name: "en-fr" or "en-ko".
+        seed: all sentences follow from it; which combinations are kept for testing does not depend on it.
+
+    Attributes:
+        source, target: the vocabularies.
+        max_length: of a sentence in words, its end not counted.
+
+    Raises ValueError for another name.
+    """
+
+    max_length = LONGEST
+
+    def __init__(self, name: str = "en-fr", seed: int = 0) -> None:
+        languages_of(name)
+        self.name, self.seed = name, seed
+        self.source, self.target = (Vocabulary(language) for language in name.split("-"))
+
+    def training_batch(self, step: int, size: int) -> Batch:
+        """The batch of a training step: always the same for the same seed and step."""
+        return self.make_batch(self.training_pairs(step, size))
+
+    def training_pairs(self, step: int, size: int) -> list[Pair]:
+        """The pairs of a training step, none of which has a combination that is kept for testing."""
+        return list(islice(pairs(self.name, f"training {self.seed} {step}", held_out=False), size))
+
+    def test_pairs(self, count: int) -> list[Pair]:
+        """Different pairs, each with a combination that training never shows; the first are the same for any count."""
+        found: dict[tuple[str, ...], Pair] = {}
+        endless = pairs(self.name, f"test {self.seed}", held_out=True)
+        while len(found) < count:
+            pair = next(endless)
+            found.setdefault(pair.source, pair)
+        return list(found.values())
+
+    def make_batch(self, pairs: Sequence[Pair]) -> Batch:
+        """Pairs as a padded batch."""
+        sources = [self.source.ids(pair.source) for pair in pairs]
+        targets = [self.target.ids(pair.target) for pair in pairs]
+        return Batch(
+            padded([[*s, EOS] for s in sources]),
+            padded([[BOS, *t] for t in targets]),
+            padded([[*t, EOS] for t in targets]),
+        )
+
+    def to_text(self, ids: Any) -> str:
+        """Ids of the target language up to the end of the sentence, as it is written."""
+        return self.target.text(ids)

@@ -1,0 +1,461 @@
+"""The recurrent models that the Transformer replaced: an encoder-decoder of GRUs, with attention and without.
+
+    Sutskever et al. 2014   the decoder gets the encoder's last state, and nothing else of the source
+    Bahdanau et al. 2014    at each step it looks at all of the source: additive attention
+    Luong et al. 2015       the same with scores that are products, and with a window that moves (local attention)
+
+They have the methods of `Transformer`, so whatever trains, decodes or draws one does so with the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import nn
+import tinytensor as tt
+from nn import functional as F
+from tinytensor import Tensor
+
+from .decoding import evaluating, greedy
+
+
+class Seq2Seq(nn.Module):
+    """Recurrent encoder-decoder for sequences of ids: a bidirectional GRU reads the source, a GRU says the target.
+
+    Every size is `d_model`: of the embeddings, of the memory (d_model / 2 for each direction), of the decoder's state.
+
+    Args:
+        source_vocabulary, target_vocabulary: how many ids there are; the target's defaults to the source's.
+        attention: how the decoder looks at the source: "bahdanau"; "dot", "general", "concat" or "local-p" (Luong et
+            al. 2015); None for not at all (Sutskever et al. 2014).
+        d_model: the size of everything; even.
+        num_layers: layers of the encoder and as many of the decoder.
+        dropout: of embeddings, between layers, and before the final projection.
+        window: D of "local-p": it sees positions up to so far from its centre.
+        max_length: how many ids `generate` gives at most, if it is not told.
+        tie_weights: use the target embedding as the final projection too (Press and Wolf 2017).
+        share_embeddings: use one embedding for source and target.
+        pad_id, bos_id, eos_id: the ids of padding, begin and end of a sequence.
+
+    Raises ValueError where the sizes do not fit, or for an attention of another name.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int | None = None,
+        *,
+        attention: str | None = "bahdanau",
+        d_model: int = 512,
+        num_layers: int = 1,
+        dropout: float = 0.1,
+        window: int = 10,
+        max_length: int = 1024,
+        tie_weights: bool = False,
+        share_embeddings: bool = False,
+        pad_id: int = 0,
+        bos_id: int = 1,
+        eos_id: int = 2,
+    ) -> None:
+        super().__init__()
+        target_vocabulary = source_vocabulary if target_vocabulary is None else target_vocabulary
+        if share_embeddings and source_vocabulary != target_vocabulary:
+            raise ValueError(
+                f"Seq2Seq: share_embeddings needs one vocabulary, got sizes {source_vocabulary} and {target_vocabulary}"
+            )
+        if d_model < 2 or d_model % 2:
+            raise ValueError(f"Seq2Seq: d_model must be even, half of it for each direction; got {d_model}")
+        self.d_model = d_model
+        self.max_length = max_length
+        self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
+        self.source_embedding = nn.Embedding(source_vocabulary, d_model, padding_idx=pad_id)
+        self.target_embedding = (
+            self.source_embedding
+            if share_embeddings
+            else nn.Embedding(target_vocabulary, d_model, padding_idx=None if tie_weights else pad_id)
+        )
+        self.dropout = nn.Dropout(dropout)
+        self.encoder = nn.GRU(
+            d_model,
+            d_model // 2,
+            num_layers,
+            batch_first=True,
+            dropout=dropout if num_layers > 1 else 0.0,
+            bidirectional=True,
+        )
+        self.decoder = _decoder(attention, d_model, num_layers, dropout, window)
+        self.projection = nn.Linear(d_model, target_vocabulary, bias=not tie_weights)
+        self._reset_embeddings()
+        if tie_weights:
+            self.projection.weight = self.target_embedding.weight
+
+    def _reset_embeddings(self) -> None:
+        # Times sqrt(d_model), as `embed` scales them, these have variance 1.
+        with tt.no_grad():
+            for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # a set has no order
+                nn.init.normal_(embedding.weight, std=self.d_model**-0.5)
+                if embedding.padding_idx is not None:
+                    embedding.weight[embedding.padding_idx] = 0.0
+
+    def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+        """Embeddings times sqrt(d_model): (batch, length, d_model)."""
+        return self.dropout(embedding(ids) * math.sqrt(self.d_model))
+
+    def encode(self, source: Any) -> tuple[Tensor, Tensor]:
+        """The memory (batch, source, d_model) of ids (batch, source), and where it is padding.
+
+        The memory of a position is the forward state after it beside the backward state after it, h_j = [→h_j; ←h_j]
+        (Bahdanau et al. 2014, section 3.2); at padding it is 0.
+
+        Raises ValueError where an id follows padding.
+        """
+        source = _ids(source, self)
+        padding = source == self.pad_id
+        if bool(tt.any(padding[:, :-1] & ~padding[:, 1:])):
+            raise ValueError("Seq2Seq: an id follows padding in the source; padding must stand at the end")
+        lengths = tt.sum(~padding, axis=1)
+        memory, _ = self.encoder(self.embed(self.source_embedding, source), lengths=lengths)
+        return memory, padding
+
+    def decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> Tensor:
+        """Logits (batch, target, vocabulary) for the id that follows each prefix of the target (batch, target)."""
+        return self._decode(target, memory, memory_padding)[0]
+
+    def _decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> tuple[Tensor, Tensor | None]:
+        target = _ids(target, self)
+        if len(target) != len(memory):
+            raise ValueError(f"Seq2Seq: {len(memory)} sources and {len(target)} targets; expected one for each")
+        embedded = self.embed(self.target_embedding, target)
+        features, weights = self.decoder(embedded, self.decoder.start(memory, memory_padding))
+        return self._logits(features), weights
+
+    def _logits(self, features: Tensor) -> Tensor:
+        return self.projection(self.dropout(self.decoder.read(features)))
+
+    def forward(self, source: Any, target: Any) -> Tensor:
+        """Logits (batch, target, vocabulary) from ids (batch, source) and (batch, target), both padded with pad_id.
+
+        Position t of the target sees the target up to t and the source; padding is seen by nobody.
+        """
+        memory, padding = self.encode(source)
+        return self.decode(target, memory, padding)
+
+    # ---- decoding, step by step (the methods of `decoding.Decodable`)
+
+    def initial_state(self, source: Any) -> State:
+        """The state before the first step, from ids (batch, source)."""
+        return self.decoder.start(*self.encode(source))
+
+    def next_logits(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
+        """Logits (batch, branches, vocabulary) of the ids that follow `ids` (batch, branches), and the new state."""
+        features, state = self.decoder.step(self.embed(self.target_embedding, ids), state)
+        return self._logits(features), state
+
+    def reorder(self, state: State, sentences: Tensor, branches: Tensor) -> State:
+        """The state of sentences[i] and of its branches[i], for each i; see `decoding.Decodable`."""
+        return state.reorder(sentences, branches)
+
+    @tt.no_grad()
+    def generate(self, source: Any, max_length: int | None = None) -> Tensor:
+        """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
+
+        `max_length` is the model's own by default. Dropout is off within it.
+
+        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
+        """
+        found = greedy(self, _ids(source, self), max_length=self.max_length if max_length is None else max_length)
+        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
+        rows = [hypothesis.ids + [self.pad_id] * (length - len(hypothesis.ids)) for hypothesis in found]
+        ids = tt.asarray(rows, dtype=tt.int64, device=self.projection.weight.device)
+        return tt.reshape(ids, (len(found), length))
+
+    @tt.no_grad()
+    def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
+        """The decoder's attention to the source, in the form of `Transformer`'s: one layer with one head.
+
+        A list of one Tensor (batch, 1, target, source), which is empty for a model without attention.
+        """
+        with evaluating(self):
+            weights = self._decode(target, *self.encode(source))[1]
+        return [] if weights is None else [tt.expand_dims(weights, axis=1)]
+
+
+def _ids(ids: Any, model: Seq2Seq) -> Tensor:
+    found = tt.asarray(ids, device=model.projection.weight.device)
+    if found.ndim != 2 or found.dtype.kind not in "iu" or found.shape[1] == 0:
+        raise ValueError(f"Seq2Seq: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}")
+    return found
+
+
+# ---- attention: how well a query fits each position of the memory
+
+
+class DotAttention(nn.Module):
+    """score(h_t, h̄_s) = h_t^T h̄_s (Luong et al. 2015, equation 8, "dot").
+
+    Every attention of this module gives weights a_t(s) = exp(score(h_t, h̄_s)) / sum_s' exp(score(h_t, h̄_s')) over the
+    positions s that are not padding (equation 7).
+    """
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """What of the scores depends on the memory alone, computed once for all steps."""
+        return memory
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        """(batch, queries, source) from queries (batch, queries, d_model) and keys (batch, source, d_model)."""
+        return tt.matmul(query, tt.matrix_transpose(keys))
+
+    def forward(self, query: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
+        """Weights (batch, queries, source); `padding` is (batch, source). Where all is padding they are 0."""
+        return _softmax_where(~tt.expand_dims(padding, axis=1), self.scores(query, keys))
+
+
+def _softmax_where(visible: Tensor, scores: Tensor) -> Tensor:
+    return F.softmax(tt.masked_fill(scores, ~visible, -math.inf))
+
+
+class GeneralAttention(DotAttention):
+    """score(h_t, h̄_s) = h_t^T W_a h̄_s (Luong et al. 2015, equation 8, "general")."""
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.memory = nn.Linear(d_model, d_model, bias=False)  # W_a
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return self.memory(memory)
+
+
+class AdditiveAttention(DotAttention):
+    """e_ij = v^T tanh(W s_{i-1} + U h_j) (Bahdanau et al. 2014, appendix A.1.2).
+
+    It is also "concat" of Luong et al. 2015, v^T tanh(W_a [h_t; h̄_s]): W and U are the two halves of W_a.
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(d_model, d_model, bias=False)  # W
+        self.memory = nn.Linear(d_model, d_model, bias=False)  # U
+        self.energy = nn.Linear(d_model, 1, bias=False)  # v^T
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return self.memory(memory)
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        inner = tt.expand_dims(self.query(query), axis=2) + tt.expand_dims(keys, axis=1)
+        return tt.squeeze(self.energy(tt.tanh(inner)), -1)
+
+
+class LocalAttention(GeneralAttention):
+    """Attention to a window around a position that is predicted: local-p of Luong et al. 2015, with "general" scores.
+
+        p_t    = S sigmoid(v_p^T tanh(W_p h_t))                          (equation 9), S the length of the source
+        a_t(s) = align(h_t, h̄_s) exp(-(s - p_t)^2 / (2 σ^2))             (equation 10), σ = D / 2
+
+    Here s counts from 1 to S, and `align` is the softmax over the positions in [p_t - D, p_t + D]. Weights add up to
+    less than 1: the further from the centre, the less.
+    """
+
+    def __init__(self, d_model: int, window: int) -> None:
+        super().__init__(d_model)
+        if window < 1:
+            raise ValueError(f"LocalAttention: window must be at least 1, got {window}")
+        self.window = window  # D
+        self.place = nn.Linear(d_model, d_model, bias=False)  # W_p
+        self.centre = nn.Linear(d_model, 1, bias=False)  # v_p^T
+
+    def forward(self, query: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
+        lengths = tt.reshape(tt.sum(~padding, axis=1), (-1, 1, 1))
+        p = tt.sigmoid(self.centre(tt.tanh(self.place(query)))) * lengths
+        distance = tt.arange(1, keys.shape[1] + 1, device=keys.device) - p
+        visible = (tt.abs(distance) <= self.window) & ~tt.expand_dims(padding, axis=1)
+        weights = _softmax_where(visible, self.scores(query, keys))
+        return weights * tt.exp(tt.square(distance) * (-2 / self.window**2))
+
+
+# ---- decoders: what is done with the context that attention finds
+
+
+class State(NamedTuple):
+    """What a decoder knows between two steps. A sentence may have several branches, the hypotheses of a beam search.
+
+    Attributes:
+        memory, keys: (batch, source, d_model).
+        padding: (batch, source).
+        hidden: the states of the layers, (layers, batch, branches, d_model).
+        fed: Luong's h̃ of the step before, (batch, branches, d_model).
+        weights: the attention of the step before, (batch, branches, source); None before the first.
+    """
+
+    memory: Tensor
+    keys: Tensor
+    padding: Tensor
+    hidden: Tensor
+    fed: Tensor | None = None
+    weights: Tensor | None = None
+
+    def reorder(self, sentences: Tensor, branches: Tensor) -> Self:
+        """The state of other branches: of sentences[i] (batch) those that branches[i] (batch, branches) names."""
+        chosen = (tt.expand_dims(sentences, axis=1), branches)
+        return self._replace(
+            memory=self.memory[sentences],
+            keys=self.keys[sentences],
+            padding=self.padding[sentences],
+            hidden=self.hidden[(slice(None), *chosen)],
+            fed=None if self.fed is None else self.fed[chosen],
+            weights=None if self.weights is None else self.weights[chosen],
+        )
+
+
+class Decoder(nn.Module):
+    """A decoder without attention (Sutskever et al. 2014): what it knows of the source is its initial state.
+
+    h_0 = tanh(W_0 [→h_S; ←h_1]), from the encoder's last state in either direction, and h_t = GRU(y_{t-1}, h_{t-1}).
+    """
+
+    ends = 2  # how many directions of the encoder the initial state is made of
+
+    def __init__(self, d_model: int, num_layers: int, dropout: float, width: int | None = None) -> None:
+        super().__init__()
+        self.bridge = nn.Linear(self.ends * (d_model // 2), num_layers * d_model)  # W_0, of every layer
+        self.recurrent = nn.GRU(
+            d_model if width is None else width,
+            d_model,
+            num_layers,
+            dropout=dropout if num_layers > 1 else 0.0,
+        )
+
+    def start(self, memory: Tensor, padding: Tensor) -> State:
+        """The state before the first step, with one branch, from memory (batch, source, d_model) and its padding."""
+        batch, _, d_model = memory.shape
+        last = memory[:, 0, d_model // 2 :]
+        if self.ends == 2:
+            end = tt.clip(tt.sum(~padding, axis=1) - 1, 0)
+            last = tt.concat([memory[tt.arange(batch, device=end.device), end, : d_model // 2], last], axis=-1)
+        hidden = tt.reshape(tt.tanh(self.bridge(last)), (batch, 1, self.recurrent.num_layers, d_model))
+        return State(memory, self.keys(memory), padding, tt.permute_dims(hidden, (2, 0, 1, 3)))
+
+    def keys(self, memory: Tensor) -> Tensor:
+        """The memory as attention compares it with its queries."""
+        return memory
+
+    def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State]:
+        """One step: what `read` takes (batch, branches, features), and the new state.
+
+        `embedded` (batch, branches, d_model) are the embeddings of the ids before.
+        """
+        output, hidden = self.advance(embedded, state.hidden)
+        return output, state._replace(hidden=hidden)
+
+    def advance(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """One step of the GRU for inputs (batch, branches, width): the last layer's state, and all layers'."""
+        rows = (1, x.shape[0] * x.shape[1], x.shape[2])
+        output, new = self.recurrent(tt.reshape(x, rows), tt.reshape(hidden, (hidden.shape[0], rows[1], -1)))
+        return tt.reshape(output, (*x.shape[:2], -1)), tt.reshape(new, hidden.shape)
+
+    def read(self, features: Tensor) -> Tensor:
+        """What the logits are made of, (batch, target, d_model)."""
+        return features
+
+    def forward(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
+        """All steps for embedded targets (batch, target, d_model): features, and weights (batch, target, source)."""
+        x = tt.permute_dims(embedded, (1, 0, 2))
+        output, _ = self.recurrent(x, tt.squeeze(state.hidden, 2))
+        return tt.permute_dims(output, (1, 0, 2)), None
+
+
+class AttentionDecoder(Decoder):
+    """What the decoders with attention share: a step needs the one before, so they go through the target in a loop."""
+
+    def __init__(self, attention: DotAttention, d_model: int, num_layers: int, dropout: float) -> None:
+        super().__init__(d_model, num_layers, dropout, width=2 * d_model)
+        self.attention = attention
+
+    def keys(self, memory: Tensor) -> Tensor:
+        return self.attention.keys(memory)
+
+    def attend(self, query: Tensor, state: State) -> tuple[Tensor, Tensor]:
+        """The context c = sum_s a(s) h_s of each query (batch, branches, d_model), and the weights a."""
+        weights = self.attention(query, state.keys, state.padding)
+        return tt.matmul(weights, state.memory), weights
+
+    def forward(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
+        features: list[Tensor] = []
+        weights: list[Tensor] = []
+        for y in tt.split(embedded, embedded.shape[1], axis=1):
+            found, state = self.step(y, state)
+            features.append(found)
+            assert state.weights is not None
+            weights.append(state.weights)
+        return tt.concat(features, axis=1), tt.concat(weights, axis=1)
+
+
+class BahdanauDecoder(AttentionDecoder):
+    """The decoder of Bahdanau et al. 2014 (section 3.1 and appendix A.2.2): it looks first, then steps.
+
+        s_0 = tanh(W_s ←h_1)
+        α_i = softmax over j of e_ij,  e_ij = v^T tanh(W s_{i-1} + U h_j)
+        c_i = sum_j α_ij h_j
+        s_i = GRU([y_{i-1}; c_i], s_{i-1})
+        t_i = maxout of pairs of U_o s_i + V_o y_{i-1} + C_o c_i,  logits = W_o t_i
+
+    (The appendix has s_{i-1} in the last line, equation 4 has s_i, as here.)
+    """
+
+    ends = 1
+
+    def __init__(self, attention: DotAttention, d_model: int, num_layers: int, dropout: float) -> None:
+        super().__init__(attention, d_model, num_layers, dropout)
+        self.readout = nn.Linear(3 * d_model, 2 * d_model)  # U_o, V_o and C_o side by side
+
+    def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State]:
+        context, weights = self.attend(state.hidden[-1], state)
+        output, hidden = self.advance(tt.concat([embedded, context], axis=-1), state.hidden)
+        features = tt.concat([output, embedded, context], axis=-1)
+        return features, state._replace(hidden=hidden, weights=weights)
+
+    def read(self, features: Tensor) -> Tensor:
+        pairs = self.readout(features)
+        return tt.max(tt.reshape(pairs, (*pairs.shape[:-1], -1, 2)), axis=-1)
+
+
+class LuongDecoder(AttentionDecoder):
+    """The decoder of Luong et al. 2015 (sections 3 and 3.3): it steps first, then looks, and is told what it found.
+
+    h_t = GRU([y_{t-1}; h̃_{t-1}], h_{t-1})      input feeding, h̃_0 = 0
+    c_t = sum_s a_t(s) h̄_s                       a_t by the attention it is given
+    h̃_t = tanh(W_c [c_t; h_t])                   (equation 5), logits = W_s h̃_t (equation 6)
+    """
+
+    def __init__(self, attention: DotAttention, d_model: int, num_layers: int, dropout: float) -> None:
+        super().__init__(attention, d_model, num_layers, dropout)
+        self.combine = nn.Linear(2 * d_model, d_model, bias=False)  # W_c
+
+    def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State]:
+        fed = tt.zeros_like(embedded) if state.fed is None else state.fed
+        output, hidden = self.advance(tt.concat([embedded, fed], axis=-1), state.hidden)
+        context, weights = self.attend(output, state)
+        found = tt.tanh(self.combine(tt.concat([context, output], axis=-1)))
+        return found, state._replace(hidden=hidden, fed=found, weights=weights)
+
+
+ATTENTIONS = ("bahdanau", "dot", "general", "concat", "local-p")
+
+
+def _decoder(attention: str | None, d_model: int, num_layers: int, dropout: float, window: int) -> Decoder:
+    sizes: Sequence[Any] = (d_model, num_layers, dropout)
+    match attention:
+        case None:
+            return Decoder(*sizes)
+        case "bahdanau":
+            return BahdanauDecoder(AdditiveAttention(d_model), *sizes)
+        case "dot":
+            return LuongDecoder(DotAttention(), *sizes)
+        case "general":
+            return LuongDecoder(GeneralAttention(d_model), *sizes)
+        case "concat":
+            return LuongDecoder(AdditiveAttention(d_model), *sizes)
+        case "local-p":
+            return LuongDecoder(LocalAttention(d_model, window), *sizes)
+    raise ValueError(f"Seq2Seq: unknown attention {attention!r}; expected one of {', '.join(ATTENTIONS)}, or None")

@@ -1,0 +1,108 @@
+"""What a Transformer's decoder keeps between two positions, so that a step computes one position only.
+
+The keys and values of a position depend on nothing that comes after it (section 3.1 of Vaswani et al. 2017: the mask),
+so they are computed once and kept; those of the memory are computed before the first step.
+
+A source may have several targets at once, its branches: the hypotheses of a beam search. They share the memory, and
+each began as a branch of one before it, so their positions form a tree. The cache keeps the tree as it grew and, for
+each branch, which places of it are its own past. When a branch is left or divides, this mask is all that changes, and
+no key is ever moved; and the branches of a source attend in one matrix product.
+
+    step 1      a              places: a                   a    sees a
+    step 2      ab   ac                a  ab  ac           ac   sees a, ac
+    step 3      acd  ace               a  ab  ac  acd ace  ace  sees a, ac, ace
+"""
+
+from __future__ import annotations
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+
+class DecoderCache:
+    """The cache of all layers; `TransformerDecoder.start` makes it.
+
+    Args:
+        memories: for each layer, keys and values of the memory, (batch, source, 2 * d_model): what
+            `MultiheadAttention.project_memory` gives.
+        memory_key_padding_mask: (batch, source), True for padding.
+
+    Attributes:
+        layers: a LayerCache for each layer.
+        length: how many positions each branch has.
+        hidden: (batch, branches, places), True where a place of the tree is not the past of a branch.
+        memory_hidden: (batch, 1, 1, source), True for padding; or None.
+    """
+
+    def __init__(self, memories: list[Tensor], memory_key_padding_mask: Tensor | None = None) -> None:
+        self.layers = [LayerCache(memory) for memory in memories]
+        self.length = 0
+        self.hidden: Tensor | None = None
+        self.memory_hidden: Tensor | None = None
+        if memory_key_padding_mask is not None:
+            self.memory_hidden = memory_key_padding_mask[:, None, None, :]
+
+    def extend(self, shape: tuple[int, ...], key_padding_mask: Tensor | None = None) -> Tensor:
+        """Make place for a position of each branch, `shape` being (batch, branches).
+
+        Returns what each branch must not attend to from there, all but its past and itself:
+        (batch, 1, branches, places). Raises ValueError where the branches are not those of the step before; `reorder`
+        changes them.
+        """
+        batch, branches = shape
+        memory = self.layers[0].memory
+        expected = (len(memory), branches) if self.hidden is None else self.hidden.shape[:2]
+        if shape != expected:
+            raise ValueError(f"DecoderCache: expected (batch, branches) {expected}, got {shape}; see reorder()")
+        others = ~tt.eye(branches, dtype=tt.bool, device=memory.device)
+        fresh = tt.broadcast_to(others, (batch, branches, branches))
+        if key_padding_mask is not None:
+            fresh = fresh | tt.expand_dims(key_padding_mask, axis=1)
+        self.hidden = fresh if self.hidden is None else tt.concat([self.hidden, fresh], axis=2)
+        self.length += 1
+        return tt.expand_dims(self.hidden, axis=1)
+
+    def reorder(self, batch: Tensor, branches: Tensor) -> None:
+        """Go on with other branches: item i becomes item batch[i], and its branch j what branches[i, j] was there.
+
+        Args:
+            batch: (new batch,) integers. Items that it leaves out leave the cache.
+            branches: (new batch, new branches) integers.
+        """
+        if self.hidden is not None:
+            self.hidden = self.hidden[tt.expand_dims(batch, axis=1), branches]
+        everyone = tt.arange(len(self.layers[0].memory), device=batch.device)
+        if batch.shape == everyone.shape and bool(tt.all(batch == everyone)):
+            return
+        if self.memory_hidden is not None:
+            self.memory_hidden = tt.take(self.memory_hidden, batch, axis=0)
+        for layer in self.layers:
+            layer.take(batch)
+
+
+class LayerCache:
+    """Keys and values of one layer, side by side, (batch, length, 2 * d_model): the memory's, and those of the tree.
+
+    The latter stand in a buffer that doubles when it is full, so that a place costs its own size on average.
+    """
+
+    def __init__(self, memory: Tensor) -> None:
+        self.memory = memory
+        self.places = 0
+        self._buffer = memory[:, :0]
+
+    def append(self, projected: Tensor) -> Tensor:
+        """Add keys and values (batch, branches, 2 * d_model); returns all there are."""
+        end = self.places + projected.shape[1]
+        if end > self._buffer.shape[1]:
+            batch, capacity, size = self._buffer.shape
+            more = max(end, 16, 2 * capacity) - capacity
+            room = tt.empty((batch, more, size), dtype=projected.dtype, device=projected.device)
+            self._buffer = tt.concat([self._buffer, room], axis=1)
+        self._buffer[:, self.places : end] = projected
+        self.places = end
+        return self._buffer[:, :end]
+
+    def take(self, batch: Tensor) -> None:
+        """Keep these items of the batch, in this order."""
+        self.memory, self._buffer = tt.take(self.memory, batch, axis=0), tt.take(self._buffer, batch, axis=0)

@@ -1,0 +1,134 @@
+"""examples/train_translation.py as its user meets it: toy languages and parallel text."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nn
+
+from .test_train_copy_task import environment
+
+pytest.importorskip("sentencepiece")
+pytest.importorskip("sacrebleu")
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "train_translation.py"
+WORDS = {
+    "the": "die", "a": "eine", "cat": "katze", "dog": "hunde", "sees": "sieht", "eats": "isst", "mouse": "maus",
+    "small": "kleine", "big": "grosse", "and": "und", "sleeps": "schläft", "here": "hier",
+}  # fmt: skip
+
+
+def run(cwd, *arguments):
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=180)
+
+
+def log(path, event):
+    entries = [json.loads(line) for line in (path / "log.jsonl").read_text().splitlines()]
+    return [entry for entry in entries if entry["event"] == event]
+
+
+def write_text(folder):
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 200), ("valid", 20), ("test", 10)):
+        lines = [[str(w) for w in rng.choice(list(WORDS), rng.integers(2, 9))] for _ in range(count)]
+        (folder / f"{name}.en").write_text("".join(" ".join(line) + "\n" for line in lines))
+        (folder / f"{name}.de").write_text("".join(" ".join(WORDS[w] for w in line) + "\n" for line in lines))
+    return [
+        option
+        for name in ("train", "valid", "test")
+        for option in (f"--{name}-source", f"{name}.en", f"--{name}-target", f"{name}.de")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pair", "model"), [("en-fr", "transformer"), ("en-ko", "bahdanau"), ("en-fr", "luong"), ("en-ko", "none")]
+)
+def test_toy_languages(tmp_path, pair, model):
+    result = run(tmp_path, "--pair", pair, "--model", model, "--steps", 4, "--batch-size", 4, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    (figures,) = log(tmp_path / "run", "result")
+    assert f"exact match {figures['exact_match']:.1%}, BLEU {figures['bleu']:.1f}" in result.stdout
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    pictures = set() if model == "none" else {"attention.svg", "attention.html"}
+    assert names == {"checkpoint.safetensors", "log.jsonl", "loss.svg", *pictures}
+    assert ("alignment_error_rate" in figures) == (model != "none")
+
+
+def test_the_required_accuracy(tmp_path):
+    result = run(tmp_path, "--steps", 1, "--batch-size", 2, "--require-accuracy", 0.98)
+    assert result.returncode == 4
+    assert "exact match 0.0000 is below the required 0.98" in result.stderr
+
+
+def test_parallel_text(tmp_path):
+    files = write_text(tmp_path)
+    options = ["--vocabulary", 60, "--evaluate-every", 2, "--average", 2, "--max-tokens", 400, "--beam", 2]
+    result = run(tmp_path, *files, *options, "--steps", 6, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    assert "training: 200 pairs in " in result.stdout
+    assert [entry["step"] for entry in log(tmp_path / "run", "evaluation")] == [2, 4, 6]
+    (figures,) = log(tmp_path / "run", "result")
+    assert "mean of 2 weights, beam 2: BLEU" in result.stdout
+    assert f"on 10 test sentences ({figures['signature']})" in result.stdout
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    kept = {"weights-00000004.safetensors", "weights-00000006.safetensors"}
+    assert names == {"checkpoint.safetensors", "log.jsonl", "loss.svg", "model.safetensors", "tokenizer.model", *kept}
+
+
+def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path):
+    files = write_text(tmp_path)
+    options = ["--vocabulary", 60, "--evaluate-every", 3, "--average", 2, "--max-tokens", 400, "--beam", 1]
+    assert run(tmp_path, *files, *options, "--steps", 9, "--out", "whole").returncode == 0
+    assert run(tmp_path, *files, *options, "--steps", 4, "--out", "parts").returncode == 0
+    result = run(tmp_path, "--resume", "--out", "parts", "--steps", 9)
+    assert result.returncode == 0, result.stderr
+    whole, parts = (nn.load(tmp_path / name / "model.safetensors")["model"] for name in ("whole", "parts"))
+    for name, value in whole.items():
+        np.testing.assert_array_equal(value.numpy(), parts[name].numpy())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: (d / "train.de").write_text("eine katze\n"), "train.en has 200 lines, train.de has 1"),
+        (lambda d: (d / "train.de").write_bytes(b"\xff\n" * 200), "train.de, line 1: not UTF-8"),
+        (lambda d: (d / "valid.en").unlink(), "cannot read valid.en: No such file"),
+        (lambda d: (d / "valid.en").write_text("\n" * 20), "hold no pair of sentences"),
+    ],
+)
+def test_faults_of_files_end_in_one_line(tmp_path, change, message):
+    files = write_text(tmp_path)
+    change(tmp_path)
+    result = run(tmp_path, *files, "--vocabulary", 60, "--steps", 1)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--train-source", "a"], "--train-target, --valid-source, --valid-target is needed as well"),
+        (["--pair", "en-xx"], "'en-xx'"),
+        (["--model", "gpt"], "'gpt'"),
+        (["--preset", "huge"], "'huge'"),
+        (["--time-limit", "0"], "above 0"),
+    ],
+)
+def test_mistakes_end_in_one_line(tmp_path, arguments, message):
+    result = run(tmp_path, *arguments)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_vocabulary_that_does_not_suit(tmp_path):
+    result = run(tmp_path, *write_text(tmp_path), "--vocabulary", 9000, "--steps", 1)
+    assert result.returncode == 2
+    assert "--vocabulary 9000 does not suit this text" in result.stderr
+    assert result.stderr.count("\n") == 1
