@@ -24,7 +24,9 @@ class Transformer(nn.Module):
         num_heads: attention heads per layer; divides d_model.
         num_layers: layers of the encoder and as many of the decoder (N in the paper).
         d_ff: inner size of the feed-forward layers; default 4 * d_model.
-        dropout: after the embeddings, in each sub-layer, and on attention weights (section 5.4).
+        dropout: after the embeddings and on each sub-layer's result (section 5.4).
+        inner_dropout: on attention weights and inside the feed-forward layers, where the paper has none and PyTorch's
+            layers have as much as elsewhere; default: as `dropout`.
         max_length: the longest sequence that positions are made for.
         norm_first: normalise before each sub-layer instead of after it.
         tie_weights: use the target embedding as the final projection too (section 3.4; Press and Wolf 2017).
@@ -44,6 +46,7 @@ class Transformer(nn.Module):
         num_layers: int = 6,
         d_ff: int | None = None,
         dropout: float = 0.1,
+        inner_dropout: float | None = None,
         max_length: int = 1024,
         norm_first: bool = False,
         tie_weights: bool = False,
@@ -79,10 +82,19 @@ class Transformer(nn.Module):
             norm_first=norm_first,
             batch_first=True,
         )
+        if inner_dropout is not None:
+            self._set_inner_dropout(inner_dropout)
         self.projection = nn.Linear(d_model, target_vocabulary, bias=not tie_weights)
         self._reset_embeddings()
         if tie_weights:
             self.projection.weight = self.target_embedding.weight
+
+    def _set_inner_dropout(self, p: float) -> None:
+        for module in self.transformer.modules():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = p
+            elif isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
+                module.dropout.p = p
 
     def _reset_embeddings(self) -> None:
         # Times sqrt(d_model), as forward scales them, these have variance 1, like the positions' order of magnitude.

@@ -42,7 +42,7 @@ def make_model(
     """
     common: dict[str, Any] = {"max_length": max_length, "tie_weights": True, "share_embeddings": joint}
     if name == "transformer":
-        return Transformer(source_vocabulary, target_vocabulary, **sizes, **common)
+        return Transformer(source_vocabulary, target_vocabulary, inner_dropout=0.0, **sizes, **common)
     used = {key: sizes[key] for key in ("d_model", "dropout")} | {"num_layers": 1}
     attention = {"bahdanau": "bahdanau", "luong": "general", "none": None}[name]
     return Seq2Seq(source_vocabulary, target_vocabulary, attention=attention, **used, **common)

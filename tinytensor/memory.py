@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import sys
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
-LARGEST_KEPT = 1 << 25  # bytes; glibc takes no larger threshold
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 
 
 def keep_memory() -> bool:
-    """Let this process keep the memory of freed arrays (of up to 32 MiB each) for the next ones.
+    """Let this process keep the memory of freed arrays for the next ones.
 
     Never called by the library itself: a script asks for it, and `TINYTENSOR_KEEP_MEMORY=0` in the environment switches
     it off. Returns whether it is in force: False where the C library is not glibc, or it was switched off.
@@ -28,4 +27,4 @@ def keep_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    return bool(mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)) and bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
+    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1))

@@ -7,6 +7,7 @@ again. Numbers are drawn on the CPU and moved, so that every device sees the sam
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,19 @@ class Generator:
         return self._tensor(values, dtypes.int64 if dtype is None else dtype, device)
 
     def bernoulli(self, p: float, shape: Any = (), *, device: str | None = None) -> Tensor:
-        """Booleans that are true with probability p."""
-        values = self._generator.random(tt.creation._shape(shape), dtype=np.float32) < np.float32(p)
-        return self._tensor(values, dtypes.bool_, device)
+        """Booleans that are true with probability p.
+
+        Each has 16 random bits, which stand for a number from [0, 1) and are compared with the first 16 of p; where they
+        are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each.
+        """
+        shape = tt.creation._shape(shape)
+        count = math.prod(shape)
+        bits = self._generator.bit_generator.random_raw(-(-count // 4)).view(np.uint16)[:count]
+        first, rest = divmod(p * 2**16, 1)
+        values = bits < int(first)
+        undecided = np.flatnonzero(bits == int(first))
+        values[undecided] = self._generator.random(len(undecided)) < rest
+        return self._tensor(values.reshape(shape), dtypes.bool_, device)
 
     def permutation(self, n: int, *, device: str | None = None) -> Tensor:
         """The integers from 0 to n - 1 in random order."""

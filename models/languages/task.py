@@ -12,6 +12,8 @@ from models.tasks import BOS, EOS, PAD, Batch, padded
 
 from .pairs import LANGUAGES, LONGEST, Pair, languages_of, pairs, written
 
+TOGETHER = 16  # steps whose pairs are made at once
+
 
 class Vocabulary:
     """The words of a language and their ids, known before a sentence is made: sorted, after pad, bos and eos.
@@ -71,14 +73,24 @@ class TranslationTask:
         languages_of(name)
         self.name, self.seed = name, seed
         self.source, self.target = (Vocabulary(language) for language in name.split("-"))
+        self._made: tuple[tuple[int, int], list[list[Pair]]] | None = None  # the pairs of some steps, and which
 
     def training_batch(self, step: int, size: int) -> Batch:
         """The batch of a training step: always the same for the same seed and step."""
         return self.make_batch(self.training_pairs(step, size))
 
     def training_pairs(self, step: int, size: int) -> list[Pair]:
-        """The pairs of a training step, none of which has a combination that is kept for testing."""
-        return list(islice(pairs(self.name, f"training {self.seed} {step}", held_out=False), size))
+        """The pairs of a training step, none of which has a combination that is kept for testing.
+
+        The pairs of some steps are made together and each step has those of like length, so that little is padding.
+        """
+        together, place = divmod(step, TOGETHER)
+        if self._made is None or self._made[0] != (together, size):
+            endless = pairs(self.name, f"training {self.seed} {together}", held_out=False)
+            found = sorted(islice(endless, TOGETHER * size), key=lambda pair: (len(pair.target), len(pair.source)))
+            order = np.random.default_rng((self.seed, together)).permutation(TOGETHER).tolist()
+            self._made = (together, size), [found[i * size : (i + 1) * size] for i in order]
+        return self._made[1][place]
 
     def test_pairs(self, count: int) -> list[Pair]:
         """Different pairs, each with a combination that training never shows; the first are the same for any count."""

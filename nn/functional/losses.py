@@ -8,7 +8,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 
-from .activations import SAFE, log_softmax
+from .activations import log_softmax
 from .linear import beside, check_range
 
 
@@ -54,24 +54,20 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
     row_weight = xp.astype(counted, logits.dtype)
     if weight is not None:
         row_weight = row_weight * weight[safe]
-    exps = xp.empty_like(logits)
-    total, log_total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(4))
+    shift, total, log_total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(5))
 
     def part(i: slice) -> None:
-        shifted, largest = logits[i], xp.row_max(logits[i])
-        log_scale = largest
-        if label_smoothing > 0 or logits.dtype.itemsize < 4 or not xp.within(largest, SAFE):
-            shifted, log_scale = shifted - largest, xp.zeros_like(largest)
-        xp.exp(shifted, out=exps[i])
-        sums = xp.row_sum(exps[i])
-        total[i] = sums[:, 0]
+        largest = xp.row_max(logits[i])
+        shift[i] = largest[:, 0]
+        shifted = logits[i] - largest
         # Relative to the largest logit, so that the loss of a sure prediction keeps its digits.
-        log_total[i] = xp.log(sums * xp.exp(-log_scale))[:, 0]
-        picked[i] = shifted[xp.arange(len(shifted)), safe[i]] - log_scale[:, 0]
+        picked[i] = shifted[xp.arange(len(shifted)), safe[i]]
         if label_smoothing > 0:
             spread_over[i] = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
+        total[i] = xp.row_sum(xp.exp(shifted, out=shifted))[:, 0]
+        log_total[i] = xp.log(total[i])
 
-    xp.in_parts(part, len(target), 6 * logits.size)
+    xp.in_parts(part, len(target), 6 * logits.size, width=logits.shape[1])
     losses = xp.where(counted, log_total - picked, 0) * row_weight  # an ignored row may hold -inf
     if label_smoothing > 0:
         classes = logits.shape[1]
@@ -84,28 +80,30 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
         losses = xp.sum(losses) / count
     elif reduction == "sum":
         losses = xp.sum(losses)
-    return losses, (exps, total, rows, safe, counted, row_weight, weight, count)
+    return losses, (logits, shift, total, rows, safe, counted, row_weight, weight, count)
 
 
 @_cross_entropy.backward
 def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
-    exps, total, rows, safe, counted, row_weight, weight, count = kept
+    logits, shift, total, rows, safe, counted, row_weight, weight, count = kept
     if needs[2]:
         raise NotImplementedError("cross_entropy is not differentiable with respect to the class weights")
     if reduction == "mean":
         g = g / count
     hit = (1 - label_smoothing) * row_weight * g
-    classes = exps.shape[1]
-    spread = xp.astype(counted, exps.dtype) * (g * (label_smoothing / classes))
+    classes = logits.shape[1]
+    spread = xp.astype(counted, logits.dtype) * (g * (label_smoothing / classes))
     factor = (hit + spread * (classes if weight is None else xp.sum(weight))) / total
-    gradient = xp.empty_like(exps)
+    gradient = xp.empty_like(logits)
 
-    def part(i: slice) -> None:
-        xp.multiply(exps[i], factor[i, None], out=gradient[i])
+    def part(i: slice) -> None:  # exp(logits) again: that is faster than to write it to memory and read it
+        xp.subtract(logits[i], shift[i, None], out=gradient[i])
+        xp.exp(gradient[i], out=gradient[i])
+        gradient[i] *= factor[i, None]
         if label_smoothing > 0:
             gradient[i] -= spread[i, None] if weight is None else spread[i, None] * weight
 
-    xp.in_parts(part, len(total), 2 * exps.size)
+    xp.in_parts(part, len(total), 4 * logits.size, width=classes)
     gradient[rows, safe] -= hit
     return gradient, None, None
 

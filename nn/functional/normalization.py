@@ -38,7 +38,7 @@ def _(xp, x, weight, bias, *, eps):
         if bias is not None:
             out[i] += bias
 
-    xp.in_parts(part, len(rows), 4 * rows.size)
+    xp.in_parts(part, len(rows), 4 * rows.size, width=rows.shape[1])
     return out.reshape(x.shape), (normal, scale, weight)
 
 
@@ -63,7 +63,7 @@ def _(xp, g, kept, needs, *, eps):
             h -= normal[i] * along
             xp.multiply(h, scale[i], out=g_x[i])
 
-    xp.in_parts(part, len(normal), 5 * normal.size)
+    xp.in_parts(part, len(normal), 5 * normal.size, width=normal.shape[1])
     g_weight, g_bias = (
         sum(sums[start][place] for start in sorted(sums)) if needs[1 + place] else None for place in (0, 1)
     )
@@ -90,10 +90,32 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     return tt.reshape(_layer_norm(flat, weight, bias, eps=eps), input.shape)
 
 
-@tt.op(input=lambda xp, g, keep, scale: g * keep * scale)
-def _dropout(xp, input, keep, *, scale):
-    out = input * keep
-    out *= scale
+@tt.op
+def _dropout(input, keep, *, scale):
+    """input * keep * scale."""
+    return input * keep * scale
+
+
+@_dropout.forward
+def _(xp, input, keep, *, scale):
+    return _drop(xp, input, keep, scale), (keep,)
+
+
+@_dropout.backward
+def _(xp, g, kept, needs, *, scale):
+    return _drop(xp, g, kept[0], scale), None
+
+
+def _drop(xp: Any, x: Any, keep: Any, scale: float) -> Any:
+    x, keep = xp.contiguous(x), xp.contiguous(keep)
+    out = xp.empty_like(x)
+    flat, mask, values = (a.reshape(-1) for a in (out, keep, x))
+
+    def part(i: slice) -> None:
+        xp.multiply(values[i], mask[i], out=flat[i])
+        flat[i] *= scale
+
+    xp.in_parts(part, x.size, 4 * x.size, width=1)
     return out
 
 

@@ -21,6 +21,8 @@ from queue import SimpleQueue
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
 
+IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
+
 SPINS = 100  # looks at whether the other threads are done, before going to sleep
 
 Part = Callable[[slice], None]
@@ -60,7 +62,7 @@ def set_num_threads(count: int, /) -> None:
     _threads = count
 
 
-def in_parts(function: Part, rows: int, work: int, *, product: bool = False) -> None:
+def in_parts(function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
     """Call `function` with slices that together are `range(rows)`.
 
     Args:
@@ -68,7 +70,11 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False) -> 
         rows: how many there are.
         work: how many element-wise operations it all is.
         product: whether it is matrix products, which are left to BLAS where that has threads of its own.
+        width: elements of a row. The function then gets few rows at a time, so that what one of its lines wrote is
+            still in the cache when the next line reads it.
     """
+    if width is not None:
+        function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
     count = 1 if product and not _blas_is_single else min(_threads, work // GRAIN, rows)
     if count < 2:
         function(slice(0, rows))
@@ -91,6 +97,16 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False) -> 
         failures = [failure for _ in slices[1:] if (failure := done.get()) is not None]
     if failures:
         raise failures[0]
+
+
+def _in_blocks(function: Part, block: int) -> Part:
+    """The function, called for at most `block` rows at a time."""
+
+    def blocks(i: slice) -> None:
+        for start in range(i.start, max(i.stop, i.start + 1), block):  # once for no rows, too
+            function(slice(start, min(start + block, i.stop)))
+
+    return blocks
 
 
 def _start(count: int) -> None:
