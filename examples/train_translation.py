@@ -9,8 +9,8 @@
 The toy sentences are made on the fly from the seed; every test sentence has a combination of words that training never
 shows. Parallel text is one sentence a line, UTF-8 (.gz too). What is written into --out: checkpoint.safetensors
 (everything needed to go on), log.jsonl (arguments and figures, a JSON object a line), loss.svg, and for toy languages
-attention.svg and attention.html (what each word of a sentence looked at); for text tokenizer.model, the weights whose
-mean is taken in the end, and that mean, model.safetensors.
+attention.svg and attention.html (what each word of a sentence looked at); for text tokenizer.model and the weights
+whose mean is taken in the end. A run that has ended has config.json with the trained model, for translate.py.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: ou
 
 import argparse
 import importlib.util
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nn
 import tinytensor as tt
-from models import command_line, run
+from models import Translator, command_line, run
 from models.corpus import Corpus, read_pairs
-from models.languages import PAIRS, TranslationTask, crossing, written
+from models.languages import PAIRS, ToyText, TranslationTask, crossing, written
 from models.run_folder import RunFolder
 from models.schedules import inverse_square_root, warm_up_and_decay
 from models.text_task import TextTask
@@ -57,7 +58,9 @@ def parser() -> command_line.Parser:
     p.add_argument("--pair", choices=PAIRS, default="en-fr", help="the toy languages")
     for name in FILES:
         side = "the language to translate " + ("from" if name.endswith("source") else "into")
-        p.add_argument("--" + name.replace("_", "-"), type=Path, metavar="FILE", help=f"{name[:5]} text in {side}")
+        p.add_argument(
+            "--" + name.replace("_", "-"), type=Path, metavar="FILE", help=f"{name.partition('_')[0]} text in {side}"
+        )
     p.add_argument("--model", choices=MODELS, default="transformer", help="what to train")
     p.add_argument("--preset", choices=PRESETS, help="sizes and dropout; default: toy, for text tiny")
     run.add_arguments(p, out="runs/translation", steps=2000, batch_size=64, learning_rate=2e-3)
@@ -188,6 +191,7 @@ def _report_toy(arguments: argparse.Namespace, trainer: Trainer) -> float:
     print("" if rate is None else f", alignment error of the cross-attention {rate:.1%}")
     for path in _draw_toy(model, task, folder):
         print(f"wrote {path}")
+    _save_translator(Translator(model, ToyText(task.name)), folder)
     return figures["exact_match"]
 
 
@@ -221,24 +225,29 @@ def _report_text(arguments: argparse.Namespace, trainer: Trainer) -> float:
     model, folder, tokenizer = trainer.model, trainer.folder, trainer.task.tokenizer
     averaged = trainer.average_weights()
     model.eval()
-    nn.save({"model": model.state_dict(), "arguments": trainer.arguments}, folder.path / "model.safetensors")
-    names = ("test", arguments.test_source, arguments.test_target)
-    if arguments.test_source is None:
-        names = ("validation", arguments.valid_source, arguments.valid_target)
-    corpus = read_pairs(*names[1:])
-    found = decode_all(model, [tokenizer.encode(s) for s in corpus.sources], beam=arguments.beam)
-    translations = [tokenizer.decode(hypotheses[0].ids) for hypotheses in found]
-    score, signature = bleu(translations, corpus.targets)
-    exact = sum(t == r for t, r in zip(translations, corpus.targets)) / len(corpus)
-    folder.log(event="result", step=trainer.step, bleu=score, signature=signature, averaged=averaged, exact_match=exact)
-    print(f"\nmean of {averaged} weights, beam {arguments.beam}" if averaged else f"\nbeam {arguments.beam}", end="")
-    print(f": BLEU {score:.2f} on {len(corpus):,} {names[0]} sentences ({signature})")
+    print(f"\nmean of {averaged} weights" if averaged else "")
+    exact = 0.0
+    for name in ("validation", "test") if arguments.test_source else ("validation",):
+        source, target = (getattr(arguments, f"{name[:5]}_{side}") for side in ("source", "target"))
+        corpus = read_pairs(source, target)
+        found = decode_all(model, [tokenizer.encode(s) for s in corpus.sources], beam=arguments.beam)
+        translations = [tokenizer.decode(hypotheses[0].ids) for hypotheses in found]
+        score, signature = bleu(translations, corpus.targets)
+        exact = sum(t == r for t, r in zip(translations, corpus.targets)) / len(corpus)
+        figures = {"bleu": score, "signature": signature, "averaged": averaged, "exact_match": exact}
+        folder.log(event="result", step=trainer.step, text=name, sentences=len(corpus), beam=arguments.beam, **figures)
+        print(f"{name}: BLEU {score:.2f} on {len(corpus):,} sentences, beam {arguments.beam} ({signature})")
     entries = folder.entries("step")
-    visualize.loss_curve([e["loss"] for e in entries], steps=[e["step"] for e in entries]).save(
-        folder.path / "loss.svg"
-    )
-    print(f"wrote {folder.path / 'model.safetensors'}\nwrote {folder.path / 'loss.svg'}")
+    picture = visualize.loss_curve([e["loss"] for e in entries], steps=[e["step"] for e in entries])
+    picture.save(folder.path / "loss.svg")
+    print(f"wrote {folder.path / 'loss.svg'}")
+    _save_translator(Translator(model, tokenizer), folder)
     return exact
+
+
+def _save_translator(translator: Translator, folder: RunFolder) -> None:
+    translator.save_pretrained(folder.path)
+    print(f"translate with: python examples/translate.py {shlex.quote(str(folder.path))}")
 
 
 if __name__ == "__main__":

@@ -2,5 +2,6 @@
 
 from .recurrent import Seq2Seq
 from .transformer import Transformer
+from .translator import Translator
 
-__all__ = ["Seq2Seq", "Transformer"]
+__all__ = ["Seq2Seq", "Transformer", "Translator"]

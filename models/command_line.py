@@ -15,10 +15,8 @@ EXIT_TOO_INACCURATE = 4
 EXIT_INTERRUPTED = 130
 EXIT_NOBODY_READS = 141
 
-EXIT_CODES = (
-    "exit codes: 0 done, 2 bad arguments or files, 3 the loss is not finite, "
-    "4 --require-accuracy was not reached, 130 interrupted, 141 the output was cut off"
-)
+EXIT_CODES = "exit codes: 0 done, 2 bad arguments or files, {}130 interrupted, 141 the output was cut off"
+TRAINING_CODES = "3 the loss is not finite, 4 --require-accuracy was not reached, "
 
 
 class UsageError(Exception):
@@ -33,10 +31,15 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line on stderr."""
+    """An argument parser whose complaints are one line on stderr.
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=HelpFormatter, epilog=EXIT_CODES, allow_abbrev=False, **options)
+    Args:
+        trains: whether the script can end as only training does; its help says so.
+    """
+
+    def __init__(self, *, trains: bool = True, **options: Any) -> None:
+        codes = EXIT_CODES.format(TRAINING_CODES if trains else "")
+        super().__init__(formatter_class=HelpFormatter, epilog=codes, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message} (--help lists the arguments)\n")

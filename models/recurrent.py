@@ -19,9 +19,10 @@ from nn import functional as F
 from tinytensor import Tensor
 
 from .decoding import evaluating, greedy
+from .pretrained import Pretrained, arguments_of
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(Pretrained, nn.Module):
     """Recurrent encoder-decoder for sequences of ids: a bidirectional GRU reads the source, a GRU says the target.
 
     Every size is `d_model`: of the embeddings, of the memory (d_model / 2 for each direction), of the decoder's state.
@@ -60,6 +61,7 @@ class Seq2Seq(nn.Module):
         eos_id: int = 2,
     ) -> None:
         super().__init__()
+        self.config = arguments_of(locals())
         target_vocabulary = source_vocabulary if target_vocabulary is None else target_vocabulary
         if share_embeddings and source_vocabulary != target_vocabulary:
             raise ValueError(

@@ -67,6 +67,10 @@ class Tokenizer:
         """Write the tokenizer's file, whole or not at all."""
         atomic_write(path, self.model)
 
+    def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What `translator` writes of it into a model's folder: plain values and files."""
+        return {"kind": "subwords"}, {"tokenizer.model": self.model}
+
     def __len__(self) -> int:
         return self._processor.vocab_size()
 
@@ -81,3 +85,5 @@ class Tokenizer:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The subwords of some ids, as pictures show them: a space before a word is an underline."""
         return [self._processor.id_to_piece(i) for i in ids]
+
+    source_pieces = target_pieces = pieces  # one vocabulary for both languages

@@ -13,9 +13,10 @@ from nn.functional.attention import watch
 from tinytensor import Tensor
 
 from .decoding import Recomputed, evaluating, greedy
+from .pretrained import Pretrained, arguments_of
 
 
-class Transformer(nn.Module):
+class Transformer(Pretrained, nn.Module):
     """Encoder-decoder for sequences of ids: embeddings, positions, the stacks, and the final projection.
 
     Args:
@@ -56,6 +57,7 @@ class Transformer(nn.Module):
         eos_id: int = 2,
     ) -> None:
         super().__init__()
+        self.config = arguments_of(locals())
         target_vocabulary = source_vocabulary if target_vocabulary is None else target_vocabulary
         if share_embeddings and source_vocabulary != target_vocabulary:
             raise ValueError(

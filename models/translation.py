@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Sizes; `base` is the base model of Vaswani et al. 2017 (table 3), `tiny` a model for corpora like Multi30k."""
 
 CHUNK = 128  # sentences that are decoded together
+LIMIT = (1.2, 50)  # of a translation: 1.2 times as many ids as its source, and 50 more
 
 
 def make_model(
@@ -52,23 +53,29 @@ def make_model(
 
 
 def decode_all(
-    model: Any, sources: Sequence[Sequence[int]], *, beam: int = 1, length_penalty: float = 1.0, extra: int = 50
+    model: Any,
+    sources: Sequence[Sequence[int]],
+    *,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+    decode: Callable[[Any, Any], list[Hypothesis]] | None = None,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source (ids without the end), best first, in the order of the sources.
 
-    Sentences of like length are decoded together. A translation has at most 1.2 times as many ids as its source, and
-    `extra` more.
+    Sentences of like length are decoded together, greedily or by beam search, or by `decode(model, ids)`. A translation
+    has at most 1.2 times as many ids as its source, and 50 more.
     """
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     found: list[list[Hypothesis]] = [[] for _ in sources]
-    limit = (1.2, extra)
     for start in range(0, len(order), CHUNK):
         chunk = order[start : start + CHUNK]
         batch = padded([[*sources[i], model.eos_id] for i in chunk])
-        if beam == 1:
-            results = [[hypothesis] for hypothesis in greedy(model, batch, max_length=limit)]
+        if decode is not None:
+            results = [[hypothesis] for hypothesis in decode(model, batch)]
+        elif beam == 1:
+            results = [[hypothesis] for hypothesis in greedy(model, batch, max_length=LIMIT)]
         else:
-            results = beam_search(model, batch, beam=beam, length_penalty=length_penalty, max_length=limit)
+            results = beam_search(model, batch, beam=beam, length_penalty=length_penalty, max_length=LIMIT)
         for i, hypotheses in zip(chunk, results):
             found[i] = hypotheses
     return found

@@ -85,8 +85,8 @@ class Generator:
     def bernoulli(self, p: float, shape: Any = (), *, device: str | None = None) -> Tensor:
         """Booleans that are true with probability p.
 
-        Each has 16 random bits, which stand for a number from [0, 1) and are compared with the first 16 of p; where they
-        are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each.
+        Each has 16 random bits, which stand for a number from [0, 1) and are compared with the first 16 of p; where
+        they are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each.
         """
         shape = tt.creation._shape(shape)
         count = math.prod(shape)

@@ -3,10 +3,12 @@
 from .alignment import alignment_error_rate, corpus_alignment_error_rate
 from .pairs import PAIRS, Pair, crossing, pairs, written
 from .task import TranslationTask, Vocabulary
+from .text import ToyText
 
 __all__ = [
     "PAIRS",
     "Pair",
+    "ToyText",
     "TranslationTask",
     "Vocabulary",
     "alignment_error_rate",

@@ -1,8 +1,12 @@
 """examples/train_translation.py as its user meets it: toy languages and parallel text."""
 
 import json
+import random
+import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +36,11 @@ def log(path, event):
     return [entry for entry in entries if entry["event"] == event]
 
 
+def saved(names):
+    """The files that config.json names."""
+    return {name for name in names if re.fullmatch(r"(model|tokenizer)-[0-9a-f]{16}\..*", name)}
+
+
 def write_text(folder):
     rng = np.random.default_rng(0)
     for name, count in (("train", 200), ("valid", 20), ("test", 10)):
@@ -55,7 +64,7 @@ def test_toy_languages(tmp_path, pair, model):
     assert f"exact match {figures['exact_match']:.1%}, BLEU {figures['bleu']:.1f}" in result.stdout
     names = {path.name for path in (tmp_path / "run").iterdir()}
     pictures = set() if model == "none" else {"attention.svg", "attention.html"}
-    assert names == {"checkpoint.safetensors", "log.jsonl", "loss.svg", *pictures}
+    assert {"checkpoint.safetensors", "log.jsonl", "loss.svg", "config.json", *pictures} == names - saved(names)
     assert ("alignment_error_rate" in figures) == (model != "none")
 
 
@@ -72,12 +81,16 @@ def test_parallel_text(tmp_path):
     assert result.returncode == 0, result.stderr
     assert "training: 200 pairs in " in result.stdout
     assert [entry["step"] for entry in log(tmp_path / "run", "evaluation")] == [2, 4, 6]
-    (figures,) = log(tmp_path / "run", "result")
-    assert "mean of 2 weights, beam 2: BLEU" in result.stdout
-    assert f"on 10 test sentences ({figures['signature']})" in result.stdout
+    validation, test = log(tmp_path / "run", "result")
+    assert "mean of 2 weights" in result.stdout
+    for name, count, figures in (("validation", 20, validation), ("test", 10, test)):
+        line = f"{name}: BLEU {figures['bleu']:.2f} on {count} sentences, beam 2 ({figures['signature']})"
+        assert line in result.stdout
     names = {path.name for path in (tmp_path / "run").iterdir()}
     kept = {"weights-00000004.safetensors", "weights-00000006.safetensors"}
-    assert names == {"checkpoint.safetensors", "log.jsonl", "loss.svg", "model.safetensors", "tokenizer.model", *kept}
+    files = {"checkpoint.safetensors", "log.jsonl", "loss.svg", "config.json", "tokenizer.model"}
+    assert names - saved(names) == files | kept
+    assert len(saved(names)) == 2  # the weights, and the tokenizer that goes with them
 
 
 def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path):
@@ -87,9 +100,40 @@ def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path):
     assert run(tmp_path, *files, *options, "--steps", 4, "--out", "parts").returncode == 0
     result = run(tmp_path, "--resume", "--out", "parts", "--steps", 9)
     assert result.returncode == 0, result.stderr
-    whole, parts = (nn.load(tmp_path / name / "model.safetensors")["model"] for name in ("whole", "parts"))
-    for name, value in whole.items():
-        np.testing.assert_array_equal(value.numpy(), parts[name].numpy())
+    assert weights(tmp_path / "parts") == weights(tmp_path / "whole")
+
+
+def weights(folder):
+    """The bytes of the weights in a checkpoint, and in the trained model."""
+    config = json.loads((folder / "config.json").read_text())
+    state = nn.load(folder / "checkpoint.safetensors")["model"]
+    return {name: value.numpy().tobytes() for name, value in state.items()}, config["weights"]["sha256"]
+
+
+def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
+    files = write_text(tmp_path)
+    options = ["--vocabulary", 60, "--evaluate-every", 50, "--average", 3, "--max-tokens", 200, "--beam", 1]
+    options = [*files, *options, "--preset", "toy", "--dropout", 0.1, "--steps", 420, "--out"]
+    start = time.monotonic()
+    assert run(tmp_path, *options, "whole").returncode == 0
+    whole = time.monotonic() - start
+    instants = random.Random(0)
+    for _ in range(20):
+        there = (tmp_path / "killed" / "checkpoint.safetensors").exists()
+        arguments = ["--resume", "--out", "killed"] if there else [*options, "killed"]
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), *map(str, arguments)],
+            cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            process.wait(instants.uniform(0.1, whole))
+        except subprocess.TimeoutExpired:
+            process.kill()
+        _, errors = process.communicate()
+        assert (process.returncode, errors) in ((0, b""), (-signal.SIGKILL, b""))
+    assert run(tmp_path, "--resume", "--out", "killed").returncode == 0
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+    assert [e["loss"] for e in log(tmp_path / "killed", "step")] == [e["loss"] for e in log(tmp_path / "whole", "step")]
 
 
 @pytest.mark.parametrize(

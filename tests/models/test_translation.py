@@ -24,11 +24,12 @@ def model(task, name="transformer"):
 @pytest.mark.parametrize("beam", [1, 3])
 def test_the_order_of_sentences_and_their_company_do_not_matter(task, name, beam, monkeypatch):
     monkeypatch.setattr(translation, "CHUNK", 4)
+    monkeypatch.setattr(translation, "LIMIT", (1.2, 5))
     made = model(task, name)
     sources = [task.source.ids(pair.source) for pair in task.test_pairs(10)]
-    together = translation.decode_all(made, sources, beam=beam, extra=5)
+    together = translation.decode_all(made, sources, beam=beam)
     for source, found in zip(sources, together):
-        (alone,) = translation.decode_all(made, [source], beam=beam, extra=5)
+        (alone,) = translation.decode_all(made, [source], beam=beam)
         assert [h.ids for h in found] == [h.ids for h in alone]
         np.testing.assert_allclose([h.score for h in found], [h.score for h in alone], rtol=0, atol=1e-10)
 

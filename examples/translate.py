@@ -1,0 +1,196 @@
+"""Translate lines with a model that train_translation.py has trained.
+
+    python examples/translate.py runs/translation < english.txt > french.txt
+    echo "the black cat eats the fresh bread." | python examples/translate.py runs/translation --attention out.svg
+    python examples/translate.py runs/translation                    (a terminal: asks for one line after the other)
+
+A line goes in, a line comes out, in the same order; an empty line stays empty. With --n-best N each line gives N lines:
+its number, the score (mean log-probability of an id, for --length-penalty 1) and the translation, with tabs between.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: our own threads share the work better
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import tinytensor as tt
+from models import Translator, command_line
+from models.decoding import sample
+from models.pretrained import CONFIG, PretrainedError
+from models.translation import LIMIT
+from models.translator import Translation
+from nn import visualize
+
+PROMPT = "> "
+
+
+def parser() -> command_line.Parser:
+    p = command_line.Parser(prog="translate.py", description="Translate lines from standard input.", trains=False)
+    p.add_argument("folder", type=Path, help="what train_translation.py wrote (its --out), or save_pretrained")
+    p.add_argument("--beam", type=command_line.positive_int, default=5, help="hypotheses followed; 1: greedy")
+    p.add_argument("--n-best", type=command_line.positive_int, metavar="N", help="show the N best, with scores")
+    p.add_argument("--length-penalty", type=float, default=1.0, help="above 1: longer translations, below: shorter")
+    p.add_argument("--attention", type=Path, metavar="FILE", help="draw what each word looked at (.svg or .html); of "
+                   "several lines, the second and later ones get their number in the name")  # fmt: skip
+    p.add_argument("--sample", action="store_true", help="draw words from the model's probabilities, no beam search")
+    p.add_argument(
+        "--temperature", type=command_line.positive_float, default=1.0, help="with --sample: below 1, bolder"
+    )
+    p.add_argument("--top-k", type=command_line.positive_int, help="with --sample: of the k likeliest only")
+    p.add_argument("--top-p", type=command_line.fraction, help="with --sample: of the likeliest that make p together")
+    p.add_argument("--seed", type=command_line.non_negative_int, default=0, help="with --sample: draws follow from it")
+    p.add_argument(
+        "--batch-lines", type=command_line.positive_int, default=1024, help="lines read before any is written"
+    )
+    p.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where to compute")
+    return p
+
+
+def check(arguments: argparse.Namespace) -> None:
+    if arguments.sample:
+        if arguments.n_best is not None:
+            raise command_line.UsageError("--n-best shows what beam search found; it does not go with --sample")
+    elif arguments.top_k or arguments.top_p or arguments.temperature != 1.0:
+        raise command_line.UsageError("--temperature, --top-k and --top-p are for drawing: add --sample")
+    if arguments.top_p == 0:
+        raise command_line.UsageError("--top-p must be above 0")
+    if (arguments.n_best or 1) > arguments.beam:
+        raise command_line.UsageError(f"--n-best {arguments.n_best} needs --beam {arguments.n_best} at least")
+    if arguments.attention is not None and arguments.attention.suffix not in (".svg", ".html"):
+        raise command_line.UsageError(f"--attention {arguments.attention}: expected a name that ends in .svg or .html")
+
+
+def load(arguments: argparse.Namespace) -> Translator:
+    folder = arguments.folder
+    if not (folder / CONFIG).is_file() and (folder / "checkpoint.safetensors").is_file():
+        raise command_line.UsageError(
+            f"{folder} holds a run that has not ended; end it with: "
+            f"python examples/train_translation.py --resume --out {folder}"
+        )
+    try:
+        return Translator.from_pretrained(folder, arguments.device)
+    except (PretrainedError, tt.DeviceError) as error:
+        raise command_line.UsageError(" ".join(str(error).split())) from None
+    except ModuleNotFoundError as error:
+        raise command_line.UsageError(f"{error.name} is not installed; run: pip install -e '.[text]'") from None
+
+
+def translate(translator: Translator, lines: list[str], arguments: argparse.Namespace) -> list[list[Translation]]:
+    def draw(model: Any, ids: Any) -> Any:
+        narrowed = {"temperature": arguments.temperature, "top_k": arguments.top_k, "top_p": arguments.top_p}
+        return sample(model, ids, max_length=LIMIT, **narrowed)
+
+    return translator.translate(
+        lines,
+        beam=arguments.beam,
+        n_best=arguments.n_best or 1,
+        length_penalty=arguments.length_penalty,
+        decode=draw if arguments.sample else None,
+    )
+
+
+def show(translations: list[Translation], number: int, arguments: argparse.Namespace) -> None:
+    if arguments.n_best is None:
+        print(translations[0].text if translations else "")
+    for translation in translations if arguments.n_best is not None else ():
+        print(f"{number}\t{translation.score:.4f}\t{translation.text}")
+
+
+def draw_attention(translator: Translator, line: str, best: Translation, path: Path) -> None:
+    weights, source, target = translator.attention(line, best)
+    if not weights:
+        raise command_line.UsageError("--attention: this model has no attention")
+    words: dict[str, Any] = {"source": source, "target": target}
+    if path.suffix == ".html":
+        visualize.attention_explorer(weights, **words).save(path)
+    else:
+        visualize.attention_grid([layer.mean(axis=0, keepdims=True) for layer in weights], **words).save(path)
+
+
+def batches(size: int) -> Iterator[list[str]]:
+    """The lines of standard input, so many at a time."""
+    number = 0
+    while found := list(islice(sys.stdin.buffer, size)):
+        lines = []
+        for line in found:
+            number += 1
+            try:
+                lines.append(line.decode("utf-8").strip())
+            except UnicodeDecodeError as error:
+                raise command_line.UsageError(f"line {number}: not UTF-8 (byte {error.start + 1} of it)") from None
+        yield lines
+
+
+def pipe(translator: Translator, arguments: argparse.Namespace) -> None:
+    number = 0
+    for lines in batches(arguments.batch_lines):
+        try:
+            found = translate(translator, lines, arguments)
+        except ValueError as error:
+            place, _, reason = str(error).removeprefix("line ").partition(": ")
+            where = f"line {number + int(place)}: {reason}" if place.isdigit() else str(error)
+            raise command_line.UsageError(where) from None
+        for line, translations in zip(lines, found):
+            number += 1
+            show(translations, number, arguments)
+            if arguments.attention is not None and translations:
+                path = arguments.attention if number == 1 else _numbered(arguments.attention, number)
+                draw_attention(translator, line, translations[0], path)
+        sys.stdout.flush()
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}-{number}{path.suffix}")
+
+
+def converse(translator: Translator, arguments: argparse.Namespace) -> None:
+    if importlib.util.find_spec("readline") is not None:
+        importlib.import_module("readline")  # arrow keys and a history for input()
+    print("one line at a time; Ctrl-D ends")
+    number = 0
+    while True:
+        try:
+            line = input(PROMPT).strip()
+        except EOFError:
+            print()
+            return
+        if not line:
+            continue
+        try:
+            translations = translate(translator, [line], arguments)[0]
+        except ValueError as error:
+            print(f"cannot translate this: {str(error).removeprefix('line 1: ')}")
+            continue
+        number += 1
+        show(translations, number, arguments)
+        if arguments.attention is not None:
+            draw_attention(translator, line, translations[0], arguments.attention)
+            print(f"wrote {arguments.attention}")
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    check(arguments)
+    tt.keep_memory()
+    tt.manual_seed(arguments.seed)
+    translator = load(arguments)
+    try:
+        (converse if sys.stdin.isatty() else pipe)(translator, arguments)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise command_line.UsageError(f"cannot write {error.filename or 'output'}: {error.strerror or error}") from None
+    return command_line.EXIT_OK
+
+
+if __name__ == "__main__":
+    command_line.run(main)

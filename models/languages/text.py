@@ -1,0 +1,50 @@
+"""Toy languages as text: a line to the ids of a model trained on them, and ids back to a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from .pairs import languages_of
+from .task import Vocabulary
+
+TOKEN = re.compile(r"[\w'-]+|[^\w\s]")
+
+
+class ToyText:
+    """English lines to ids, and ids to lines of the other language.
+
+    Args:
+        pair: "en-fr" or "en-ko".
+
+    Raises ValueError for another pair.
+    """
+
+    def __init__(self, pair: str) -> None:
+        languages_of(pair)
+        self.pair = pair
+        self.source, self.target = (Vocabulary(language) for language in pair.split("-"))
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a line, without begin and end; words as `written` has them, or with spaces between all.
+
+        Raises ValueError for a word that the language does not have.
+        """
+        return self.source.ids(TOKEN.findall(text))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The line that ids up to the end of the sentence say."""
+        return self.target.text(list(ids))
+
+    def source_pieces(self, ids: Iterable[int]) -> list[str]:
+        """The words of source ids, as pictures show them."""
+        return [self.source.words[i] for i in ids]
+
+    def target_pieces(self, ids: Iterable[int]) -> list[str]:
+        """The words of target ids, as pictures show them."""
+        return [self.target.words[i] for i in ids]
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What `translator` writes of it into a model's folder: plain values and files."""
+        return {"kind": "toy", "pair": self.pair}, {}

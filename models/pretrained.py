@@ -1,0 +1,244 @@
+"""Folders that hold a trained model: a config in JSON, the weights as safetensors, and files of the text codec.
+
+    model.save_pretrained("my-model")
+    model = Transformer.from_pretrained("my-model")
+
+The config names the other files, whose names follow from their contents, and is written last, in one piece. At every
+instant the folder therefore holds the model that was in it or the new one, never a mixture. Reading runs no code: the
+config says which of the models below is to be made, and with what arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import nn
+import tinytensor as tt
+from tinytensor.files import atomic_write
+
+CONFIG = "config.json"
+FORMAT = "tinytensor model 1"
+HASH = 16  # hexadecimal digits of a file's SHA-256 that stand in its name
+
+
+class PretrainedError(RuntimeError):
+    """A folder holds no model of ours, or a damaged one."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """What a folder holds.
+
+    Attributes:
+        model: the name of the model's class.
+        arguments: what it was made with.
+        weights: by path, as NumPy arrays; a shared parameter stands once, under its first path.
+        text: how text becomes ids, as the codec wrote it; None for a model alone.
+        files: the contents of the codec's files, by their role.
+    """
+
+    model: str
+    arguments: dict[str, Any]
+    weights: dict[str, Any]
+    text: dict[str, Any] | None
+    files: dict[str, bytes]
+
+
+class Pretrained:
+    """Makes a module one that can be saved with its arguments, and made again from them.
+
+    A subclass's `__init__` begins with `super().__init__()` and `self.config = arguments_of(locals())`.
+    """
+
+    config: dict[str, Any]
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model into a folder, which is made if it is missing; one that is there is replaced as a whole.
+
+        Raises OSError that names what cannot be written; what was there can still be read then.
+        """
+        write_folder(folder, self)
+
+    @classmethod
+    def from_pretrained(cls, folder: str | os.PathLike[str], device: str = "cpu") -> Self:
+        """The model in a folder, on a device, in evaluation mode.
+
+        Raises PretrainedError, with the file's name, if the folder holds no model of this class or a damaged one.
+        """
+        return make_model(read_folder(folder), {cls.__name__: cls}, os.fspath(folder), device)
+
+
+def arguments_of(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a constructor was called with, from its `locals()` before it has made any others."""
+    return {name: value for name, value in variables.items() if name not in ("self", "__class__")}
+
+
+# ---- writing
+
+
+def write_folder(
+    folder: str | os.PathLike[str],
+    model: Any,
+    text: Mapping[str, Any] | None = None,
+    files: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write a model, and what its text codec needs, into a folder.
+
+    Args:
+        model: a `Pretrained` module.
+        text: plain values for the config, from which the codec is made again.
+        files: contents of files, by the role under which the codec finds them.
+    """
+    from safetensors import numpy as safetensors
+
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    # The order in memory is the order of the elements: safetensors would write any other wrongly.
+    weights = {name: tensor.numpy().copy(order="C") for name, tensor in _state(model).items()}
+    named = {name: _put(path, name, content) for name, content in (files or {}).items()}
+    config = {
+        "format": FORMAT,
+        "model": type(model).__name__,
+        "arguments": model.config,
+        "weights": _put(path, "model.safetensors", safetensors.save(weights)),
+        "text": None if text is None else dict(text),
+        "files": named,
+    }
+    former = _named_files(path)
+    for name in ("model.safetensors", *named):  # what a process that was killed here has left
+        file = _file(name, "[0-9a-f]" * HASH)
+        former |= {found.name for found in (*path.glob(file), *path.glob(f".{file}.*.tmp"))}
+    former |= {found.name for found in path.glob(f".{CONFIG}.*.tmp")}
+    atomic_write(path / CONFIG, json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n")
+    for name in former - _named_files(path):
+        (path / name).unlink(missing_ok=True)
+
+
+def _state(model: Any) -> dict[str, tt.Tensor]:
+    """The model's state, a shared parameter under its first path only."""
+    shared = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    once = {name for name, _ in model.named_parameters()}
+    return {name: tensor for name, tensor in model.state_dict().items() if name in once or name not in shared}
+
+
+def _put(folder: Path, name: str, content: bytes) -> dict[str, str]:
+    """Write a file under a name that its content decides; returns what the config says of it."""
+    digest = hashlib.sha256(content).hexdigest()
+    file = _file(name, digest[:HASH])
+    if not (folder / file).is_file() or (folder / file).read_bytes() != content:
+        atomic_write(folder / file, content)
+    return {"file": file, "sha256": digest}
+
+
+def _file(name: str, digest: str) -> str:
+    stem, dot, suffix = name.rpartition(".")
+    return f"{stem}-{digest}{dot}{suffix}"
+
+
+def _named_files(folder: Path) -> set[str]:
+    """The files that the folder's config names; none where there is no config that can be read."""
+    try:
+        config = _read_config(folder)
+        return {entry["file"] for entry in (config["weights"], *config["files"].values())}
+    except (PretrainedError, OSError):
+        return set()
+
+
+# ---- reading
+
+
+def read_folder(folder: str | os.PathLike[str]) -> Folder:
+    """What a folder holds, checked against the checksums in its config.
+
+    Raises PretrainedError that names the file in question.
+    """
+    from safetensors import SafetensorError
+    from safetensors import numpy as safetensors
+
+    path = Path(folder)
+    config = _read_config(path)
+    content = _get(path, config["weights"])
+    try:
+        weights = safetensors.load(content)
+    except (SafetensorError, ValueError) as error:
+        raise PretrainedError(f"{path / config['weights']['file']}: no safetensors file ({error})") from None
+    files = {role: _get(path, entry) for role, entry in config["files"].items()}
+    return Folder(config["model"], config["arguments"], weights, config["text"], files)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PretrainedError(f"{path}: {error.strerror or error}; expected a folder of save_pretrained") from None
+    except ValueError as error:
+        raise PretrainedError(f"{path}: not JSON ({error})") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        found = config.get("format") if isinstance(config, dict) else config
+        raise PretrainedError(f"{path}: format {found!r}, expected {FORMAT!r}")
+    kinds = {"model": str, "arguments": dict, "weights": dict, "files": dict, "text": (dict, type(None))}
+    for key, kind in kinds.items():
+        if key not in config or not isinstance(config[key], kind):  # type: ignore[arg-type]
+            raise PretrainedError(f"{path}: {key!r} is missing or of the wrong kind")
+    for entry in (config["weights"], *config["files"].values()):
+        name = entry.get("file") if isinstance(entry, dict) else None
+        if not isinstance(name, str) or Path(name).name != name or not isinstance(entry.get("sha256"), str):
+            raise PretrainedError(f"{path}: {entry!r} does not name a file of this folder with its checksum")
+    return config
+
+
+def _get(folder: Path, entry: Mapping[str, str]) -> bytes:
+    path = folder / entry["file"]
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise PretrainedError(f"{path}: {error.strerror or error}") from None
+    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+        raise PretrainedError(f"{path}: damaged: it is not the file that {CONFIG} describes")
+    return content
+
+
+def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str = "cpu") -> Any:
+    """The model that a folder describes, one of these classes, on a device, in evaluation mode."""
+    if found.model not in classes:
+        raise PretrainedError(f"{name}: holds a {found.model}, expected {' or '.join(classes)}")
+    made = classes[found.model]
+    unknown = set(found.arguments) - set(inspect.signature(made.__init__).parameters)
+    if unknown:
+        raise PretrainedError(f"{name}: {found.model} has no argument {', '.join(sorted(unknown))}")
+    with _random_state_kept():
+        try:
+            model: nn.Module = made(**found.arguments)
+        except (TypeError, ValueError) as error:
+            raise PretrainedError(f"{name}: {error}") from None
+    weights = dict(found.weights)
+    dtypes = {value.dtype for value in weights.values() if value.dtype.kind == "f"}
+    if len(dtypes) == 1:
+        model.to(dtype=dtypes.pop())
+    first = {id(parameter): path for path, parameter in model.named_parameters()}
+    for path, parameter in model.named_parameters(remove_duplicate=False):
+        if path not in weights and first[id(parameter)] in weights:
+            weights[path] = weights[first[id(parameter)]]
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        raise PretrainedError(f"{name}: the weights do not fit the config: {error}") from None
+    return model.to(device).eval()
+
+
+class _random_state_kept:
+    """Making a model draws initial weights; the library's random numbers go on as if it had not."""
+
+    def __enter__(self) -> None:
+        self._state = tt.random.get_state()
+
+    def __exit__(self, *exception: object) -> None:
+        tt.random.set_state(self._state)

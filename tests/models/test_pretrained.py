@@ -1,0 +1,229 @@
+"""Folders of trained models: what goes in comes out, whole or not at all, and nothing in them is run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from models import Seq2Seq, Transformer, Translator
+from models.languages import ToyText
+from models.pretrained import PretrainedError
+from models.translator import Translation
+
+SOURCE = np.array([[5, 6, 7, 2], [8, 2, 0, 0]])
+TARGET = np.array([[1, 4, 5], [1, 6, 0]])
+
+
+def make(kind="transformer", seed=0, **options):
+    tt.manual_seed(seed)
+    if kind == "transformer":
+        sizes = {"d_model": 8, "num_heads": 2, "num_layers": 1, "d_ff": 16, "max_length": 30, "dropout": 0.1}
+        return Transformer(433, 667, **{**sizes, **options}).eval()
+    return Seq2Seq(433, 667, attention=None if kind == "none" else kind, d_model=8, max_length=30, **options).eval()
+
+
+def bits(model):
+    return {name: (value.dtype, value.numpy().tobytes()) for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("kind", ["transformer", "bahdanau", "local-p", "none"])
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+def test_a_model_comes_back_as_it_was(tmp_path, kind, dtype):
+    model = make(kind).to(dtype=dtype)
+    model.save_pretrained(tmp_path / "new" / "folder")
+    state = tt.random.get_state()
+    again = type(model).from_pretrained(tmp_path / "new" / "folder")
+    assert tt.random.get_state() == state
+    assert bits(again) == bits(model)
+    assert again.config == model.config
+    assert not again.training
+    np.testing.assert_array_equal(again(SOURCE, TARGET).numpy(), model(SOURCE, TARGET).numpy())
+
+
+@pytest.mark.parametrize("options", [{"tie_weights": True}, {"tie_weights": True, "share_embeddings": True}])
+def test_shared_weights_stand_once_and_are_shared_again(tmp_path, options):
+    from safetensors.numpy import load_file
+
+    model = Transformer(50, **options, d_model=8, num_heads=2, num_layers=1)
+    model.save_pretrained(tmp_path)
+    (file,) = tmp_path.glob("*.safetensors")
+    assert set(load_file(file)) == set(dict(model.named_parameters()))
+    again = Transformer.from_pretrained(tmp_path)
+    assert again.projection.weight is again.target_embedding.weight
+    assert (again.source_embedding is again.target_embedding) == ("share_embeddings" in options)
+    assert bits(again) == bits(model)
+
+
+def test_saving_again_replaces_all_and_leaves_nothing_behind(tmp_path):
+    make(seed=0).save_pretrained(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    later = make(seed=1, norm_first=True)
+    later.save_pretrained(tmp_path)
+    later.save_pretrained(tmp_path)
+    assert bits(Transformer.from_pretrained(tmp_path)) == bits(later)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+KILL = """
+import os, signal, sys
+import tinytensor as tt
+from models import Transformer
+calls = 0
+def killing(function):
+    def call(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return call
+os.fsync, os.replace, os.unlink = killing(os.fsync), killing(os.replace), killing(os.unlink)
+tt.manual_seed(1)
+Transformer(433, 667, d_model=8, num_heads=2, num_layers=1, d_ff=16, max_length=30).save_pretrained(sys.argv[1])
+"""
+
+
+def test_killed_while_it_writes_the_folder_holds_the_old_model_or_the_new(tmp_path):
+    old, new = bits(make(seed=0)), bits(make(seed=1))
+    found = []
+    for nth in range(1, 9):
+        folder = tmp_path / str(nth)
+        make(seed=0).save_pretrained(folder)
+        result = subprocess.run([sys.executable, "-c", KILL, str(folder), str(nth)], env=dict(os.environ))
+        state = bits(Transformer.from_pretrained(folder))
+        found.append(state == new)
+        assert state in (old, new)
+        assert result.returncode == (-signal.SIGKILL if nth < 8 else 0)
+        make(seed=2).save_pretrained(folder)
+        assert len(list(folder.glob("*"))) == 2  # nothing that the killed process left
+    assert found == sorted(found)
+    assert set(found) == {True, False}
+
+
+def test_a_full_disk_leaves_the_old_model(tmp_path, monkeypatch):
+    model = make(seed=0)
+    model.save_pretrained(tmp_path)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        make(seed=1).save_pretrained(tmp_path)
+    assert bits(Transformer.from_pretrained(tmp_path)) == bits(model)
+
+
+def change(key, value):
+    def apply(folder):
+        config = json.loads((folder / "config.json").read_text())
+        target = config
+        *path, last = key.split(".")
+        for name in path:
+            target = target[name]
+        target[last] = value
+        (folder / "config.json").write_text(json.dumps(config))
+
+    return apply
+
+
+def damage(folder):
+    (file,) = folder.glob("*.safetensors")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda d: (d / "config.json").unlink(), "config.json: No such file or directory; expected a folder"),
+        (lambda d: (d / "config.json").write_text("{"), "config.json: not JSON"),
+        (lambda d: (d / "config.json").write_text("[]"), r"config.json: format \[\], expected"),
+        (change("format", "other"), "config.json: format 'other', expected 'tinytensor model 1'"),
+        (change("model", "Evil"), "holds a Evil, expected Transformer"),
+        (change("model", 3), "'model' is missing or of the wrong kind"),
+        (change("arguments.surprise", 1), "Transformer has no argument surprise"),
+        (change("arguments.d_model", 9), "num_heads"),
+        (change("arguments.d_ff", 9), "the weights do not fit the config"),
+        (change("weights.file", "../elsewhere.safetensors"), "does not name a file of this folder"),
+        (change("weights.file", "missing.safetensors"), "missing.safetensors: No such file"),
+        (damage, "damaged: it is not the file that config.json describes"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_told(tmp_path, spoil, message):
+    make().save_pretrained(tmp_path)
+    spoil(tmp_path)
+    with pytest.raises(PretrainedError, match=message):
+        Transformer.from_pretrained(tmp_path)
+
+
+def test_another_class_is_told(tmp_path):
+    make("dot").save_pretrained(tmp_path)
+    with pytest.raises(PretrainedError, match="holds a Seq2Seq, expected Transformer"):
+        Transformer.from_pretrained(tmp_path)
+    with pytest.raises(PretrainedError, match="the codec of its text is None"):
+        Translator.from_pretrained(tmp_path)
+
+
+# ---- with a text codec
+
+
+@pytest.fixture
+def translator():
+    return Translator(make(), ToyText("en-fr"))
+
+
+LINES = ["the black cat eats the fresh bread.", "", "Marie buys a red hat .", "  I sleep. "]
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_translator_comes_back_as_it_was(tmp_path, translator, beam):
+    translator.save_pretrained(tmp_path)
+    again = Translator.from_pretrained(tmp_path)
+    found = translator.translate(LINES, beam=beam, n_best=beam)
+    assert again.translate(LINES, beam=beam, n_best=beam) == found
+    assert [len(translations) for translations in found] == [beam, 0, beam, beam]
+    alone = translator.translate(["I sleep ."], beam=beam, n_best=beam)[0]
+    assert [t.text for t in found[3]] == [t.text for t in alone]
+
+
+def test_subwords_come_back(tmp_path):
+    pytest.importorskip("sentencepiece")
+    from models.tokenizer import Tokenizer
+
+    lines = ["the cat sees a dog", "a small dog sleeps here", "the big cat eats"]
+    codec = Tokenizer.train(lines * 5, 40)
+    model = Transformer(40, d_model=8, num_heads=2, num_layers=1, max_length=40, share_embeddings=True)
+    translator = Translator(model, codec)
+    translator.save_pretrained(tmp_path)
+    again = Translator.from_pretrained(tmp_path)
+    assert again.codec.encode(lines[0]) == codec.encode(lines[0])
+    assert again.translate(lines) == translator.translate(lines)
+    weights, source, target = again.attention(lines[0], again.translate(lines, beam=1)[0][0])
+    assert "".join(source) == "▁the▁cat▁sees▁a▁dog<end>"
+    assert weights[0].shape == (2, len(target), len(source))
+
+
+def test_lines_that_cannot_be_translated_are_named(translator):
+    with pytest.raises(ValueError, match=r"^line 2: 'zebra' is no word of this toy language"):
+        translator.translate(["the cat sleeps.", "the zebra sleeps."])
+    with pytest.raises(ValueError, match=r"^line 1: 30 ids, but the model takes at most 29 of a sentence"):
+        translator.translate(["the " * 30])
+    with pytest.raises(ValueError, match="n_best must be from 1 to beam = 2, got 3"):
+        translator.translate(["the cat sleeps."], beam=2, n_best=3)
+
+
+def test_attention_belongs_to_the_words(translator):
+    (best,) = translator.translate([LINES[0]])[0]
+    weights, source, target = translator.attention(LINES[0], best)
+    assert source == ["the", "black", "cat", "eats", "the", "fresh", "bread", ".", "<end>"]
+    assert len(target) == len(best.ids)
+    assert [w.shape for w in weights] == [(2, len(target), 9)]
+    np.testing.assert_allclose(weights[0].sum(axis=-1), 1, rtol=1e-5)
+    said = Translation("", [7, 2], 0.0)
+    assert translator.attention(LINES[0], said)[2] == [translator.codec.target.words[7], "<end>"]
