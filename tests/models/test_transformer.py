@@ -473,3 +473,16 @@ def test_a_tiny_model_learns_one_batch_by_heart():
         F.cross_entropy(model(source, shown).reshape(-1, VOCABULARY), answer.reshape(-1)).backward()
         optimizer.step()
     np.testing.assert_array_equal(model.generate(source, max_length=8).numpy(), answer)
+
+
+def test_inner_dropout_is_that_of_attention_weights_and_feed_forward_layers():
+    options = {"d_model": 8, "num_heads": 2, "num_layers": 1, "dropout": 0.3}
+    plain, inner = Transformer(10, **options), Transformer(10, **options, inner_dropout=0.0)
+
+    def rates(made):
+        modules = [m for m in made.modules() if isinstance(m, (nn.Dropout, nn.MultiheadAttention))]
+        return [m.dropout if isinstance(m, nn.MultiheadAttention) else m.p for m in modules]
+
+    assert rates(plain) == [0.3] * 11
+    # positions; encoder: attention, inside, two results; decoder: two attentions, inside, three results
+    assert rates(inner) == [0.3, 0.0, 0.0, 0.3, 0.3, 0.0, 0.0, 0.0, 0.3, 0.3, 0.3]

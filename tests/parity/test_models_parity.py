@@ -132,3 +132,31 @@ def test_ten_steps_of_adam_end_at_pytorchs_weights():
             np.testing.assert_allclose(parameter.detach().numpy()[keep], expected[name][keep], rtol=0, atol=1e-9)
         else:
             np.testing.assert_allclose(parameter.detach().numpy(), expected[name], rtol=0, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_a_pytorch_transformer_goes_into_a_folder_and_out_again(tmp_path, norm_first):
+    from safetensors.torch import load_file
+
+    def pytorch():
+        sizes = {"d_model": D_MODEL, "nhead": HEADS, "dim_feedforward": D_FF, "dropout": 0.0, "batch_first": True}
+        stacks = {"num_encoder_layers": LAYERS, "num_decoder_layers": LAYERS, "norm_first": norm_first}
+        return torch.nn.Transformer(**sizes, **stacks).eval()
+
+    torch.manual_seed(0)
+    theirs = pytorch()
+    ours = Transformer(
+        11, d_model=D_MODEL, num_heads=HEADS, num_layers=LAYERS, d_ff=D_FF, dropout=0.0, norm_first=norm_first
+    )
+    ours.transformer.load_state_dict(theirs.state_dict())
+    ours.save_pretrained(tmp_path)
+    again = Transformer.from_pretrained(tmp_path)
+    (file,) = tmp_path.glob("model-*.safetensors")
+    arrays = {name.removeprefix("transformer."): value for name, value in load_file(file).items()}
+    back = pytorch()
+    back.load_state_dict({name: arrays[name] for name in theirs.state_dict()})
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(value, back.state_dict()[name])
+    source, target = torch.randn(2, 5, D_MODEL), torch.randn(2, 3, D_MODEL)
+    expected = theirs(source, target).detach().numpy()
+    np.testing.assert_allclose(again.transformer(source.numpy(), target.numpy()).numpy(), expected, rtol=0, atol=1e-5)

@@ -87,3 +87,24 @@ def test_distributions():
         tt.random.normal((2,), generator=tt.random.Generator(1)).tolist()
         == tt.random.Generator(1).normal((2,)).tolist()
     )
+
+
+@pytest.mark.parametrize("p", [0.0, 2**-40, 1 / 3, 0.5, 1 - 2**-30, 1.0])
+def test_bernoulli_has_the_probability_down_to_the_last_bit(p):
+    """Also where 16 bits alone cannot tell: the undecided draws are decided by the rest of p."""
+    g = tt.random.Generator(0)
+    count = 4_000_001
+    expected = np.random.Generator(np.random.PCG64(0))
+    bits = expected.bit_generator.random_raw(-(-count // 4)).view(np.uint16)[:count]
+    found = g.bernoulli(p, (count,)).numpy()
+    undecided = bits == int(p * 2**16)
+    np.testing.assert_array_equal(found[~undecided], (bits < p * 2**16)[~undecided])
+    share = p * 2**16 % 1
+    assert abs(found[undecided].mean() - share) < 5 * np.sqrt(0.25 / undecided.sum()) if undecided.any() else p == 1
+    assert (found.any(), found.all()) == (p > 1e-6, p == 1) or 0 < p < 1
+
+
+def test_bernoulli_of_no_elements_and_of_one():
+    g = tt.random.Generator(0)
+    assert g.bernoulli(0.5, (0, 3)).shape == (0, 3)
+    assert g.bernoulli(1.0).item() is True

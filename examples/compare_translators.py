@@ -1,0 +1,192 @@
+"""What attention changed: train the translators of four papers on the same pairs and compare them.
+
+    python examples/compare_translators.py
+    python examples/compare_translators.py --models bahdanau transformer --pair en-ko --steps 1000
+    python examples/compare_translators.py --train-source train.en ... (as for train_translation.py), --time-limit 15
+
+Each model is trained by train_translation.py, which gets all arguments that are not listed in --help; one that is in
+--out already is not trained again. Then it prints
+
+- the quality of greedy translations by the length of the source (the question of Bahdanau et al. 2014, figure 2),
+- parameters, steps and minutes of training,
+- the time of a training step against the length of the sentences, for the same number of tokens: a recurrent network
+  takes one position after another, a Transformer all at once (table 1 of Vaswani et al. 2017).
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: our own threads share the work better
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nn
+import tinytensor as tt
+from models import Translator, command_line
+from models.corpus import read_pairs
+from models.languages import TranslationTask, written
+from models.pretrained import CONFIG
+from models.tasks import Batch
+from models.training import cross_entropy
+from models.translation import MODELS, bleu
+
+TRAIN = Path(__file__).with_name("train_translation.py")
+TEST_PAIRS = 1000
+GROUPS = 4  # by length, of like size
+TOKENS = 1024  # of a side, in a step that is timed
+TITLES = {
+    "none": "no attention (Sutskever 2014)",
+    "bahdanau": "additive (Bahdanau 2014)",
+    "luong": "multiplicative (Luong 2015)",
+    "transformer": "Transformer (Vaswani 2017)",
+}
+
+
+def parser() -> command_line.Parser:
+    p = command_line.Parser(prog="compare_translators.py", description="Compare the translators of four papers.")
+    p.add_argument("--models", nargs="+", choices=MODELS, default=list(TITLES), help="which")
+    p.add_argument("--out", type=Path, default=Path("runs/comparison"), help="folder of the runs, one for each model")
+    p.add_argument("--lengths", nargs="+", type=command_line.positive_int, default=[8, 16, 32, 64, 128], help="timed")
+    p.add_argument("--rounds", type=command_line.positive_int, default=5, help="of timing, interleaved")
+    return p
+
+
+def train(name: str, folder: Path, arguments: Sequence[str]) -> None:
+    """Train a model, unless that is done; go on with a run that was interrupted."""
+    if (folder / CONFIG).is_file():
+        print(f"{folder}: trained already")
+        return
+    going_on = (folder / "checkpoint.safetensors").is_file()
+    options = ["--resume"] if going_on else ["--model", name, *arguments]
+    print(f"\n=== {TITLES[name]}", flush=True)
+    code = subprocess.run([sys.executable, str(TRAIN), *options, "--out", str(folder)]).returncode
+    if code:
+        raise SystemExit(code)
+
+
+def test_lines(arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Sources and references that a run's arguments name."""
+    if arguments["train_source"] is None:
+        source, target = arguments["pair"].split("-")
+        pairs = TranslationTask(arguments["pair"], arguments["seed"]).test_pairs(TEST_PAIRS)
+        return [written(p.source, source) for p in pairs], [written(p.target, target) for p in pairs]
+    side = "test" if arguments["test_source"] else "valid"
+    corpus = read_pairs(arguments[f"{side}_source"], arguments[f"{side}_target"])
+    return corpus.sources, corpus.targets
+
+
+def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows whose first column is text and whose others are numbers."""
+    print(f"\n{title}\n")
+    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
+    for row in (heads, ["-" * width for width in widths], *rows):
+        cells = [text.ljust(w) if i == 0 else text.rjust(w) for i, (text, w) in enumerate(zip(row, widths))]
+        print("| " + " | ".join(cells) + " |")
+
+
+def quality(folders: dict[str, Path], arguments: dict[str, Any]) -> None:
+    sources, references = test_lines(arguments)
+    lengths = np.array([len(line.split()) for line in sources])
+    cuts = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1], method="lower"))
+    group = np.searchsorted(cuts, lengths)
+    found: dict[str, list[str]] = {}
+    for name, folder in folders.items():
+        translations = Translator.from_pretrained(folder).translate(sources, beam=1)
+        found[name] = [best[0].text if best else "" for best in translations]
+    kinds = range(len(cuts) + 1)
+    heads = [f"{lengths[group == k].min()} to {lengths[group == k].max()}" for k in kinds]
+    signature = ""
+    exact_rows, bleu_rows = [], []
+    for name, said in found.items():
+        exact, scores = [], []
+        for chosen in (*(group == k for k in kinds), group >= 0):
+            places = np.flatnonzero(chosen)
+            pairs = [(said[i], references[i]) for i in places]
+            exact.append(f"{sum(a == b for a, b in pairs) / len(pairs):.1%}")
+            score, signature = bleu(*zip(*pairs))
+            scores.append(f"{score:.1f}")
+        exact_rows.append([TITLES[name], *exact])
+        bleu_rows.append([TITLES[name], *scores])
+    words = ["words of the source", *heads, "all"]
+    table(f"Exact match on {len(sources):,} test sentences, greedy", words, exact_rows)
+    table(f"BLEU ({signature})", words, bleu_rows)
+
+
+def cost(folders: dict[str, Path]) -> None:
+    rows = []
+    for name, folder in folders.items():
+        model = Translator.from_pretrained(folder).model
+        count = sum(p.size for p in model.parameters())
+        entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+        steps = [e for e in entries if e["event"] == "step"]
+        rate = statistics.median(e["tokens_per_second"] for e in steps)
+        rows.append([TITLES[name], f"{count:,}", f"{steps[-1]['step']:,}", f"{rate:,.0f}"])
+    table("Training", ["model", "parameters", "steps", "target tokens a second"], rows)
+
+
+def time_against_length(folders: dict[str, Path], lengths: Sequence[int], rounds: int) -> None:
+    rng = np.random.default_rng(0)
+    rows: dict[str, list[str]] = {name: [TITLES[name]] for name in folders}
+    for length in lengths:
+        steps = {name: _step(folder, length, rng) for name, folder in folders.items()}
+        times: dict[str, list[float]] = {name: [] for name in folders}
+        for round_ in range(rounds + 1):
+            for name, step in steps.items():
+                start = time.perf_counter()
+                step()
+                if round_:
+                    times[name].append(time.perf_counter() - start)
+        for name, measured in times.items():
+            rows[name].append(f"{statistics.median(measured) * 1e3:.0f}")
+    heads = [f"{max(1, TOKENS // length)} x {length}" for length in lengths]
+    title = f"Milliseconds of a training step, by sentences x length (medians of {rounds})"
+    table(title, ["model", *heads], list(rows.values()))
+
+
+def _step(folder: Path, length: int, rng: np.random.Generator) -> Any:
+    """A function that trains a new model, of the sizes of the one in the folder, on a batch of this length."""
+    model = Translator.from_pretrained(folder).model
+    config = model.config | {"max_length": length + 1}
+    new = type(model)(**config).train()
+    optimizer = nn.optim.Adam(new.parameters(), lr=1e-4)
+    shape = (max(1, TOKENS // length), length)
+    source, target = (rng.integers(3, n, shape) for n in (config["source_vocabulary"], config["target_vocabulary"]))
+    batch = Batch(source, target, target)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        cross_entropy(new(batch.source, batch.target_in), batch).backward()
+        optimizer.step()
+
+    return step
+
+
+def main() -> int:
+    p = parser()
+    arguments, others = p.parse_known_args()
+    if "--model" in others or "--resume" in others:
+        raise command_line.UsageError("--model and --resume are given to train_translation.py by this script itself")
+    tt.keep_memory()
+    names: list[str] = list(dict.fromkeys(arguments.models))
+    folders = {name: arguments.out / name for name in names}
+    for name, folder in folders.items():
+        train(name, folder, others)
+    log = (folders[names[0]] / "log.jsonl").read_text(encoding="utf-8")
+    quality(folders, json.loads(log.splitlines()[0])["arguments"])
+    cost(folders)
+    time_against_length(folders, arguments.lengths, arguments.rounds)
+    return command_line.EXIT_OK
+
+
+if __name__ == "__main__":
+    command_line.run(main)

@@ -1,0 +1,61 @@
+"""examples/compare_translators.py as its user meets it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .test_train_copy_task import environment
+from .test_train_translation import write_text
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "compare_translators.py"
+
+
+def run(cwd, *arguments):
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=180)
+
+
+def rows(text, title):
+    part = text[text.rindex("\n" + title) + 1 :].partition("\n\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines()]
+
+
+def test_models_are_trained_once_and_compared(tmp_path):
+    arguments = ["--models", "luong", "transformer", "--steps", 3, "--batch-size", 4, "--out", "runs"]
+    timing = ["--lengths", 4, 8, "--rounds", 1]
+    first = run(tmp_path, *arguments, *timing)
+    assert first.returncode == 0, first.stderr
+    titles = ["multiplicative (Luong 2015)", "Transformer (Vaswani 2017)"]
+    for title in ("Exact match on 1,000", "BLEU", "Training", "Milliseconds"):
+        head, line, *table = rows(first.stdout, title)
+        assert [row[0] for row in table] == titles
+        assert all(len(row) == len(head) for row in table)
+        assert set("".join(line)) <= {"-", " "}
+    assert [row[2] for row in rows(first.stdout, "Training")[2:]] == ["3", "3"]
+    again = run(tmp_path, *arguments, *timing)
+    assert again.returncode == 0, again.stderr
+    assert re.findall(r"trained already", again.stdout) == ["trained already"] * 2
+    assert rows(again.stdout, "BLEU") == rows(first.stdout, "BLEU")
+
+
+def test_on_text(tmp_path):
+    pytest.importorskip("sentencepiece")
+    files = write_text(tmp_path)
+    options = ["--vocabulary", 60, "--evaluate-every", 2, "--steps", 2, "--beam", 1]
+    result = run(tmp_path, *files, *options, "--models", "none", "--lengths", 4, "--rounds", 1)
+    assert result.returncode == 0, result.stderr
+    assert "Exact match on 10 test sentences, greedy" in result.stdout
+
+
+def test_mistakes(tmp_path):
+    for arguments, message in (
+        (["--models", "other"], "invalid choice: 'other'"),
+        (["--model", "luong"], "--model and --resume are given to train_translation.py by this script itself"),
+        (["--models", "luong", "--nonsense"], "unrecognized arguments: --nonsense"),
+    ):
+        result = run(tmp_path, *arguments)
+        assert result.returncode == 2
+        assert message in result.stderr
