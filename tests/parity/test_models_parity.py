@@ -134,6 +134,7 @@ def test_ten_steps_of_adam_end_at_pytorchs_weights():
             np.testing.assert_allclose(parameter.detach().numpy(), expected[name], rtol=0, atol=1e-9, err_msg=name)
 
 
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_a_pytorch_transformer_goes_into_a_folder_and_out_again(tmp_path, norm_first):
     from safetensors.torch import load_file
