@@ -1,11 +1,12 @@
 """The time of beam search: cached against recomputed, and ours against PyTorch, as ratios from one interleaved run.
 
-    python benchmarks/decoding.py [--sentences 1000] [--source FILE] [--beam 5] [--batch 128] [--rounds 3] [--json FILE]
+    python benchmarks/decoding.py [--sentences 1000] [--beam 5] [--batch 128] [--rounds 3] [--json FILE]
+    python benchmarks/decoding.py --model FOLDER --source FILE ...
 
-A Transformer of d_model 128, 4 + 4 layers, 4 heads, feed-forward 256 and 10,000 ids decodes sentences in float32,
-sorted by length, in batches. Its weights are random, so hypotheses do not end: each sentence is decoded to as many ids
-as its source has, and a few more. Sources are the lines of a text file, one id for each word, or random ids of lengths
-as in image captions.
+A Transformer decodes sentences in float32, sorted by length, in batches: the one that train_translation.py left in the
+folder, on the lines of a text file; or one of d_model 128, 4 + 4 layers, 4 heads, feed-forward 256 and 10,000 ids with
+random weights, on random ids of lengths as in image captions. Random hypotheses do not end: each sentence is decoded to
+as many ids as its source has, and a few more.
 
     cached      beam_search(model, ...)
     recomputed  beam_search(Recomputed(model), ...): each step computes the whole of every hypothesis
@@ -25,26 +26,31 @@ import os
 import statistics
 import sys
 import time
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-VOCABULARY, D_MODEL, HEADS, LAYERS, D_FF, LONGEST = 10_000, 128, 4, 4, 256, 256
+VOCABULARY = 10_000
+SIZES = {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.0, "max_length": 256}
 PAD, BOS, EOS = 0, 1, 2
-LIMIT = (1.0, 2)  # ids of a hypothesis: those of the source and so many more
+LIMITS = {"random": (1.0, 2), "trained": (1.2, 50)}  # ids of a hypothesis: so many for each of the source, and more
 APART = 1e-3  # by how much the sides' best scores may differ
 
 
-def sources(path: Path | None, count: int) -> list[list[int]]:
+def random_sources(count: int) -> list[list[int]]:
     """Ids of sentences, each ending in eos."""
     import numpy as np
 
-    if path is None:
-        rng = np.random.default_rng(0)
-        lengths = np.clip(rng.normal(14, 4.5, count).round(), 5, 40).astype(int)
-        return [[*rng.integers(3, VOCABULARY, length).tolist(), EOS] for length in lengths]
-    lines = path.read_text(encoding="utf-8").splitlines()[:count]
-    return [[*(3 + zlib.crc32(word.encode()) % (VOCABULARY - 3) for word in line.split()), EOS] for line in lines]
+    rng = np.random.default_rng(0)
+    lengths = np.clip(rng.normal(14, 4.5, count).round(), 5, 40).astype(int)
+    return [[*rng.integers(3, VOCABULARY, length).tolist(), EOS] for length in lengths]
+
+
+def sources(folder: Path, path: Path, count: int) -> list[list[int]]:
+    """Ids of the lines of a text, as the translator in a folder has them, each ending in eos."""
+    from models import Translator
+
+    codec = Translator.from_pretrained(folder).codec
+    return [[*codec.encode(line), EOS] for line in path.read_text(encoding="utf-8").splitlines()[:count] if line]
 
 
 def batches(sentences: list[list[int]], size: int) -> list:
@@ -65,58 +71,60 @@ def batches(sentences: list[list[int]], size: int) -> list:
 # ---- the sides: functions from a source (sentences, length) and a beam to the best ids and score of each sentence
 
 
-def ours(recomputed: bool) -> tuple[Callable, dict]:
+def ours(folder: Path | None, recomputed: bool) -> tuple[Callable, tuple[dict, dict]]:
     import tinytensor as tt
     from models import Transformer
     from models.decoding import Recomputed, beam_search
 
     tt.manual_seed(0)
-    model = Transformer(
-        VOCABULARY, d_model=D_MODEL, num_heads=HEADS, num_layers=LAYERS, d_ff=D_FF, dropout=0.0, max_length=LONGEST
-    )
+    model = Transformer(VOCABULARY, **SIZES) if folder is None else Transformer.from_pretrained(folder)
     state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
     decoded = Recomputed(model) if recomputed else model
+    limit = LIMITS["random" if folder is None else "trained"]
 
     def decode(source, beam: int) -> list[tuple[list[int], float]]:
-        found = beam_search(decoded, source, beam=beam, max_length=LIMIT)
+        found = beam_search(decoded, source, beam=beam, max_length=limit)
         return [(best.ids, best.score) for best, *_ in found]
 
-    return decode, state
+    return decode, (model.config, state)
 
 
-def theirs(state: dict) -> Callable:
+def theirs(folder: Path | None, config: dict, state: dict) -> Callable:
     import torch
     from torch.nn import functional as F
 
     from nn import sinusoidal_encoding
 
     weights = {name: torch.tensor(value) for name, value in state.items()}
-    encoding = torch.tensor(sinusoidal_encoding(LONGEST, D_MODEL).numpy())
+    d_model, heads, layers = config["d_model"], config["num_heads"], config["num_layers"]
+    vocabulary = len(weights["projection.weight"])
+    encoding = torch.tensor(sinusoidal_encoding(config["max_length"], d_model).numpy())
+    limit = LIMITS["random" if folder is None else "trained"]
 
     def linear(x, name: str):
-        return F.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+        return F.linear(x, weights[f"{name}.weight"], weights.get(f"{name}.bias"))
 
     def norm(x, name: str):
-        return F.layer_norm(x, (D_MODEL,), weights[f"{name}.weight"], weights[f"{name}.bias"])
+        return F.layer_norm(x, (d_model,), weights[f"{name}.weight"], weights[f"{name}.bias"])
 
     def project(x, name: str, first: int, last: int):
         """Parts first to last of Q, K, V: (batch, heads, length, head_dim) each."""
-        rows = slice(first * D_MODEL, last * D_MODEL)
+        rows = slice(first * d_model, last * d_model)
         projected = F.linear(x, weights[f"{name}.in_proj_weight"][rows], weights[f"{name}.in_proj_bias"][rows])
-        heads = projected.view(*x.shape[:2], last - first, HEADS, D_MODEL // HEADS)
-        return heads.permute(2, 0, 3, 1, 4)
+        parts = projected.view(*x.shape[:2], last - first, heads, d_model // heads)
+        return parts.permute(2, 0, 3, 1, 4)
 
     def attend(name: str, query, key, value, mask):
-        heads = F.scaled_dot_product_attention(query, key, value, mask)
-        return linear(heads.transpose(1, 2).flatten(2), f"{name}.out_proj")
+        attended = F.scaled_dot_product_attention(query, key, value, mask)
+        return linear(attended.transpose(1, 2).flatten(2), f"{name}.out_proj")
 
     def feed_forward(x, name: str):
         return linear(F.relu(linear(x, f"{name}.linear1")), f"{name}.linear2")
 
     def encode(source):
-        x = F.embedding(source, weights["source_embedding.weight"]) * math.sqrt(D_MODEL) + encoding[: source.shape[1]]
+        x = F.embedding(source, weights["source_embedding.weight"]) * math.sqrt(d_model) + encoding[: source.shape[1]]
         mask = (source != PAD)[:, None, None]
-        for i in range(LAYERS):
+        for i in range(layers):
             layer = f"transformer.encoder.layers.{i}"
             x = norm(x + attend(f"{layer}.self_attn", *project(x, f"{layer}.self_attn", 0, 3), mask), f"{layer}.norm1")
             x = norm(x + feed_forward(x, layer), f"{layer}.norm2")
@@ -140,11 +148,11 @@ def theirs(state: dict) -> Callable:
     def decode(source, beam: int) -> list[tuple[list[int], float]]:
         source = torch.tensor(source)
         hidden, memory_mask = encode(source)
-        memory = [project(hidden, f"transformer.decoder.layers.{i}.multihead_attn", 1, 3) for i in range(LAYERS)]
-        limits = ((source != PAD).sum(1) * LIMIT[0] + LIMIT[1]).int().tolist()
+        memory = [project(hidden, f"transformer.decoder.layers.{i}.multihead_attn", 1, 3) for i in range(layers)]
+        limits = ((source != PAD).sum(1) * limit[0] + limit[1]).int().tolist()
         sentences = torch.arange(len(source))
-        room = (len(source), HEADS, 1 + beam * max(limits), D_MODEL // HEADS)
-        caches = [(torch.empty(room), torch.empty(room)) for _ in range(LAYERS)]
+        room = (len(source), heads, 1 + beam * max(limits), d_model // heads)
+        caches = [(torch.empty(room), torch.empty(room)) for _ in range(layers)]
         ended: list[list[tuple[list[int], float]]] = [[] for _ in limits]
         ids = torch.full((len(source), 1, 1), BOS)
         totals = torch.zeros(len(source), 1)
@@ -152,13 +160,13 @@ def theirs(state: dict) -> Callable:
         for length in range(1, max(limits) + 1):
             width, places = ids.shape[1], visible.shape[2]
             visible = torch.cat([visible, torch.eye(width, dtype=torch.bool).expand(len(ids), -1, -1)], dim=2)
-            x = F.embedding(ids[:, :, -1], weights["target_embedding.weight"]) * math.sqrt(D_MODEL)
+            x = F.embedding(ids[:, :, -1], weights["target_embedding.weight"]) * math.sqrt(d_model)
             logits = step(x + encoding[length - 1], caches, memory, visible[:, None], memory_mask, places)
             log_probabilities = F.log_softmax(logits, dim=-1)
             log_probabilities[:, :, PAD] = -torch.inf
             candidates = (log_probabilities + totals[:, :, None]).flatten(1)
             totals, where = candidates.topk(2 * beam)
-            parents, following = where // VOCABULARY, where % VOCABULARY
+            parents, following = where // vocabulary, where % vocabulary
             ids = torch.cat([ids.gather(1, parents[:, :, None].expand(-1, -1, length)), following[:, :, None]], dim=2)
             ends = following == EOS
             for i, rank in ends[:, :beam].nonzero().tolist():
@@ -187,19 +195,21 @@ def theirs(state: dict) -> Callable:
     return decode
 
 
-def side(pipe, name: str, threads: int, sentences: list[list[int]], size: int, state: dict) -> None:
+def side(
+    pipe, name: str, threads: int, sentences: list[list[int]], size: int, folder: Path | None, made: tuple
+) -> None:
     """A process of one side: told the number of a batch and a beam, it answers with what it found, and seconds."""
     if name == "torch":
         import torch
 
         torch.set_num_threads(threads)
-        decode = theirs(state)
+        decode = theirs(folder, *made)
     else:
         import tinytensor as tt
 
         tt.keep_memory()
-        decode, state = ours(recomputed=name == "recomputed")
-        pipe.send(state)
+        decode, made = ours(folder, recomputed=name == "recomputed")
+        pipe.send(made)
     parts = batches(sentences, size)
     while (request := pipe.recv()) is not None:
         number, beam = request
@@ -232,7 +242,8 @@ def ask(pipe, number: int, beam: int):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", type=int, default=1000, help="how many (default 1000)")
-    parser.add_argument("--source", type=Path, help="a text file, one sentence a line (default: random ids)")
+    parser.add_argument("--model", type=Path, help="the folder of a trained Transformer (default: random weights)")
+    parser.add_argument("--source", type=Path, help="a text for it, one sentence a line")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses followed at the same time (default 5)")
     parser.add_argument("--batch", type=int, default=128, help="sentences in a batch (default 128)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
@@ -247,15 +258,22 @@ def main() -> None:
     if min(arguments.sentences, arguments.beam, arguments.batch, arguments.rounds, arguments.threads) < 1:
         print("decoding.py: counts must be at least 1", file=sys.stderr)
         raise SystemExit(2)
+    if (arguments.model is None) != (arguments.source is None):
+        print("decoding.py: --model and --source belong together", file=sys.stderr)
+        raise SystemExit(2)
     try:
-        sentences = sources(arguments.source, arguments.sentences)
-    except (OSError, UnicodeDecodeError) as error:
-        print(f"decoding.py: --source: {error}", file=sys.stderr)
+        sentences = (
+            random_sources(arguments.sentences)
+            if arguments.model is None
+            else sources(arguments.model, arguments.source, arguments.sentences)
+        )
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+        print(f"decoding.py: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    pipes, state = {}, {}
+    pipes, made = {}, ()
     for name in sorted(names):  # cached comes first: the others start from its weights
-        pipes[name] = start(name, arguments.threads, sentences, arguments.batch, state)
-        state = pipes[name].recv() if name != "torch" else state
+        pipes[name] = start(name, arguments.threads, sentences, arguments.batch, arguments.model, made)
+        made = pipes[name].recv() if name != "torch" else made
     numbers = range(-(-len(sentences) // arguments.batch))
     for pipe in pipes.values():
         ask(pipe, 0, arguments.beam)  # the first call is slower
