@@ -142,8 +142,10 @@ def _build_text(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
         )
         print(f"{name}: {len(made.pairs):,} pairs in {made.batches:,} batches; skipped: {skipped}")
     sizes = (len(tokenizer), len(tokenizer), _sizes(arguments))
-    length = arguments.max_length * 2 + 50
-    model = make_model(arguments.model, *sizes, max_length=length, joint=True).to(arguments.device)
+    longest = arguments.max_length * 2 + 50
+    for name in ("valid", "test") if arguments.test_source else ("valid",):
+        _check_lengths(*(getattr(arguments, f"{name}_{side}") for side in ("source", "target")), tokenizer, longest)
+    model = make_model(arguments.model, *sizes, max_length=longest, joint=True).to(arguments.device)
     optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)
     schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, inverse_square_root(arguments.warm_up))
     batches = valid.all_batches()
@@ -160,6 +162,18 @@ def _build_text(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
         sample_every=arguments.evaluate_every,
         sample=lambda say: _show_text(model, validation, tokenizer, 2, say),
     )  # fmt: skip
+
+
+def _check_lengths(source: Path, target: Path, tokenizer: Tokenizer, longest: int) -> None:
+    """Raise UsageError for a sentence that cannot be translated in the end: now, not after hours of training."""
+    corpus = read_pairs(source, target)
+    for line, text in zip(corpus.lines, corpus.sources):
+        length = len(tokenizer.encode(text)) + 1
+        if length > longest:
+            raise command_line.UsageError(
+                f"{source}, line {line}: {length:,} subwords, but the model takes at most {longest:,} of a sentence; "
+                "a larger --max-length lets it take more"
+            )
 
 
 def report(arguments: argparse.Namespace, trainer: Trainer) -> float:

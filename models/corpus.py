@@ -18,11 +18,13 @@ class Corpus:
     Attributes:
         sources, targets: sentence i of one is the translation of sentence i of the other.
         empty: pairs that were skipped because a side is empty.
+        lines: of each pair, the number of its line in the files, counted from 1; nothing if it comes from no files.
     """
 
     sources: list[str]
     targets: list[str]
     empty: int
+    lines: Sequence[int] = ()
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -39,10 +41,11 @@ def read_pairs(source: str | Path, target: str | Path) -> Corpus:
         raise UsageError(
             f"{source} has {len(sources):,} lines, {target} has {len(targets):,}; aligned files have the same number"
         )
-    pairs = [(s, t) for s, t in zip(sources, targets) if s and t]
-    if not pairs:
+    kept = [i for i, pair in enumerate(zip(sources, targets)) if all(pair)]
+    if not kept:
         raise UsageError(f"{source} and {target} hold no pair of sentences")
-    return Corpus([s for s, _ in pairs], [t for _, t in pairs], len(sources) - len(pairs))
+    sides = [sources[i] for i in kept], [targets[i] for i in kept]
+    return Corpus(*sides, empty=len(sources) - len(kept), lines=[i + 1 for i in kept])
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -64,8 +67,3 @@ def read_lines(path: str | Path) -> list[str]:
         except UnicodeDecodeError as error:
             raise UsageError(f"{path}, line {number}: not UTF-8 (byte {error.start + 1} of the line)") from None
     return texts
-
-
-def lengths_text(lengths: Sequence[int]) -> str:
-    """Mean and maximum, for a line of progress."""
-    return f"mean {sum(lengths) / max(len(lengths), 1):.1f}, longest {max(lengths, default=0)}"

@@ -143,6 +143,10 @@ def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
         (lambda d: (d / "train.de").write_bytes(b"\xff\n" * 200), "train.de, line 1: not UTF-8"),
         (lambda d: (d / "valid.en").unlink(), "cannot read valid.en: No such file"),
         (lambda d: (d / "valid.en").write_text("\n" * 20), "hold no pair of sentences"),
+        (
+            lambda d: (d / "test.en").write_text("\n" + "the " * 400 + "\n" + "cat\n" * 8),
+            "test.en, line 2: 1,601 subwords, but the model takes at most 306 of a sentence",
+        ),
     ],
 )
 def test_faults_of_files_end_in_one_line(tmp_path, change, message):
