@@ -63,14 +63,16 @@ def parser() -> command_line.Parser:
         )
     p.add_argument("--model", choices=MODELS, default="transformer", help="what to train")
     p.add_argument("--preset", choices=PRESETS, help="sizes and dropout; default: toy, for text tiny")
-    run.add_arguments(p, out="runs/translation", steps=2000, batch_size=64, learning_rate=2e-3)
+    run.add_arguments(p, out="runs/translation", steps=2400, batch_size=32, learning_rate=2e-3)
     p.add_argument("--warm-up", type=command_line.positive_int, default=200, help="steps until the highest rate")
     p.add_argument("--label-smoothing", type=command_line.fraction, help="default: 0, for text 0.1")
     p.add_argument("--vocabulary", type=command_line.positive_int, default=10_000, help="subwords, for text")
     p.add_argument("--max-tokens", type=command_line.positive_int, default=4096, help="in a batch, for text")
     p.add_argument("--max-length", type=command_line.positive_int, default=128, help="subwords of a sentence, for text")
     p.add_argument(
-        "--accumulate", type=command_line.positive_int, default=1, help="batches whose gradients are added up"
+        "--accumulate",
+        type=command_line.positive_int,
+        help="batches whose gradients are added up; default: 2, for text 1",
     )
     p.add_argument("--evaluate-every", type=command_line.positive_int, default=200, help="steps, for text")
     p.add_argument(
@@ -94,6 +96,8 @@ def check(arguments: argparse.Namespace) -> None:
     arguments.preset = arguments.preset or ("tiny" if given else "toy")
     if arguments.label_smoothing is None:
         arguments.label_smoothing = 0.1 if given else 0.0
+    if arguments.accumulate is None:
+        arguments.accumulate = 1 if given else 2
 
 
 def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
@@ -107,7 +111,7 @@ def _sizes(arguments: argparse.Namespace) -> dict[str, float]:
 
 
 def _build_toy(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
-    task = TranslationTask(arguments.pair, arguments.seed)
+    task = TranslationTask(arguments.pair, arguments.seed, together=arguments.accumulate)
     sizes = (len(task.source), len(task.target), _sizes(arguments))
     model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False).to(arguments.device)
     optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)

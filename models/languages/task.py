@@ -12,8 +12,6 @@ from models.tasks import BOS, EOS, PAD, Batch, padded
 
 from .pairs import LANGUAGES, LONGEST, Pair, languages_of, pairs, written
 
-TOGETHER = 16  # steps whose pairs are made at once
-
 
 class Vocabulary:
     """The words of a language and their ids, known before a sentence is made: sorted, after pad, bos and eos.
@@ -59,6 +57,8 @@ class TranslationTask:
     Args:
         name: "en-fr" or "en-ko".
         seed: all sentences follow from it; which combinations are kept for testing does not depend on it.
+        together: batches whose pairs are drawn together and divided by length, so that little is padding. Where their
+            gradients are added up for one step of training, it sees what it would see in one batch.
 
     Attributes:
         source, target: the vocabularies.
@@ -69,11 +69,11 @@ class TranslationTask:
 
     max_length = LONGEST
 
-    def __init__(self, name: str = "en-fr", seed: int = 0) -> None:
+    def __init__(self, name: str = "en-fr", seed: int = 0, together: int = 1) -> None:
         languages_of(name)
-        self.name, self.seed = name, seed
+        self.name, self.seed, self.together = name, seed, together
         self.source, self.target = (Vocabulary(language) for language in name.split("-"))
-        self._made: tuple[tuple[int, int], list[list[Pair]]] | None = None  # the pairs of some steps, and which
+        self._made: tuple[tuple[int, int], list[list[Pair]]] | None = None  # the pairs drawn last, and which
 
     def training_batch(self, step: int, size: int) -> Batch:
         """The batch of a training step: always the same for the same seed and step."""
@@ -82,14 +82,16 @@ class TranslationTask:
     def training_pairs(self, step: int, size: int) -> list[Pair]:
         """The pairs of a training step, none of which has a combination that is kept for testing.
 
-        The pairs of some steps are made together and each step has those of like length, so that little is padding.
+        Each is the longer of two that were drawn: a long sentence is more likely to have such a combination and be left
+        out, and it shows more of the grammar.
         """
-        together, place = divmod(step, TOGETHER)
-        if self._made is None or self._made[0] != (together, size):
-            endless = pairs(self.name, f"training {self.seed} {together}", held_out=False)
-            found = sorted(islice(endless, TOGETHER * size), key=lambda pair: (len(pair.target), len(pair.source)))
-            order = np.random.default_rng((self.seed, together)).permutation(TOGETHER).tolist()
-            self._made = (together, size), [found[i * size : (i + 1) * size] for i in order]
+        group, place = divmod(step, self.together)
+        if self._made is None or self._made[0] != (group, size):
+            endless = pairs(self.name, f"training {self.seed} {group}", held_out=False)
+            drawn = [max(islice(endless, 2), key=_lengths) for _ in range(self.together * size)]
+            drawn.sort(key=_lengths)
+            order = np.random.default_rng((self.seed, group)).permutation(self.together).tolist()
+            self._made = (group, size), [drawn[i * size : (i + 1) * size] for i in order]
         return self._made[1][place]
 
     def test_pairs(self, count: int) -> list[Pair]:
@@ -114,3 +116,7 @@ class TranslationTask:
     def to_text(self, ids: Any) -> str:
         """Ids of the target language up to the end of the sentence, as it is written."""
         return self.target.text(ids)
+
+
+def _lengths(pair: Pair) -> tuple[int, int]:
+    return len(pair.target), len(pair.source)

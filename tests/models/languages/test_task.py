@@ -44,6 +44,25 @@ def test_a_step_of_a_seed_is_always_the_same_batch(task):
     assert sources != [pair.source for pair in TranslationTask(task.name, seed=4).training_pairs(4, 32)]
 
 
+def test_batches_that_are_drawn_together_differ_in_length_and_repeat(task):
+    together = TranslationTask(task.name, seed=3, together=3)
+    batches = [together.training_pairs(step, 20) for step in (3, 4, 5)]
+    lengths = sorted([sorted(len(pair.target) for pair in pairs) for pairs in batches])
+    assert lengths[0][-1] <= lengths[1][0]
+    assert lengths[1][-1] <= lengths[2][0]
+    assert lengths[0][0] < lengths[2][0]
+    assert TranslationTask(task.name, seed=3, together=3).training_pairs(4, 20) == batches[1]
+    at_once = TranslationTask(task.name, seed=3).training_pairs(1, 60)
+    assert sorted(p.source for p in at_once) == sorted(p.source for pairs in batches for p in pairs)
+
+
+def test_training_shows_sentences_as_long_as_the_tests(task):
+    def mean(pairs):
+        return np.mean([len(pair.target) for pair in pairs])
+
+    assert abs(mean(task.training_pairs(0, 500)) - mean(task.test_pairs(500))) < 1
+
+
 def test_test_pairs_differ_repeat_and_more_of_them_begin_with_the_same(task):
     pairs = task.test_pairs(300)
     assert len({pair.source for pair in pairs}) == 300
