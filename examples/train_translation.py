@@ -147,8 +147,9 @@ def _build_text(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
         print(f"{name}: {len(made.pairs):,} pairs in {made.batches:,} batches; skipped: {skipped}")
     sizes = (len(tokenizer), len(tokenizer), _sizes(arguments))
     longest = arguments.max_length * 2 + 50
-    for name in ("valid", "test") if arguments.test_source else ("valid",):
-        _check_lengths(*(getattr(arguments, f"{name}_{side}") for side in ("source", "target")), tokenizer, longest)
+    _check_lengths(arguments.valid_source, arguments.valid_target, tokenizer, longest)
+    if arguments.test_source:
+        _check_lengths(arguments.test_source, arguments.test_target, tokenizer, longest)
     model = make_model(arguments.model, *sizes, max_length=longest, joint=True).to(arguments.device)
     optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)
     schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, inverse_square_root(arguments.warm_up))
