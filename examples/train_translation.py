@@ -40,6 +40,7 @@ from models.translation import (
     MODELS,
     PRESETS,
     bleu,
+    clearest_layer,
     decode_all,
     make_model,
     toy_figures,
@@ -224,7 +225,9 @@ def _draw_toy(model: nn.Module, task: TranslationTask, folder: RunFolder) -> lis
     weights = [w[0].numpy() for w in model.cross_attention(tt.asarray(batch.source), tt.asarray(batch.target_in))]
     if weights:
         words: dict[str, Any] = {"source": [*pair.source, "<end>"], "target": [*pair.target, "<end>"]}
-        pictures["attention.svg"] = visualize.attention_grid([w.mean(axis=0, keepdims=True) for w in weights], **words)
+        layer, mean = clearest_layer(weights)
+        title = f"What each word looked at (layer {layer}, mean of its heads)"
+        pictures["attention.svg"] = visualize.attention_grid(mean[None, None], **words, title=title)
         pictures["attention.html"] = visualize.attention_explorer(weights, **words)
     for name, picture in pictures.items():
         picture.save(folder.path / name)

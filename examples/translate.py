@@ -26,7 +26,7 @@ import tinytensor as tt
 from models import Translator, command_line
 from models.decoding import sample
 from models.pretrained import CONFIG, PretrainedError
-from models.translation import LIMIT
+from models.translation import LIMIT, clearest_layer
 from models.translator import Translation
 from nn import visualize
 
@@ -113,7 +113,9 @@ def draw_attention(translator: Translator, line: str, best: Translation, path: P
     if path.suffix == ".html":
         visualize.attention_explorer(weights, **words).save(path)
     else:
-        visualize.attention_grid([layer.mean(axis=0, keepdims=True) for layer in weights], **words).save(path)
+        layer, mean = clearest_layer(weights)
+        title = f"What each word looked at (layer {layer}, mean of its heads)"
+        visualize.attention_grid(mean[None, None], **words, title=title).save(path)
 
 
 def batches(size: int) -> Iterator[list[str]]:

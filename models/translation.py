@@ -125,6 +125,19 @@ def alignment_error_rates(model: Any, task: TranslationTask, pairs: Sequence[Pai
     return rates
 
 
+def clearest_layer(layers: Sequence[np.ndarray]) -> tuple[int, np.ndarray]:
+    """The layer whose cross-attention points most clearly: its number, and the mean over its heads, (target, source).
+
+    Args:
+        layers: weights (heads, target, source) of each layer.
+
+    Most clearly: on average over the target, the largest weight of the mean over heads is the largest.
+    """
+    means = [layer.mean(axis=0) for layer in layers]
+    best = max(range(len(means)), key=lambda i: means[i].max(axis=1).mean())
+    return best, means[best]
+
+
 # ---- real text
 
 

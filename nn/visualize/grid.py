@@ -76,7 +76,7 @@ def attention_grid(
         if not pictured:
             children.append(hatching([(MARGIN + 250, 47, MARGIN + 262, 35)], STROKE))
         children.append(Element("text", "masked", x=MARGIN + 268, y=45, font_size=12, fill=MUTED))
-    for k, head in enumerate(columns):
+    for k, head in enumerate(columns if most > 1 else []):  # the only head needs no number
         middle = left + k * (w + GAP) + w / 2
         text = f"head {head}" if w > 46 else str(head)
         children.append(

@@ -70,3 +70,13 @@ def test_the_validation_loss_is_a_mean_over_tokens(task):
     batches = [task.make_batch(pairs[:1]), task.make_batch(pairs[1:])]
     split = translation.validation_loss(made, batches)
     assert split == pytest.approx(translation.validation_loss(made, [task.make_batch(pairs)]), rel=1e-10)
+
+
+def test_the_clearest_layer_is_the_one_that_points():
+    vague = np.full((2, 3, 4), 0.25)
+    one_head = np.stack([np.eye(3, 4), np.full((3, 4), 0.25)])  # clear in one head, half as clear in the mean
+    sharp = 0.8 * np.eye(3, 4)[None] + 0.05
+    assert translation.clearest_layer([vague, one_head])[0] == 1
+    layer, mean = translation.clearest_layer([sharp, one_head, vague])
+    assert layer == 0
+    np.testing.assert_allclose(mean, sharp[0])
