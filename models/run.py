@@ -109,7 +109,7 @@ def add_arguments(p: Parser, *, out: str, steps: int, batch_size: int, learning_
     """The arguments of every training script, with its defaults."""
     p.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where to compute")
     p.add_argument("--steps", type=positive_int, default=steps, help="training steps")
-    p.add_argument("--batch-size", type=positive_int, default=batch_size, help="sequences in a step")
+    p.add_argument("--batch-size", type=positive_int, default=batch_size, help="sequences in a batch")
     p.add_argument("--dropout", type=fraction, default=0.0, help="dropout probability")
     p.add_argument("--learning-rate", type=positive_float, default=learning_rate, help="highest learning rate")
     p.add_argument("--seed", type=non_negative_int, default=0, help="weights and data follow from it")
