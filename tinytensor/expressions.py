@@ -377,6 +377,13 @@ class Namespace:
             return Namespace("linalg.")
         return partial(_function, self._prefix + name)
 
+    def adopt(self, arrays: list[Any]) -> None:
+        """Make arguments of the plain arrays among some that a formula made itself, in place of the list's items."""
+        trace = next(_flat(arrays)).trace
+        for i, array in enumerate(arrays):
+            if isinstance(array, np.ndarray):
+                arrays[i] = trace.argument(array, True, "")
+
     def storage(self, x: Any) -> int:
         return id(x)
 

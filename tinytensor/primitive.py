@@ -351,6 +351,11 @@ def _prepare(primitive: Primitive, arrays: list[Any]) -> type:
         if kind is None:
             kind = type(value)
         elif type(value) is not kind:
+            kinds = {type(a) for a in arrays if type(a) in NAMESPACES}
+            if writers := [k for k in kinds if hasattr(NAMESPACES[k], "adopt")]:  # a formula with constants of its own
+                kind = writers[0]
+                NAMESPACES[kind].adopt(arrays)
+                break
             devices = " and ".join(sorted({str(for_array(a).device) for a in arrays if hasattr(a, "dtype")}))
             raise DeviceError(
                 f"{primitive.name}: inputs are on {devices}; move them to one device first, for example x.to('gpu')"

@@ -9,8 +9,10 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.backend import for_device
 from tinytensor.explaining import aligned
 
+from . import attention_blocks as blocks
 from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
 from .linear import beside, linear
 from .normalization import check_probability
@@ -28,40 +30,64 @@ watch = Watch()
 
 
 def attention_formula(
-    query: Any, key: Any, value: Any, mask: Any, keep: Any, scale: float, keep_scale: float
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    keep: Any,
+    scale: float,
+    keep_scale: float,
+    causal: bool = False,
+    seed: int | None = None,
 ) -> tuple[Any, Any]:
     """softmax(Q K^T * scale + mask) V, equation 1 of the paper; returns the result and the weights.
 
-    `mask` is boolean (True: not allowed) or is added to the scores; `keep` is the dropout mask of the weights.
+    `mask` is boolean (True: not allowed) or is added to the scores; `keep` is the dropout mask of the weights, or
+    `seed` stands for one.
     """
     scores = tt.matmul(query, tt.matrix_transpose(key)) * scale
+    if causal:
+        scores = tt.masked_fill(scores, causal_mask(*scores.shape[-2:], device=scores.device), -math.inf)
     if mask is not None:
         scores = tt.masked_fill(scores, mask, -math.inf) if mask.dtype.kind == "b" else scores + mask
     weights = _softmax(scores, axis=scores.ndim - 1)
+    if seed is not None:
+        keep = tt.asarray(blocks.keep_mask(for_device(weights.device), seed, weights.shape, keep_scale))
     if keep is not None:
         weights = weights * keep * keep_scale
     return tt.matmul(weights, value), weights
 
 
-def _attend(xp: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float, keep_scale: float, out: Any) -> Any:
-    """Attention on raw arrays (batch, ..., length, size), into `out`; returns the weights, and these after dropout."""
+def _attend(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tuple[Any, ...]:
+    """Attention on raw arrays, into `out`; returns what `_attend_back` needs, None for what it does not.
+
+    That is the mask, the result and the logarithm of what the weights were divided by, where attention went in blocks;
+    else the dropout mask, the weights, and the weights after dropout.
+    """
+    if given.is_long():
+        return given.mask, out, blocks.attend(xp, given, out), None, None, None
+    return None, None, None, keep, *_attend_at_once(xp, given, keep, out)
+
+
+def _attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tuple[Any, Any]:
+    q, k, v = given.query, given.key, given.value
     weights = xp.empty((*out.shape[:-1], k.shape[-2]), dtype=q.dtype)
     kept = weights if keep is None else xp.empty_like(weights)
-    added = mask
-    if mask is not None and mask.dtype.kind == "b":
-        added = xp.where(mask, q.dtype.type(-math.inf), q.dtype.type(0))
-    may_stay = weights.dtype.itemsize >= 4 and (mask is None or mask.dtype.kind == "b")
+    may_stay = weights.dtype.itemsize >= 4 and (given.mask is None or given.mask.dtype.kind == "b")
+    added = given.mask
+    if added is not None and added.dtype.kind == "b":
+        added = xp.where(added, q.dtype.type(-math.inf), q.dtype.type(0))
 
     def part(i: slice) -> None:
         scores = xp.matmul(q[i], xp.matrix_transpose(k[i]), out=weights[i])
-        scores *= scale
+        scores *= given.scale
         shift = not (may_stay and xp.within(scores, SAFE))
         if added is not None:
             scores += _at(added, i, scores.ndim)
         softmax_rows(xp, scores, shift)
         if keep is not None:
             xp.multiply(scores, _at(keep, i, scores.ndim), out=kept[i])
-            kept[i] *= keep_scale
+            kept[i] *= given.keep_scale
         xp.matmul(kept[i], v[i], out=out[i])
 
     xp.in_parts(part, len(weights), weights.size * WORK)
@@ -69,10 +95,19 @@ def _attend(xp: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any, scale: float,
 
 
 def _attend_back(
-    xp: Any, g: Any, q: Any, k: Any, v: Any, weights: Any, kept: Any, keep: Any, scale: float, keep_scale: float,
-    outs: tuple[Any, Any, Any],
-) -> Any:  # fmt: skip
-    """Write the gradients of `_attend` for q, k and v into `outs`; returns the gradient of the masked scores."""
+    xp: Any, g: Any, given: blocks.Attention, saved: Any, outs: tuple[Any, Any, Any], for_mask: bool
+) -> Any:
+    """Write the gradients of `_attend` for q, k and v into `outs`; returns that of the mask where it is asked for."""
+    q, k, v = given.query, given.key, given.value
+    mask, out, log_total, keep, weights, kept = saved
+    if weights is None:
+        given = given._replace(mask=mask)
+        if not for_mask:
+            return blocks.attend_back(xp, g, given, out, log_total, outs)
+        # The gradient of a mask is as large as the weights, so nothing is gained by blocks.
+        shape = (*q.shape[:-1], k.shape[-2])
+        keep = None if given.seed is None else blocks.keep_mask(xp, given.seed, shape, given.keep_scale)
+        weights, kept = _attend_at_once(xp, given, keep, xp.empty(out.shape, dtype=out.dtype))
     g_q, g_k, g_v = outs
     g_scores = xp.empty_like(weights)
 
@@ -81,14 +116,14 @@ def _attend_back(
         g_weights = xp.matmul(g[i], xp.matrix_transpose(v[i]), out=g_scores[i])
         if keep is not None:
             g_weights *= _at(keep, i, g_weights.ndim)
-            g_weights *= keep_scale
+            g_weights *= given.keep_scale
         softmax_gradient_in_place(xp, g_weights, weights[i])
-        scaled = g_weights * scale
+        scaled = g_weights * given.scale
         xp.matmul(scaled, k[i], out=g_q[i])
         xp.matmul(xp.matrix_transpose(scaled), q[i], out=g_k[i])
 
     xp.in_parts(part, len(weights), weights.size * WORK)
-    return g_scores
+    return g_scores if for_mask else None
 
 
 def _at(x: Any, i: slice, ndim: int) -> Any:
@@ -100,24 +135,25 @@ def _at(x: Any, i: slice, ndim: int) -> Any:
 
 
 @tt.op
-def _attention(query, key, value, mask, keep, *, scale, keep_scale):
+def _attention(query, key, value, mask, keep, *, scale, keep_scale, causal=False, seed=None):
     """softmax(Q K^T * scale + mask) V."""
-    return attention_formula(query, key, value, mask, keep, scale, keep_scale)[0]
+    return attention_formula(query, key, value, mask, keep, scale, keep_scale, causal, seed)[0]
 
 
 @_attention.forward
-def _(xp, query, key, value, mask, keep, *, scale, keep_scale):
+def _(xp, query, key, value, mask, keep, *, scale, keep_scale, causal=False, seed=None):
+    given = blocks.Attention(query, key, value, mask, causal, scale, keep_scale, seed)
     out = xp.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype)
-    weights, kept = _attend(xp, query, key, value, mask, keep, scale, keep_scale, out)
-    return out, (query, key, value, weights, kept, keep)
+    return out, (query, key, value, *_attend(xp, given, keep, out))
 
 
 @_attention.backward
-def _(xp, g, residuals, needs, *, scale, keep_scale):
-    query, key, value, weights, kept, keep = residuals
+def _(xp, g, residuals, needs, *, scale, keep_scale, causal=False, seed=None):
+    query, key, value, *saved = residuals
+    given = blocks.Attention(query, key, value, None, causal, scale, keep_scale, seed)
     outs = tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
-    g_mask = _attend_back(xp, g, query, key, value, weights, kept, keep, scale, keep_scale, outs)
-    return (*outs, g_mask if needs[3] else None, None)
+    g_mask = _attend_back(xp, g, given, saved, outs, needs[3])
+    return (*outs, g_mask, None)
 
 
 def scaled_dot_product_attention(
@@ -139,7 +175,8 @@ def scaled_dot_product_attention(
         is_causal: position i of the target sees the source up to i only.
         scale: default 1 / sqrt(d_k).
 
-    Returns (..., target, d_v). A query that may attend to nothing gives zeros with zero gradients.
+    Returns (..., target, d_v). A query that may attend to nothing gives zeros with zero gradients. Long sequences go in
+    blocks (see `attention_blocks`), in memory that is linear in target and source unless `attn_mask` wants a gradient.
     """
     check_probability("scaled_dot_product_attention", dropout_p)
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
@@ -152,10 +189,8 @@ def scaled_dot_product_attention(
     if mask is not None:
         _check_mask(mask)
         mask = ~mask if mask.dtype.kind == "b" else mask
-    if is_causal:
-        if mask is not None:
+        if is_causal:
             raise ValueError("scaled_dot_product_attention: give either attn_mask or is_causal=True, not both")
-        mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
     mask_shape = (1, 1) if mask is None else mask.shape
     try:
         batch = tt.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2], mask_shape[:-2])
@@ -167,13 +202,16 @@ def scaled_dot_product_attention(
             f"broadcast to (..., {query.shape[-2]}, {key.shape[-2]})"
         ) from None
     query, key, value = (_with_batch(x, batch or (1,)) for x in (query, key, value))
-    keep = None
-    if dropout_p > 0:
-        keep = _keep((*query.shape[:-1], key.shape[-2]), dropout_p, query.device)
+    keep, options = _draw((*query.shape[:-1], key.shape[-2]), dropout_p, query.device)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    in_blocks = is_causal and blocks.is_long(query.shape[-2], key.shape[-2])
+    if is_causal and (not in_blocks or watch.see is not None):
+        mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
     if watch.see is not None:
         watch.see((query, key, value), None, mask, scale, attn_mask=mask, dropout=dropout_p > 0, same=None)
-    out = _attention(query, key, value, mask, keep, scale=scale, keep_scale=_keep_scale(dropout_p))
+    if in_blocks:
+        mask, options["causal"] = None, True
+    out = _attention(query, key, value, mask, keep, scale=scale, **options)
     return out if batch else tt.squeeze(out, 0)
 
 
@@ -200,35 +238,43 @@ def causal_mask(target: int, source: int | None = None, *, device: str | None = 
     return tt.triu(tt.ones((target, target if source is None else source), dtype=tt.bool, device=device), k=1)
 
 
-def _keep(shape: tuple[int, ...], p: float, device: str) -> Tensor:
-    return tt.random.bernoulli(1 - p, shape, device=device)
-
-
-def _keep_scale(p: float) -> float:
-    return 1 / (1 - p) if p < 1 else 0.0
+def _draw(shape: tuple[int, ...], p: float, device: str) -> tuple[Tensor | None, dict[str, Any]]:
+    """The dropout mask of weights of a shape, and the options that tell of it: of long sequences, only a seed."""
+    if p == 0:
+        return None, {"keep_scale": 1.0}
+    options: dict[str, Any] = {"keep_scale": 1 / (1 - p) if p < 1 else 0.0}
+    if blocks.is_long(*shape[-2:]):
+        return None, {**options, "seed": int(tt.random.integers(2**62).item())}
+    return tt.random.bernoulli(1 - p, shape, device=device), options
 
 
 # ---- all heads at once, on projections as they come out of one matrix product
 
 
 @tt.op
-def _multi_head(first, second, third, mask, keep, *, num_heads, scale, keep_scale):
+def _multi_head(first, second, third, mask, keep, *, num_heads, scale, keep_scale, seed=None):
     """Concat(head_1, ..., head_h) with head_i = attention of the i-th slices of Q, K and V.
 
     The inputs hold Q, K and V side by side in their last dimension: all in the first, Q and then K with V, or one each.
     """
-    return multi_head_formula((first, second, third), mask, keep, num_heads, scale, keep_scale)[0]
+    return multi_head_formula((first, second, third), mask, keep, num_heads, scale, keep_scale, seed)[0]
 
 
 def multi_head_formula(
-    projections: tuple[Any, Any, Any], mask: Any, keep: Any, num_heads: int, scale: float, keep_scale: float
+    projections: tuple[Any, Any, Any],
+    mask: Any,
+    keep: Any,
+    num_heads: int,
+    scale: float,
+    keep_scale: float,
+    seed: int | None = None,
 ) -> tuple[Any, Any]:
     """What `_multi_head` computes, (batch, target, embed_dim), and the weights, (batch, heads, target, source)."""
     projected = [p for p in projections if p is not None]
     embed_dim = sum(p.shape[-1] for p in projected) // 3
     parts = [part for p in projected for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
     query, key, value = (_heads(tt, part, num_heads) for part in parts)
-    out, weights = attention_formula(query, key, value, mask, keep, scale, keep_scale)
+    out, weights = attention_formula(query, key, value, mask, keep, scale, keep_scale, seed=seed)
     return tt.reshape(tt.permute_dims(out, (0, 2, 1, 3)), (*projected[0].shape[:-1], embed_dim)), weights
 
 
@@ -251,23 +297,25 @@ def head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]
 
 
 @_multi_head.forward
-def _(xp, first, second, third, mask, keep, *, num_heads, scale, keep_scale):
+def _(xp, first, second, third, mask, keep, *, num_heads, scale, keep_scale, seed=None):
     projected = tuple(p if p is None or p.strides[-1] == p.itemsize else xp.copy(p) for p in (first, second, third))
-    q, k, v = head_views(xp, projected, num_heads)
-    out = xp.empty((q.shape[0], q.shape[2], num_heads, q.shape[3]), dtype=q.dtype)
-    weights, kept = _attend(xp, q, k, v, mask, keep, scale, keep_scale, xp.permute_dims(out, (0, 2, 1, 3)))
-    return xp.reshape(out, (*out.shape[:2], num_heads * out.shape[3])), (projected, weights, kept, keep)
+    given = blocks.Attention(*head_views(xp, projected, num_heads), mask, False, scale, keep_scale, seed)
+    batch, heads, target, head_dim = given.query.shape
+    out = xp.empty((batch, target, heads, head_dim), dtype=given.query.dtype)
+    by_head = xp.permute_dims(out, (0, 2, 1, 3))
+    saved = _attend(xp, given, keep, by_head)
+    return xp.reshape(out, (batch, target, heads * head_dim)), (projected, *saved)
 
 
 @_multi_head.backward
-def _(xp, g, residuals, needs, *, num_heads, scale, keep_scale):
-    projected, weights, kept, keep = residuals
+def _(xp, g, residuals, needs, *, num_heads, scale, keep_scale, seed=None):
+    projected, *saved = residuals
+    given = blocks.Attention(*head_views(xp, projected, num_heads), None, False, scale, keep_scale, seed)
     gradients = tuple(None if p is None else xp.empty(p.shape, dtype=p.dtype) for p in projected)
-    q, k, v = head_views(xp, projected, num_heads)
     outs = tuple(head_views(xp, gradients, num_heads))
     heads = _heads(xp, xp.contiguous(g), num_heads)
-    g_mask = _attend_back(xp, heads, q, k, v, weights, kept, keep, scale, keep_scale, outs)
-    return (*gradients, g_mask if needs[3] else None, None)
+    g_mask = _attend_back(xp, heads, given, saved, outs, needs[3])
+    return (*gradients, g_mask, None)
 
 
 def multi_head_attention_forward(
@@ -304,16 +352,16 @@ def multi_head_attention_forward(
     head_dim = embed_dim // num_heads
     projected = _project(query, key, value, in_proj_weight, in_proj_bias)
     mask = merge_masks(key_padding_mask, attn_mask, (batch, num_heads, target, source), query)
-    keep_shape = (batch, num_heads, target, source)
-    keep = _keep(keep_shape, dropout_p, query.device) if training and dropout_p > 0 else None
-    scale, keep_scale = 1 / math.sqrt(head_dim), _keep_scale(dropout_p)
+    dropout_p = dropout_p if training else 0.0
+    keep, options = _draw((batch, num_heads, target, source), dropout_p, query.device)
+    scale = 1 / math.sqrt(head_dim)
     if watch.see is not None:
-        dropout = keep is not None
+        dropout = dropout_p > 0
         watch.see(projected, num_heads, mask, scale, attn_mask=attn_mask, dropout=dropout, same=query is key)
     if not need_weights:
-        out = _multi_head(*projected, mask, keep, num_heads=num_heads, scale=scale, keep_scale=keep_scale)
+        out = _multi_head(*projected, mask, keep, num_heads=num_heads, scale=scale, **options)
         return linear(out, out_proj_weight, out_proj_bias), None
-    out, weights = multi_head_formula(projected, mask, keep, num_heads, scale, keep_scale)
+    out, weights = multi_head_formula(projected, mask, keep, num_heads, scale, **options)
     out = linear(out, out_proj_weight, out_proj_bias)
     return out, tt.mean(weights, axis=1) if average_attn_weights else weights
 
@@ -330,13 +378,12 @@ def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any 
     Returns (batch, target, embed_dim).
     """
     batch, target, embed_dim = query.shape
-    keep = _keep((batch, num_heads, target, memory.shape[1]), dropout_p, query.device) if dropout_p > 0 else None
+    keep, options = _draw((batch, num_heads, target, memory.shape[1]), dropout_p, query.device)
     scale = 1 / math.sqrt(embed_dim // num_heads)
     if watch.see is not None:
-        dropout = keep is not None
+        dropout = dropout_p > 0
         watch.see((query, memory, None), num_heads, hidden, scale, attn_mask=hidden, dropout=dropout, same=None)
-    options = {"num_heads": num_heads, "scale": scale, "keep_scale": _keep_scale(dropout_p)}
-    return _multi_head(query, memory, None, hidden, keep, **options)
+    return _multi_head(query, memory, None, hidden, keep, num_heads=num_heads, scale=scale, **options)
 
 
 def _project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:

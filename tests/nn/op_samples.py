@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 import scipy.special
 
 import nn.functional as F
 import tinytensor as tt
+from nn.functional import attention_blocks
 from nn.functional.recurrent import _gru, _lstm, _rnn
 
 from ..tinytensor.op_samples import Sample, apart, draw, integers, register
@@ -210,6 +212,45 @@ register(
 )
 
 
+def in_blocks(function):
+    """The function with attention in blocks, however short the sequences are."""
+
+    def call(*inputs):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(attention_blocks, "LONG", 1)
+            return function(*inputs)
+
+    return call
+
+
+_long, _wide = attention_blocks.QUERIES + 1, attention_blocks.KEYS + 3  # two blocks of queries, two of keys
+_seen = np.arange(_wide) < np.array([[_wide // 2], [2]])  # so that the first query block of the second sees one block
+register(
+    "attention",
+    Sample(in_blocks(F.scaled_dot_product_attention), _qkv(2, 3), _attended),
+    Sample(in_blocks(F.scaled_dot_product_attention), _qkv(2, target=0), _attended),
+    Sample(in_blocks(F.scaled_dot_product_attention), [*_qkv(2), _some_empty], _attended),
+    Sample(in_blocks(F.scaled_dot_product_attention), [*_qkv(2, 3), draw((3, 3, 4))], _attended),
+    Sample(in_blocks(F.scaled_dot_product_attention), _qkv(target=_long, source=_wide), _attended),
+    Sample(
+        in_blocks(F.scaled_dot_product_attention), [*_qkv(2, target=_long, source=_wide), _seen[:, None]], _attended
+    ),
+    Sample(
+        in_blocks(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)),
+        _qkv(target=_long, source=_wide),
+        lambda q, k, v: _attended(q, k, v, np.tril(np.ones((_long, _wide), dtype=bool))),
+    ),
+    *(
+        Sample(
+            seeded(in_blocks(lambda *a: F.scaled_dot_product_attention(*a, dropout_p=0.4))),
+            [*_qkv(2, target=_long, source=_wide), *mask],
+            None,
+        )
+        for mask in ([], [draw((1, _wide))])
+    ),
+)
+
+
 def _multi_head(*, padding=None, dropout=0.0, shared="three", biased=True, need_weights=False):
     """`multi_head_attention_forward` on (batch 2, target 3, source 4, embed_dim 4), two heads."""
 
@@ -273,6 +314,11 @@ register(
     Sample(_multi_head(), _no_queries, _multi_head_reference()),
     Sample(_multi_head(dropout=0.4), _heads(), None),
     Sample(_multi_head(dropout=0.4), [*_heads(), draw((3, 4))], None),
+    *(
+        Sample(in_blocks(_multi_head(dropout=p, padding=_padding)), [*_heads(), *mask], None)
+        for p in (0.0, 0.4)
+        for mask in ([], [~BOOLEAN], [draw((3, 4))])
+    ),
     Sample(
         _multi_head(dropout=0.4, shared="all"),
         [*_heads(target=4), ~BOOLEAN[:1].repeat(4, 0)],

@@ -1,0 +1,204 @@
+"""Attention in blocks that fit the cache: no matrix of all weights is ever held, so memory is linear in length.
+
+The keys come to a block of queries one block after another (Rabe and Staats 2021, "Self-attention does not need O(n^2)
+memory"; Dao 2023, "FlashAttention-2"). Of a query's softmax, what is known so far is the largest score m, the sum
+l = sum_j exp(s_j - m) and the unfinished result sum_j exp(s_j - m) v_j; a larger score m' makes both smaller by
+exp(m - m'). Kept for the backward pass is only L = m + log l: a block of weights is then exp(scores - L) at once. And
+since sum_j p_j (g . v_j) = g . out, the gradient of a score needs its own block alone: p_j (g . v_j - g . out).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import tinytensor as tt
+
+LONG = 1 << 20  # elements of a head's weights from which on attention goes in blocks
+QUERIES, KEYS = 256, 512  # of a block; its scores fit the cache of a core
+
+
+def is_long(queries: int, keys: int) -> bool:
+    """Whether attention between so many positions goes in blocks."""
+    return queries * keys >= LONG
+
+
+class Attention(NamedTuple):
+    """What attention is computed from, as raw arrays with the same leading dimensions.
+
+    Attributes:
+        query, key, value: (..., target, d_k), (..., source, d_k), (..., source, d_v).
+        mask: broadcasts to (..., target, source): True for what must not be seen, or added to the scores; or None.
+        causal: whether position i sees the source up to i only.
+        scale: a factor of the scores.
+        keep_scale: a factor of the weights that dropout kept.
+        seed: what the dropout mask of the weights is drawn from, as `keep_mask` says; or None.
+    """
+
+    query: Any
+    key: Any
+    value: Any
+    mask: Any
+    causal: bool
+    scale: float
+    keep_scale: float
+    seed: int | None
+
+    def is_long(self) -> bool:
+        return is_long(self.query.shape[-2], self.key.shape[-2])
+
+    def heads(self) -> list[tuple[int, ...]]:
+        """The indices of all leading dimensions."""
+        return list(itertools.product(*map(range, self.query.shape[:-2])))
+
+    def head(self, xp: Any, index: tuple[int, ...]) -> Attention:
+        """One head, its queries scaled; 16-bit floats become float32."""
+        wide = _wide(self.query.dtype)
+        query, key, value = (xp.astype(x[index], wide) for x in (self.query, self.key, self.value))
+        mask = self.mask
+        if mask is not None:
+            mask = xp.broadcast_to(mask, (*self.query.shape[:-1], self.key.shape[-2]))[index]
+        return self._replace(query=query * self.scale, key=key, value=value, mask=mask)
+
+    def scores(self, xp: Any, rows: slice, columns: slice, buffer: Any) -> Any:
+        """A block of the masked scores of one head, written into the buffer; None where nothing may be seen."""
+        count, width = rows.stop - rows.start, columns.stop - columns.start
+        if self.causal and columns.start >= rows.stop:
+            return None
+        hidden = self.mask[rows, columns] if self.mask is not None else None
+        boolean = hidden is not None and hidden.dtype.kind == "b"
+        if boolean and xp.surely_all(hidden):
+            return None
+        scores = xp.reshape(buffer[: count * width], (count, width))
+        xp.matmul(self.query[rows], xp.matrix_transpose(self.key[columns]), out=scores)
+        if hidden is not None:
+            scores += xp.where(hidden, scores.dtype.type(-math.inf), scores.dtype.type(0)) if boolean else hidden
+        if self.causal and columns.stop > rows.start + 1:
+            future = xp.arange(columns.start, columns.stop) > xp.arange(rows.start, rows.stop)[:, None]
+            scores += xp.where(future, scores.dtype.type(-math.inf), scores.dtype.type(0))
+        return scores
+
+
+def attend(xp: Any, attention: Attention, out: Any) -> Any:
+    """Write softmax(Q K^T * scale + mask) V into `out`; returns L, (..., target), which the backward pass needs."""
+    heads = attention.heads()
+    wide = _wide(out.dtype)
+    log_total = xp.empty(out.shape[:-1], dtype=wide)
+
+    def part(some: slice) -> None:
+        buffer = xp.empty(QUERIES * KEYS, dtype=wide)
+        for number in range(some.start, some.stop):
+            index = heads[number]
+            head = attention.head(xp, index)
+            for rows in _blocks(out.shape[-2], QUERIES):
+                result, log_total[index][rows] = _attend_rows(xp, head, number, rows, buffer)
+                out[index][rows] = result
+
+    xp.in_parts(part, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
+    return log_total
+
+
+def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any) -> tuple[Any, Any]:
+    """The result for a block of queries of one head, and its L."""
+    count = rows.stop - rows.start
+    largest = xp.full((count, 1), -math.inf, dtype=buffer.dtype)
+    total = xp.zeros((count, 1), dtype=buffer.dtype)
+    result = xp.zeros((count, head.value.shape[-1]), dtype=buffer.dtype)
+    for columns in _blocks(len(head.key), KEYS):
+        scores = head.scores(xp, rows, columns, buffer)
+        if scores is None:
+            continue
+        larger = xp.maximum(largest, xp.row_max(scores))
+        shift = xp.where(larger == -math.inf, buffer.dtype.type(0), larger)  # of rows that see nothing so far
+        scores -= shift
+        weights = xp.exp(scores, out=scores)
+        fading = xp.exp(largest - shift)
+        total *= fading
+        total += xp.row_sum(weights)
+        if head.seed is not None:
+            weights *= _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
+            weights *= head.keep_scale
+        result *= fading
+        result += xp.matmul(weights, head.value[columns])
+        largest = larger
+    nothing = total == 0
+    total[nothing] = 1
+    result /= total
+    # exp(score - inf) = 0: the weights of a row that sees nothing
+    log_total = xp.where(nothing, buffer.dtype.type(math.inf), largest + xp.log(total))
+    return result, log_total[:, 0]
+
+
+def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any, gradients: tuple[Any, ...]) -> None:
+    """Write the gradients for query, key and value into three arrays, given that of the result."""
+    heads = attention.heads()
+
+    def part(some: slice) -> None:
+        buffers = [xp.empty(QUERIES * KEYS, dtype=log_total.dtype) for _ in range(3)]
+        for number in range(some.start, some.stop):
+            index = heads[number]
+            head = attention.head(xp, index)
+            given, result = (xp.astype(x[index], log_total.dtype) for x in (g, out))
+            found = _head_back(xp, given, head, number, xp.row_dot(given, result), log_total[index][:, None], buffers)
+            for gradient, value in zip(gradients, found):
+                gradient[index] = value
+
+    xp.in_parts(part, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
+
+
+def _head_back(
+    xp: Any, g: Any, head: Attention, number: int, along: Any, log_total: Any, buffers: list[Any]
+) -> tuple[Any, Any, Any]:
+    """The gradients of one head for query, key and value; `along` is g . out for each query."""
+    g_query, g_key, g_value = (xp.zeros(x.shape, dtype=x.dtype) for x in (head.query, head.key, head.value))
+    for columns in _blocks(len(head.key), KEYS):
+        for rows in _blocks(len(head.query), QUERIES):
+            scores = head.scores(xp, rows, columns, buffers[0])
+            if scores is None:
+                continue
+            scores -= log_total[rows]
+            weights = kept = xp.exp(scores, out=scores)
+            g_scores = xp.reshape(buffers[1][: scores.size], scores.shape)
+            xp.matmul(g[rows], xp.matrix_transpose(head.value[columns]), out=g_scores)
+            if head.seed is not None:
+                keep = _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
+                kept = xp.multiply(weights, keep, out=xp.reshape(buffers[2][: scores.size], scores.shape))
+                kept *= head.keep_scale
+                g_scores *= keep
+                g_scores *= head.keep_scale
+            g_value[columns] += xp.matmul(xp.matrix_transpose(kept), g[rows])
+            g_scores -= along[rows]
+            g_scores *= weights
+            g_query[rows] += xp.matmul(g_scores, head.key[columns])
+            g_key[columns] += xp.matmul(xp.matrix_transpose(g_scores), head.query[rows])
+    g_query *= head.scale
+    return g_query, g_key, g_value
+
+
+def _blocks(length: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, length)) for start in range(0, length, size))
+
+
+def _wide(dtype: Any) -> Any:
+    return tt.float32 if dtype.itemsize < 4 else dtype
+
+
+# ---- dropout: each block draws its part of the mask from a seed and from its place, so none needs the whole of it
+
+
+def keep_mask(xp: Any, seed: int, shape: tuple[int, ...], keep_scale: float) -> Any:
+    """The whole dropout mask (..., target, source) that a seed stands for: true with probability 1 / keep_scale."""
+    mask = xp.empty(shape, dtype=bool)
+    for number, index in enumerate(itertools.product(*map(range, shape[:-2]))):
+        for rows in _blocks(shape[-2], QUERIES):
+            for columns in _blocks(shape[-1], KEYS):
+                mask[index][rows, columns] = _keep_block(xp, seed, keep_scale, number, rows, columns)
+    return mask
+
+
+def _keep_block(xp: Any, seed: int, keep_scale: float, number: int, rows: slice, columns: slice) -> Any:
+    place = ((number << 40 | rows.start) << 40 | columns.start) << 64 | seed
+    shape = (rows.stop - rows.start, columns.stop - columns.start)
+    return tt.random.Generator(place).bernoulli(1 / keep_scale if keep_scale else 0.0, shape, device=xp.device)._data
