@@ -1,4 +1,4 @@
-"""Clipping of gradients, by their common norm or value by value."""
+"""Clipping of gradients, by their common norm or value by value; recomputation (`checkpoint`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import for_array
+from tinytensor.recomputation import checkpoint  # noqa: F401  (PyTorch has it here)
 
 CHUNK = 1 << 15
 

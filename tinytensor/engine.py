@@ -19,6 +19,7 @@ from .backend import NAMESPACES, for_array
 from .modes import set_grad_enabled, state
 from .node import Node, is_finite, written_since
 from .primitive import Primitive, describe
+from .recomputation import Recomputation, restore
 from .tensor import Tensor, wrap
 from .tracing import Statistics, Step
 
@@ -151,6 +152,8 @@ def _run(
                 parents = tuple([p if p is not None and p in needed else None for p in parents])
                 if node in targets and not any(parents):
                     continue  # gradients are not carried beyond it, so it stays whole
+            if type(node.kept) is Recomputation:
+                restore(node)
             if node.kept is None:
                 raise RuntimeError(
                     f"backward: the graph behind {node.name} {tuple(node.shape)} was already used and freed; "
@@ -303,7 +306,7 @@ def _check_versions(node: Node, op: Primitive) -> None:
         kept = (*kept[0], *(r for r in kept[1] if hasattr(r, "dtype"))) if kept[1] else kept[0]
     elif op.variadic:
         kept = [a for k in kept for a in (k if isinstance(k, tuple) else (k,))]
-    stale = written_since(node, kept)
+    stale = written_since(node.renewed or node.serial, kept)
     if stale is not None:
         at = f" It was called at {node.origin}." if node.origin else " tt.detect_anomaly() shows where it was called."
         raise RuntimeError(

@@ -40,6 +40,7 @@ class Node:
         variable: what the user calls a leaf, if `record` found out.
         owned: whether a leaf is known to be a parameter of a module.
         arrived: of a leaf, statistics of the gradient that the last backward pass over a recorded graph brought.
+        renewed: the tick at which what it keeps was computed again, if it was.
         origin, traced, constants: see `tracing`; here the values of a node that does not know.
     """
 
@@ -57,6 +58,7 @@ class Node:
     origin: str | None = None
     traced = False
     constants: tuple[Any, ...] = ()
+    renewed: int = 0
 
     def __init__(
         self,
@@ -106,12 +108,12 @@ def mark_written(array: Any) -> None:
     _last_write = now
 
 
-def written_since(node: Node, arrays: Any) -> Any:
-    """The first of the arrays whose memory was written after the node was made; None if there is none."""
-    if _last_write < node.serial:
+def written_since(then: int, arrays: Any) -> Any:
+    """The first of the arrays whose memory was written after a tick of the clock; None if there is none."""
+    if _last_write < then:
         return None
     for array in arrays:
-        if hasattr(array, "shape") and _written.get(for_array(array).storage(array), 0) > node.serial:
+        if hasattr(array, "shape") and _written.get(for_array(array).storage(array), 0) > then:
             return array
     return None
 

@@ -29,6 +29,7 @@ from .graph.build import sources
 from .manipulation import _to_device
 from .modes import state
 from .node import Node
+from .recomputation import restore
 from .tensor import Tensor, wrap
 from .testing import _formulas
 
@@ -141,6 +142,7 @@ class Replay:
             self._values.update({n: a for n, a in _kept_values(node) if n not in self._values})
 
     def _check(self, node: Node) -> None:
+        restore(node)
         if node.kept is None:
             raise RuntimeError(
                 f"print_backward: the graph behind {node.name} {tuple(node.shape)} was already used and freed; print "

@@ -18,7 +18,7 @@ bool_, dtype, newaxis, inf, nan, pi = np.bool_, np.dtype, None, np.inf, np.nan, 
 class ndarray:
     """An array "on the GPU". Nothing is forwarded to the NumPy array inside but what is named here."""
 
-    __slots__ = ("_array",)
+    __slots__ = ("__weakref__", "_array")
     __array_ufunc__ = None
     __array_priority__ = 100
     __hash__ = None

@@ -13,6 +13,7 @@ from ..backend import for_array
 from ..modes import state
 from ..node import Node, leaf
 from ..primitive import Primitive
+from ..recomputation import restore
 from ..tensor import Tensor, wrap
 from ..tracing import Recording, Statistics, TracedNode
 from . import structure as s
@@ -48,6 +49,7 @@ def walk(roots: Iterable[Node]) -> list[Node]:
 
 def check_whole(node: Node) -> None:
     """Raise RuntimeError if what a node was computed from was freed."""
+    restore(node)
     if node.kept is None and not node.traced:
         raise RuntimeError(
             f"draw: the graph behind {node.name} {tuple(node.shape)} was already used and freed; draw before "

@@ -344,7 +344,7 @@ class _Film:
         known = self.array_ids.get(id(array))
         if known is None:
             self.held.append(array)
-            changed = written_since(node, (array,)) is not None
+            changed = written_since(node.renewed or node.serial, (array,)) is not None
             known = self.array_ids[id(array)] = len(self.arrays)
             caption, text = _show(Statistics.of(array))
             self.arrays.append([caption + ", changed in place since" * changed, text])
