@@ -15,9 +15,9 @@ Each model is trained by train_translation.py, which gets all arguments that are
 
 from __future__ import annotations
 
-import os
+from before_numpy import prepare
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: our own threads share the work better
+prepare()
 
 import json
 import statistics

@@ -11,9 +11,9 @@ to go on), log.jsonl (arguments and figures, a JSON object a line), loss.png and
 
 from __future__ import annotations
 
-import os
+from before_numpy import prepare
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: our own threads share the work better
+prepare()
 
 import argparse
 from collections.abc import Callable

@@ -15,9 +15,9 @@ whose mean is taken in the end. A run that has ended has config.json with the tr
 
 from __future__ import annotations
 
-import os
+from before_numpy import prepare
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: our own threads share the work better
+prepare()
 
 import argparse
 import importlib.util

@@ -10,9 +10,9 @@ its number, the score (mean log-probability of an id, for --length-penalty 1) an
 
 from __future__ import annotations
 
-import os
+from before_numpy import prepare
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: our own threads share the work better
+prepare()
 
 import argparse
 import importlib.util

@@ -22,6 +22,8 @@ from .backend.parallel import get_num_threads
 
 NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott")  # OpenBLAS's kernels that leave AVX-512 unused
 
+BY_ITSELF = "`from before_numpy import prepare; prepare()` before all other imports does so, as in examples/"
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -92,12 +94,12 @@ def advice(machine: Machine) -> list[str]:
     if "avx512f" in machine.flags and machine.kernels in NARROW and machine.blas.startswith("OpenBLAS"):
         lines.append(
             f"OPENBLAS_CORETYPE=SkylakeX in the environment: OpenBLAS runs its {machine.kernels} kernels, which leave "
-            "this processor's AVX-512 unused."
+            f"this processor's AVX-512 unused; {BY_ITSELF}."
         )
     if machine.blas_threads > 1 and machine.threads == 1 and machine.cores > 1:
         lines.append(
             "OPENBLAS_NUM_THREADS=1 in the environment: tinytensor then splits all its work over the cores, not only "
-            "the matrix products; the scripts in examples/ do so."
+            f"the matrix products; {BY_ITSELF}."
         )
     if machine.blas_threads == 1 and machine.threads < machine.cores:
         lines.append(
