@@ -19,15 +19,16 @@ Each side runs in a process of its own. All decode a batch in turn, then the nex
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import multiprocessing
-import os
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+import interleaved
+from interleaved import Side, choices, ratio, refuse
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 VOCABULARY = 10_000
 SIZES = {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.0, "max_length": 256}
@@ -195,10 +196,8 @@ def theirs(folder: Path | None, config: dict, state: dict) -> Callable:
     return decode
 
 
-def side(
-    pipe, name: str, threads: int, sentences: list[list[int]], size: int, folder: Path | None, made: tuple
-) -> None:
-    """A process of one side: told the number of a batch and a beam, it answers with what it found, and seconds."""
+def decoder(name: str, threads: int, sentences: list[list[int]], size: int, folder: Path | None, made: tuple):
+    """One side: a function from the number of a batch and a beam to what it finds, and the weights it starts from."""
     if name == "torch":
         import torch
 
@@ -209,34 +208,8 @@ def side(
 
         tt.keep_memory()
         decode, made = ours(folder, recomputed=name == "recomputed")
-        pipe.send(made)
     parts = batches(sentences, size)
-    while (request := pipe.recv()) is not None:
-        number, beam = request
-        start = time.perf_counter()
-        found = decode(parts[number], beam)
-        pipe.send((found, time.perf_counter() - start))
-
-
-def start(name: str, threads: int, *arguments):
-    """The pipe to a new process for one side, with as many threads in all."""
-    count = str(threads)
-    environment = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
-    if name != "torch":
-        environment = {"TINYTENSOR_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": "1"}
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    former = {key: os.environ.get(key) for key in environment}
-    os.environ.update(environment)  # a spawned process reads it before it loads NumPy
-    context.Process(target=side, args=(there, name, threads, *arguments), daemon=True).start()
-    for key, value in former.items():
-        os.environ.pop(key) if value is None else os.environ.update({key: value})
-    return here
-
-
-def ask(pipe, number: int, beam: int):
-    pipe.send((number, beam))
-    return pipe.recv()
+    return lambda number, beam: decode(parts[number], beam), made
 
 
 def main() -> None:
@@ -251,16 +224,13 @@ def main() -> None:
     parser.add_argument("--sides", default="cached,recomputed,torch", help="comma-separated, cached among them")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
-    names = arguments.sides.split(",")
-    if "cached" not in names or set(names) - {"cached", "recomputed", "torch"}:
-        print("decoding.py: --sides: expected cached and any of recomputed, torch", file=sys.stderr)
-        raise SystemExit(2)
+    names = choices("--sides", arguments.sides, ("cached", "recomputed", "torch"))
+    if "cached" not in names:
+        refuse("--sides: expected cached and any of recomputed, torch")
     if min(arguments.sentences, arguments.beam, arguments.batch, arguments.rounds, arguments.threads) < 1:
-        print("decoding.py: counts must be at least 1", file=sys.stderr)
-        raise SystemExit(2)
+        refuse("counts must be at least 1")
     if (arguments.model is None) != (arguments.source is None):
-        print("decoding.py: --model and --source belong together", file=sys.stderr)
-        raise SystemExit(2)
+        refuse("--model and --source belong together")
     try:
         sentences = (
             random_sources(arguments.sentences)
@@ -268,41 +238,45 @@ def main() -> None:
             else sources(arguments.model, arguments.source, arguments.sentences)
         )
     except (OSError, UnicodeDecodeError, RuntimeError) as error:
-        print(f"decoding.py: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    pipes, made = {}, ()
+        refuse(str(error))
+    sides: dict[str, Side] = {}
+    made: tuple = ()
     for name in sorted(names):  # cached comes first: the others start from its weights
-        pipes[name] = start(name, arguments.threads, sentences, arguments.batch, arguments.model, made)
-        made = pipes[name].recv() if name != "torch" else made
+        environment = interleaved.torch if name == "torch" else interleaved.ours
+        given = (name, arguments.threads, sentences, arguments.batch, arguments.model, made)
+        sides[name] = Side(decoder, environment(arguments.threads), *given)
+        made = sides[name].greeting
     numbers = range(-(-len(sentences) // arguments.batch))
-    for pipe in pipes.values():
-        ask(pipe, 0, arguments.beam)  # the first call is slower
-    rounds, apart, equal = [], 0.0, dict.fromkeys(names, 0)
+    for side in sides.values():
+        side.ask(0, arguments.beam)  # the first call is slower
+        side.seconds.clear()
+    apart, equal = 0.0, dict.fromkeys(names, 0)
     for _ in range(arguments.rounds):
-        seconds = dict.fromkeys(names, 0.0)
         for number in numbers:
-            answers = {name: ask(pipe, number, arguments.beam) for name, pipe in pipes.items()}
-            for name, (found, time_taken) in answers.items():
-                seconds[name] += time_taken
-                for (ids, score), (cached_ids, cached_score) in zip(found, answers["cached"][0]):
+            answers = {name: side.ask(number, arguments.beam) for name, side in sides.items()}
+            for name, found in answers.items():
+                for (ids, score), (cached_ids, cached_score) in zip(found, answers["cached"]):
                     apart = max(apart, abs(score - cached_score))
                     equal[name] += ids == cached_ids
-        rounds.append(seconds)
-    for pipe in pipes.values():
-        pipe.send(None)
+    rounds = {name: [sum(part) for part in batched(side.seconds, len(numbers))] for name, side in sides.items()}
+    for side in sides.values():
+        side.close()
     if apart > APART:
         raise SystemExit(f"decoding.py: the best scores of the sides are {apart:.2g} apart")
     results = {}
     print(f"{len(sentences)} sentences, beam {arguments.beam}, batches of {arguments.batch}; scores {apart:.1e} apart")
-    print(f"{'side':10} {'seconds':>8} {'cached takes':>13} {'min':>6} {'max':>6}  same best ids")
+    print(f"{'side':10} {'seconds':>8}   {'cached takes, of it':22} same best ids")
     for name in sorted(names):
-        ratios = sorted(seconds["cached"] / seconds[name] for seconds in rounds)
-        ratio, median = statistics.median(ratios), statistics.median(seconds[name] for seconds in rounds)
+        of_it, median = ratio(rounds["cached"], rounds[name]), statistics.median(rounds[name])
         same = equal[name] / (len(sentences) * arguments.rounds)
-        print(f"{name:10} {median:8.2f} {ratio:13.3f} {ratios[0]:6.3f} {ratios[-1]:6.3f}  {same:.1%}", flush=True)
-        results[name] = {"seconds": median, "ratio": ratio, "min": ratios[0], "max": ratios[-1], "same_ids": same}
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+        print(f"{name:10} {median:8.2f}   {of_it!s:22} {same:.1%}", flush=True)
+        results[name] = {"seconds": median, "cached_takes": of_it._asdict(), "same_ids": same}
+    interleaved.write_json(arguments.json, results)
+
+
+def batched(values: list[float], size: int) -> list[list[float]]:
+    """The values, so many in a part."""
+    return [values[start : start + size] for start in range(0, len(values), size)]
 
 
 if __name__ == "__main__":

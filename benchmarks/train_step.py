@@ -1,27 +1,34 @@
-"""The time of a training step of `models.Transformer`, ours against PyTorch eager, as ratios from one interleaved run.
+"""The time of a training step of `models.Transformer`, ours against PyTorch, as ratios from one interleaved run.
 
-    python benchmarks/train_step.py [--workloads toy,copy,m30k,base] [--rounds 5] [--threads 2] [--json FILE]
+    python benchmarks/train_step.py [--workloads copy,toy,m30k,base] [--dropout 0.1] [--peers eager,hand]
     python benchmarks/train_step.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
 
-A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks and dropout 0. Each side
-runs in a process of its own: PyTorch as installed, ours as the examples set it up (freed memory kept, products split
-over our threads). Both start from the same weights, and the losses of the first three steps are compared. A round times
-several steps of ours, then as many of PyTorch's; the ratio (below 1: ours is faster) is the median over rounds.
+A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
+process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
+A round times several steps of each side in turn; a ratio (below 1: ours is faster) is the median over rounds. Peers:
+
+    eager     PyTorch as users write it, with nn.Transformer
+    kept      the same, with its allocator kept from returning memory, as ours
+    hand      written by hand for speed: one product for Q, K and V, fused attention and Adam; memory kept
+    compile   eager through torch.compile, which needs a C++ compiler; memory kept
+    floor     the step's matrix products alone, by NumPy, with results allocated before
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import multiprocessing
-import os
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import interleaved
+from interleaved import Side, ratio, refuse
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 
 
 class Workload(NamedTuple):
@@ -41,96 +48,149 @@ WORKLOADS = {
     "m30k": Workload(256, 8, 3, 1024, 128, 16, 8000, 2),
     "base": Workload(512, 8, 6, 2048, 16, 32, 8000, 2),
 }
+PEERS = ("eager", "kept", "hand", "compile", "floor")
+APART = 1e-3  # by how much the losses may differ
 
 
-def batch(workload: Workload):
+def batch(w: Workload):
     """Source, target input and target output ids; a tenth of the positions, at the ends, is padding."""
     import numpy as np
 
     rng = np.random.default_rng(0)
-    shape = (workload.batch, workload.length)
-    source, target_in, target_out = (rng.integers(3, workload.vocabulary, shape) for _ in range(3))
-    lengths = rng.integers(math.ceil(workload.length * 0.8), workload.length + 1, workload.batch)
+    shape = (w.batch, w.length)
+    source, target_in, target_out = (rng.integers(3, w.vocabulary, shape) for _ in range(3))
+    lengths = rng.integers(math.ceil(w.length * 0.8), w.length + 1, w.batch)
     for row, length in enumerate(lengths):
         source[row, length:] = target_in[row, length:] = target_out[row, length:] = 0
     return source, target_in, target_out
 
 
-def ours(workload: Workload, ids) -> tuple[Callable[[], float], dict]:
+# ---- the sides: each gives a function that makes so many steps and returns their losses
+
+
+def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callable[[int], list[float]], Any]:
+    sys.path.insert(0, folder)
     import nn
     import tinytensor as tt
     from models import Transformer
     from nn import functional as F
 
+    tt.keep_memory()
     tt.manual_seed(0)
-    w = workload
     model = Transformer(
-        w.vocabulary, d_model=w.d_model, num_heads=w.num_heads, num_layers=w.num_layers, d_ff=w.d_ff, dropout=0.0,
+        w.vocabulary, d_model=w.d_model, num_heads=w.num_heads, num_layers=w.num_layers, d_ff=w.d_ff, dropout=dropout,
         max_length=w.length,
     )  # fmt: skip
-    optimizer = nn.optim.Adam(model.parameters(), lr=1e-4)
-    source, target_in, target_out = (tt.asarray(x) for x in ids)
     state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    model.to(device)
+    optimizer = nn.optim.Adam(model.parameters(), lr=1e-4)
+    source, target_in, target_out = (tt.asarray(x, device=device) for x in batch(w))
 
-    def step() -> float:
+    def step() -> tt.Tensor:
         optimizer.zero_grad()
         logits = model(source, target_in)
         loss = F.cross_entropy(logits.reshape(-1, w.vocabulary), target_out.reshape(-1), ignore_index=0)
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss.detach()
 
-    return step, state
+    return lambda steps: [loss.item() for loss in [step() for _ in range(steps)]], state
 
 
-def theirs(workload: Workload, ids, state: dict) -> Callable[[], float]:
+def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, state: Any):
     import torch
     from torch import nn
+    from torch.nn import functional as F
 
-    w = workload
+    torch.set_num_threads(threads)
+    device = "cuda" if device == "gpu" else "cpu"
 
     class Twin(nn.Module):
+        """The same model as users write it."""
+
         def __init__(self) -> None:
             super().__init__()
             self.source_embedding = nn.Embedding(w.vocabulary, w.d_model, padding_idx=0)
             self.target_embedding = nn.Embedding(w.vocabulary, w.d_model, padding_idx=0)
             self.transformer = nn.Transformer(
-                w.d_model, w.num_heads, w.num_layers, w.num_layers, w.d_ff, dropout=0.0, batch_first=True
+                w.d_model, w.num_heads, w.num_layers, w.num_layers, w.d_ff, dropout, batch_first=True
             )
             self.projection = nn.Linear(w.d_model, w.vocabulary)
             self.register_buffer("encoding", torch.tensor(sinusoids(w.length, w.d_model), dtype=torch.float32))
 
+        def embed(self, embedding, ids):
+            embedded = embedding(ids) * math.sqrt(w.d_model) + self.encoding[: ids.shape[1]]
+            return F.dropout(embedded, dropout, self.training) if dropout else embedded
+
         def forward(self, source, target):
-            scale = math.sqrt(w.d_model)
-            causal = torch.triu(torch.ones(target.shape[1], target.shape[1], dtype=torch.bool), 1)
+            causal = torch.triu(torch.ones(target.shape[1], target.shape[1], dtype=torch.bool, device=device), 1)
             padding = source == 0
             hidden = self.transformer(
-                self.source_embedding(source) * scale + self.encoding[: source.shape[1]],
-                self.target_embedding(target) * scale + self.encoding[: target.shape[1]],
+                self.embed(self.source_embedding, source),
+                self.embed(self.target_embedding, target),
                 tgt_mask=causal,
                 src_key_padding_mask=padding,
                 tgt_key_padding_mask=target == 0,
                 memory_key_padding_mask=padding,
+                tgt_is_causal=True,  # else torch.compile stops where PyTorch looks at the mask
             )
             return self.projection(hidden)
 
-    model = Twin()
-    known = {name: torch.tensor(value) for name, value in state.items() if not name.startswith("positions")}
+    class ByHand(Twin):
+        """The same weights, used in as few and as large operations as PyTorch has."""
+
+        def forward(self, source, target):
+            seen = (source != 0)[:, None, None]
+            causal = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool, device=device).tril()
+            causal = causal & (target != 0)[:, None, None]
+            x = self.embed(self.source_embedding, source)
+            for layer in self.transformer.encoder.layers:
+                x = layer.norm1(x + self.drop(self.attend(layer.self_attn, x, x, seen)))
+                x = layer.norm2(x + self.drop(self.feed_forward(layer, x)))
+            memory = self.transformer.encoder.norm(x)
+            x = self.embed(self.target_embedding, target)
+            for layer in self.transformer.decoder.layers:
+                x = layer.norm1(x + self.drop(self.attend(layer.self_attn, x, x, causal)))
+                x = layer.norm2(x + self.drop(self.attend(layer.multihead_attn, x, memory, seen)))
+                x = layer.norm3(x + self.drop(self.feed_forward(layer, x)))
+            return self.projection(self.transformer.decoder.norm(x))
+
+        def drop(self, x):
+            return F.dropout(x, dropout, self.training) if dropout else x
+
+        def feed_forward(self, layer, x):
+            return layer.linear2(self.drop(F.relu(layer.linear1(x), inplace=True)))
+
+        def attend(self, attention, x, memory, seen):
+            weight, bias = attention.in_proj_weight, attention.in_proj_bias
+            if x is memory:
+                parts = F.linear(x, weight, bias).chunk(3, dim=-1)
+            else:
+                query = F.linear(x, weight[: w.d_model], bias[: w.d_model])
+                parts = query, *F.linear(memory, weight[w.d_model :], bias[w.d_model :]).chunk(2, dim=-1)
+            query, key, value = (part.unflatten(-1, (w.num_heads, -1)).transpose(1, 2) for part in parts)
+            out = F.scaled_dot_product_attention(query, key, value, seen, dropout_p=dropout if self.training else 0.0)
+            return attention.out_proj(out.transpose(1, 2).flatten(2))
+
+    model = ByHand() if name == "hand" else Twin()
+    known = {key: torch.tensor(value) for key, value in state.items() if not key.startswith("positions")}
     missing = model.load_state_dict(known, strict=False)
     if missing.unexpected_keys or set(missing.missing_keys) - {"encoding"}:
         raise SystemExit(f"train_step.py: the two models differ: {missing}")
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-    source, target_in, target_out = (torch.tensor(x) for x in ids)
+    model.to(device)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True if name == "hand" else None)
+    source, target_in, target_out = (torch.tensor(x, device=device) for x in batch(w))
+    call = torch.compile(model) if name == "compile" else model
 
-    def step() -> float:
+    def step() -> torch.Tensor:
         optimizer.zero_grad()
-        logits = model(source, target_in)
-        loss = nn.functional.cross_entropy(logits.reshape(-1, w.vocabulary), target_out.reshape(-1), ignore_index=0)
+        logits = call(source, target_in)
+        loss = F.cross_entropy(logits.reshape(-1, w.vocabulary), target_out.reshape(-1), ignore_index=0)
         loss.backward()
         optimizer.step()
-        return loss.item()
+        return loss.detach()
 
-    return step
+    return lambda steps: [loss.item() for loss in [step() for _ in range(steps)]], None
 
 
 def sinusoids(length: int, d_model: int):
@@ -139,96 +199,113 @@ def sinusoids(length: int, d_model: int):
     return sinusoidal_encoding(length, d_model).numpy()
 
 
-def side(pipe, name: str, workload: Workload, threads: int, environment: dict[str, str], state: dict) -> None:
-    """A process that makes the steps of one side: told a number of steps, it answers with their losses and seconds.
-
-    The name is "torch", or the folder that tinytensor is taken from.
-    """
-    os.environ.update(environment)
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]) if name == "torch" else name)
-    if name != "torch":
-        import tinytensor as tt
-
-        tt.keep_memory()
-        step, state = ours(workload, batch(workload))
-        pipe.send(state)
-    else:
-        import torch
-
-        torch.set_num_threads(threads)
-        step = theirs(workload, batch(workload), state)
-    while steps := pipe.recv():
-        start = time.perf_counter()
-        losses = [step() for _ in range(steps)]
-        pipe.send((losses, time.perf_counter() - start))
+def products(w: Workload) -> list[tuple[int, int, int, int, int]]:
+    """The matrix products of a forward pass: how many, of how many pairs each, (m, k) @ (k, n)."""
+    tokens, pairs, head_dim = w.batch * w.length, w.batch * w.num_heads, w.d_model // w.num_heads
+    layers = w.num_layers
+    return [
+        (2 * layers, 1, tokens, w.d_model, 3 * w.d_model),  # Q, K and V of self-attention
+        (layers, 1, tokens, w.d_model, w.d_model),  # Q of the cross-attention
+        (layers, 1, tokens, w.d_model, 2 * w.d_model),  # its K and V
+        (3 * layers, pairs, w.length, head_dim, w.length),  # scores
+        (3 * layers, pairs, w.length, w.length, head_dim),  # weights times values
+        (3 * layers, 1, tokens, w.d_model, w.d_model),  # what attention gives, projected
+        (2 * layers, 1, tokens, w.d_model, w.d_ff),
+        (2 * layers, 1, tokens, w.d_ff, w.d_model),
+        (1, 1, tokens, w.d_model, w.vocabulary),
+    ]
 
 
-def start(name: str, workload: Workload, threads: int, state: dict):
-    """The pipe to a new process for one side, with as many threads in all."""
-    count = str(threads)
-    environment = {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
-    if name != "torch":
-        environment = {"TINYTENSOR_NUM_THREADS": count, "OPENBLAS_NUM_THREADS": "1"}
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    former = {key: os.environ.get(key) for key in environment}
-    os.environ.update(environment)  # a spawned process reads it before it loads NumPy
-    context.Process(target=side, args=(there, name, workload, threads, environment, state), daemon=True).start()
-    for key, value in former.items():
-        os.environ.pop(key) if value is None else os.environ.update({key: value})
-    return here
+def floor(w: Workload) -> tuple[Callable[[int], list[float]], Any]:
+    """The products of forward and backward, with results allocated before."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    calls = []
+    for count, pairs, m, k, n in products(w):
+        batched = (pairs,) if pairs > 1 else ()
+        x, y, g = (rng.standard_normal((*batched, *s), dtype=np.float32) for s in ((m, k), (k, n), (m, n)))
+        three = ((x, y), (g, y.swapaxes(-1, -2)), (x.swapaxes(-1, -2), g))
+        calls += [(a, b, np.empty((*batched, a.shape[-2], b.shape[-1]), np.float32)) for a, b in three] * count
+
+    def steps(count: int) -> list[float]:
+        for _ in range(count):
+            for a, b, out in calls:
+                np.matmul(a, b, out=out)
+        return []
+
+    return steps, None
 
 
-def ask(pipe, steps: int) -> tuple[list[float], float]:
-    pipe.send(steps)
-    return pipe.recv()
+def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any) -> Side:
+    """The process of a peer."""
+    if name == "floor":
+        return Side(floor, {"OPENBLAS_NUM_THREADS": str(arguments.threads)}, w)
+    environment = interleaved.torch(arguments.threads, keep_memory=name != "eager")
+    return Side(theirs, environment, name, w, arguments.dropout, arguments.device, arguments.threads, state)
+
+
+def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[str, Any]:
+    """Time one workload on all sides, print a line for each and return its figures."""
+    w = WORKLOADS[name]
+    if arguments.shape:
+        w = w._replace(batch=arguments.shape[0], length=arguments.shape[1])
+    environment = interleaved.ours(arguments.threads)
+    sides = {"ours": Side(ours, environment, str(ROOT), w, arguments.dropout, arguments.device)}
+    for peer in peers:
+        if peer == "other":
+            folder = str(arguments.against.resolve())
+            sides[peer] = Side(ours, environment, folder, w, arguments.dropout, arguments.device)
+        else:
+            sides[peer] = start(peer, w, arguments, sides["ours"].greeting)
+    losses = {side: sides[side].ask(3) for side in sides}
+    apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
+    if apart > APART and not arguments.dropout:
+        raise SystemExit(f"{interleaved.script()}: the losses of {name} are {apart:.2g} apart: {losses}")
+    for side in sides.values():
+        side.seconds.clear()
+    for _ in range(arguments.rounds):
+        for side in sides.values():
+            side.ask(w.steps)
+    peaks = {side: sides[side].close() for side in sides}
+    results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart}
+    for side, process in sides.items():
+        milliseconds = 1e3 * statistics.median(process.seconds) / w.steps
+        of_it = ratio(sides["ours"].seconds, process.seconds)
+        print(f"{name:6} {side:8} {milliseconds:9.1f}   {of_it!s:22} {peaks[side] / 2**20:8.0f}", flush=True)
+        results[side] = {"ms": milliseconds, "ours_takes": of_it._asdict(), "peak_bytes": peaks[side]}
+    return results
+
+
+def shape(text: str) -> tuple[int, int]:
+    sizes = text.split("x")
+    if len(sizes) != 2 or not all(size.isdigit() and int(size) > 0 for size in sizes):
+        raise argparse.ArgumentTypeError(f"expected sentences x length, for example 128x64, got {text!r}")
+    return int(sizes[0]), int(sizes[1])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", default="toy", help="comma-separated names (default toy)")
+    parser.add_argument("--workloads", default="toy", help=f"some of {','.join(WORKLOADS)} (default toy)")
+    parser.add_argument("--peers", default="eager", help=f"some of {','.join(PEERS)} (default eager)")
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
+    parser.add_argument("--dropout", type=float, default=0.0, help="in all the paper's places (default 0)")
+    parser.add_argument("--shape", type=shape, metavar="BxL", help="other sentences x length than the workload's")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout to compare with, not PyTorch")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     arguments = parser.parse_args()
-    unknown = set(arguments.workloads.split(",")) - set(WORKLOADS)
-    if unknown:
-        print(f"train_step.py: unknown workloads {sorted(unknown)}; known: {', '.join(WORKLOADS)}", file=sys.stderr)
-        raise SystemExit(2)
-    if arguments.against is not None and not (arguments.against / "tinytensor").is_dir():
-        print(f"train_step.py: --against {arguments.against} is no checkout of tinytensor", file=sys.stderr)
-        raise SystemExit(2)
-    here = str(Path(__file__).resolve().parents[1])
-    there = "torch" if arguments.against is None else str(arguments.against.resolve())
-    results = {}
-    second = "torch ms" if there == "torch" else "other ms"
-    print(f"{'workload':8} {'ours ms':>9} {second:>9} {'ratio':>6} {'min':>6} {'max':>6}  losses apart")
-    for name in arguments.workloads.split(","):
-        workload = WORKLOADS[name]
-        mine = start(here, workload, arguments.threads, {})
-        state = mine.recv()
-        opposite = start(there, workload, arguments.threads, state)
-        if there != "torch":
-            opposite.recv()
-        losses = [ask(pipe, 3)[0] for pipe in (mine, opposite)]
-        apart = max(abs(x - y) for x, y in zip(*losses))
-        if apart > 1e-3:
-            raise SystemExit(f"train_step.py: the losses of {name} are {apart:.2g} apart")
-        rounds = [
-            [ask(pipe, workload.steps)[1] / workload.steps for pipe in (mine, opposite)]
-            for _ in range(arguments.rounds)
-        ]
-        for pipe in (mine, opposite):
-            pipe.send(0)
-        ratios = sorted(x / y for x, y in rounds)
-        medians = [1e3 * statistics.median(column) for column in zip(*rounds)]
-        ratio = statistics.median(ratios)
-        figures = f"{medians[0]:9.1f} {medians[1]:9.1f} {ratio:6.2f} {ratios[0]:6.2f} {ratios[-1]:6.2f}"
-        print(f"{name:8} {figures}  {apart:.1e}", flush=True)
-        results[name] = {"ours_ms": medians[0], "other_ms": medians[1], "ratio": ratio, "losses_apart": apart}
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    names = interleaved.choices("--workloads", arguments.workloads, list(WORKLOADS))
+    peers = interleaved.choices("--peers", arguments.peers, PEERS)
+    if arguments.rounds < 1 or arguments.threads < 1 or not 0 <= arguments.dropout < 1:
+        refuse("--rounds and --threads must be at least 1, --dropout in [0, 1)")
+    if arguments.against is not None:
+        if not (arguments.against / "tinytensor").is_dir():
+            refuse(f"--against {arguments.against} is no checkout of tinytensor")
+        peers = ["other"]
+    print(f"{'':6} {'side':8} {'ms a step':>9}   {'ours takes, of it':22} {'peak MiB':>8}")
+    interleaved.write_json(arguments.json, {name: compare(name, arguments, peers) for name in names})
 
 
 if __name__ == "__main__":

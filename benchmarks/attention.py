@@ -1,0 +1,123 @@
+"""Time and memory of attention between long sequences, forward and backward: ours against PyTorch's fused attention.
+
+    python benchmarks/attention.py [--lengths 1024,4096,16384] [--heads 8] [--causal] [--dropout 0.1] [--rounds 3]
+
+One sequence of so many positions attends to itself, in float32. Each side runs in a process of its own, whose peak
+memory is shown; results and gradients are compared, without dropout. The peers:
+
+    torch     torch.nn.functional.scaled_dot_product_attention
+    whole     ours with the matrix of weights held as a whole, as for short sequences
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import interleaved
+from interleaved import Side, choices, ratio, refuse
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+APART = 1e-3  # by how much results and gradients may differ, on the scale of the largest of each
+
+
+def arrays(length: int, heads: int, head_dim: int) -> list[Any]:
+    """Query, key, value and the gradient of the result."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((1, heads, length, head_dim), dtype=np.float32) for _ in range(4)]
+
+
+def sample(found: list[Any]) -> list[Any]:
+    """Some rows of each array, enough to compare."""
+    return [x[:, :, :: max(1, x.shape[2] // 64)].copy() for x in found]
+
+
+def ours(sizes: tuple[int, int, int], causal: bool, dropout: float, whole: bool):
+    import tinytensor as tt
+    from nn import functional as F
+    from nn.functional import attention_blocks
+
+    tt.keep_memory()
+    if whole:
+        attention_blocks.LONG = sys.maxsize
+    *leaves, g = (tt.tensor(x, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
+
+    def step():
+        out = F.scaled_dot_product_attention(*leaves, dropout_p=dropout, is_causal=causal)
+        return sample([x.detach().numpy() for x in (out, *tt.grad(out, leaves, g))])
+
+    return step, None
+
+
+def theirs(sizes: tuple[int, int, int], causal: bool, dropout: float, threads: int):
+    import torch
+
+    torch.set_num_threads(threads)
+    *leaves, g = (torch.tensor(x, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
+
+    def step():
+        out = torch.nn.functional.scaled_dot_product_attention(*leaves, dropout_p=dropout, is_causal=causal)
+        return sample([x.detach().numpy() for x in (out, *torch.autograd.grad(out, leaves, g))])
+
+    return step, None
+
+
+def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dict[str, Any]:
+    """Time one length on all sides, print a line for each and return its figures."""
+    given = ((length, arguments.heads, arguments.head_dim), arguments.causal, arguments.dropout)
+    mine, its = interleaved.ours(arguments.threads), interleaved.torch(arguments.threads)
+    sides = {"ours": Side(ours, mine, *given, False)}
+    for peer in peers:
+        sides[peer] = (
+            Side(theirs, its, *given, arguments.threads) if peer == "torch" else Side(ours, mine, *given, True)
+        )
+    found = {name: side.ask() for name, side in sides.items()}
+    for name, others in found.items():
+        apart = max(float(abs(a - b).max() / abs(b).max()) for a, b in zip(found["ours"], others))
+        if apart > APART and not arguments.dropout:
+            raise SystemExit(f"{interleaved.script()}: {length} positions: ours and {name} are {apart:.2g} apart")
+    for side in sides.values():
+        side.seconds.clear()
+    for _ in range(arguments.rounds):
+        for side in sides.values():
+            side.ask()
+    results = {}
+    for name, side in sides.items():
+        of_it, median, peak = ratio(sides["ours"].seconds, side.seconds), statistics.median(side.seconds), side.close()
+        print(f"{length:9,} {name:8} {1e3 * median:9.0f}   {of_it!s:22} {peak / 2**20:8.0f}", flush=True)
+        results[name] = {"ms": 1e3 * median, "ours_takes": of_it._asdict(), "peak_bytes": peak}
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--lengths", default="1024,4096,16384", help="positions (default 1024,4096,16384)")
+    parser.add_argument("--peers", default="torch", help="some of torch,whole (default torch)")
+    parser.add_argument("--heads", type=int, default=8, help="default 8")
+    parser.add_argument("--head-dim", type=int, default=64, help="size of each head (default 64)")
+    parser.add_argument("--causal", action="store_true", help="each position sees those before it only")
+    parser.add_argument("--dropout", type=float, default=0.0, help="of the weights (default 0)")
+    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
+    parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    arguments = parser.parse_args()
+    lengths = arguments.lengths.split(",")
+    if not all(length.isdigit() and int(length) > 0 for length in lengths):
+        refuse(f"--lengths: expected positive integers, got {arguments.lengths!r}")
+    if min(arguments.heads, arguments.head_dim, arguments.rounds, arguments.threads) < 1 or not (
+        0 <= arguments.dropout < 1
+    ):
+        refuse("counts must be at least 1, --dropout in [0, 1)")
+    peers = choices("--peers", arguments.peers, ("torch", "whole"))
+    print(f"{'positions':>9} {'side':8} {'ms':>9}   {'ours takes, of it':22} {'peak MiB':>8}")
+    interleaved.write_json(arguments.json, {length: compare(int(length), arguments, peers) for length in lengths})
+
+
+if __name__ == "__main__":
+    main()
