@@ -7,6 +7,7 @@ that was never disturbed.
 
 from __future__ import annotations
 
+import functools
 import math
 import signal
 import threading
@@ -197,32 +198,37 @@ class Trainer:
             self.folder.keep_weights(self.step, self.model.state_dict(), self.average)
 
     def _train_step(self, batches: list[Batch]) -> tuple[Tensor, float]:
+        """One step; returns the logits for the last batch, and the loss."""
+        parts = batches if len(batches) > 1 else halves(batches[0])
         before = tt.random.get_state()
-        self.optimizer.zero_grad()
-        value = 0.0
-        tokens = sum(int((b.target_out != PAD).sum()) for b in batches)
-        for batch in batches:
-            logits, loss = self._loss(batch)
-            if len(batches) > 1:
-                loss = loss * (int((batch.target_out != PAD).sum()) / max(tokens, 1))
-            value += loss.item()
-            if not math.isfinite(value):
-                self._explain(batch, before, f"the loss is {value}")
-                raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
-            loss.backward()
+        logits, value = self._gradients(parts)
+        if not math.isfinite(value):
+            self._explain(parts, before, f"the loss is {value}")
+            raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
         norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
         if not math.isfinite(norm.item()):
-            self._explain(batch, before, "a gradient is not finite")
+            self._explain(parts, before, "a gradient is not finite")
         nn.utils.clip_grads_with_norm_(self.model.parameters(), self.max_norm, norm)
         self.optimizer.step()
         self.scheduler.step()
-        return logits, value
+        return logits[-1] if parts is batches else tt.concat(logits), value
 
-    def _loss(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        logits = self.model(batch.source, batch.target_in)
-        return logits, cross_entropy(logits, batch, self.label_smoothing)
+    def _gradients(self, parts: list[Batch]) -> tuple[list[Tensor], float]:
+        """Fill every `.grad` with that of the mean loss over all tokens; returns the logits for each part, and it."""
+        self.optimizer.zero_grad()
+        tokens = max(sum(part.tokens for part in parts), 1)
+        logits: list[Any] = [None] * len(parts)
 
-    def _explain(self, batch: Batch, random_state: dict[str, Any], what: str) -> None:
+        def loss_of(i: int) -> Tensor:
+            out = self.model(parts[i].source, parts[i].target_in)
+            logits[i] = out.detach()
+            return cross_entropy(out, parts[i], self.label_smoothing) * (parts[i].tokens / tokens)
+
+        losses = [functools.partial(loss_of, i) for i in range(len(parts))]
+        total = nn.parallel.backward_of_sum(losses, self.model.parameters())
+        return logits, total.item()
+
+    def _explain(self, parts: list[Batch], random_state: dict[str, Any], what: str) -> None:
         """Repeat a step, watching every op; raise NotFiniteError where one gives what is not finite."""
         for name, parameter in self.model.named_parameters():
             if not bool(tt.all(tt.isfinite(parameter))):
@@ -231,10 +237,9 @@ class Trainer:
                     "a lower learning rate may help"
                 )
         tt.random.set_state(random_state)
-        self.optimizer.zero_grad()
         with tt.detect_anomaly():
             try:
-                self._loss(batch)[1].backward()
+                self._gradients(parts)
             except FloatingPointError as error:
                 raise NotFiniteError(f"{what} at step {self.step + 1}: {error}") from None
 
@@ -271,6 +276,15 @@ def cross_entropy(logits: Tensor, batch: Batch, label_smoothing: float = 0.0) ->
     target = tt.asarray(batch.target_out.reshape(-1), device=logits.device)
     rows = logits.reshape(-1, logits.shape[-1])
     return F.cross_entropy(rows, target, ignore_index=PAD, label_smoothing=label_smoothing)
+
+
+def halves(batch: Batch) -> list[Batch]:
+    """A batch as two of half as many sequences, of the same lengths; two threads can compute them side by side."""
+    middle = len(batch.source) // 2
+    if not middle:
+        return [batch]
+    arrays = (batch.source, batch.target_in, batch.target_out)
+    return [Batch(*(a[rows] for a in arrays)) for rows in (slice(None, middle), slice(middle, None))]
 
 
 def accuracies(logits: Tensor, batch: Batch) -> tuple[float, float]:

@@ -8,6 +8,9 @@ again. Numbers are drawn on the CPU and moved, so that every device sees the sam
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -105,6 +108,27 @@ class Generator:
 default_generator = Generator()
 """The generator that is used where none is given."""
 
+_thread = threading.local()
+
+
+@contextmanager
+def using(generator: Generator) -> Iterator[None]:
+    """Within it, this thread draws from a generator of its own where none is given.
+
+    What several threads draw from one generator would depend on which comes first.
+    """
+    former = getattr(_thread, "generator", None)
+    _thread.generator = generator
+    try:
+        yield
+    finally:
+        _thread.generator = former
+
+
+def current_generator() -> Generator:
+    """The generator that this thread draws from where none is given."""
+    return getattr(_thread, "generator", None) or default_generator
+
 
 def manual_seed(seed: int) -> Generator:
     """Start the default generator from a seed; returns it."""
@@ -113,37 +137,37 @@ def manual_seed(seed: int) -> Generator:
 
 def get_state() -> dict[str, Any]:
     """The state of the default generator."""
-    return default_generator.get_state()
+    return current_generator().get_state()
 
 
 def set_state(state: dict[str, Any]) -> None:
     """Set the default generator to a state that `get_state` gave."""
-    default_generator.set_state(state)
+    current_generator().set_state(state)
 
 
 def uniform(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
     """`Generator.uniform` of the default generator, or of the one given."""
-    return (generator or default_generator).uniform(*args, **kwargs)
+    return (generator or current_generator()).uniform(*args, **kwargs)
 
 
 def normal(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
     """`Generator.normal` of the default generator, or of the one given."""
-    return (generator or default_generator).normal(*args, **kwargs)
+    return (generator or current_generator()).normal(*args, **kwargs)
 
 
 def integers(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
     """`Generator.integers` of the default generator, or of the one given."""
-    return (generator or default_generator).integers(*args, **kwargs)
+    return (generator or current_generator()).integers(*args, **kwargs)
 
 
 def bernoulli(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
     """`Generator.bernoulli` of the default generator, or of the one given."""
-    return (generator or default_generator).bernoulli(*args, **kwargs)
+    return (generator or current_generator()).bernoulli(*args, **kwargs)
 
 
 def permutation(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
     """`Generator.permutation` of the default generator, or of the one given."""
-    return (generator or default_generator).permutation(*args, **kwargs)
+    return (generator or current_generator()).permutation(*args, **kwargs)
 
 
 def rand(*shape: int, **options: Any) -> Tensor:

@@ -16,8 +16,9 @@ import contextvars
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
+from typing import Any
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
 
@@ -75,12 +76,12 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    count = 1 if product and not _blas_is_single else min(_threads, work // GRAIN, rows)
+    count = 1 if product and not _blas_is_single else min(_available(), work // GRAIN, rows)
     if count < 2:
         function(slice(0, rows))
         return
-    if len(_workers) < count - 1:
-        _start(count - 1)
+    if len(_workers) < _threads - 1:
+        _start(_threads - 1)
     done: SimpleQueue[BaseException | None] = SimpleQueue()
     step = -(-rows // count)
     slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
@@ -97,6 +98,34 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
         failures = [failure for _ in slices[1:] if (failure := done.get()) is not None]
     if failures:
         raise failures[0]
+
+
+def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What some functions give, called at the same time on as many threads as there are; the first error is raised.
+
+    Each has its share of the threads for the work inside it.
+    """
+    found: list[Any] = [None] * len(tasks)
+    threads = _available()
+
+    def part(some: slice) -> None:
+        token = _share.set(max(1, threads // len(tasks)))
+        try:
+            for i in range(some.start, some.stop):
+                found[i] = tasks[i]()
+        finally:
+            _share.reset(token)
+
+    in_parts(part, len(tasks), threads * GRAIN)
+    return found
+
+
+_share: contextvars.ContextVar[int | None] = contextvars.ContextVar("_share", default=None)
+
+
+def _available() -> int:
+    """On how many threads work that begins here may be split."""
+    return _share.get() or _threads
 
 
 def _in_blocks(function: Part, block: int) -> Part:

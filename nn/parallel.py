@@ -1,0 +1,73 @@
+"""Data parallelism on the cores of one machine: parts of a batch side by side, one graph for each.
+
+Work that is split inside every op meets after every op, and waits each time for the slowest; a thread with a part of
+the batch of its own meets the others once in a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+from tinytensor.backend.parallel import concurrently
+from tinytensor.modes import Modes, state
+from tinytensor.random import Generator, using
+
+from .functional.attention import watch
+
+
+def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable[Tensor]) -> Tensor:
+    """Add the gradient of the sum of several losses to `.grad` of the parameters, each loss on a thread of its own.
+
+        halves = [(x[:32], y[:32]), (x[32:], y[32:])]
+        losses = [lambda x=x, y=y: F.mse_loss(model(x), y) / 2 for x, y in halves]
+        loss = nn.parallel.backward_of_sum(losses, model.parameters())
+        optimizer.step()
+
+    What is computed does not depend on the number of threads (`tt.set_num_threads`), and neither does dropout: each
+    loss draws from a generator of its own, whose seed comes from the default one. A single loss draws from that itself.
+
+    Args:
+        losses: functions without arguments, each of which gives a Tensor of one element. They must not write to
+            anything that they share.
+        parameters: whose `.grad` is filled; one that no loss depends on is passed over.
+
+    Returns the sum of the losses, 0-d, without a graph.
+    """
+    wanted = [p for p in parameters if p.requires_grad]
+    generators: list[Generator | None] = [None]
+    if len(losses) > 1:
+        generators = [Generator(int(seed)) for seed in tt.random.integers(2**62, shape=len(losses)).numpy()]
+    tasks = [partial(_gradients, loss, generator, wanted, state.modes) for loss, generator in zip(losses, generators)]
+    if state.recording is not None or watch.see is not None or any(p.device != "cpu" for p in wanted):
+        found = [task() for task in tasks]
+    else:
+        found = concurrently(tasks)
+    for parameter, *gradients in zip(wanted, *(gradients for _, gradients in found)):
+        total = None
+        for gradient in gradients:
+            if total is None:
+                total = gradient
+            elif gradient is not None:
+                total._data += gradient._data
+        if total is not None:
+            parameter.grad = total if parameter.grad is None else parameter.grad + total
+    with tt.no_grad():
+        return sum((loss for loss, _ in found[1:]), found[0][0])
+
+
+def _gradients(
+    loss_of: Callable[[], Tensor], generator: Generator | None, wanted: list[Tensor], modes: Modes
+) -> tuple[Tensor, Sequence[Any]]:
+    """A loss and its gradients, in the given modes of whichever thread this is."""
+    former = state.change(*modes)
+    try:
+        with nullcontext() if generator is None else using(generator):
+            loss = loss_of()
+            return loss.detach(), tt.grad(loss, wanted, allow_unused=True)
+    finally:
+        state.change(*former)
