@@ -6,6 +6,7 @@ parameter in place, on raw arrays.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -15,6 +16,8 @@ import numpy as np
 import tinytensor as tt
 from tinytensor.backend import for_array
 from tinytensor.tensor import wrap
+
+WORK = 12  # element-wise operations of an update
 
 CHUNK = 1 << 15
 """How many elements are updated at a time on the CPU: the pieces of all arrays of an update fit into the cache."""
@@ -42,6 +45,7 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[tt.Tensor, dict[str, Any]] = {}
+        self._pieces: list[tuple[Any, Callable[[list[Any]], None], list[Any]]] = []
         if isinstance(params, (tt.Tensor, dict, set, str)):
             raise TypeError(
                 f"{self._name}: params must be a list (or another ordered iterable) of Tensors or of groups, "
@@ -126,25 +130,34 @@ class Optimizer:
                 loss = closure()
         # Infinite gradients make infinite or undefined parameters; half an update because of a warning would be worse.
         with np.errstate(all="ignore"):
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        self._update_parameter(parameter, group)
+            updated = [
+                (parameter, *self._update_parameter(parameter, group))
+                for group in self.param_groups
+                for parameter in group["params"]
+                if parameter.grad is not None
+            ]
+            self._work_off()
+        for parameter, values, state in updated:
+            self._finish(parameter, values, state)
         return loss
 
-    def _update_parameter(self, parameter: tt.Tensor, group: dict[str, Any]) -> None:
+    def _update_parameter(self, parameter: tt.Tensor, group: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         array = parameter._data
         xp = for_array(array)
-        writeable = getattr(array.flags, "writeable", True)
-        values = xp.contiguous(array) if writeable else xp.copy(array)
+        values = xp.contiguous(array) if getattr(array.flags, "writeable", True) else xp.copy(array)
         state = self.state.get(parameter, {})
         self._update(xp, values, parameter.grad._data, state, group)  # type: ignore[union-attr]
+        return values, state
+
+    def _finish(self, parameter: tt.Tensor, values: Any, state: dict[str, Any]) -> None:
+        """Keep the state of an updated parameter, and its new values where they are not its own memory."""
         if state:
             self.state[parameter] = state
             for value in state.values():
                 if isinstance(value, tt.Tensor):
                     tt.mark_written(value._data)
-        if not writeable:
+        array = parameter._data
+        if not getattr(array.flags, "writeable", True):
             parameter._data = values
         elif values is not array:
             array[...] = values
@@ -154,20 +167,36 @@ class Optimizer:
         """Change `values` (the parameter's contiguous array) and its `state` in place; `gradient` stays as it is."""
         raise NotImplementedError
 
-    @staticmethod
-    def _in_pieces(xp: Any, arrays: list[Any], update: Callable[[list[Any]], None]) -> None:
-        """Call `update` with the arrays flattened and cut alike, and with two pieces of scratch memory at the end.
+    def _in_pieces(self, xp: Any, arrays: list[Any], update: Callable[[list[Any]], None]) -> None:
+        """Have `update` called with the arrays flattened and cut alike, and two pieces of scratch memory at the end.
 
-        On the CPU pieces stay in the cache through all operations of an update; on a GPU, where each call has its cost,
-        there is one.
+        That is done before `step` returns, for all parameters together, so that the cores share it. On the CPU pieces
+        stay in the cache through all operations of an update; on a GPU, where each call has its cost, there is one.
         """
         flat = [xp.reshape(array, (-1,)) for array in arrays]
-        size = flat[0].size
-        chunk = CHUNK if xp.device == "cpu" else max(size, 1)
-        first, second = xp.empty((2, min(chunk, size)), dtype=flat[0].dtype)
-        for start in range(0, size, chunk):
-            stop = min(start + chunk, size)
-            update([*(array[start:stop] for array in flat), first[: stop - start], second[: stop - start]])
+        chunk = CHUNK if xp.device == "cpu" else max(flat[0].size, 1)
+        self._pieces += [
+            (xp, update, [array[start : start + chunk] for array in flat]) for start in range(0, flat[0].size, chunk)
+        ]
+
+    def _work_off(self) -> None:
+        """Call the updates that `_in_pieces` collected."""
+        pieces = sorted(self._pieces, key=lambda piece: -piece[2][0].size)
+        self._pieces = []
+        threads = tt.get_num_threads()
+        shares = [pieces[i::threads] for i in range(threads)]  # of about the same size
+
+        def part(some: slice) -> None:
+            scratch: dict[Any, Any] = {}
+            for xp, update, arrays in itertools.chain(*shares[some]):
+                size, key = arrays[0].size, (xp, arrays[0].dtype)
+                if key not in scratch:  # the first piece is the largest
+                    scratch[key] = xp.empty((2, size), dtype=arrays[0].dtype)
+                update([*arrays, *scratch[key][:, :size]])
+
+        if pieces:
+            work = WORK * sum(arrays[0].size for _, _, arrays in pieces)
+            pieces[0][0].in_parts(part, threads, work)
 
     # ---- saving
 
