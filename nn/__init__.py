@@ -1,6 +1,6 @@
 """nn: layers, losses and what trains them, under PyTorch's names."""
 
-from . import functional, init, optim, parallel, utils
+from . import amp, functional, init, optim, parallel, utils
 from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
 from .attention import MultiheadAttention
 from .checkpoint import CheckpointError, load, save

@@ -9,6 +9,8 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.reductions import normalize_axes
 
+from .precision import raised
+
 
 @tt.op
 def relu(input):
@@ -105,6 +107,7 @@ def _(xp, g, kept, needs):
     return (slope,)
 
 
+@raised
 def gelu(input: Any, approximate: str = "none") -> Tensor:
     """The Gaussian error linear unit, x * P(N(0, 1) <= x).
 
@@ -169,6 +172,7 @@ def softmax_gradient_in_place(xp: Any, g: Any, out: Any) -> None:
     g *= out
 
 
+@raised
 def softmax(input: Any, dim: int = -1) -> Tensor:
     """exp(x_i) / sum_j exp(x_j) along `dim`, without overflow.
 
@@ -202,6 +206,7 @@ def _(xp, g, kept, needs, *, axis):
     return (gradient,)
 
 
+@raised
 def log_softmax(input: Any, dim: int = -1) -> Tensor:
     """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000]."""
     return _log_softmax(input, axis=_axis("log_softmax", input, dim))

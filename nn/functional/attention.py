@@ -16,6 +16,7 @@ from . import attention_blocks as blocks
 from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
 from .linear import beside, linear
 from .normalization import check_probability
+from .precision import lowered
 
 WORK = 12  # element-wise operations for each attention weight, the products included
 
@@ -156,6 +157,7 @@ def _(xp, g, residuals, needs, *, scale, keep_scale, causal=False, seed=None):
     return (*outs, g_mask, None)
 
 
+@lowered
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -351,7 +353,7 @@ def multi_head_attention_forward(
     source = key.shape[1]
     head_dim = embed_dim // num_heads
     projected = _project(query, key, value, in_proj_weight, in_proj_bias)
-    mask = merge_masks(key_padding_mask, attn_mask, (batch, num_heads, target, source), query)
+    mask = merge_masks(key_padding_mask, attn_mask, (batch, num_heads, target, source), projected[0])
     dropout_p = dropout_p if training else 0.0
     keep, options = _draw((batch, num_heads, target, source), dropout_p, query.device)
     scale = 1 / math.sqrt(head_dim)

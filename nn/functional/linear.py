@@ -9,6 +9,8 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.explaining import aligned
 
+from .precision import lowered
+
 FLOPS = 16  # multiplications and additions of a product that take the time of one element-wise operation
 
 
@@ -56,6 +58,7 @@ def _(xp, g, kept, needs):
     return None if g_x is None else g_x.reshape(*g.shape[:-1], rows.shape[1]), g_weight, g_bias
 
 
+@lowered
 def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """x W^T + b.
 

@@ -10,6 +10,7 @@ from tinytensor import Tensor
 
 from .activations import log_softmax
 from .linear import beside, check_range
+from .precision import raised
 
 
 def _reduce(losses: Any, reduction: str) -> Tensor:
@@ -108,6 +109,7 @@ def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
     return gradient, None, None
 
 
+@raised
 def cross_entropy(
     input: Any,
     target: Any,
@@ -171,6 +173,7 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
     return _reduce(-tt.sum(terms, axis=-1), reduction)
 
 
+@raised
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """The negative log-likelihood: minus input[target], where the input holds log-probabilities.
 
@@ -204,6 +207,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
 # ---- others
 
 
+@raised
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant."""
     _check_reduction("mse_loss", reduction)
@@ -219,6 +223,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return _reduce(tt.square(x - y), reduction)
 
 
+@raised
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:

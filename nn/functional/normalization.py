@@ -8,6 +8,8 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 
+from .precision import raised
+
 
 @tt.op
 def _layer_norm(x, weight, bias, *, eps):
@@ -70,6 +72,7 @@ def _(xp, g, kept, needs, *, eps):
     return None if g_x is None else g_x.reshape(g.shape), g_weight, g_bias
 
 
+@raised
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Layer normalisation (Ba, Kiros and Hinton 2016, equation 4) over the last dimensions.
 

@@ -1,0 +1,167 @@
+"""Mixed precision: products in 16-bit floats, weights and sums in 32 (Micikevicius et al. 2018).
+
+    scaler = nn.amp.GradScaler()
+    for source, target in batches:
+        optimizer.zero_grad()
+        with nn.amp.autocast():
+            loss = F.cross_entropy(model(source), target)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+The names are those of `torch.amp`. It is meant for GPUs, whose units for 16-bit products are several times faster; on
+the CPU everything works, slowly. There is no bfloat16, which neither NumPy nor CuPy knows.
+"""
+
+from __future__ import annotations
+
+import math
+from contextvars import Token
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .functional.precision import autocast as _state
+from .optim.optimizer import Optimizer
+
+
+class autocast:
+    """Within it, linear maps and attention compute in 16-bit floats; softmax, layer norm and losses in 32-bit ones.
+
+    Parameters stay float32 and get float32 gradients: they are cast each time they are used. What is not named here
+    computes in the dtypes it meets. Leave it before `backward`.
+
+    Args:
+        device_type: "gpu" or "cpu": Tensors of this device are cast.
+        dtype: `tt.float16`.
+        enabled: False makes it do nothing, also within another one.
+    """
+
+    def __init__(self, device_type: str = "gpu", dtype: Any = tt.float16, enabled: bool = True) -> None:
+        if device_type not in ("cpu", "gpu"):
+            raise ValueError(f"autocast: device_type must be 'cpu' or 'gpu', got {device_type!r}")
+        if dtype != tt.float16:
+            raise ValueError(f"autocast: dtype must be tt.float16, the one 16-bit float of NumPy and CuPy, got {dtype}")
+        self._entered = (tt.float16, device_type) if enabled else None
+        self._tokens: list[Token[Any]] = []
+
+    def __enter__(self) -> autocast:
+        self._tokens.append(_state.set(self._entered))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _state.reset(self._tokens.pop())
+
+
+class GradScaler:
+    """Keeps the gradients of 16-bit computations from vanishing: the loss is scaled up, the gradients down again.
+
+    A step with gradients that are not finite is left out, and the scale becomes smaller; after many good steps it
+    becomes larger (section 3.2 of the paper).
+
+    Args:
+        init_scale: the factor of the loss to begin with.
+        growth_factor, backoff_factor: what the scale is multiplied by after `growth_interval` good steps, and after a
+            step that was left out.
+        growth_interval: good steps in a row before the scale grows.
+        enabled: False makes every method do what it would do without scaling.
+    """
+
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        if init_scale <= 0 or growth_factor <= 1 or not 0 < backoff_factor < 1 or growth_interval < 1:
+            raise ValueError(
+                "GradScaler: expected init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and growth_interval of "
+                f"at least 1, got {init_scale}, {growth_factor}, {backoff_factor} and {growth_interval}"
+            )
+        self.growth_factor, self.backoff_factor, self.growth_interval = growth_factor, backoff_factor, growth_interval
+        self.enabled = enabled
+        self._scale = float(init_scale)
+        self._good_steps = 0
+        self._finite: dict[Optimizer, bool] = {}  # of the optimisers whose gradients were scaled down
+
+    def get_scale(self) -> float:
+        """The factor of the loss."""
+        return self._scale if self.enabled else 1.0
+
+    def scale(self, loss: Tensor) -> Tensor:
+        """The loss (or any Tensor) times the scale, in float32."""
+        if not self.enabled:
+            return loss
+        return (tt.astype(loss, tt.float32) if loss.dtype == tt.float16 else loss) * self._scale
+
+    def unscale_(self, optimizer: Optimizer) -> None:
+        """Divide the gradients of an optimiser's parameters by the scale, in place: before they are clipped, say.
+
+        Raises RuntimeError if that was done already since the last `update`.
+        """
+        if not self.enabled:
+            return
+        if optimizer in self._finite:
+            raise RuntimeError("GradScaler: unscale_ was already called for this optimizer since the last update()")
+        finite = True
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    with np.errstate(all="ignore"):
+                        parameter.grad = parameter.grad.detach() * (1 / self._scale)
+                    finite = finite and bool(tt.all(tt.isfinite(parameter.grad)).item())
+        self._finite[optimizer] = finite
+
+    def step(self, optimizer: Optimizer) -> Any:
+        """The optimiser's step on the true gradients; left out where one of them is not finite.
+
+        Returns what the optimiser's `step` returned, None for a step that was left out.
+        """
+        if not self.enabled:
+            return optimizer.step()
+        if optimizer not in self._finite:
+            self.unscale_(optimizer)
+        return optimizer.step() if self._finite[optimizer] else None
+
+    def update(self) -> None:
+        """Adapt the scale to what the steps since the last call met."""
+        if not self.enabled:
+            return
+        if not self._finite:
+            raise RuntimeError("GradScaler: update() without a step since the last one")
+        if all(self._finite.values()):
+            self._good_steps += 1
+            if self._good_steps == self.growth_interval:
+                grown = self._scale * self.growth_factor
+                self._scale, self._good_steps = grown if math.isfinite(grown) else self._scale, 0
+        else:
+            self._scale, self._good_steps = self._scale * self.backoff_factor, 0
+        self._finite.clear()
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next steps depend on, as plain numbers, under PyTorch's names; empty if not enabled."""
+        if not self.enabled:
+            return {}
+        return {
+            "scale": self._scale,
+            "growth_factor": self.growth_factor,
+            "backoff_factor": self.backoff_factor,
+            "growth_interval": self.growth_interval,
+            "_growth_tracker": self._good_steps,
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave; raises ValueError for anything else."""
+        if not self.enabled:
+            return
+        expected = set(self.state_dict())
+        if set(state_dict) != expected:
+            raise ValueError(f"GradScaler: load_state_dict expects {sorted(expected)}, got {sorted(state_dict)}")
+        self._scale = float(state_dict["scale"])
+        self.growth_factor, self.backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
+        self.growth_interval, self._good_steps = state_dict["growth_interval"], state_dict["_growth_tracker"]

@@ -1,0 +1,55 @@
+"""Which functions compute in 16 bits and which in 32 while `nn.amp.autocast` is on (Micikevicius et al. 2018).
+
+Matrix products gain from 16-bit floats and forgive them; sums over many terms, exponentials and losses do not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+import tinytensor as tt
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+autocast: ContextVar[tuple[Any, str] | None] = ContextVar("autocast", default=None)
+"""The 16-bit dtype of `nn.amp.autocast` and the device whose Tensors are cast; None while it is off."""
+
+
+def lowered(function: F) -> F:
+    """The function, with Tensors of 32-bit floats among its arguments cast to 16 bits under autocast."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = autocast.get()
+        if found is None:
+            return function(*args, **kwargs)
+        narrow, device = found
+        return _on_cast(function, args, kwargs, tt.float32, narrow, device)
+
+    return call  # type: ignore[return-value]
+
+
+def raised(function: F) -> F:
+    """The function, with Tensors of 16-bit floats among its arguments cast to 32 bits under autocast."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = autocast.get()
+        if found is None:
+            return function(*args, **kwargs)
+        narrow, device = found
+        return _on_cast(function, args, kwargs, narrow, tt.float32, device)
+
+    return call  # type: ignore[return-value]
+
+
+def _on_cast(function: Any, args: Any, kwargs: dict[str, Any], old: Any, new: Any, device: str) -> Any:
+    def cast(value: Any) -> Any:
+        fits = isinstance(value, tt.Tensor) and value.dtype == old and value.device == device
+        return tt.astype(value, new) if fits else value
+
+    return function(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
