@@ -75,7 +75,7 @@ def get_total_norm(
             parts = [_largest(t._data) for t in tensors if t.size]
             total = math.nan if any(math.isnan(part) for part in parts) else max(parts, default=0.0)
         else:
-            total = float(np.float64(sum(_power_sum(t._data, p) for t in tensors)) ** (1 / p))
+            total = float(np.float64(_power_sums([t._data for t in tensors], p)) ** (1 / p))
         if error_if_nonfinite and not math.isfinite(total):
             raise RuntimeError(
                 f"the norm of order {p:g} of the gradients is {total}, so they cannot be clipped; look for the cause "
@@ -117,13 +117,18 @@ def _largest(array: Any) -> float:
     return float(xp.max(xp.abs(array)))
 
 
-def _power_sum(array: Any, p: float) -> float:
-    """The sum of |x|^p in float64; on the CPU piece by piece, so that no large copy is made."""
-    xp = for_array(array)
-    flat = xp.reshape(array, (-1,))
-    length = CHUNK if xp.device == "cpu" else max(flat.size, 1)
-    total = 0.0
-    for start in range(0, flat.size, length):
-        piece = flat[start : start + length].astype(tt.float64)
-        total += float(xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p))
-    return total
+def _power_sums(arrays: list[Any], p: float) -> float:
+    """The sum of |x|^p over all arrays in float64.
+
+    On the CPU piece by piece, so that no large copy is made; a GPU is waited for once.
+    """
+    totals: dict[Any, Any] = {}
+    for array in arrays:
+        xp = for_array(array)
+        flat = xp.reshape(array, (-1,))
+        length = CHUNK if xp.device == "cpu" else max(flat.size, 1)
+        for start in range(0, flat.size, length):
+            piece = flat[start : start + length].astype(tt.float64)
+            found = xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p)
+            totals[xp] = totals[xp] + found if xp in totals else found
+    return sum(map(float, totals.values()))

@@ -2,7 +2,8 @@
 
 One seed repeats everything: `manual_seed(0)` for the generator that the library uses where none is given, or a
 `Generator(0)` of one's own. A generator's state is a dictionary of plain numbers, so it can be saved as JSON and set
-again. Numbers are drawn on the CPU and moved, so that every device sees the same ones.
+again. Numbers are drawn on the CPU and moved, so that every device sees the same ones; but for the masks of dropout
+(`bernoulli`), of which there are too many to move.
 """
 
 from __future__ import annotations
@@ -89,10 +90,14 @@ class Generator:
         """Booleans that are true with probability p.
 
         Each has 16 random bits, which stand for a number from [0, 1) and are compared with the first 16 of p; where
-        they are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each.
+        they are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each. On a GPU
+        they are drawn there, p to 32 bits, from a seed that this generator gives.
         """
         shape = tt.creation._shape(shape)
         count = math.prod(shape)
+        xp = for_device(device)
+        if count and xp.kernels is not None and xp.kernels.available():
+            return wrap(xp.kernels.bernoulli(p, shape, int(self._generator.integers(2**63))), None)
         bits = self._generator.bit_generator.random_raw(-(-count // 4)).view(np.uint16)[:count]
         first, rest = divmod(p * 2**16, 1)
         values = bits < int(first)

@@ -156,6 +156,8 @@ def softmax_rows(xp: Any, x: Any, shift: bool = True) -> None:
     """
     if not x.size:
         return
+    if xp.kernels is not None and xp.kernels.fits(x):
+        return xp.kernels.softmax(x)
     if shift:
         largest = xp.row_max(x)
         largest[largest == -math.inf] = 0
@@ -168,6 +170,8 @@ def softmax_rows(xp: Any, x: Any, shift: bool = True) -> None:
 
 def softmax_gradient_in_place(xp: Any, g: Any, out: Any) -> None:
     """Turn the gradient of a softmax into that of its input, out * (g - sum(g * out)), over the last axis."""
+    if g.size and xp.kernels is not None and xp.kernels.fits(g, out):
+        return xp.kernels.softmax_gradient(g, out)
     g -= xp.row_dot(g, out)
     g *= out
 

@@ -49,7 +49,6 @@ def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, red
 
 @_cross_entropy.forward
 def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
-    rows = xp.arange(len(target))
     counted = target != ignore_index
     safe = xp.where(counted, target, 0)
     row_weight = xp.astype(counted, logits.dtype)
@@ -68,7 +67,11 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
         total[i] = xp.row_sum(xp.exp(shifted, out=shifted))[:, 0]
         log_total[i] = xp.log(total[i])
 
-    xp.in_parts(part, len(target), 6 * logits.size, width=logits.shape[1])
+    if xp.kernels is not None and xp.kernels.fits(logits, weight):
+        shift, total, picked, spread_over = xp.kernels.cross_entropy(logits, safe, weight)
+        log_total = xp.log(total)
+    else:
+        xp.in_parts(part, len(target), 6 * logits.size, width=logits.shape[1])
     losses = xp.where(counted, log_total - picked, 0) * row_weight  # an ignored row may hold -inf
     if label_smoothing > 0:
         classes = logits.shape[1]
@@ -81,12 +84,12 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
         losses = xp.sum(losses) / count
     elif reduction == "sum":
         losses = xp.sum(losses)
-    return losses, (logits, shift, total, rows, safe, counted, row_weight, weight, count)
+    return losses, (logits, shift, total, safe, counted, row_weight, weight, count)
 
 
 @_cross_entropy.backward
 def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
-    logits, shift, total, rows, safe, counted, row_weight, weight, count = kept
+    logits, shift, total, safe, counted, row_weight, weight, count = kept
     if needs[2]:
         raise NotImplementedError("cross_entropy is not differentiable with respect to the class weights")
     if reduction == "mean":
@@ -95,6 +98,9 @@ def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
     classes = logits.shape[1]
     spread = xp.astype(counted, logits.dtype) * (g * (label_smoothing / classes))
     factor = (hit + spread * (classes if weight is None else xp.sum(weight))) / total
+    if xp.kernels is not None and xp.kernels.fits(logits, weight):
+        found = xp.kernels.cross_entropy_gradient(logits, safe, weight, shift, factor, spread, hit)
+        return found, None, None
     gradient = xp.empty_like(logits)
 
     def part(i: slice) -> None:  # exp(logits) again: that is faster than to write it to memory and read it
@@ -105,7 +111,7 @@ def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
             gradient[i] -= spread[i, None] if weight is None else spread[i, None] * weight
 
     xp.in_parts(part, len(total), 4 * logits.size, width=classes)
-    gradient[rows, safe] -= hit
+    gradient[xp.arange(len(safe)), safe] -= hit
     return gradient, None, None
 
 

@@ -25,6 +25,9 @@ def _layer_norm(x, weight, bias, *, eps):
 @_layer_norm.forward
 def _(xp, x, weight, bias, *, eps):
     rows = xp.contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    if xp.kernels is not None and xp.kernels.fits(rows, weight, bias):
+        out, normal, scale = xp.kernels.layer_norm(rows, weight, bias, eps)
+        return out.reshape(x.shape), (normal, scale, weight)
     normal, out = xp.empty_like(rows), xp.empty_like(rows)
     scale = xp.empty((len(rows), 1), dtype=rows.dtype)
 
@@ -48,6 +51,11 @@ def _(xp, x, weight, bias, *, eps):
 def _(xp, g, kept, needs, *, eps):
     normal, scale, weight = kept
     g_rows = xp.contiguous(g).reshape(normal.shape)
+    if xp.kernels is not None and xp.kernels.fits(g_rows, normal, scale, weight):
+        g_weight = xp.sum(g_rows * normal, axis=0) if needs[1] else None
+        g_bias = xp.sum(g_rows, axis=0) if needs[2] else None
+        g_x = xp.kernels.layer_norm_gradient(g_rows, normal, scale, weight) if needs[0] else None
+        return None if g_x is None else g_x.reshape(g.shape), g_weight, g_bias
     g_x = xp.empty_like(normal) if needs[0] else None
     sums: dict[int, tuple[Any, Any]] = {}  # of each part, for weight and bias
 
@@ -111,6 +119,8 @@ def _(xp, g, kept, needs, *, scale):
 
 def _drop(xp: Any, x: Any, keep: Any, scale: float) -> Any:
     x, keep = xp.contiguous(x), xp.contiguous(keep)
+    if x.size and keep.dtype.kind == "b" and xp.kernels is not None and xp.kernels.fits(x):
+        return xp.kernels.drop(x, keep, scale)
     out = xp.empty_like(x)
     flat, mask, values = (a.reshape(-1) for a in (out, keep, x))
 

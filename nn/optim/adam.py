@@ -51,6 +51,7 @@ class Adam(Optimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        self._launches: dict[tuple[Any, ...], list[tuple[Any, list[Any]]]] = {}
         super().__init__(params, {**defaults, "maximize": maximize, "decoupled_weight_decay": decoupled_weight_decay})
 
     def _check(self, group: dict[str, Any]) -> None:
@@ -80,6 +81,11 @@ class Adam(Optimizer):
         penalty = 0.0 if group["decoupled_weight_decay"] else weight_decay
 
         arrays = [values, gradient, *(state[name]._data for name in names)]
+        if xp.kernels is not None and len(arrays) == 4 and xp.kernels.fits(*arrays):
+            self._launches.setdefault((values.dtype, alpha, beta1, beta2, eps, shrink, penalty, sign), []).append(
+                (xp.kernels.adam, arrays)
+            )
+            return
 
         def update(pieces: list[Any]) -> None:
             theta, g, m, v, *largest, d, s = pieces
@@ -106,6 +112,14 @@ class Adam(Optimizer):
             xp.subtract(theta, s, out=theta)
 
         self._in_pieces(xp, arrays, update)
+
+    def _work_off(self) -> None:
+        """On a GPU, one launch updates all parameters whose settings are the same."""
+        for (_, *scalars), launches in self._launches.items():
+            kernel, _ = launches[0]
+            kernel([arrays for _, arrays in launches], scalars)
+        self._launches.clear()
+        super()._work_off()
 
 
 class AdamW(Adam):

@@ -139,14 +139,9 @@ register(
 )
 
 
-def _dropped(x, p=0.4):
-    tt.random.manual_seed(3)
-    return x * tt.random.bernoulli(1 - p, x.shape).numpy() / (1 - p)
-
-
 register(
     "dropout",
-    *(Sample(seeded(lambda x: F.dropout(x, 0.4)), [draw(s)], _dropped) for s in ((3, 4), (), (0,), (2, 0, 3))),
+    *(Sample(seeded(lambda x: F.dropout(x, 0.4)), [draw(s)], None) for s in ((3, 4), (), (0,), (2, 0, 3))),
 )
 
 # ---- attention

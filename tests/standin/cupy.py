@@ -9,6 +9,7 @@ import builtins
 import operator
 from types import SimpleNamespace
 
+import cuda_on_cpu
 import numpy as np
 
 float16, float32, float64, int32, int64, uint64 = np.float16, np.float32, np.float64, np.int32, np.int64, np.uint64
@@ -185,6 +186,10 @@ cuda = SimpleNamespace(
     is_available=lambda: True,
     Device=lambda device=None: SimpleNamespace(synchronize=lambda: None),
 )
+
+
+if cuda_on_cpu.COMPILER:
+    RawModule = cuda_on_cpu.RawModule
 
 
 def array(value, dtype=None, copy=True, order="K"):

@@ -117,6 +117,8 @@ from cupy import right_shift as bitwise_right_shift  # noqa: F401
 from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
+from . import kernels  # noqa: F401
+
 device = "gpu"
 
 

@@ -121,6 +121,7 @@ from .summation import accurate_sum
 from .summation import accurate_sum as sum  # noqa: F401
 
 device = "cpu"
+kernels = None  # only the GPU has kernels of our own
 
 SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
 GROUP = 32  # elements of which the largest stands for all when the largest of a long row are looked for

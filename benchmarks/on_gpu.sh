@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# All that concerns a GPU, on a machine that has one: the whole test suite, the two examples, the benchmarks.
+#
+#     pip install -e '.[test,gpu]' torch && bash benchmarks/on_gpu.sh [FOLDER]
+#
+# Figures and logs go into FOLDER (default runs/gpu). Everything is run, whatever fails; the exit code tells.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-runs/gpu}
+mkdir -p "$folder"
+failed=0
+
+step() {
+    local name=$1
+    shift
+    printf '\n=== %s\n' "$*"
+    "$@" 2>&1 | tee "$folder/$name.log" || { failed=1; echo "=== failed"; }
+}
+
+step machine python -m tinytensor
+step tests pytest --device gpu
+step copy-task python examples/train_copy_task.py --device gpu --require-accuracy 0.999 --out "$folder/copy-task"
+step translation python examples/train_translation.py --device gpu --require-accuracy 0.98 --out "$folder/translation"
+for dropout in 0 0.1; do
+    step "small-$dropout" python benchmarks/train_step.py --device gpu --workloads copy,toy --peers eager,hand \
+        --dropout "$dropout" --rounds 15 --json "$folder/small-$dropout.json"
+    step "large-$dropout" python benchmarks/train_step.py --device gpu --workloads m30k,base --shape 128x64 \
+        --peers eager,hand --dropout "$dropout" --rounds 15 --json "$folder/large-$dropout.json"
+done
+exit "$failed"

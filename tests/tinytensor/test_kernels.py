@@ -1,0 +1,132 @@
+"""Kernels for the GPU: NVIDIA's own compiler takes them, and compiled for the CPU they compute what they should.
+
+The suites that run on the stand-in for CuPy go through them as well, on the CPU, with one thread in a block.
+"""
+
+import ctypes
+import importlib.util
+import os
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+
+STANDIN = Path(__file__).parents[1] / "standin"
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """The module, over the stand-in where there is no CuPy."""
+    from tinytensor.backend import for_device
+
+    found = for_device("gpu").kernels
+    if not found.available():
+        pytest.skip("no C++ compiler")
+    return found
+
+
+def nvrtc():
+    """NVIDIA's run-time compiler from its wheel, or None."""
+    found = importlib.util.find_spec("nvidia.cuda_nvrtc") if importlib.util.find_spec("nvidia") else None
+    if found is None or found.submodule_search_locations is None:
+        return None
+    for folder in found.submodule_search_locations:
+        for library in sorted(Path(folder).glob("lib/libnvrtc.so.*")):
+            return ctypes.CDLL(str(library))
+    return None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("architecture", ["compute_75", "compute_90"])
+def test_nvrtc_compiles_them(kernels, dtype, architecture):
+    compiler = nvrtc()
+    if compiler is None:
+        if os.environ.get("REQUIRE_NVRTC"):
+            pytest.fail("pip install nvidia-cuda-nvrtc-cu12")
+        pytest.skip("NVRTC is not installed; CI installs it")
+    program = ctypes.c_void_p()
+    source = kernels.code(dtype).encode()
+    assert compiler.nvrtcCreateProgram(ctypes.byref(program), source, b"kernels.cu", 0, None, None) == 0
+    options = [f"--gpu-architecture={architecture}".encode(), b"--std=c++17"]
+    result = compiler.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    size = ctypes.c_size_t()
+    compiler.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    compiler.nvrtcGetProgramLog(program, log)
+    assert result == 0, log.value.decode()
+    compiler.nvrtcGetPTXSize(program, ctypes.byref(size))
+    ptx = ctypes.create_string_buffer(size.value)
+    compiler.nvrtcGetPTX(program, ptx)
+    entries = set(re.findall(r"\.entry (\w+)", ptx.value.decode()))
+    assert entries == set(re.findall(r"__global__ void (\w+)", kernels.SOURCE))
+
+
+def test_every_kernel_has_its_function(kernels):
+    for name in re.findall(r"__global__ void (\w+)", kernels.SOURCE):
+        assert callable(getattr(kernels, name))
+
+
+def array(values):
+    return tt.asarray(values, device="gpu")._data
+
+
+def test_bernoulli_is_philox(kernels):
+    """The known answers of Philox 4x32-10 (Salmon et al. 2011): counter 0 and key 0 give 6627e8d5 e169c58d bc57ac4c
+    9b00dbd8."""
+    words = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
+    for word in words:
+        for p, expected in ((word / 2**32, False), ((word + 1) / 2**32, True)):
+            found = kernels.bernoulli(p, (4,), 0).get()
+            assert found[words.index(word)] == expected
+
+
+def test_bernoulli_is_even_and_depends_on_seed_and_place(kernels):
+    first, second = (kernels.bernoulli(0.3, (40_001,), seed).get() for seed in (1, 2))
+    for mask in (first, second):
+        assert abs(mask.mean() - 0.3) < 5 * np.sqrt(0.21 / mask.size)
+    assert abs((first == second).mean() - 0.58) < 0.02
+    assert abs((first[1:] == first[:-1]).mean() - 0.58) < 0.02
+    assert (kernels.bernoulli(0.3, (100,), 1).get() == first[:100]).all()
+    assert not kernels.bernoulli(0.0, (1000,), 1).get().any()
+    assert kernels.bernoulli(1.0, (1000,), 1).get().all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_adam_over_parameters_of_every_size(kernels, dtype):
+    rng = np.random.default_rng(0)
+    given = [[rng.random(n).astype(dtype) + 0.1 for _ in range(4)] for n in (1, 5, 1000, 3)]
+    alpha, beta1, beta2, eps, shrink, penalty, sign = (0.01, 0.9, 0.99, 1e-3, 0.98, 0.1, -1.0)
+    on_gpu = [tuple(array(x) for x in arrays) for arrays in given]
+    kernels.adam(on_gpu, (alpha, beta1, beta2, eps, shrink, penalty, sign))
+    for (theta, g, m, v), found in zip(given, on_gpu):
+        h = sign * g + penalty * theta
+        m, v = beta1 * m + (1 - beta1) * h, beta2 * v + (1 - beta2) * h * h
+        expected = (shrink * theta - alpha * m / (np.sqrt(v) + eps), g, m, v)
+        for a, b in zip(found, expected):
+            np.testing.assert_allclose(a.get(), b, rtol=1e-4 if dtype == np.float32 else 1e-12)
+
+
+def test_what_does_not_fit_goes_another_way(kernels):
+    assert kernels.fits(array(np.ones((2, 3), np.float32)), None)
+    assert not kernels.fits(array(np.ones((2, 3), np.float16)))
+    assert not kernels.fits(array(np.ones((2, 3), np.float32)).T)
+    assert not kernels.fits(array(np.ones((0, 3), np.float32)))
+    assert not kernels.fits(array(np.ones(3, np.float32)), array(np.ones(3, np.float64)))
+
+
+@pytest.mark.skipif("--device=gpu" in sys.argv, reason="a GPU has what it needs")
+def test_without_a_compiler_everything_goes_another_way(kernels, monkeypatch):
+    import cupy
+
+    monkeypatch.delattr(cupy, "RawModule")
+    assert not kernels.available()
+    assert not kernels.fits(array(np.ones((2, 3), np.float32)))
+    from nn import functional as F
+
+    x = tt.tensor(np.random.default_rng(0).normal(size=(4, 5)), device="gpu", requires_grad=True)
+    F.cross_entropy(F.layer_norm(F.dropout(x, 0.5), 5), tt.asarray([0, 1, 2, 3], device="gpu")).backward()
+    assert np.isfinite(x.grad.numpy()).all()

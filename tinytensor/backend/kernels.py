@@ -1,0 +1,134 @@
+"""Kernels of our own for the GPU, where they spare launches and passes over memory; the source is `kernels.cu`.
+
+Each function does what the lines on raw arrays beside the formula do, for contiguous float32 and float64 arrays
+(`fits`); other arrays go those lines' way. The kernels are compiled, once for each dtype, when they are first used.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+
+SOURCE = Path(__file__).with_name("kernels.cu").read_text(encoding="utf-8")
+
+REALS = {np.dtype("float32"): "float", np.dtype("float64"): "double"}
+
+MOST_THREADS = 256  # of a block; a row of few elements gets fewer
+MOST_BLOCKS = 4096  # where a thread goes through many elements
+
+
+def available() -> bool:
+    """Whether kernels can be compiled."""
+    return hasattr(cupy, "RawModule")
+
+
+def fits(*arrays: Any) -> bool:
+    """Whether kernels take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
+    given = [a for a in arrays if a is not None]
+    dtype = given[0].dtype
+    return available() and dtype in REALS and all(a.dtype == dtype and a.flags.c_contiguous and a.size for a in given)
+
+
+def code(dtype: Any) -> str:
+    """The source of all kernels for a dtype."""
+    return f"typedef {REALS[np.dtype(dtype)]} real;\n{SOURCE}"
+
+
+def softmax(x: Any) -> None:
+    """Turn x into its softmax over the last axis, in place."""
+    _over_rows("softmax", x.dtype, x.size // x.shape[-1], x.shape[-1], x, np.int32(x.shape[-1]))
+
+
+def softmax_gradient(g: Any, out: Any) -> None:
+    """Turn the gradient of a softmax into that of its input, in place."""
+    _over_rows("softmax_gradient", g.dtype, g.size // g.shape[-1], g.shape[-1], g, out, np.int32(g.shape[-1]))
+
+
+def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The result, the rows with mean 0 and variance 1, and the factor that each row (n, 1) was scaled by."""
+    count, columns = rows.shape
+    out, normal, scale = cupy.empty_like(rows), cupy.empty_like(rows), cupy.empty((count, 1), dtype=rows.dtype)
+    flags = np.int32(weight is not None), np.int32(bias is not None)
+    given = (rows, _or(weight, rows), _or(bias, rows), out, normal, scale)
+    _over_rows("layer_norm", rows.dtype, count, columns, *given, np.int32(columns), *flags, rows.dtype.type(eps))
+    return out, normal, scale
+
+
+def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> Any:
+    """The gradient for the rows."""
+    count, columns = normal.shape
+    g_x = cupy.empty_like(normal)
+    given = (g, normal, scale, _or(weight, normal), g_x, np.int32(columns), np.int32(weight is not None))
+    _over_rows("layer_norm_gradient", g.dtype, count, columns, *given)
+    return g_x
+
+
+def cross_entropy(logits: Any, target: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
+    """For each row: the largest logit, and relative to it the sum of exponentials, the target's logit, their sum."""
+    count, columns = logits.shape
+    found = tuple(cupy.empty(count, dtype=logits.dtype) for _ in range(4))
+    given = (logits, target, _or(weight, logits), *found, np.int32(columns), np.int32(weight is not None))
+    _over_rows("cross_entropy", logits.dtype, count, columns, *given)
+    return found
+
+
+def cross_entropy_gradient(
+    logits: Any, target: Any, weight: Any, shift: Any, factor: Any, spread: Any, hit: Any
+) -> Any:
+    """exp(logits - shift) * factor - spread * weight, less `hit` at the target."""
+    count, columns = logits.shape
+    gradient = cupy.empty_like(logits)
+    given = (logits, target, _or(weight, logits), shift, factor, spread, hit, gradient)
+    flags = np.int32(columns), np.int32(weight is not None)
+    _over_rows("cross_entropy_gradient", logits.dtype, count, columns, *given, *flags)
+    return gradient
+
+
+def bernoulli(p: float, shape: tuple[int, ...], seed: int) -> Any:
+    """Booleans that are true with probability p (to 32 bits), from a seed of 64 bits."""
+    out = cupy.empty(shape, dtype=np.bool_)
+    below = np.uint64(round(p * 2**32))
+    _everywhere("bernoulli", np.float32, -(-out.size // 4), out, np.int64(out.size), np.uint64(seed), below)
+    return out
+
+
+def drop(x: Any, keep: Any, scale: float) -> Any:
+    """x * keep * scale."""
+    out = cupy.empty_like(x)
+    _everywhere("drop", x.dtype, x.size, x, keep, out, np.int64(x.size), x.dtype.type(scale))
+    return out
+
+
+def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]) -> None:
+    """One step for all parameters, each given as theta, g, m and v; `scalars` are those of the kernel, in its order."""
+    dtype = parameters[0][0].dtype
+    table = cupy.asarray(np.array([[array.data.ptr for array in arrays] for arrays in parameters], dtype=np.int64))
+    sizes = np.cumsum([theta.size for theta, *_ in parameters], dtype=np.int64)
+    reals = (dtype.type(value) for value in scalars)
+    _everywhere("adam", dtype, int(sizes[-1]), table, cupy.asarray(sizes), np.int32(len(parameters)), *reals)
+
+
+def _or(array: Any, other: Any) -> Any:
+    """The array, or where there is none any address: a flag says that it is not read."""
+    return other if array is None else array
+
+
+def _over_rows(name: str, dtype: Any, rows: int, columns: int, *arguments: Any) -> None:
+    """Launch a block for each row."""
+    threads = min(MOST_THREADS, -(-columns // 32) * 32)
+    _module(np.dtype(dtype)).get_function(name)((rows,), (threads,), arguments)
+
+
+def _everywhere(name: str, dtype: Any, count: int, *arguments: Any) -> None:
+    """Launch threads for so many elements."""
+    blocks = min(MOST_BLOCKS, -(-count // MOST_THREADS))
+    _module(np.dtype(dtype)).get_function(name)((blocks,), (MOST_THREADS,), arguments)
+
+
+@functools.cache
+def _module(dtype: Any) -> Any:
+    return cupy.RawModule(code=code(dtype), options=("--std=c++17",))
