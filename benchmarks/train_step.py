@@ -5,6 +5,7 @@
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
+Ours computes the two halves of the batch side by side, as the training loop of `models` does (`nn.parallel`).
 A round times several steps of each side in turn; a ratio (below 1: ours is faster) is the median over rounds. Peers:
 
     eager     PyTorch as users write it, with nn.Transformer
@@ -21,6 +22,7 @@ import math
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,15 +88,32 @@ def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callabl
     optimizer = nn.optim.Adam(model.parameters(), lr=1e-4)
     source, target_in, target_out = (tt.asarray(x, device=device) for x in batch(w))
 
+    tokens = int((target_out != 0).sum().item())
+    rows = [slice(None)] if device == "gpu" else [slice(None, w.batch // 2), slice(w.batch // 2, None)]
+    halves = [(source[part], target_in[part], target_out[part].reshape(-1)) for part in rows]
+
+    def share(source, target_in, target_out) -> tt.Tensor:
+        logits = model(source, target_in).reshape(-1, w.vocabulary)
+        return F.cross_entropy(logits, target_out, ignore_index=0, reduction="sum") / tokens
+
     def step() -> tt.Tensor:
         optimizer.zero_grad()
-        logits = model(source, target_in)
-        loss = F.cross_entropy(logits.reshape(-1, w.vocabulary), target_out.reshape(-1), ignore_index=0)
-        loss.backward()
+        if not hasattr(nn, "parallel"):  # a checkout from before that
+            loss = share(source, target_in, target_out.reshape(-1))
+            loss.backward()
+        else:
+            loss = nn.parallel.backward_of_sum([partial(share, *half) for half in halves], model.parameters())
         optimizer.step()
         return loss.detach()
 
-    return lambda steps: [loss.item() for loss in [step() for _ in range(steps)]], state
+    def steps(count: int) -> list[float]:
+        return [loss.item() for loss in [step() for _ in range(count)]]
+
+    if device == "gpu":
+        import cupy
+
+        steps.peak = cupy.get_default_memory_pool().total_bytes
+    return steps, state
 
 
 def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, state: Any):
@@ -190,7 +209,12 @@ def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, st
         optimizer.step()
         return loss.detach()
 
-    return lambda steps: [loss.item() for loss in [step() for _ in range(steps)]], None
+    def steps(count: int) -> list[float]:
+        return [loss.item() for loss in [step() for _ in range(count)]]
+
+    if device == "cuda":
+        steps.peak = torch.cuda.max_memory_reserved
+    return steps, None
 
 
 def sinusoids(length: int, d_model: int):
