@@ -5,7 +5,7 @@
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
-Ours computes the two halves of the batch side by side, as the training loop of `models` does (`nn.parallel`).
+Ours computes large batches in two halves side by side, as the training loop of `models` does (`nn.parallel`).
 A round times several steps of each side in turn; a ratio (below 1: ours is faster) is the median over rounds. Peers:
 
     eager     PyTorch as users write it, with nn.Transformer
@@ -89,7 +89,9 @@ def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callabl
     source, target_in, target_out = (tt.asarray(x, device=device) for x in batch(w))
 
     tokens = int((target_out != 0).sum().item())
-    rows = [slice(None)] if device == "gpu" else [slice(None, w.batch // 2), slice(w.batch // 2, None)]
+    rows = [slice(None)]
+    if hasattr(nn, "parallel") and nn.parallel.worth_splitting(model.parameters(), tokens):
+        rows = [slice(None, w.batch // 2), slice(w.batch // 2, None)]
     halves = [(source[part], target_in[part], target_out[part].reshape(-1)) for part in rows]
 
     def share(source, target_in, target_out) -> tt.Tensor:

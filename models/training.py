@@ -199,7 +199,9 @@ class Trainer:
 
     def _train_step(self, batches: list[Batch]) -> tuple[Tensor, float]:
         """One step; returns the logits for the last batch, and the loss."""
-        parts = batches if len(batches) > 1 else halves(batches[0])
+        parts = batches
+        if len(batches) == 1 and nn.parallel.worth_splitting(self.model.parameters(), batches[0].tokens):
+            parts = halves(batches[0])
         before = tt.random.get_state()
         logits, value = self._gradients(parts)
         if not math.isfinite(value):

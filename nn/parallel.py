@@ -19,6 +19,17 @@ from tinytensor.random import Generator, using
 
 from .functional.attention import watch
 
+WORTH_IT = 10**9  # parameters times tokens from which on two threads save more time than a second graph costs
+
+
+def worth_splitting(parameters: Iterable[Tensor], tokens: int) -> bool:
+    """Whether a batch of so many tokens is computed faster in two halves: on a CPU, and unless it is small.
+
+    That does not depend on the number of threads, so that neither the numbers do.
+    """
+    given = list(parameters)
+    return all(p.device == "cpu" for p in given) and tokens * sum(p.size for p in given) >= WORTH_IT
+
 
 def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable[Tensor]) -> Tensor:
     """Add the gradient of the sum of several losses to `.grad` of the parameters, each loss on a thread of its own.

@@ -12,7 +12,7 @@ import tinytensor as tt
 from models import Transformer
 from models.run_folder import CHECKPOINT, LOG, RunFolder
 from models.tasks import SequenceTask
-from models.training import Interrupted, NotFiniteError, Trainer, accuracies
+from models.training import Interrupted, NotFiniteError, Trainer, accuracies, halves
 
 
 @pytest.fixture(autouse=True)
@@ -120,9 +120,12 @@ def test_accuracies_count_tokens_and_whole_sequences():
 # ---- going on
 
 
+@pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("stop", [1, 4, 7, 11])
-def test_a_resumed_run_ends_with_the_same_bits(tmp_path, stop):
-    """Dropout, the optimiser's state and the schedule included."""
+def test_a_resumed_run_ends_with_the_same_bits(tmp_path, stop, split, monkeypatch):
+    """Dropout, the optimiser's state and the schedule included, whether or not a batch is computed in halves."""
+    if split:
+        monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
     whole = make(tmp_path / "whole")
     whole.run(12)
     first = make(tmp_path / "parts", checkpoint_every=stop)
@@ -274,6 +277,21 @@ def test_accumulated_batches_are_one_large_batch(tmp_path):
     _, found = several._train_step(batches)
     assert found == pytest.approx(expected, rel=1e-6)
     for a, b in zip(several.model.parameters(), one.model.parameters(), strict=True):
+        if a.grad is not None:
+            np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_two_halves_are_the_batch(tmp_path, size, monkeypatch):
+    whole, split = (make(tmp_path / name, dropout=0.0) for name in ("whole", "split"))
+    batch = whole.task.training_batch(0, size)
+    expected_logits, expected = whole._train_step([batch])
+    monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
+    assert [len(part.source) for part in halves(batch)] == ([size // 2, size - size // 2] if size > 1 else [1])
+    logits, found = split._train_step([batch])
+    assert found == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(logits.numpy(), expected_logits.numpy(), rtol=1e-5, atol=1e-6)
+    for a, b in zip(split.model.parameters(), whole.model.parameters(), strict=True):
         if a.grad is not None:
             np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
 

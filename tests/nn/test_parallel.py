@@ -132,3 +132,10 @@ def test_work_inside_gets_a_share_of_the_threads(monkeypatch):
     seen.clear()
     task()
     assert len(seen) == 4
+
+
+def test_small_batches_are_not_worth_splitting():
+    weight = tt.zeros((1000, 1000))
+    assert nn.parallel.worth_splitting([weight], 1000)
+    assert not nn.parallel.worth_splitting([weight], 999)
+    assert not nn.parallel.worth_splitting([weight.to("gpu")], 1000)
