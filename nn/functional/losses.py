@@ -224,7 +224,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
             f"mse_loss: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
             "reshape one of them if that is not meant",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,  # the first is what `raised` makes of this function
         )
     return _reduce(tt.square(x - y), reduction)
 
