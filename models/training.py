@@ -199,38 +199,54 @@ class Trainer:
 
     def _train_step(self, batches: list[Batch]) -> tuple[Tensor, float]:
         """One step; returns the logits for the last batch, and the loss."""
-        parts = batches
-        if len(batches) == 1 and nn.parallel.worth_splitting(self.model.parameters(), batches[0].tokens):
-            parts = halves(batches[0])
+        groups = self._groups(batches)
         before = tt.random.get_state()
-        logits, value = self._gradients(parts)
+        logits, value = self._gradients(groups)
         if not math.isfinite(value):
-            self._explain(parts, before, f"the loss is {value}")
+            self._explain(groups, before, f"the loss is {value}")
             raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
         norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
         if not math.isfinite(norm.item()):
-            self._explain(parts, before, "a gradient is not finite")
+            self._explain(groups, before, "a gradient is not finite")
         nn.utils.clip_grads_with_norm_(self.model.parameters(), self.max_norm, norm)
         self.optimizer.step()
         self.scheduler.step()
-        return logits[-1] if parts is batches else tt.concat(logits), value
+        return logits[-1] if groups[-1][-1] is batches[-1] else tt.concat(logits), value
 
-    def _gradients(self, parts: list[Batch]) -> tuple[list[Tensor], float]:
-        """Fill every `.grad` with that of the mean loss over all tokens; returns the logits for each part, and it."""
+    def _groups(self, batches: list[Batch]) -> list[list[Batch]]:
+        """What is computed side by side, group after group: the halves of a large batch, or two small batches."""
+        groups: list[list[Batch]] = []
+        for batch in batches:
+            if nn.parallel.worth_splitting(self.model.parameters(), batch.tokens):
+                groups.append(halves(batch))
+            elif groups and len(groups[-1]) == 1:
+                groups[-1].append(batch)
+            else:
+                groups.append([batch])
+        return groups
+
+    def _gradients(self, groups: list[list[Batch]]) -> tuple[list[Tensor], float]:
+        """Fill every `.grad` with that of the mean loss over all tokens; returns the logits of the last group, and it.
+
+        The gradients of one group are there before the next begins, so that memory holds the graphs of one only.
+        """
         self.optimizer.zero_grad()
-        tokens = max(sum(part.tokens for part in parts), 1)
-        logits: list[Any] = [None] * len(parts)
+        tokens = max(sum(part.tokens for group in groups for part in group), 1)
+        logits: dict[int, Tensor] = {}
 
-        def loss_of(i: int) -> Tensor:
-            out = self.model(parts[i].source, parts[i].target_in)
-            logits[i] = out.detach()
-            return cross_entropy(out, parts[i], self.label_smoothing) * (parts[i].tokens / tokens)
+        def loss_of(part: Batch) -> Tensor:
+            out = self.model(part.source, part.target_in)
+            logits[id(part)] = out.detach()
+            return cross_entropy(out, part, self.label_smoothing) * (part.tokens / tokens)
 
-        losses = [functools.partial(loss_of, i) for i in range(len(parts))]
-        total = nn.parallel.backward_of_sum(losses, self.model.parameters())
-        return logits, total.item()
+        total = 0.0
+        for group in groups:
+            logits.clear()
+            losses = [functools.partial(loss_of, part) for part in group]
+            total += nn.parallel.backward_of_sum(losses, self.model.parameters()).item()
+        return [logits[id(part)] for part in groups[-1]], total
 
-    def _explain(self, parts: list[Batch], random_state: dict[str, Any], what: str) -> None:
+    def _explain(self, groups: list[list[Batch]], random_state: dict[str, Any], what: str) -> None:
         """Repeat a step, watching every op; raise NotFiniteError where one gives what is not finite."""
         for name, parameter in self.model.named_parameters():
             if not bool(tt.all(tt.isfinite(parameter))):
@@ -241,7 +257,7 @@ class Trainer:
         tt.random.set_state(random_state)
         with tt.detect_anomaly():
             try:
-                self._gradients(parts)
+                self._gradients(groups)
             except FloatingPointError as error:
                 raise NotFiniteError(f"{what} at step {self.step + 1}: {error}") from None
 

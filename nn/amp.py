@@ -16,6 +16,7 @@ the CPU everything works, slowly. There is no bfloat16, which neither NumPy nor 
 from __future__ import annotations
 
 import math
+from contextlib import ContextDecorator
 from contextvars import Token
 from typing import Any
 
@@ -28,11 +29,11 @@ from .functional.precision import autocast as _state
 from .optim.optimizer import Optimizer
 
 
-class autocast:
+class autocast(ContextDecorator):
     """Within it, linear maps and attention compute in 16-bit floats; softmax, layer norm and losses in 32-bit ones.
 
     Parameters stay float32 and get float32 gradients: they are cast each time they are used. What is not named here
-    computes in the dtypes it meets. Leave it before `backward`.
+    computes in the dtypes it meets. Leave it before `backward`. It is a context, and a decorator of functions.
 
     Args:
         device_type: "gpu" or "cpu": Tensors of this device are cast.
@@ -63,6 +64,7 @@ class GradScaler:
     becomes larger (section 3.2 of the paper).
 
     Args:
+        device: of the parameters, as PyTorch wants it first; every device is treated alike.
         init_scale: the factor of the loss to begin with.
         growth_factor, backoff_factor: what the scale is multiplied by after `growth_interval` good steps, and after a
             step that was left out.
@@ -72,12 +74,15 @@ class GradScaler:
 
     def __init__(
         self,
+        device: str = "gpu",
         init_scale: float = 2.0**16,
         growth_factor: float = 2.0,
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
+        if device not in ("cpu", "gpu"):
+            raise ValueError(f"GradScaler: device must be 'cpu' or 'gpu', got {device!r}")
         if init_scale <= 0 or growth_factor <= 1 or not 0 < backoff_factor < 1 or growth_interval < 1:
             raise ValueError(
                 "GradScaler: expected init_scale > 0, growth_factor > 1, 0 < backoff_factor < 1 and growth_interval of "
@@ -88,6 +93,7 @@ class GradScaler:
         self._scale = float(init_scale)
         self._good_steps = 0
         self._finite: dict[Optimizer, bool] = {}  # of the optimisers whose gradients were scaled down
+        self._stepped: set[Optimizer] = set()
 
     def get_scale(self) -> float:
         """The factor of the loss."""
@@ -120,10 +126,14 @@ class GradScaler:
     def step(self, optimizer: Optimizer) -> Any:
         """The optimiser's step on the true gradients; left out where one of them is not finite.
 
-        Returns what the optimiser's `step` returned, None for a step that was left out.
+        Returns what the optimiser's `step` returned, None for a step that was left out. Raises RuntimeError if it was
+        called for this optimiser since the last `update`.
         """
         if not self.enabled:
             return optimizer.step()
+        if optimizer in self._stepped:
+            raise RuntimeError("GradScaler: step was already called for this optimizer since the last update()")
+        self._stepped.add(optimizer)
         if optimizer not in self._finite:
             self.unscale_(optimizer)
         return optimizer.step() if self._finite[optimizer] else None
@@ -142,6 +152,7 @@ class GradScaler:
         else:
             self._scale, self._good_steps = self._scale * self.backoff_factor, 0
         self._finite.clear()
+        self._stepped.clear()
 
     def state_dict(self) -> dict[str, Any]:
         """What the next steps depend on, as plain numbers, under PyTorch's names; empty if not enabled."""

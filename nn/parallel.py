@@ -39,6 +39,7 @@ def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable
         loss = nn.parallel.backward_of_sum(losses, model.parameters())
         optimizer.step()
 
+    All graphs are there at the same time. Hooks of the parameters see the gradient of each loss, from its thread.
     What is computed does not depend on the number of threads (`tt.set_num_threads`), and neither does dropout: each
     loss draws from a generator of its own, whose seed comes from the default one. A single loss draws from that itself.
 
@@ -47,8 +48,10 @@ def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable
             anything that they share.
         parameters: whose `.grad` is filled; one that no loss depends on is passed over.
 
-    Returns the sum of the losses, 0-d, without a graph.
+    Returns the sum of the losses, 0-d, without a graph. Raises ValueError for no losses.
     """
+    if not losses:
+        raise ValueError("backward_of_sum: no losses were given; expected a list of functions")
     wanted = [p for p in parameters if p.requires_grad]
     generators: list[Generator | None] = [None]
     if len(losses) > 1:
@@ -68,7 +71,7 @@ def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable
         if total is not None:
             parameter.grad = total if parameter.grad is None else parameter.grad + total
     with tt.no_grad():
-        return sum((loss for loss, _ in found[1:]), found[0][0])
+        return tt.reshape(sum((loss for loss, _ in found[1:]), found[0][0]), ())
 
 
 def _gradients(

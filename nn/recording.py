@@ -111,6 +111,8 @@ class record_attention:
             dropout: whether weights are dropped.
             same: whether queries and keys come from one sequence; None if that cannot be seen.
         """
+        if state.recomputing:
+            return
         if self._outer[-1] is not None:
             self._outer[-1](projected, num_heads, mask, scale, attn_mask=attn_mask, dropout=dropout, same=same)
         if dropout and not self._warned:

@@ -30,6 +30,7 @@ class State(threading.local):
     grad_enabled = True
     anomaly = False
     recording: Recording | None = None
+    recomputing = False  # whether what runs is the second call of a checkpoint
 
     def __init__(self) -> None:
         self.scopes: list[str] = []  # names of the modules being called, outermost first

@@ -7,21 +7,29 @@ the first of the nodes, the function runs once more and every node takes what it
 
 from __future__ import annotations
 
+import contextvars
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import random
+from .backend import for_array
 from .modes import state
-from .node import Node, tick, written_since
-from .tensor import Tensor
+from .node import Node, tick
+from .tensor import Tensor, wrap
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, preserve_rng_state: bool = True, **kwargs: Any) -> Any:
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    preserve_rng_state: bool = True,
+    use_reentrant: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Call a function, and keep nothing of what is computed in it: the backward pass calls it a second time.
 
     Memory for time: of a deep network in which every layer is called this way, the graph holds what goes into each
-    layer, and of one layer at a time what is in it, for about a third more time.
+    layer and comes out, and of one layer at a time what is in it, for about a third more time.
 
         for layer in layers:
             x = nn.utils.checkpoint(layer, x)
@@ -31,82 +39,86 @@ def checkpoint(function: Callable[..., Any], *args: Any, preserve_rng_state: boo
             when it is called again: no state may have changed that it depends on.
         *args, **kwargs: passed on to the function.
         preserve_rng_state: whether the default generator starts the second call where it started the first, so that
-            dropout drops the same.
+            dropout drops the same. If not, results are not compared.
+        use_reentrant: False, the one way there is here (PyTorch has another).
 
-    Returns what the function gave. Backward raises RuntimeError if the second call computes anything else, or if what
-    the function reads was changed in place.
+    Returns what the function gave. Backward raises RuntimeError if the second call computes anything else: other ops,
+    or (on the CPU) other results.
     """
+    if use_reentrant:
+        raise ValueError("checkpoint: use_reentrant=True is not supported; leave it out")
     if not state.grad_enabled or state.recording is not None:  # a picture shows what there is
         return function(*args, **kwargs)
     generator = random.get_state() if preserve_rng_state else None
+    # The caller's Tensors, and those that the function is given, may be moved on in place: neither moves these.
+    call = Call(function, _handles(args), _handles(kwargs), generator, contextvars.copy_context())
     start = tick()
-    result = function(*args, **kwargs)
+    result = function(*_handles(args), **_handles(kwargs))
     nodes = _made_since(start, result)
     if nodes:
-        Recomputation((function, args, kwargs), generator, start, nodes)
+        Recomputation(call, nodes, [t._data for t in _tensors(result)] if preserve_rng_state else [])
     return result
+
+
+class Call:
+    """A function with its arguments, to be called again under the same circumstances."""
+
+    def __init__(self, function: Callable[..., Any], args: Any, kwargs: Any, generator: Any, context: Any) -> None:
+        self.function, self.args, self.kwargs, self.generator = function, args, kwargs, generator
+        self.context: contextvars.Context = context
+
+    def again(self) -> tuple[Any, list[Node]]:
+        """The result, and the nodes that lead to it."""
+        modes = state.change(True, False, None)
+        generator = random.get_state() if self.generator is not None else None
+        former, state.recomputing = state.recomputing, True
+        start = tick()
+        try:
+            if self.generator is not None:
+                random.set_state(self.generator)
+            result = self.context.copy().run(self.function, *_handles(self.args), **_handles(self.kwargs))
+        finally:
+            state.recomputing = former
+            if generator is not None:
+                random.set_state(generator)
+            state.change(*modes)
+        return result, _made_since(start, result)
 
 
 class Recomputation:
     """What the nodes of a checkpointed call keep instead of their arrays.
 
     Attributes:
-        call: the function and its arguments.
-        generator: the state of the default generator at the call, or None.
+        call: what is to be called again.
         nodes: those of the call, earliest first; weakly, as they hold this.
         described: their ops, shapes and dtypes.
-        start: the tick of the clock before the call.
-        alive: the memory, of what the nodes kept, that outlived the call: what it read, and what it gave.
+        results: the arrays of what the call gave, which the second call must give again.
     """
 
-    def __init__(
-        self, call: tuple[Callable[..., Any], Any, Any], generator: Any, start: int, nodes: list[Node]
-    ) -> None:
+    def __init__(self, call: Call, nodes: list[Node], results: list[Any]) -> None:
         self.call = call
-        self.generator = generator
-        self.start = start
         self.nodes = [weakref.ref(node) for node in nodes]
         self.described = [_describe(node) for node in nodes]
-        self.alive: list[weakref.ref[Any]] = []
-        self._drop(nodes)
-
-    def _drop(self, nodes: list[Node]) -> None:
-        """Take the arrays from the nodes."""
-        arrays = [weakref.ref(_owner(a)) for node in nodes for a in _arrays(node.kept)]
+        self.results = results
         for node in nodes:
             node.kept = self
-        self.alive = list({id(a): reference for reference in arrays if (a := reference()) is not None}.values())
 
     def restore(self) -> None:
         """Compute the arrays again and give them back to the nodes."""
-        stale = written_since(self.start, [a for reference in self.alive if (a := reference()) is not None])
-        if stale is not None:
-            raise RuntimeError(
-                f"checkpoint: an array {tuple(stale.shape)} {stale.dtype} that the function read or gave was changed "
-                "in place after the call; change a copy, or change it after backward"
-            )
-        function, args, kwargs = self.call
-        modes = state.change(True, False, None)
-        generator = random.get_state() if self.generator is not None else None
-        start = tick()
-        try:
-            if self.generator is not None:
-                random.set_state(self.generator)
-            result = function(*args, **kwargs)
-        finally:
-            if generator is not None:
-                random.set_state(generator)
-            state.change(*modes)
-        self._take(_made_since(start, result))
-
-    def _take(self, twins: list[Node]) -> None:
-        """Have the nodes keep what their twins of the second call keep."""
+        result, twins = self.call.again()
         again = [_describe(node) for node in twins]
         if again != self.described:
             raise RuntimeError(
                 f"checkpoint: the second call of the function computed {_text(again)}, the first "
                 f"{_text(self.described)}; it must not depend on what changes between forward and backward"
             )
+        for first, second in zip(self.results, (t._data for t in _tensors(result))):
+            if not _same(first, second):
+                raise RuntimeError(
+                    f"checkpoint: the second call of the function gave other numbers {tuple(first.shape)} "
+                    f"{first.dtype} than the first: what it reads, or what it gave, was changed in between; change a "
+                    "copy, or change it after backward"
+                )
         partner = {weakref.ref(twin): node for twin, node in zip(twins, self.nodes)}
         for twin, reference in zip(twins, self.nodes):
             if isinstance(twin.kept, Recomputation):  # a call within this one, which shall restore our nodes
@@ -122,8 +134,17 @@ def restore(node: Node) -> None:
         node.kept.restore()
 
 
+def _handles(value: Any) -> Any:
+    """The value, with Tensors of their own over the same memory and nodes."""
+    if isinstance(value, Tensor):
+        return wrap(value._data, value._node)
+    if isinstance(value, dict):
+        return {key: _handles(item) for key, item in value.items()}
+    return type(value)(map(_handles, value)) if type(value) in (tuple, list) else value
+
+
 def _made_since(start: int, result: Any) -> list[Node]:
-    """The nodes behind a result that are younger than a tick and keep arrays or a promise of them, earliest first."""
+    """The nodes of ops behind a result that are younger than a tick, earliest first."""
     seen: set[Node] = set()
     stack = [t._node for t in _tensors(result)]
     while stack:
@@ -144,19 +165,11 @@ def _tensors(value: Any) -> Iterator[Tensor]:
         yield from _tensors(list(value.values()))
 
 
-def _arrays(kept: Any) -> Iterator[Any]:
-    if isinstance(kept, (tuple, list)):
-        for item in kept:
-            yield from _arrays(item)
-    elif hasattr(kept, "dtype") and hasattr(kept, "shape") and hasattr(kept, "strides"):
-        yield kept
-
-
-def _owner(array: Any) -> Any:
-    """The array that a view looks into."""
-    while isinstance(array.base, type(array)):
-        array = array.base
-    return array
+def _same(first: Any, second: Any) -> bool:
+    """Whether two results are equal bit for bit; a GPU, which may add up in another order, is not asked."""
+    if for_array(first).device != "cpu":
+        return True
+    return bool(((first == second) | (first != first)).all())
 
 
 def _describe(node: Node) -> tuple[Any, tuple[int, ...], Any]:

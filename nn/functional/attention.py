@@ -65,28 +65,35 @@ def _attend(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tuple[Any,
     That is the mask, the result and the logarithm of what the weights were divided by, where attention went in blocks;
     else the dropout mask, the weights, and the weights after dropout.
     """
-    if given.is_long():
+    if given.is_long(xp):
         return given.mask, out, blocks.attend(xp, given, out), None, None, None
     return None, None, None, keep, *_attend_at_once(xp, given, keep, out)
 
 
 def _attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tuple[Any, Any]:
     q, k, v = given.query, given.key, given.value
-    weights = xp.empty((*out.shape[:-1], k.shape[-2]), dtype=q.dtype)
-    kept = weights if keep is None else xp.empty_like(weights)
-    may_stay = weights.dtype.itemsize >= 4 and (given.mask is None or given.mask.dtype.kind == "b")
+    narrow = q.dtype.itemsize < 4  # the weights are computed in 32 bits then, from scores scaled before they overflow
+    weights = xp.empty((*out.shape[:-1], k.shape[-2]), dtype=tt.float32 if narrow else q.dtype)
+    kept = weights if keep is None and not narrow else xp.empty(weights.shape, dtype=q.dtype)
+    may_stay = not narrow and (given.mask is None or given.mask.dtype.kind == "b")
     added = given.mask
     if added is not None and added.dtype.kind == "b":
         added = xp.where(added, q.dtype.type(-math.inf), q.dtype.type(0))
 
     def part(i: slice) -> None:
-        scores = xp.matmul(q[i], xp.matrix_transpose(k[i]), out=weights[i])
-        scores *= given.scale
+        scores = weights[i]
+        if narrow:
+            scores[...] = xp.matmul(q[i] * given.scale, xp.matrix_transpose(k[i]))
+        else:
+            xp.matmul(q[i], xp.matrix_transpose(k[i]), out=scores)
+            scores *= given.scale
         shift = not (may_stay and xp.within(scores, SAFE))
         if added is not None:
             scores += _at(added, i, scores.ndim)
         softmax_rows(xp, scores, shift)
-        if keep is not None:
+        if narrow:
+            kept[i] = scores if keep is None else scores * _at(keep, i, scores.ndim) * given.keep_scale
+        elif keep is not None:
             xp.multiply(scores, _at(keep, i, scores.ndim), out=kept[i])
             kept[i] *= given.keep_scale
         xp.matmul(kept[i], v[i], out=out[i])
@@ -111,15 +118,20 @@ def _attend_back(
         weights, kept = _attend_at_once(xp, given, keep, xp.empty(out.shape, dtype=out.dtype))
     g_q, g_k, g_v = outs
     g_scores = xp.empty_like(weights)
+    narrow = q.dtype.itemsize < 4
 
     def part(i: slice) -> None:
         xp.matmul(xp.matrix_transpose(kept[i]), g[i], out=g_v[i])
-        g_weights = xp.matmul(g[i], xp.matrix_transpose(v[i]), out=g_scores[i])
+        g_weights = g_scores[i]
+        if narrow:
+            g_weights[...] = xp.matmul(g[i], xp.matrix_transpose(v[i]))
+        else:
+            xp.matmul(g[i], xp.matrix_transpose(v[i]), out=g_weights)
         if keep is not None:
             g_weights *= _at(keep, i, g_weights.ndim)
             g_weights *= given.keep_scale
         softmax_gradient_in_place(xp, g_weights, weights[i])
-        scaled = g_weights * given.scale
+        scaled = xp.astype(g_weights * given.scale, q.dtype)
         xp.matmul(scaled, k[i], out=g_q[i])
         xp.matmul(xp.matrix_transpose(scaled), q[i], out=g_k[i])
 
@@ -206,7 +218,7 @@ def scaled_dot_product_attention(
     query, key, value = (_with_batch(x, batch or (1,)) for x in (query, key, value))
     keep, options = _draw((*query.shape[:-1], key.shape[-2]), dropout_p, query.device)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-    in_blocks = is_causal and blocks.is_long(query.shape[-2], key.shape[-2])
+    in_blocks = is_causal and blocks.is_long(query.shape[-2], key.shape[-2], query.device)
     if is_causal and (not in_blocks or watch.see is not None):
         mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
     if watch.see is not None:
@@ -245,7 +257,7 @@ def _draw(shape: tuple[int, ...], p: float, device: str) -> tuple[Tensor | None,
     if p == 0:
         return None, {"keep_scale": 1.0}
     options: dict[str, Any] = {"keep_scale": 1 / (1 - p) if p < 1 else 0.0}
-    if blocks.is_long(*shape[-2:]):
+    if blocks.is_long(shape[-2], shape[-1], device):
         return None, {**options, "seed": int(tt.random.integers(2**62).item())}
     return tt.random.bernoulli(1 - p, shape, device=device), options
 

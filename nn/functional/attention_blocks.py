@@ -16,13 +16,23 @@ from typing import Any, NamedTuple
 
 import tinytensor as tt
 
-LONG = 1 << 20  # elements of a head's weights from which on attention goes in blocks
-QUERIES, KEYS = 256, 512  # of a block; its scores fit the cache of a core
+LONG = {"cpu": 1 << 20, "gpu": 1 << 24}  # elements of a head's weights from which on attention goes in blocks
 
 
-def is_long(queries: int, keys: int) -> bool:
+class Size(NamedTuple):
+    """Queries and keys of a block."""
+
+    queries: int
+    keys: int
+
+
+# The scores of a block fit the cache of a core; a GPU, where every call has its price, gets few large ones.
+SIZES = {"cpu": Size(256, 512), "gpu": Size(2048, 4096)}
+
+
+def is_long(queries: int, keys: int, device: str) -> bool:
     """Whether attention between so many positions goes in blocks."""
-    return queries * keys >= LONG
+    return queries * keys >= LONG[device]
 
 
 class Attention(NamedTuple):
@@ -46,8 +56,8 @@ class Attention(NamedTuple):
     keep_scale: float
     seed: int | None
 
-    def is_long(self) -> bool:
-        return is_long(self.query.shape[-2], self.key.shape[-2])
+    def is_long(self, xp: Any) -> bool:
+        return is_long(self.query.shape[-2], self.key.shape[-2], xp.device)
 
     def heads(self) -> list[tuple[int, ...]]:
         """The indices of all leading dimensions."""
@@ -83,16 +93,16 @@ class Attention(NamedTuple):
 
 def attend(xp: Any, attention: Attention, out: Any) -> Any:
     """Write softmax(Q K^T * scale + mask) V into `out`; returns L, (..., target), which the backward pass needs."""
-    heads = attention.heads()
+    heads, size = attention.heads(), SIZES[xp.device]
     wide = _wide(out.dtype)
     log_total = xp.empty(out.shape[:-1], dtype=wide)
 
     def part(some: slice) -> None:
-        buffer = xp.empty(QUERIES * KEYS, dtype=wide)
+        buffer = xp.empty(size.queries * size.keys, dtype=wide)
         for number in range(some.start, some.stop):
             index = heads[number]
             head = attention.head(xp, index)
-            for rows in _blocks(out.shape[-2], QUERIES):
+            for rows in _blocks(out.shape[-2], SIZES[xp.device].queries):
                 result, log_total[index][rows] = _attend_rows(xp, head, number, rows, buffer)
                 out[index][rows] = result
 
@@ -106,7 +116,7 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
     largest = xp.full((count, 1), -math.inf, dtype=buffer.dtype)
     total = xp.zeros((count, 1), dtype=buffer.dtype)
     result = xp.zeros((count, head.value.shape[-1]), dtype=buffer.dtype)
-    for columns in _blocks(len(head.key), KEYS):
+    for columns in _blocks(len(head.key), SIZES[xp.device].keys):
         scores = head.scores(xp, rows, columns, buffer)
         if scores is None:
             continue
@@ -133,10 +143,10 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
 
 def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any, gradients: tuple[Any, ...]) -> None:
     """Write the gradients for query, key and value into three arrays, given that of the result."""
-    heads = attention.heads()
+    heads, size = attention.heads(), SIZES[xp.device]
 
     def part(some: slice) -> None:
-        buffers = [xp.empty(QUERIES * KEYS, dtype=log_total.dtype) for _ in range(3)]
+        buffers = [xp.empty(size.queries * size.keys, dtype=log_total.dtype) for _ in range(3)]
         for number in range(some.start, some.stop):
             index = heads[number]
             head = attention.head(xp, index)
@@ -153,8 +163,8 @@ def _head_back(
 ) -> tuple[Any, Any, Any]:
     """The gradients of one head for query, key and value; `along` is g . out for each query."""
     g_query, g_key, g_value = (xp.zeros(x.shape, dtype=x.dtype) for x in (head.query, head.key, head.value))
-    for columns in _blocks(len(head.key), KEYS):
-        for rows in _blocks(len(head.query), QUERIES):
+    for columns in _blocks(len(head.key), SIZES[xp.device].keys):
+        for rows in _blocks(len(head.query), SIZES[xp.device].queries):
             scores = head.scores(xp, rows, columns, buffers[0])
             if scores is None:
                 continue
@@ -192,8 +202,8 @@ def keep_mask(xp: Any, seed: int, shape: tuple[int, ...], keep_scale: float) -> 
     """The whole dropout mask (..., target, source) that a seed stands for: true with probability 1 / keep_scale."""
     mask = xp.empty(shape, dtype=bool)
     for number, index in enumerate(itertools.product(*map(range, shape[:-2]))):
-        for rows in _blocks(shape[-2], QUERIES):
-            for columns in _blocks(shape[-1], KEYS):
+        for rows in _blocks(shape[-2], SIZES[xp.device].queries):
+            for columns in _blocks(shape[-1], SIZES[xp.device].keys):
                 mask[index][rows, columns] = _keep_block(xp, seed, keep_scale, number, rows, columns)
     return mask
 

@@ -50,7 +50,7 @@ def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, red
 @_cross_entropy.forward
 def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
     counted = target != ignore_index
-    safe = xp.where(counted, target, 0)
+    safe = xp.astype(xp.where(counted, target, 0), tt.int64)
     row_weight = xp.astype(counted, logits.dtype)
     if weight is not None:
         row_weight = row_weight * weight[safe]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
+import numpy as np
+
 import tinytensor as tt
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,4 +54,6 @@ def _on_cast(function: Any, args: Any, kwargs: dict[str, Any], old: Any, new: An
         fits = isinstance(value, tt.Tensor) and value.dtype == old and value.device == device
         return tt.astype(value, new) if fits else value
 
-    return function(*map(cast, args), **{name: cast(value) for name, value in kwargs.items()})
+    with np.errstate(over="ignore"):  # a mask of -1e9 becomes -inf
+        args, kwargs = [cast(value) for value in args], {name: cast(value) for name, value in kwargs.items()}
+    return function(*args, **kwargs)

@@ -118,8 +118,11 @@ class Adam(Optimizer):
         for (_, *scalars), launches in self._launches.items():
             kernel, _ = launches[0]
             kernel([arrays for _, arrays in launches], scalars)
-        self._launches.clear()
         super()._work_off()
+
+    def _forget_work(self) -> None:
+        self._launches.clear()
+        super()._forget_work()
 
 
 class AdamW(Adam):

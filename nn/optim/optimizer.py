@@ -129,16 +129,18 @@ class Optimizer:
             with tt.enable_grad():
                 loss = closure()
         # Infinite gradients make infinite or undefined parameters; half an update because of a warning would be worse.
-        with np.errstate(all="ignore"):
-            updated = [
-                (parameter, *self._update_parameter(parameter, group))
-                for group in self.param_groups
-                for parameter in group["params"]
-                if parameter.grad is not None
-            ]
-            self._work_off()
-        for parameter, values, state in updated:
-            self._finish(parameter, values, state)
+        updated = []
+        try:
+            with np.errstate(all="ignore"):
+                for group in self.param_groups:
+                    for parameter in group["params"]:
+                        if parameter.grad is not None:
+                            updated.append((parameter, *self._update_parameter(parameter, group)))
+                self._work_off()
+        finally:
+            self._forget_work()
+            for parameter, values, state in updated:
+                self._finish(parameter, values, state)
         return loss
 
     def _update_parameter(self, parameter: tt.Tensor, group: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -182,7 +184,6 @@ class Optimizer:
     def _work_off(self) -> None:
         """Call the updates that `_in_pieces` collected."""
         pieces = sorted(self._pieces, key=lambda piece: -piece[2][0].size)
-        self._pieces = []
         threads = tt.get_num_threads()
         shares = [pieces[i::threads] for i in range(threads)]  # of about the same size
 
@@ -190,13 +191,17 @@ class Optimizer:
             scratch: dict[Any, Any] = {}
             for xp, update, arrays in itertools.chain(*shares[some]):
                 size, key = arrays[0].size, (xp, arrays[0].dtype)
-                if key not in scratch:  # the first piece is the largest
+                if key not in scratch or scratch[key].shape[1] < size:
                     scratch[key] = xp.empty((2, size), dtype=arrays[0].dtype)
                 update([*arrays, *scratch[key][:, :size]])
 
         if pieces:
             work = WORK * sum(arrays[0].size for _, _, arrays in pieces)
             pieces[0][0].in_parts(part, threads, work)
+
+    def _forget_work(self) -> None:
+        """Drop what a step that failed has left to do."""
+        self._pieces = []
 
     # ---- saving
 

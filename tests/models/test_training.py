@@ -281,6 +281,17 @@ def test_accumulated_batches_are_one_large_batch(tmp_path):
             np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
 
 
+def test_what_is_computed_side_by_side(tmp_path, monkeypatch):
+    trainer = make(tmp_path, dropout=0.0)
+    batches = [trainer.task.training_batch(i, 4) for i in range(3)]
+    small = [[len(part.source) for part in group] for group in trainer._groups(batches)]
+    monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
+    large = [[len(part.source) for part in group] for group in trainer._groups(batches)]
+    assert (small, large) == ([[4, 4], [4]], [[2, 2]] * 3)
+    logits, _ = trainer._train_step(batches)
+    assert logits.shape[:2] == batches[-1].target_in.shape
+
+
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_two_halves_are_the_batch(tmp_path, size, monkeypatch):
     whole, split = (make(tmp_path / name, dropout=0.0) for name in ("whole", "split"))
@@ -312,9 +323,9 @@ def test_label_smoothing_is_in_the_loss(tmp_path):
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     real = batch.target_out != 0
     likely = np.take_along_axis(logs, batch.target_out[..., None], -1)[..., 0]
-    assert plain._gradients([batch])[1] == pytest.approx(-likely[real].mean(), rel=1e-5)
+    assert plain._gradients([[batch]])[1] == pytest.approx(-likely[real].mean(), rel=1e-5)
     expected = -(0.9 * likely[real] + 0.1 * logs.mean(-1)[real]).mean()
-    assert smooth._gradients([batch])[1] == pytest.approx(expected, rel=1e-5)
+    assert smooth._gradients([[batch]])[1] == pytest.approx(expected, rel=1e-5)
 
 
 def evaluations(path):

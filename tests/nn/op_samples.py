@@ -212,13 +212,16 @@ def in_blocks(function):
 
     def call(*inputs):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(attention_blocks, "LONG", 1)
+            patch.setattr(attention_blocks, "LONG", {"cpu": 1, "gpu": 1})
             return function(*inputs)
 
     return call
 
 
-_long, _wide = attention_blocks.QUERIES + 1, attention_blocks.KEYS + 3  # two blocks of queries, two of keys
+_long, _wide = (
+    attention_blocks.SIZES["cpu"].queries + 1,
+    attention_blocks.SIZES["cpu"].keys + 3,
+)  # two blocks of queries, two of keys
 _seen = np.arange(_wide) < np.array([[_wide // 2], [2]])  # so that the first query block of the second sees one block
 register(
     "attention",
@@ -341,6 +344,14 @@ def cross_entropy(logits, target, weight=None, ignore_index=-100, reduction="mea
 
 
 _target = np.array([0, 2, -100, 1, 2])
+register(
+    "cross_entropy",
+    *(
+        Sample(lambda x, t: F.cross_entropy(x, t), [draw((5, 3)), np.array([0, 2, 2, 1, 2], dtype=kind)], cross_entropy)
+        for kind in (np.int32, np.uint8, np.int16)
+    ),
+    Sample(lambda x, t: F.cross_entropy(x, t[::2]), [draw((3, 3)), _target], lambda x, t: cross_entropy(x, t[::2])),
+)
 for _reduction in ("mean", "sum", "none"):
     for _smoothing in (0.0, 0.2, 1.0):
         for _weight in (None, np.array([0.5, 2.0, 0.0])):

@@ -160,8 +160,39 @@ def test_mistakes_are_told():
     optimizer, scaler = nn.optim.SGD([weight], lr=0.5), GradScaler()
     with pytest.raises(RuntimeError, match="update\\(\\) without a step"):
         scaler.update()
+    weight.sum().backward()
     scaler.unscale_(optimizer)
-    with pytest.raises(RuntimeError, match="already called"):
+    with pytest.raises(RuntimeError, match="unscale_ was already called"):
         scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="step was already called"):
+        scaler.step(optimizer)
+    with pytest.raises(ValueError, match="device must be"):
+        GradScaler(2.0**10)
     with pytest.raises(ValueError, match="growth_factor > 1"):
         GradScaler(growth_factor=0.5)
+
+
+def test_autocast_decorates_functions():
+    x = tt.asarray(normal(2, 8))
+    assert autocast("cpu")(lambda: F.linear(x, x))().dtype == tt.float16
+    assert F.linear(x, x).dtype == tt.float32
+
+
+@pytest.mark.parametrize("length", [4, 1100])
+def test_large_scores_do_not_overflow(length):
+    """Products of 83,000 before they are scaled; softmax is in 32 bits, whatever the length."""
+    x = tt.tensor(np.full((1, length, 64), 36.0, np.float32), requires_grad=True)
+    with autocast("cpu"):
+        out = F.scaled_dot_product_attention(x, x, x)
+    np.testing.assert_array_equal(out.detach().numpy(), 36.0)
+    tt.astype(out, tt.float32).sum().backward()
+    assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_masks_that_float16_cannot_hold():
+    x = tt.asarray(normal(3, 4))
+    mask = np.where(np.eye(3, dtype=bool), 0.0, -1e9).astype(np.float32)
+    with autocast("cpu"):
+        out = F.scaled_dot_product_attention(x, x, x, tt.asarray(mask))
+    np.testing.assert_allclose(out.numpy(), x.numpy(), atol=1e-3)

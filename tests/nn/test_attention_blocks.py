@@ -11,12 +11,12 @@ import tinytensor as tt
 from nn.functional import attention_blocks as blocks
 from tinytensor.testing import _formulas
 
-TARGET, SOURCE = 300, blocks.KEYS + 100
+TARGET, SOURCE = 300, blocks.SIZES["cpu"].keys + 100
 
 
 @pytest.fixture(autouse=True)
 def always_in_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "LONG", 1)
+    monkeypatch.setattr(blocks, "LONG", {"cpu": 1, "gpu": 1})
 
 
 def normal(*shape, seed=0, dtype=np.float64):

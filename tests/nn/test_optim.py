@@ -433,3 +433,34 @@ def test_all_problems_are_in_one_message():
     state["param_groups"][0]["eps"] = -1.0
     with pytest.raises(ValueError, match=r"(?s)eps must be.*exp_avg of parameter 0 is \(7,\).*parameter 1 lacks step"):
         optimizer.load_state_dict(state)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_parameters_of_several_dtypes_and_sizes(threads, monkeypatch):
+    from tinytensor.backend import parallel
+
+    monkeypatch.setattr(parallel, "_threads", threads)
+    sizes = ((100, tt.float32), (90, tt.float64), (80, tt.float64), (40_000, tt.float32), (3, tt.float64))
+    parameters = [tt.tensor(np.ones(n), dtype=dtype, requires_grad=True) for n, dtype in sizes]
+    optimizer = Adam(parameters, lr=0.5)
+    for parameter in parameters:
+        parameter.grad = tt.ones_like(parameter)
+    optimizer.step()
+    for parameter in parameters:
+        np.testing.assert_allclose(parameter.detach().numpy(), 0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [SGD, Adam])
+def test_a_step_that_failed_leaves_nothing_for_the_next(kind, device):
+    first, second = (tt.tensor([1.0], device=device, requires_grad=True) for _ in range(2))
+    optimizer = kind([{"params": [first]}, {"params": [second]}], lr=0.5)
+    for parameter in (first, second):
+        parameter.grad = tt.ones_like(parameter)
+    optimizer.param_groups[1]["lr"] = None
+    with pytest.raises(TypeError):
+        optimizer.step()
+    assert first.item() == 1.0
+    optimizer.param_groups[1]["lr"] = 0.5
+    optimizer.step()
+    assert first.item() == pytest.approx(second.item(), abs=0.2)
+    assert first.item() > 0.4

@@ -139,3 +139,29 @@ def test_small_batches_are_not_worth_splitting():
     assert nn.parallel.worth_splitting([weight], 1000)
     assert not nn.parallel.worth_splitting([weight], 999)
     assert not nn.parallel.worth_splitting([weight.to("gpu")], 1000)
+
+
+def test_threads_that_split_their_work_at_the_same_time(monkeypatch):
+    """Every worker may be busy with a part that waits for parts of its own: somebody must do these."""
+    monkeypatch.setattr(parallel, "_threads", 4)
+    monkeypatch.setattr(parallel, "GRAIN", 1)
+    done = []
+
+    def task():
+        for _ in range(20):
+            parallel.in_parts(lambda rows: sum(range(1000)), 100, 1000)
+        done.append(True)
+
+    users = [threading.Thread(target=parallel.concurrently, args=([task, task],), daemon=True) for _ in range(6)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join(timeout=60)
+    assert len(done) == 12
+
+
+def test_a_loss_of_one_element_and_no_losses():
+    weight = tt.tensor([3.0], requires_grad=True)
+    assert nn.parallel.backward_of_sum([lambda: weight * 2], [weight]).shape == ()
+    with pytest.raises(ValueError, match="no losses"):
+        nn.parallel.backward_of_sum([], [weight])

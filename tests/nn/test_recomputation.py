@@ -146,8 +146,90 @@ def test_a_parameter_that_was_changed_is_an_error(view):
     out = checkpoint(lambda x: x @ (weight.mT if view else weight), x)
     with tt.no_grad():
         weight *= 2
-    with pytest.raises(RuntimeError, match=r"\(3, 3\) float64 that the function read or gave was changed in place"):
+    with pytest.raises(RuntimeError, match=r"gave other numbers \(3, 3\) float64 than the first"):
         out.sum().backward()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("change", ["write", "data"])
+def test_what_no_gradient_rule_keeps_is_watched_as_well(change, nested):
+    x, b = leaf(2), tt.tensor([0.1, 0.2], dtype=tt.float64)
+
+    def inner(x):
+        return tt.tanh(x + b)
+
+    out = checkpoint((lambda x: checkpoint(inner, x)) if nested else inner, x)
+    if change == "write":
+        b += 1
+    else:
+        b.data = tt.tensor([1.1, 1.2], dtype=tt.float64).data
+    with pytest.raises(RuntimeError, match="gave other numbers"):
+        out.sum().backward()
+
+
+def test_tensors_may_be_moved_on_in_place():
+    def branch(h):
+        h += 1
+        return tt.sin(h) * h
+
+    found = []
+    for call in (lambda f, h: f(wrapped(h)), checkpoint):
+        x = leaf(4)
+        h = x * 2
+        h += call(branch, h)
+        h *= 3
+        found.append(tt.grad(h.sum(), [x]))
+    same(found[1], found[0])
+
+
+def wrapped(h):
+    return h * 1.0
+
+
+def test_memory_that_the_function_made_and_gave_back():
+    def function(x):
+        b = tt.zeros(3, dtype=tt.float64)
+        b += 1.5
+        return tt.tanh(x * b), b
+
+    x = leaf(3)
+    out, _ = checkpoint(function, x)
+    same(tt.grad(out.sum(), [x]), tt.grad(function(x)[0].sum(), [x]))
+
+
+def test_a_function_that_changes_its_argument_in_memory_is_an_error():
+    x, count = leaf(3), tt.zeros(3, dtype=tt.float64)
+
+    def function(x, count):
+        count += 1
+        return tt.sin(x * count)
+
+    out = checkpoint(function, x, count)
+    with pytest.raises(RuntimeError, match="gave other numbers"):
+        out.sum().backward()
+
+
+def test_mixed_precision_is_that_of_the_first_call():
+    weight, x = (tt.tensor(np.ones((3, 3), np.float32), requires_grad=True) for _ in range(2))
+    with nn.amp.autocast("cpu"):
+        out = checkpoint(F.linear, x, weight)
+    out.sum().backward()
+    assert weight.grad.dtype == tt.float32
+
+
+def test_attention_is_recorded_once():
+    model = layer(dropout=0.0)
+    x = leaf(2, 5, 8)
+    with nn.record_attention() as attention:
+        checkpoint(model, x).sum().backward()
+    assert len(attention.calls) == 1
+
+
+def test_pytorchs_argument():
+    x = leaf(3)
+    same([checkpoint(tt.sin, x, use_reentrant=False).detach()], [tt.sin(x).detach()])
+    with pytest.raises(ValueError, match="use_reentrant=True is not supported"):
+        checkpoint(tt.sin, x, use_reentrant=True)
 
 
 def test_writes_to_other_memory_do_not_matter():
@@ -192,9 +274,11 @@ def test_there_is_no_cycle():
     gc.disable()
     try:
         used, unused = (checkpoint(lambda x: tt.exp(tt.sin(x)), leaf(3)) for _ in range(2))
-        nodes = [weakref.ref(out._node) for out in (used, unused)]
+        residual = leaf(3) * 1
+        residual += checkpoint(tt.sin, residual)
+        nodes = [weakref.ref(out._node) for out in (used, unused, residual)]
         used.sum().backward()
-        del used, unused
-        assert [node() for node in nodes] == [None, None]
+        del used, unused, residual
+        assert [node() for node in nodes] == [None] * 3
     finally:
         gc.enable()

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 def test_grad_scaler():
     options = {"init_scale": 64.0, "growth_factor": 4.0, "backoff_factor": 0.25, "growth_interval": 3}
-    ours, theirs = nn.amp.GradScaler(**options), torch.amp.GradScaler("cpu", **options)
+    ours, theirs = nn.amp.GradScaler("cpu", **options), torch.amp.GradScaler("cpu", **options)
     x, u = tt.tensor([1.0, -2.0], requires_grad=True), torch.tensor([1.0, -2.0], requires_grad=True)
     sgd, their_sgd = nn.optim.SGD([x], lr=0.1, momentum=0.9), torch.optim.SGD([u], lr=0.1, momentum=0.9)
     for factor in [1.0, 0.5, 2.0, np.inf, 1.0, 1.0, np.nan, 3.0, 1.0, 1.0, 1.0, 1.0]:

@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
@@ -95,9 +95,22 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
                 break
             time.sleep(0)
     finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
-        failures = [failure for _ in slices[1:] if (failure := done.get()) is not None]
+        failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
     if failures:
         raise failures[0]
+
+
+def _next(done: SimpleQueue[BaseException | None]) -> BaseException | None:
+    """Wait for a part to be done, and take on what waits for a thread meanwhile.
+
+    Parts may have parts of their own, so if every thread only waited, nobody might be left to do the innermost.
+    """
+    while done.empty():
+        try:
+            _do(*_tasks.get_nowait())
+        except Empty:
+            break  # what is waited for is being done by a thread that finds its own parts the same way
+    return done.get()
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -148,14 +161,17 @@ def _start(count: int) -> None:
 
 def _work() -> None:
     while True:
-        context, function, part, done = _tasks.get()
-        failure: BaseException | None = None
-        try:
-            context.run(function, part)
-        except BaseException as error:
-            failure = error
-        del function, context
-        done.put(failure)
+        _do(*_tasks.get())
+
+
+def _do(context: contextvars.Context, function: Part, part: slice, done: SimpleQueue[BaseException | None]) -> None:
+    failure: BaseException | None = None
+    try:
+        context.run(function, part)
+    except BaseException as error:
+        failure = error
+    del function, context
+    done.put(failure)
 
 
 def _after_fork() -> None:
