@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from types import ModuleType
 
 from . import english, french, korean
 from .lexicon import ADJECTIVES, NAMES, NOUNS, VERBS
-from .meaning import Clause, Meaning, NounPhrase, align
+from .meaning import Clause, Meaning, NounPhrase, Word, align
 from .speaker import Speaker
 
 LANGUAGES: dict[str, ModuleType] = {"en": english, "fr": french, "ko": korean}
@@ -34,14 +34,19 @@ class Pair:
 
     Attributes:
         source, target: the words, punctuation among them.
-        alignment: pairs (source index, target index) of words that say the same.
         combinations: what the split goes by: (adjective, noun) and (verb, noun), in English.
+        said: the words of both with the parts of the meaning that they stand for.
     """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
-    alignment: frozenset[tuple[int, int]]
     combinations: tuple[tuple[str, str], ...]
+    said: tuple[list[Word], list[Word]] = field(repr=False, compare=False)
+
+    @cached_property  # training, which has no use for it, draws hundreds of pairs for a step
+    def alignment(self) -> frozenset[tuple[int, int]]:
+        """Pairs (source index, target index) of words that say the same."""
+        return align(*self.said)
 
     @property
     def held_out(self) -> bool:
@@ -86,8 +91,8 @@ def translate(name: str, meaning: Meaning) -> Pair:
     return Pair(
         tuple([word.text for word in said]),
         tuple([word.text for word in translated]),
-        align(said, translated),
         tuple(meaning.combinations),
+        (said, translated),
     )
 
 
