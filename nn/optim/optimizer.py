@@ -19,7 +19,7 @@ from tinytensor.tensor import wrap
 
 WORK = 12  # element-wise operations of an update
 
-CHUNK = 1 << 15
+CHUNK = 1 << 17
 """How many elements are updated at a time on the CPU: the pieces of all arrays of an update fit into the cache."""
 
 
