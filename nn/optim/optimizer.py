@@ -20,7 +20,10 @@ from tinytensor.tensor import wrap
 WORK = 12  # element-wise operations of an update
 
 CHUNK = 1 << 17
-"""How many elements are updated at a time on the CPU: the pieces of all arrays of an update fit into the cache."""
+"""How many elements are updated at a time on the CPU.
+
+Few enough for the cache, and enough that two threads rarely meet at the interpreter's lock between two operations.
+"""
 
 
 class Optimizer:
