@@ -30,21 +30,21 @@ def prepare() -> dict[str, str]:
     if os.environ.get("TINYTENSOR_PREPARE") == "0" or "numpy" in sys.modules:
         return {}
     wanted = {"OPENBLAS_NUM_THREADS": "1"}
-    if overlooks_avx512(_cpuinfo()):
+    if overlooks_avx512(cpuinfo()):
         wanted["OPENBLAS_CORETYPE"] = "SkylakeX"
     fresh = {name: value for name, value in wanted.items() if name not in os.environ}
     os.environ.update(fresh)
     return fresh
 
 
-def overlooks_avx512(cpuinfo: str) -> bool:
+def overlooks_avx512(text: str) -> bool:
     """Whether OpenBLAS leaves the AVX-512 of a processor unused, given the text of /proc/cpuinfo."""
-    flags = re.search(r"^flags\s*:\s*(.*)$", cpuinfo, flags=re.M)
-    vendor = re.search(r"^vendor_id\s*:\s*(.*)$", cpuinfo, flags=re.M)
+    flags = re.search(r"^flags\s*:\s*(.*)$", text, flags=re.M)
+    vendor = re.search(r"^vendor_id\s*:\s*(.*)$", text, flags=re.M)
     return bool(flags and vendor and vendor[1].strip() == "AuthenticAMD" and set(flags[1].split()) >= AVX512)
 
 
-def _cpuinfo() -> str:
+def cpuinfo() -> str:
     """What Linux says of the processor; nothing elsewhere."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")

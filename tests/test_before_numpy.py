@@ -37,7 +37,7 @@ def fresh(monkeypatch):
     environment = {name: value for name, value in os.environ.items() if name not in NAMES}
     monkeypatch.setattr(os, "environ", environment)
     monkeypatch.delitem(sys.modules, "numpy")
-    monkeypatch.setattr(before_numpy, "_cpuinfo", lambda: cpuinfo("AuthenticAMD", ALL))
+    monkeypatch.setattr(before_numpy, "cpuinfo", lambda: cpuinfo("AuthenticAMD", ALL))
     return environment
 
 

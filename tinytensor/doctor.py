@@ -11,10 +11,11 @@ import os
 import platform
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import scipy
+
+from before_numpy import cpuinfo
 
 from . import __version__
 from .backend import DeviceError, for_device
@@ -53,7 +54,7 @@ class Machine:
 def examine() -> Machine:
     """Look at this process and the machine it runs on."""
     blas, kernels, blas_threads = _blas()
-    text = _cpuinfo()
+    text = cpuinfo()
     found = re.search(r"^model name\s*:\s*(.*)$", text, flags=re.M)
     flags = re.search(r"^flags\s*:\s*(.*)$", text, flags=re.M)
     present = set(flags[1].split()) if flags else set()
@@ -129,13 +130,6 @@ def _blas() -> tuple[str, str, int]:
         if info.get("user_api") == "blas" and "numpy" in info.get("filepath", ""):
             return label, str(info.get("architecture", "")), int(info["num_threads"])
     return label, "", 0
-
-
-def _cpuinfo() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
 
 
 def _gpu() -> str:

@@ -102,7 +102,7 @@ def attend(xp: Any, attention: Attention, out: Any) -> Any:
         for number in range(some.start, some.stop):
             index = heads[number]
             head = attention.head(xp, index)
-            for rows in _blocks(out.shape[-2], SIZES[xp.device].queries):
+            for rows in _blocks(out.shape[-2], size.queries):
                 result, log_total[index][rows] = _attend_rows(xp, head, number, rows, buffer)
                 out[index][rows] = result
 
@@ -163,8 +163,9 @@ def _head_back(
 ) -> tuple[Any, Any, Any]:
     """The gradients of one head for query, key and value; `along` is g . out for each query."""
     g_query, g_key, g_value = (xp.zeros(x.shape, dtype=x.dtype) for x in (head.query, head.key, head.value))
-    for columns in _blocks(len(head.key), SIZES[xp.device].keys):
-        for rows in _blocks(len(head.query), SIZES[xp.device].queries):
+    size = SIZES[xp.device]
+    for columns in _blocks(len(head.key), size.keys):
+        for rows in _blocks(len(head.query), size.queries):
             scores = head.scores(xp, rows, columns, buffers[0])
             if scores is None:
                 continue
@@ -200,10 +201,10 @@ def _wide(dtype: Any) -> Any:
 
 def keep_mask(xp: Any, seed: int, shape: tuple[int, ...], keep_scale: float) -> Any:
     """The whole dropout mask (..., target, source) that a seed stands for: true with probability 1 / keep_scale."""
-    mask = xp.empty(shape, dtype=bool)
+    mask, size = xp.empty(shape, dtype=bool), SIZES[xp.device]
     for number, index in enumerate(itertools.product(*map(range, shape[:-2]))):
-        for rows in _blocks(shape[-2], SIZES[xp.device].queries):
-            for columns in _blocks(shape[-1], SIZES[xp.device].keys):
+        for rows in _blocks(shape[-2], size.queries):
+            for columns in _blocks(shape[-1], size.keys):
                 mask[index][rows, columns] = _keep_block(xp, seed, keep_scale, number, rows, columns)
     return mask
 

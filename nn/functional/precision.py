@@ -23,20 +23,16 @@ autocast: ContextVar[tuple[Any, str] | None] = ContextVar("autocast", default=No
 
 def lowered(function: F) -> F:
     """The function, with Tensors of 32-bit floats among its arguments cast to 16 bits under autocast."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        found = autocast.get()
-        if found is None:
-            return function(*args, **kwargs)
-        narrow, device = found
-        return _on_cast(function, args, kwargs, tt.float32, narrow, device)
-
-    return call  # type: ignore[return-value]
+    return _casting(function, lambda narrow: (tt.float32, narrow))
 
 
 def raised(function: F) -> F:
     """The function, with Tensors of 16-bit floats among its arguments cast to 32 bits under autocast."""
+    return _casting(function, lambda narrow: (narrow, tt.float32))
+
+
+def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]]) -> F:
+    """The function, with Tensors of one dtype among its arguments cast to another under autocast."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -44,16 +40,14 @@ def raised(function: F) -> F:
         if found is None:
             return function(*args, **kwargs)
         narrow, device = found
-        return _on_cast(function, args, kwargs, narrow, tt.float32, device)
+        old, new = dtypes(narrow)
+
+        def cast(value: Any) -> Any:
+            fits = isinstance(value, tt.Tensor) and value.dtype == old and value.device == device
+            return tt.astype(value, new) if fits else value
+
+        with np.errstate(over="ignore"):  # a mask of -1e9 becomes -inf
+            args, kwargs = tuple(map(cast, args)), {name: cast(value) for name, value in kwargs.items()}
+        return function(*args, **kwargs)
 
     return call  # type: ignore[return-value]
-
-
-def _on_cast(function: Any, args: Any, kwargs: dict[str, Any], old: Any, new: Any, device: str) -> Any:
-    def cast(value: Any) -> Any:
-        fits = isinstance(value, tt.Tensor) and value.dtype == old and value.device == device
-        return tt.astype(value, new) if fits else value
-
-    with np.errstate(over="ignore"):  # a mask of -1e9 becomes -inf
-        args, kwargs = [cast(value) for value in args], {name: cast(value) for name, value in kwargs.items()}
-    return function(*args, **kwargs)
