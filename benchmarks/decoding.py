@@ -207,6 +207,7 @@ def decoder(name: str, threads: int, sentences: list[list[int]], size: int, fold
         import tinytensor as tt
 
         tt.keep_memory()
+        tt.compile_loops()
         decode, made = ours(folder, recomputed=name == "recomputed")
     parts = batches(sentences, size)
     return lambda number, beam: decode(parts[number], beam), made

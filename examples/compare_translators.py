@@ -177,6 +177,7 @@ def main() -> int:
     if "--model" in others or "--resume" in others:
         raise command_line.UsageError("--model and --resume are given to train_translation.py by this script itself")
     tt.keep_memory()
+    tt.compile_loops()
     names: list[str] = list(dict.fromkeys(arguments.models))
     folders = {name: arguments.out / name for name in names}
     for name, folder in folders.items():

@@ -183,6 +183,7 @@ def main() -> int:
     arguments = parser().parse_args()
     check(arguments)
     tt.keep_memory()
+    tt.compile_loops()
     tt.manual_seed(arguments.seed)
     translator = load(arguments)
     try:

@@ -52,6 +52,7 @@ class Script:
         """Run it; returns the exit code."""
         arguments, given = _read(self.parser)
         tt.keep_memory()
+        tt.compile_loops()
         try:
             return self._train(arguments, given)
         except BrokenPipeError:

@@ -20,6 +20,7 @@ from tinytensor.random import Generator, using
 from .functional.attention import watch
 
 WORTH_IT = 10**9  # parameters times tokens from which on two threads save more time than a second graph costs
+MOST_WEIGHTS = 20_000  # parameters for each token; with more, adding up two gradients costs more than is saved
 
 
 def worth_splitting(parameters: Iterable[Tensor], tokens: int) -> bool:
@@ -28,7 +29,8 @@ def worth_splitting(parameters: Iterable[Tensor], tokens: int) -> bool:
     That does not depend on the number of threads, so that neither the numbers do.
     """
     given = list(parameters)
-    return all(p.device == "cpu" for p in given) and tokens * sum(p.size for p in given) >= WORTH_IT
+    size = sum(p.size for p in given)
+    return all(p.device == "cpu" for p in given) and size * tokens >= WORTH_IT and size <= MOST_WEIGHTS * tokens
 
 
 def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable[Tensor]) -> Tensor:

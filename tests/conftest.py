@@ -1,7 +1,8 @@
 """Options and fixtures of all tests: on which device they run.
 
 By default what uses the `device` fixture runs twice: on the CPU, and as `"gpu"` on the stand-in for CuPy in
-`tests/standin`. With a GPU, `pytest --device gpu` runs it on the real CuPy.
+`tests/standin`; what is in `tests/nn` also on the CPU with compiled loops. With a GPU, `pytest --device gpu` runs it on
+the real CuPy.
 """
 
 import sys
@@ -15,8 +16,9 @@ STANDIN = Path(__file__).parent / "standin"
 def pytest_addoption(parser):
     parser.addoption(
         "--device",
-        choices=["cpu", "standin", "gpu"],
-        help="run on this device only: the CPU, the stand-in for CuPy, or the GPU (default: cpu and standin)",
+        choices=["cpu", "loops", "standin", "gpu"],
+        help="run on this device only: the CPU, the CPU with compiled loops, the stand-in for CuPy, or the GPU "
+        "(default: all but the GPU)",
     )
 
 
@@ -28,10 +30,33 @@ def pytest_configure(config):
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--device")
-        metafunc.parametrize("device", [chosen] if chosen else ["cpu", "standin"], indirect=True)
+        in_nn = metafunc.definition.path.is_relative_to(Path(__file__).parent / "nn")
+        usual = ["cpu", "loops", "standin"] if in_nn else ["cpu", "standin"]
+        metafunc.parametrize("device", [chosen] if chosen else usual, indirect=True)
 
 
 @pytest.fixture
 def device(request):
     """The device's name in tinytensor: "cpu" or "gpu"."""
-    return "cpu" if request.param == "cpu" else "gpu"
+    if request.param == "loops":
+        request.getfixturevalue("loops")
+    return "gpu" if request.param in ("standin", "gpu") else "cpu"
+
+
+@pytest.fixture
+def loops():
+    """The compiled loops, switched on."""
+    import tinytensor as tt
+    from tinytensor.backend import numpy
+
+    if not tt.compile_loops():
+        pytest.skip("Numba is not installed")
+    return numpy.loops
+
+
+@pytest.fixture(autouse=True)
+def no_loops_left(monkeypatch):
+    """A script that a test calls switches the loops on; not for the next test."""
+    from tinytensor.backend import numpy
+
+    monkeypatch.setattr(numpy, "loops", None)

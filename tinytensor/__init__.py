@@ -7,7 +7,7 @@ and `op`, the decorator that declares new ops.
 
 from math import e, inf, nan, pi
 
-from .backend import DeviceError
+from .backend import DeviceError, compile_loops
 from .dtypes import (
     bool_ as bool,
 )

@@ -6,6 +6,7 @@ threads when NumPy is loaded.
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -38,6 +39,7 @@ class Machine:
         kernels: which of its kernels it runs; "" if unknown.
         blas_threads: on how many threads; 0 if unknown.
         threads: on how many threads tinytensor's own work is split.
+        numba: its name and version; "" where it is not installed.
         gpu: the GPU, or why there is none.
     """
 
@@ -48,6 +50,7 @@ class Machine:
     kernels: str
     blas_threads: int
     threads: int
+    numba: str
     gpu: str
 
 
@@ -66,6 +69,7 @@ def examine() -> Machine:
         kernels=kernels,
         blas_threads=blas_threads,
         threads=get_num_threads(),
+        numba=f"Numba {importlib.metadata.version('numba')}" if importlib.util.find_spec("numba") else "",
         gpu=_gpu(),
     )
 
@@ -81,12 +85,18 @@ def describe(machine: Machine) -> str:
         "BLAS": f"{machine.blas}{kernels}{threads}",
         "threads": f"{machine.threads} for tinytensor's own work",
         "memory": "freed memory is kept only where a script calls tt.keep_memory()"
-        + (", switched off by TINYTENSOR_KEEP_MEMORY=0" if os.environ.get("TINYTENSOR_KEEP_MEMORY") == "0" else ""),
+        + _switched_off("TINYTENSOR_KEEP_MEMORY"),
+        "loops": f"{machine.numba or 'Numba, which is not installed,'} compiles some where a script calls "
+        f"tt.compile_loops(){_switched_off('TINYTENSOR_COMPILE_LOOPS')}",
         "GPU": machine.gpu,
     }
     lines = [f"{name + ':':<11}{text}" for name, text in rows.items()]
     found = advice(machine)
     return "\n".join([*lines, "", *(found or ["Nothing here would make it faster."])])
+
+
+def _switched_off(variable: str) -> str:
+    return f", switched off by {variable}=0" if os.environ.get(variable) == "0" else ""
 
 
 def advice(machine: Machine) -> list[str]:
@@ -109,6 +119,10 @@ def advice(machine: Machine) -> list[str]:
         )
     if os.environ.get("TINYTENSOR_KEEP_MEMORY") == "0":
         lines.append("Leave TINYTENSOR_KEEP_MEMORY=0 away: fetching memory anew costs much of a training step.")
+    if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0":
+        lines.append("Leave TINYTENSOR_COMPILE_LOOPS=0 away: compiled loops save passes over memory.")
+    if not machine.numba:
+        lines.append("pip install -e '.[fast]': layer norm, the losses, dropout and Adam then run in compiled loops.")
     if not machine.kernels:
         lines.append("pip install threadpoolctl: then this page can tell which kernels BLAS runs.")
     return lines

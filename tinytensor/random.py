@@ -96,14 +96,18 @@ class Generator:
         shape = tt.creation._shape(shape)
         count = math.prod(shape)
         xp = for_device(device)
-        if count and xp.kernels is not None and xp.kernels.available():
-            return wrap(xp.kernels.bernoulli(p, shape, int(self._generator.integers(2**63))), None)
-        bits = self._generator.bit_generator.random_raw(-(-count // 4)).view(np.uint16)[:count]
+        if count and (bernoulli := xp.kernel("bernoulli")):
+            return wrap(bernoulli(p, shape, int(self._generator.integers(2**63))), None)
+        words = -(-count // 4)
+        bits = self._generator.integers(2**64, size=words, dtype=np.uint64).view(np.uint16)
         first, rest = divmod(p * 2**16, 1)
         values = bits < int(first)
-        undecided = np.flatnonzero(bits == int(first))
+        equal = (bits == int(first)).view(np.uint32)  # four at a time, since they are rare
+        four = np.flatnonzero(equal)
+        undecided = (4 * four[:, None] + np.arange(4))[equal[four].view(np.bool_).reshape(-1, 4)]
+        undecided = undecided[undecided < count]
         values[undecided] = self._generator.random(len(undecided)) < rest
-        return self._tensor(values.reshape(shape), dtypes.bool_, device)
+        return self._tensor(values[:count].reshape(shape), dtypes.bool_, device)
 
     def permutation(self, n: int, *, device: str | None = None) -> Tensor:
         """The integers from 0 to n - 1 in random order."""

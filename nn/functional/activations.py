@@ -28,8 +28,11 @@ def _(xp, input):
 
 @relu.backward
 def _(xp, g, kept, needs):
+    g = xp.contiguous(g)
+    if relu_gradient := xp.kernel("relu_gradient", g, kept[0]):
+        return (relu_gradient(g, kept[0]),)
     gradient = xp.empty(g.shape, dtype=g.dtype)
-    h, y, flat = xp.contiguous(g).reshape(-1), kept[0].reshape(-1), gradient.reshape(-1)
+    h, y, flat = g.reshape(-1), kept[0].reshape(-1), gradient.reshape(-1)
     xp.in_parts(lambda i: xp.zero_where(y[i] <= 0, h[i], out=flat[i]), flat.size, 2 * flat.size)
     return (gradient,)
 
@@ -156,8 +159,8 @@ def softmax_rows(xp: Any, x: Any, shift: bool = True) -> None:
     """
     if not x.size:
         return
-    if xp.kernels is not None and xp.kernels.fits(x):
-        return xp.kernels.softmax(x)
+    if softmax := xp.kernel("softmax", x):
+        return softmax(x)
     if shift:
         largest = xp.row_max(x)
         largest[largest == -math.inf] = 0
@@ -170,8 +173,8 @@ def softmax_rows(xp: Any, x: Any, shift: bool = True) -> None:
 
 def softmax_gradient_in_place(xp: Any, g: Any, out: Any) -> None:
     """Turn the gradient of a softmax into that of its input, out * (g - sum(g * out)), over the last axis."""
-    if g.size and xp.kernels is not None and xp.kernels.fits(g, out):
-        return xp.kernels.softmax_gradient(g, out)
+    if softmax_gradient := xp.kernel("softmax_gradient", g, out):
+        return softmax_gradient(g, out)
     g -= xp.row_dot(g, out)
     g *= out
 

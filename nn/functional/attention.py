@@ -15,7 +15,7 @@ from tinytensor.explaining import aligned
 from . import attention_blocks as blocks
 from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
 from .linear import beside, linear
-from .normalization import check_probability
+from .normalization import check_probability, drop_into
 from .precision import lowered
 
 WORK = 12  # element-wise operations for each attention weight, the products included
@@ -94,8 +94,7 @@ def _attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tu
         if narrow:
             kept[i] = scores if keep is None else scores * _at(keep, i, scores.ndim) * given.keep_scale
         elif keep is not None:
-            xp.multiply(scores, _at(keep, i, scores.ndim), out=kept[i])
-            kept[i] *= given.keep_scale
+            drop_into(xp, scores, _at(keep, i, scores.ndim), given.keep_scale, kept[i])
         xp.matmul(kept[i], v[i], out=out[i])
 
     xp.in_parts(part, len(weights), weights.size * WORK)
@@ -128,8 +127,7 @@ def _attend_back(
         else:
             xp.matmul(g[i], xp.matrix_transpose(v[i]), out=g_weights)
         if keep is not None:
-            g_weights *= _at(keep, i, g_weights.ndim)
-            g_weights *= given.keep_scale
+            drop_into(xp, g_weights, _at(keep, i, g_weights.ndim), given.keep_scale, g_weights)
         softmax_gradient_in_place(xp, g_weights, weights[i])
         scaled = xp.astype(g_weights * given.scale, q.dtype)
         xp.matmul(scaled, k[i], out=g_q[i])

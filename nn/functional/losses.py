@@ -54,7 +54,7 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
     row_weight = xp.astype(counted, logits.dtype)
     if weight is not None:
         row_weight = row_weight * weight[safe]
-    shift, total, log_total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(5))
+    shift, total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(4))
 
     def part(i: slice) -> None:
         largest = xp.row_max(logits[i])
@@ -65,13 +65,12 @@ def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
         if label_smoothing > 0:
             spread_over[i] = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
         total[i] = xp.row_sum(xp.exp(shifted, out=shifted))[:, 0]
-        log_total[i] = xp.log(total[i])
 
-    if xp.kernels is not None and xp.kernels.fits(logits, weight):
-        shift, total, picked, spread_over = xp.kernels.cross_entropy(logits, safe, weight)
-        log_total = xp.log(total)
+    if cross_entropy := xp.kernel("cross_entropy", logits, weight):
+        shift, total, picked, spread_over = cross_entropy(logits, safe, weight, label_smoothing > 0)
     else:
         xp.in_parts(part, len(target), 6 * logits.size, width=logits.shape[1])
+    log_total = xp.log(total)
     losses = xp.where(counted, log_total - picked, 0) * row_weight  # an ignored row may hold -inf
     if label_smoothing > 0:
         classes = logits.shape[1]
@@ -98,9 +97,8 @@ def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
     classes = logits.shape[1]
     spread = xp.astype(counted, logits.dtype) * (g * (label_smoothing / classes))
     factor = (hit + spread * (classes if weight is None else xp.sum(weight))) / total
-    if xp.kernels is not None and xp.kernels.fits(logits, weight):
-        found = xp.kernels.cross_entropy_gradient(logits, safe, weight, shift, factor, spread, hit)
-        return found, None, None
+    if cross_entropy_gradient := xp.kernel("cross_entropy_gradient", logits, weight):
+        return cross_entropy_gradient(logits, safe, weight, shift, factor, spread, hit), None, None
     gradient = xp.empty_like(logits)
 
     def part(i: slice) -> None:  # exp(logits) again: that is faster than to write it to memory and read it

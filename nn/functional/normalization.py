@@ -25,8 +25,8 @@ def _layer_norm(x, weight, bias, *, eps):
 @_layer_norm.forward
 def _(xp, x, weight, bias, *, eps):
     rows = xp.contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    if xp.kernels is not None and xp.kernels.fits(rows, weight, bias):
-        out, normal, scale = xp.kernels.layer_norm(rows, weight, bias, eps)
+    if layer_norm := xp.kernel("layer_norm", rows, weight, bias):
+        out, normal, scale = layer_norm(rows, weight, bias, eps)
         return out.reshape(x.shape), (normal, scale, weight)
     normal, out = xp.empty_like(rows), xp.empty_like(rows)
     scale = xp.empty((len(rows), 1), dtype=rows.dtype)
@@ -51,11 +51,9 @@ def _(xp, x, weight, bias, *, eps):
 def _(xp, g, kept, needs, *, eps):
     normal, scale, weight = kept
     g_rows = xp.contiguous(g).reshape(normal.shape)
-    if xp.kernels is not None and xp.kernels.fits(g_rows, normal, scale, weight):
-        g_weight = xp.sum(g_rows * normal, axis=0) if needs[1] else None
-        g_bias = xp.sum(g_rows, axis=0) if needs[2] else None
-        g_x = xp.kernels.layer_norm_gradient(g_rows, normal, scale, weight) if needs[0] else None
-        return None if g_x is None else g_x.reshape(g.shape), g_weight, g_bias
+    if gradient := xp.kernel("layer_norm_gradient", g_rows, normal, scale, weight):
+        g_x, g_weight, g_bias = gradient(g_rows, normal, scale, weight)
+        return g_x.reshape(g.shape), g_weight if needs[1] else None, g_bias if needs[2] else None
     g_x = xp.empty_like(normal) if needs[0] else None
     sums: dict[int, tuple[Any, Any]] = {}  # of each part, for weight and bias
 
@@ -119,17 +117,18 @@ def _(xp, g, kept, needs, *, scale):
 
 def _drop(xp: Any, x: Any, keep: Any, scale: float) -> Any:
     x, keep = xp.contiguous(x), xp.contiguous(keep)
-    if x.size and keep.dtype.kind == "b" and xp.kernels is not None and xp.kernels.fits(x):
-        return xp.kernels.drop(x, keep, scale)
     out = xp.empty_like(x)
     flat, mask, values = (a.reshape(-1) for a in (out, keep, x))
-
-    def part(i: slice) -> None:
-        xp.multiply(values[i], mask[i], out=flat[i])
-        flat[i] *= scale
-
-    xp.in_parts(part, x.size, 4 * x.size, width=1)
+    xp.in_parts(lambda i: drop_into(xp, values[i], mask[i], scale, flat[i]), x.size, 4 * x.size, width=1)
     return out
+
+
+def drop_into(xp: Any, x: Any, keep: Any, scale: float, out: Any) -> None:
+    """Write x * keep * scale into `out`, which may be x: contiguous raw arrays."""
+    if keep.dtype.kind == "b" and (drop := xp.kernel("drop", x, out)):
+        return drop(x, keep, scale, out)
+    xp.multiply(x, keep, out=out)
+    out *= scale
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, *, generator: Any = None) -> Tensor:

@@ -81,10 +81,9 @@ class Adam(Optimizer):
         penalty = 0.0 if group["decoupled_weight_decay"] else weight_decay
 
         arrays = [values, gradient, *(state[name]._data for name in names)]
-        if xp.kernels is not None and len(arrays) == 4 and xp.kernels.fits(*arrays):
-            self._launches.setdefault((values.dtype, alpha, beta1, beta2, eps, shrink, penalty, sign), []).append(
-                (xp.kernels.adam, arrays)
-            )
+        if len(arrays) == 4 and (adam := xp.kernel("adam", *arrays)):
+            scalars = (alpha, beta1, 1.0 - beta1, beta2, 1.0 - beta2, eps, shrink, penalty, sign)
+            self._launches.setdefault((values.dtype, *scalars), []).append((adam, arrays))
             return
 
         def update(pieces: list[Any]) -> None:
@@ -114,7 +113,7 @@ class Adam(Optimizer):
         self._in_pieces(xp, arrays, update)
 
     def _work_off(self) -> None:
-        """On a GPU, one launch updates all parameters whose settings are the same."""
+        """A kernel updates all parameters whose settings are the same at once."""
         for (_, *scalars), launches in self._launches.items():
             kernel, _ = launches[0]
             kernel([arrays for _, arrays in launches], scalars)

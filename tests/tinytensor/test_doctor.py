@@ -11,7 +11,9 @@ import pytest
 
 from tinytensor import doctor
 
-FAST = doctor.Machine("A processor", 4, ("avx2", "avx512f"), "OpenBLAS 0.3.31", "SkylakeX", 1, 4, "none")
+FAST = doctor.Machine(
+    "A processor", 4, ("avx2", "avx512f"), "OpenBLAS 0.3.31", "SkylakeX", 1, 4, "Numba 0.68.1", "none"
+)
 
 
 def test_what_it_prints():
@@ -20,7 +22,7 @@ def test_what_it_prints():
         [sys.executable, "-m", "tinytensor"], env=os.environ | threads, capture_output=True, text=True, check=True
     )
     rows = dict(line.split(":", 1) for line in result.stdout.partition("\n\n")[0].splitlines())
-    assert list(rows) == ["versions", "processor", "BLAS", "threads", "memory", "GPU"]
+    assert list(rows) == ["versions", "processor", "BLAS", "threads", "memory", "loops", "GPU"]
     assert f"NumPy {np.__version__}," in rows["versions"]
     assert f"Python {platform.python_version()}," in rows["versions"]
     assert rows["threads"].strip() == "3 for tinytensor's own work"
@@ -37,10 +39,12 @@ def test_what_it_prints():
         ({"blas_threads": 1, "threads": 1, "cores": 1}, []),
         ({"threads": 2}, ["TINYTENSOR_NUM_THREADS=4"]),
         ({"kernels": ""}, ["pip install threadpoolctl"]),
+        ({"numba": ""}, ["pip install -e '.[fast]'"]),
     ],
 )
 def test_advice(monkeypatch, change, words):
-    monkeypatch.delenv("TINYTENSOR_KEEP_MEMORY", raising=False)
+    for name in ("TINYTENSOR_KEEP_MEMORY", "TINYTENSOR_COMPILE_LOOPS"):
+        monkeypatch.delenv(name, raising=False)
     found = doctor.advice(replace(FAST, **change))
     assert len(found) == len(words)
     for line, word in zip(found, words):
@@ -48,7 +52,8 @@ def test_advice(monkeypatch, change, words):
     assert ("Nothing here would make it faster" in doctor.describe(replace(FAST, **change))) == (not words)
 
 
-def test_memory_that_is_not_kept(monkeypatch):
-    monkeypatch.setenv("TINYTENSOR_KEEP_MEMORY", "0")
-    assert "Leave TINYTENSOR_KEEP_MEMORY=0 away" in doctor.advice(FAST)[0]
-    assert "switched off by TINYTENSOR_KEEP_MEMORY=0" in doctor.describe(FAST)
+@pytest.mark.parametrize("name", ["TINYTENSOR_KEEP_MEMORY", "TINYTENSOR_COMPILE_LOOPS"])
+def test_what_is_switched_off(monkeypatch, name):
+    monkeypatch.setenv(name, "0")
+    assert f"Leave {name}=0 away" in doctor.advice(FAST)[0]
+    assert f"switched off by {name}=0" in doctor.describe(FAST)

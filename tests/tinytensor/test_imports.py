@@ -13,6 +13,7 @@ FORBIDDEN = [
     "scipy",
     "cupy",
     "cupyx",
+    "numba",
     "graphviz",
     "pygraphviz",
     "tqdm",

@@ -101,7 +101,7 @@ def test_adam_over_parameters_of_every_size(kernels, dtype):
     given = [[rng.random(n).astype(dtype) + 0.1 for _ in range(4)] for n in (1, 5, 1000, 3)]
     alpha, beta1, beta2, eps, shrink, penalty, sign = (0.01, 0.9, 0.99, 1e-3, 0.98, 0.1, -1.0)
     on_gpu = [tuple(array(x) for x in arrays) for arrays in given]
-    kernels.adam(on_gpu, (alpha, beta1, beta2, eps, shrink, penalty, sign))
+    kernels.adam(on_gpu, (alpha, beta1, 1 - beta1, beta2, 1 - beta2, eps, shrink, penalty, sign))
     for (theta, g, m, v), found in zip(given, on_gpu):
         h = sign * g + penalty * theta
         m, v = beta1 * m + (1 - beta1) * h, beta2 * v + (1 - beta2) * h * h

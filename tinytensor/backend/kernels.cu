@@ -108,7 +108,8 @@ __global__ void layer_norm_gradient(const real* g, const real* normal, const rea
 // ---- cross-entropy: what the loss of each row is made of, and its gradient
 
 __global__ void cross_entropy(const real* logits, const long long* target, const real* weight, real* shift,
-                              real* total, real* picked, real* spread_over, int columns, int has_weight) {
+                              real* total, real* picked, real* spread_over, int columns, int has_weight,
+                              int smoothed) {
     const real* row = logits + (long long)blockIdx.x * columns;
     real largest = -INFINITY, sum = 0, spread = 0;
     EACH(i, columns) largest = fmax(largest, row[i]);
@@ -116,7 +117,7 @@ __global__ void cross_entropy(const real* logits, const long long* target, const
     EACH(i, columns) {
         const real shifted = row[i] - largest;
         sum += exp(shifted);
-        spread += shifted * (has_weight ? weight[i] : 1);
+        if (smoothed) spread += shifted * (has_weight ? weight[i] : 1);
     }
     sum = block_sum(sum);
     spread = block_sum(spread);
@@ -165,11 +166,17 @@ __global__ void drop(const real* x, const unsigned char* keep, real* out, long l
     EVERYWHERE(i, count) out[i] = keep[i] ? x[i] * scale : 0 * x[i];
 }
 
+// ---- ReLU
+
+__global__ void relu_gradient(const real* g, const real* out, real* gradient, long long count) {
+    EVERYWHERE(i, count) gradient[i] = out[i] <= 0 ? 0 : g[i];
+}
+
 // ---- Adam for all parameters at once: row t of the table holds the addresses of theta, g, m and v of parameter t,
 // and ends[t] is how many elements it and those before it have
 
-__global__ void adam(const long long* table, const long long* ends, int parameters, real alpha, real beta1, real beta2,
-                     real eps, real shrink, real penalty, real sign) {
+__global__ void adam(const long long* table, const long long* ends, int parameters, real alpha, real beta1, real rest1,
+                     real beta2, real rest2, real eps, real shrink, real penalty, real sign) {
     EVERYWHERE(place, ends[parameters - 1]) {
         int low = 0, high = parameters - 1;
         while (low < high) {
@@ -181,8 +188,8 @@ __global__ void adam(const long long* table, const long long* ends, int paramete
         real* m = (real*)table[4 * low + 2];
         real* v = (real*)table[4 * low + 3];
         const real g = sign * ((const real*)table[4 * low + 1])[i] + penalty * theta[i];
-        m[i] = beta1 * m[i] + (1 - beta1) * g;
-        v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+        m[i] = beta1 * m[i] + rest1 * g;
+        v[i] = beta2 * v[i] + rest2 * g * g;
         theta[i] = shrink * theta[i] - alpha * m[i] / (sqrt(v[i]) + eps);
     }
 }

@@ -29,8 +29,10 @@ def available() -> bool:
 def fits(*arrays: Any) -> bool:
     """Whether kernels take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
     given = [a for a in arrays if a is not None]
+    if not given or not available():
+        return available()
     dtype = given[0].dtype
-    return available() and dtype in REALS and all(a.dtype == dtype and a.flags.c_contiguous and a.size for a in given)
+    return dtype in REALS and all(a.dtype == dtype and a.flags.c_contiguous and a.size for a in given)
 
 
 def code(dtype: Any) -> str:
@@ -58,21 +60,24 @@ def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any,
     return out, normal, scale
 
 
-def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> Any:
-    """The gradient for the rows."""
+def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """The gradients for the rows, for the weight and for the bias."""
     count, columns = normal.shape
     g_x = cupy.empty_like(normal)
     given = (g, normal, scale, _or(weight, normal), g_x, np.int32(columns), np.int32(weight is not None))
     _over_rows("layer_norm_gradient", g.dtype, count, columns, *given)
-    return g_x
+    return g_x, _sum_of_rows(g * normal), _sum_of_rows(g)
 
 
-def cross_entropy(logits: Any, target: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
-    """For each row: the largest logit, and relative to it the sum of exponentials, the target's logit, their sum."""
+def cross_entropy(logits: Any, target: Any, weight: Any, smoothed: bool) -> tuple[Any, Any, Any, Any]:
+    """For each row: the largest logit, and relative to it the sum of exponentials, the target's logit, their sum.
+
+    The last, times `weight` where there is one, only where the loss is `smoothed`.
+    """
     count, columns = logits.shape
     found = tuple(cupy.empty(count, dtype=logits.dtype) for _ in range(4))
-    given = (logits, target, _or(weight, logits), *found, np.int32(columns), np.int32(weight is not None))
-    _over_rows("cross_entropy", logits.dtype, count, columns, *given)
+    flags = np.int32(columns), np.int32(weight is not None), np.int32(smoothed)
+    _over_rows("cross_entropy", logits.dtype, count, columns, logits, target, _or(weight, logits), *found, *flags)
     return found
 
 
@@ -96,11 +101,16 @@ def bernoulli(p: float, shape: tuple[int, ...], seed: int) -> Any:
     return out
 
 
-def drop(x: Any, keep: Any, scale: float) -> Any:
-    """x * keep * scale."""
-    out = cupy.empty_like(x)
+def drop(x: Any, keep: Any, scale: float, out: Any) -> None:
+    """Write x * keep * scale into `out`, which may be x."""
     _everywhere("drop", x.dtype, x.size, x, keep, out, np.int64(x.size), x.dtype.type(scale))
-    return out
+
+
+def relu_gradient(g: Any, out: Any) -> Any:
+    """g where the result was positive, else 0."""
+    gradient = cupy.empty_like(g)
+    _everywhere("relu_gradient", g.dtype, g.size, g, out, gradient, np.int64(g.size))
+    return gradient
 
 
 def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]) -> None:
@@ -110,6 +120,10 @@ def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]
     sizes = np.cumsum([theta.size for theta, *_ in parameters], dtype=np.int64)
     reals = (dtype.type(value) for value in scalars)
     _everywhere("adam", dtype, int(sizes[-1]), table, cupy.asarray(sizes), np.int32(len(parameters)), *reals)
+
+
+def _sum_of_rows(rows: Any) -> Any:
+    return rows.sum(axis=0, dtype=np.float64).astype(rows.dtype)
 
 
 def _or(array: Any, other: Any) -> Any:

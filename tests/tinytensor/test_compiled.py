@@ -1,0 +1,147 @@
+"""Loops compiled for the processor: their exponential function, what they take, and that they are switched on and off.
+
+That they compute what the formulas do is tested in `tests/nn`, where everything also runs with them.
+"""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import nn
+import nn.functional as F
+import tinytensor as tt
+from tinytensor.backend import numpy as backend
+
+
+@pytest.fixture
+def exp(loops):
+    compiled = loops._exp
+
+    @loops.loop
+    def over(x, out):
+        for i in range(x.size):
+            out[i] = compiled(x[i])
+
+    def exp(x):
+        out = np.empty_like(x)
+        over(x, out)
+        return out
+
+    return exp
+
+
+def test_exp_is_right_to_the_last_place(exp):
+    x = np.concatenate([np.linspace(-87.3, 88, 400_001), [-0.0, 1e-30, 1.0]]).astype(np.float32)
+    exact = np.exp(x.astype(np.float64))
+    assert (np.abs(exp(x) - exact) <= 1.01 * np.spacing(exact.astype(np.float32))).all()
+    np.testing.assert_allclose(exp(x.astype(np.float64)), exact, rtol=1e-15)
+
+
+def test_exp_of_the_lowest_is_zero_and_of_nan_is_nan(exp):
+    found = exp(np.array([-np.inf, -1e4, -90.0, np.nan, 0.0], np.float32))
+    np.testing.assert_array_equal(found, np.array([0, 0, 0, np.nan, 1], np.float32))
+
+
+def test_what_they_take(loops):
+    square = np.ones((4, 4), np.float32)
+    assert loops.fits(square, None, square.copy())
+    assert loops.fits(square.astype(np.float64))
+    assert not loops.fits(square.astype(np.float16))
+    assert not loops.fits(square.T[:2])
+    assert not loops.fits(np.ones((0, 4), np.float32))
+    assert not loops.fits(square, square.astype(np.float64))
+    frozen = square.copy()
+    frozen.flags.writeable = False
+    assert not loops.fits(frozen)
+
+
+def test_every_loop_is_called(loops, monkeypatch):
+    """A training step calls each public function, so the suites of `tests/nn` do test them."""
+    names = {n for n, f in vars(loops).items() if inspect.isfunction(f) and f.__module__ == loops.__name__}
+    names -= {n for n in names if n.startswith("_")} | {"fits", "loop"}
+    called = set()
+    for name in names:
+
+        def watched(*args, _name=name, _function=getattr(loops, name), **kwargs):
+            called.add(_name)
+            return _function(*args, **kwargs)
+
+        monkeypatch.setattr(loops, name, watched)
+    model = nn.Sequential(nn.Embedding(7, 8), nn.Linear(8, 8), nn.ReLU(), nn.Dropout(0.5), nn.LayerNorm(8))
+    loss = F.cross_entropy(model(tt.asarray([1, 2, 3])), tt.asarray([0, 1, 2]))
+    loss.backward()
+    nn.optim.Adam(model.parameters()).step()
+    assert called == names
+
+
+def test_they_are_off_until_asked_for():
+    assert backend.loops is None
+    assert backend.kernel("layer_norm", np.ones((2, 2))) is None
+
+
+def test_switched_off_by_the_environment(monkeypatch):
+    monkeypatch.setenv("TINYTENSOR_COMPILE_LOOPS", "0")
+    assert not tt.compile_loops()
+    assert backend.loops is None
+
+
+def test_without_numba(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not tt.compile_loops()
+
+
+def test_without_a_folder_to_keep_them_in(loops, monkeypatch):
+    def njit(function, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(function, **options)
+
+    real = loops.numba.njit
+    monkeypatch.setattr(loops.numba, "njit", njit)
+
+    @loops.loop
+    def double(x):
+        for i in range(x.size):
+            x[i] *= 2
+
+    x = np.ones(3)
+    double(x)
+    assert x.tolist() == [2, 2, 2]
+
+
+def train(threads, steps=3):
+    former = tt.get_num_threads()
+    tt.set_num_threads(threads)
+    try:
+        tt.manual_seed(0)
+        model = nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.LayerNorm(512), nn.Dropout(0.1), nn.Linear(512, 1000))
+        optimizer = nn.optim.AdamW(model.parameters())
+        x, target = tt.random.randn(2000, 64), tt.random.integers(0, 1000, (2000,))
+        losses = []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), target, label_smoothing=0.1)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return np.array([*losses, *(float(p.sum().item()) for p in model.parameters())])
+    finally:
+        tt.set_num_threads(former)
+
+
+def test_numbers_repeat_and_depend_on_threads_by_rounding(loops):
+    first, second, single = train(2), train(2), train(1)
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, single, rtol=1e-4, atol=1e-3)
+
+
+def test_long_sums_keep_their_digits(loops):
+    """The gradients of a layer norm's weight and bias add up over all rows; NumPy alone would be off by percents."""
+    rows = 2_000_000
+    weight, bias = (tt.ones(2).requires_grad_() for _ in range(2))
+    x = tt.asarray(np.tile(np.array([0, 1], np.float32), (rows, 1)))
+    y = F.layer_norm(x, 2, weight, bias)
+    y.backward(tt.full((rows, 2), 0.1))
+    np.testing.assert_allclose(bias.grad.numpy(), rows * 0.1, rtol=1e-6)
+    np.testing.assert_allclose(np.abs(weight.grad.numpy()), rows * 0.1, rtol=1e-4)
