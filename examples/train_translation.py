@@ -64,7 +64,7 @@ def parser() -> command_line.Parser:
         )
     p.add_argument("--model", choices=MODELS, default="transformer", help="what to train")
     p.add_argument("--preset", choices=PRESETS, help="sizes and dropout; default: toy, for text tiny")
-    run.add_arguments(p, out="runs/translation", steps=2400, batch_size=32, learning_rate=2e-3)
+    run.add_arguments(p, out="runs/translation", steps=2600, batch_size=32, learning_rate=2.5e-3)
     p.add_argument("--warm-up", type=command_line.positive_int, default=200, help="steps until the highest rate")
     p.add_argument("--label-smoothing", type=command_line.fraction, help="default: 0, for text 0.1")
     p.add_argument("--vocabulary", type=command_line.positive_int, default=10_000, help="subwords, for text")

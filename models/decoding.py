@@ -14,7 +14,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,10 @@ from tinytensor import Tensor
 from tinytensor.backend import for_array
 
 Limit = int | tuple[float, int]
+
+T = TypeVar("T")
+
+MANY = 32  # sentences of which two halves are decoded faster than all at once
 
 
 class Decodable(Protocol):
@@ -86,7 +91,7 @@ def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hy
     def likeliest(logits: Tensor, sentences: Any) -> Tensor:
         return tt.argmax(logits, axis=-1)
 
-    return _one_for_each(model, source, max_length, likeliest)
+    return _in_halves(lambda half: _one_for_each(model, half, max_length, likeliest), model, source)
 
 
 def sample(
@@ -116,7 +121,8 @@ def sample(
         below = tt.cumulative_sum(next_probabilities(logits, temperature, top_k, top_p), axis=-1)
         return tt.sum(below <= numbers * below[:, -1:], axis=-1)
 
-    return _one_for_each(model, source, max_length, drawn)
+    with tt.no_grad(), evaluating(model):
+        return _one_for_each(model, _as_ids(model, source), max_length, drawn)
 
 
 def next_probabilities(
@@ -164,35 +170,33 @@ def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) 
 
 
 def _one_for_each(
-    model: Decodable, source: Any, max_length: Limit, choose: Callable[[Tensor, Any], Tensor]
+    model: Decodable, source: Tensor, max_length: Limit, choose: Callable[[Tensor, Any], Tensor]
 ) -> list[Hypothesis]:
     """Decode with one branch; `choose(logits, sentences)` gives the next id of each sentence still there."""
-    with tt.no_grad(), evaluating(model):
-        source = _as_ids(model, source)
-        limits = _limits(model, source, max_length)
-        ids: list[list[int]] = [[] for _ in limits]
-        log_probabilities: list[list[float]] = [[] for _ in limits]
-        sentences = np.arange(len(limits))
-        state = model.initial_state(source) if sentences.size else None
-        last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
-        while sentences.size:
-            logits, state = model.next_logits(last, state)
-            logits = logits[:, 0]
-            padding = _forbid(logits, model.pad_id)
-            total = _normaliser(logits, tt.max(logits, axis=-1, keepdims=True), padding)
-            last = choose(logits, sentences)[:, None]
-            reached = tt.take_along_axis(logits, last, axis=-1) - total
-            for i, following, log_probability in zip(sentences.tolist(), last[:, 0].tolist(), reached[:, 0].tolist()):
-                ids[i].append(following)
-                log_probabilities[i].append(log_probability)
-            going_on = [ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences]
-            if not all(going_on):
-                places = np.flatnonzero(going_on)
-                sentences = sentences[places]
-                if sentences.size:
-                    where = tt.asarray(places, device=source.device)
-                    last, state = last[where], model.reorder(state, where, tt.zeros_like(where)[:, None])
-        return [_hypothesis(*parts, 1.0) for parts in zip(ids, log_probabilities)]
+    limits = _limits(model, source, max_length)
+    ids: list[list[int]] = [[] for _ in limits]
+    log_probabilities: list[list[float]] = [[] for _ in limits]
+    sentences = np.arange(len(limits))
+    state = model.initial_state(source) if sentences.size else None
+    last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
+    while sentences.size:
+        logits, state = model.next_logits(last, state)
+        logits = logits[:, 0]
+        padding = _forbid(logits, model.pad_id)
+        total = _normaliser(logits, tt.max(logits, axis=-1, keepdims=True), padding)
+        last = choose(logits, sentences)[:, None]
+        reached = tt.take_along_axis(logits, last, axis=-1) - total
+        for i, following, log_probability in zip(sentences.tolist(), last[:, 0].tolist(), reached[:, 0].tolist()):
+            ids[i].append(following)
+            log_probabilities[i].append(log_probability)
+        going_on = [ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences]
+        if not all(going_on):
+            places = np.flatnonzero(going_on)
+            sentences = sentences[places]
+            if sentences.size:
+                where = tt.asarray(places, device=source.device)
+                last, state = last[where], model.reorder(state, where, tt.zeros_like(where)[:, None])
+    return [_hypothesis(*parts, 1.0) for parts in zip(ids, log_probabilities)]
 
 
 # ---- several hypotheses for each sentence
@@ -224,34 +228,38 @@ def beam_search(
     """
     if beam < 1:
         raise ValueError(f"beam_search: beam must be at least 1, got {beam}")
-    with tt.no_grad(), evaluating(model):
-        source = _as_ids(model, source)
-        limits = _limits(model, source, max_length)
-        ended: list[list[Hypothesis]] = [[] for _ in limits]
-        sentences = list(range(len(limits)))
-        branches = [[_Branch(0.0)] for _ in limits]
-        state = model.initial_state(source) if sentences else None
-        last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
-        while sentences:
-            logits, state = model.next_logits(last, state)
-            best = _best_continuations(logits, branches, 2 * beam, model.pad_id)
-            where, parents, following = [], [], []
-            for place, (i, candidates) in enumerate(zip(sentences, best)):
-                live = _divide(branches[place], candidates, ended[i], beam, model.eos_id, length_penalty)
-                if live and len(live[0][1].ids) == limits[i]:
-                    whole = [_hypothesis(b.ids, b.log_probabilities, length_penalty) for _, b in live]
-                    ended[i] += whole[: beam - len(ended[i])]
-                elif live and len(ended[i]) < beam:
-                    live += [(0, _Branch(-np.inf, (model.eos_id,)))] * (beam - len(live))
-                    where.append(place)
-                    parents.append([parent for parent, _ in live])
-                    following.append([branch for _, branch in live])
-            sentences, branches = [sentences[place] for place in where], following
-            if sentences:
-                indices = (tt.asarray(numbers, device=source.device) for numbers in (where, parents))
-                state = model.reorder(state, *indices)
-                last = tt.asarray([[branch.ids[-1] for branch in row] for row in branches], device=source.device)
-        return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in ended]
+    return _in_halves(lambda half: _search(model, half, beam, length_penalty, max_length), model, source)
+
+
+def _search(
+    model: Decodable, source: Tensor, beam: int, length_penalty: float, max_length: Limit
+) -> list[list[Hypothesis]]:
+    limits = _limits(model, source, max_length)
+    ended: list[list[Hypothesis]] = [[] for _ in limits]
+    sentences = list(range(len(limits)))
+    branches = [[_Branch(0.0)] for _ in limits]
+    state = model.initial_state(source) if sentences else None
+    last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
+    while sentences:
+        logits, state = model.next_logits(last, state)
+        best = _best_continuations(logits, branches, 2 * beam, model.pad_id)
+        where, parents, following = [], [], []
+        for place, (i, candidates) in enumerate(zip(sentences, best)):
+            live = _divide(branches[place], candidates, ended[i], beam, model.eos_id, length_penalty)
+            if live and len(live[0][1].ids) == limits[i]:
+                whole = [_hypothesis(b.ids, b.log_probabilities, length_penalty) for _, b in live]
+                ended[i] += whole[: beam - len(ended[i])]
+            elif live and len(ended[i]) < beam:
+                live += [(0, _Branch(-np.inf, (model.eos_id,)))] * (beam - len(live))
+                where.append(place)
+                parents.append([parent for parent, _ in live])
+                following.append([branch for _, branch in live])
+        sentences, branches = [sentences[place] for place in where], following
+        if sentences:
+            indices = (tt.asarray(numbers, device=source.device) for numbers in (where, parents))
+            state = model.reorder(state, *indices)
+            last = tt.asarray([[branch.ids[-1] for branch in row] for row in branches], device=source.device)
+    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in ended]
 
 
 def _best_continuations(
@@ -292,6 +300,16 @@ def _divide(
 
 
 # ---- what they share
+
+
+def _in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T]:
+    """What `decode` gives for a batch; of many sentences, for two halves that are decoded side by side."""
+    with tt.no_grad(), evaluating(model):
+        source = _as_ids(model, source)
+        middle = len(source) // 2 if len(source) >= MANY else 0
+        halves = [source[:middle], source[middle:]] if middle else [source]
+        found = nn.parallel.side_by_side([partial(decode, half) for half in halves], source.device)
+        return [each for half in found for each in half]
 
 
 def _forbid(logits: Tensor, pad_id: int) -> Tensor:

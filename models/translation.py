@@ -21,7 +21,7 @@ MODELS = ("transformer", "bahdanau", "luong", "none")
 """Vaswani et al. 2017, Bahdanau et al. 2014, Luong et al. 2015, and Sutskever et al. 2014 without attention."""
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "toy": {"d_model": 128, "num_heads": 4, "num_layers": 2, "d_ff": 512, "dropout": 0.0},
+    "toy": {"d_model": 96, "num_heads": 4, "num_layers": 2, "d_ff": 384, "dropout": 0.0},
     "tiny": {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.3},
     "small": {"d_model": 256, "num_heads": 4, "num_layers": 3, "d_ff": 1024, "dropout": 0.3},
     "base": {"d_model": 512, "num_heads": 8, "num_layers": 6, "d_ff": 2048, "dropout": 0.1},

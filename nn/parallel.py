@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import tinytensor as tt
 from tinytensor import Tensor
@@ -18,6 +18,8 @@ from tinytensor.modes import Modes, state
 from tinytensor.random import Generator, using
 
 from .functional.attention import watch
+
+T = TypeVar("T")
 
 WORTH_IT = 10**9  # parameters times tokens from which on two threads save more time than a second graph costs
 MOST_WEIGHTS = 20_000  # parameters for each token; with more, adding up two gradients costs more than is saved
@@ -58,11 +60,8 @@ def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable
     generators: list[Generator | None] = [None]
     if len(losses) > 1:
         generators = [Generator(int(seed)) for seed in tt.random.integers(2**62, shape=len(losses)).numpy()]
-    tasks = [partial(_gradients, loss, generator, wanted, state.modes) for loss, generator in zip(losses, generators)]
-    if state.recording is not None or watch.see is not None or any(p.device != "cpu" for p in wanted):
-        found = [task() for task in tasks]
-    else:
-        found = concurrently(tasks)
+    tasks = [partial(_gradients, loss, generator, wanted) for loss, generator in zip(losses, generators)]
+    found = side_by_side(tasks, "gpu" if any(p.device != "cpu" for p in wanted) else "cpu")
     for parameter, *gradients in zip(wanted, *(gradients for _, gradients in found)):
         total = None
         for gradient in gradients:
@@ -77,13 +76,27 @@ def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable
 
 
 def _gradients(
-    loss_of: Callable[[], Tensor], generator: Generator | None, wanted: list[Tensor], modes: Modes
+    loss_of: Callable[[], Tensor], generator: Generator | None, wanted: list[Tensor]
 ) -> tuple[Tensor, Sequence[Any]]:
-    """A loss and its gradients, in the given modes of whichever thread this is."""
+    with nullcontext() if generator is None else using(generator):
+        loss = loss_of()
+        return loss.detach(), tt.grad(loss, wanted, allow_unused=True)
+
+
+def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[T]:
+    """What some functions give, each called on a thread of its own with gradients on or off as they are here.
+
+    One after another where they compute on a GPU, or where what they compute is recorded.
+    """
+    if device != "cpu" or state.recording is not None or watch.see is not None:
+        return [task() for task in tasks]
+    return concurrently([partial(_in_modes, state.modes, task) for task in tasks])
+
+
+def _in_modes(modes: Modes, task: Callable[[], T]) -> T:
+    """Call it in the given modes of whichever thread this is."""
     former = state.change(*modes)
     try:
-        with nullcontext() if generator is None else using(generator):
-            loss = loss_of()
-            return loss.detach(), tt.grad(loss, wanted, allow_unused=True)
+        return task()
     finally:
         state.change(*former)

@@ -8,7 +8,7 @@ import pytest
 
 import nn
 import tinytensor as tt
-from models import Transformer
+from models import Transformer, decoding
 from models.decoding import Hypothesis, Recomputed, beam_search, greedy, next_probabilities, sample
 from nn import functional as F
 
@@ -152,6 +152,25 @@ def test_a_sentence_alone_is_decoded_as_in_a_batch(decoder):
     together = decode(model, source, max_length=12)
     for i, row in enumerate(source):
         assert_same(decode(model, row[row != PAD][None], max_length=12), together[i : i + 1])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("decoder", [greedy, beam_search])
+def test_many_sentences_are_decoded_in_halves_side_by_side(decoder, threads, monkeypatch):
+    model, ids = make(), sources(decoding.MANY + 1)
+    whole = decoder(model, ids, max_length=9)
+    alone = [decoder(model, ids[i : i + 1], max_length=9)[0] for i in range(len(ids))]
+    assert_same(whole, alone)
+    sizes = []
+    initial_state = model.initial_state
+    monkeypatch.setattr(model, "initial_state", lambda source: (sizes.append(len(source)), initial_state(source))[1])
+    former = tt.get_num_threads()
+    tt.set_num_threads(threads)
+    try:
+        assert_same(decoder(model, ids, max_length=9), alone)
+    finally:
+        tt.set_num_threads(former)
+    assert sorted(sizes) == [decoding.MANY // 2, decoding.MANY // 2 + 1]
 
 
 def test_float32_stays_float32():
