@@ -331,11 +331,14 @@ def _normaliser(logits: Tensor, largest: Tensor, padding: Tensor) -> Tensor:
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
             "look for what overflows in the model, or for weights that diverged in training"
         )
-    small = xp.within(shifts, SAFE)
+    exponential_sums = xp.kernel("exponential_sums", rows, shifts)
+    small = exponential_sums is None and xp.within(shifts, SAFE)
 
     def part(i: slice) -> None:
-        e = xp.exp(rows[i]) if small else xp.exp(rows[i] - shifts[i])
-        sums[i] = xp.row_sum(e)
+        if exponential_sums is not None:
+            exponential_sums(rows[i], shifts[i], sums[i])
+        else:
+            sums[i] = xp.row_sum(xp.exp(rows[i]) if small else xp.exp(rows[i] - shifts[i]))
 
     # On raw arrays and every core: beside the last matrix product, this is what a step spends its time on.
     xp.in_parts(part, len(rows), 4 * rows.size)

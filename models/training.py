@@ -102,6 +102,7 @@ class Trainer:
         self.without_improvement = 0
         self.step = 0
         self._stop = False
+        self._norm = tt.asarray(0.0)  # of the last step's gradient
 
     # ---- state
 
@@ -159,13 +160,14 @@ class Trainer:
                 self.step += 1
                 batch = batches[-1]
                 progress.step(sum(b.tokens for b in batches))
-                if self.step % LOG_EVERY == 0 or self.step % self.show_every == 0 or self.step == steps:
-                    self._note(progress, batch, logits, loss)
+                if self._is_noted(self.step) or self.step == steps:
+                    self._note(progress, batch, logits, loss.item())
                 if self.evaluate is not None and self.step % self.evaluate_every == 0:
                     self._evaluate(self.evaluate, progress)
                 if self.sample is not None and self.step % self.sample_every == 0 and self.step < steps:
                     self.sample(progress.say)
                 if self.step % self.checkpoint_every == 0 or self.step == steps or self._stop:
+                    self._must_be_finite(loss)  # where it was not looked at before
                     self.save()
                 if self._stop and self.step < steps:
                     raise Interrupted(self.step)
@@ -180,6 +182,15 @@ class Trainer:
         finally:
             progress.close()
             self._release_interrupt(former)
+
+    def _must_be_finite(self, loss: Tensor) -> None:
+        value, norm = loss.item(), self._norm.item()
+        if not math.isfinite(value + norm):
+            raise NotFiniteError(f"the loss is {value} and the gradient's norm {norm} at step {self.step}")
+
+    def _is_noted(self, step: int) -> bool:
+        """Whether the figures of a step are logged."""
+        return step % LOG_EVERY == 0 or step % self.show_every == 0
 
     def _stalled(self) -> bool:
         return self.patience is not None and self.without_improvement >= self.patience
@@ -197,21 +208,23 @@ class Trainer:
         if self.average:
             self.folder.keep_weights(self.step, self.model.state_dict(), self.average)
 
-    def _train_step(self, batches: list[Batch]) -> tuple[Tensor, float]:
+    def _train_step(self, batches: list[Batch]) -> tuple[Tensor, Tensor]:
         """One step; returns the logits for the last batch, and the loss."""
         groups = self._groups(batches)
         before = tt.random.get_state()
-        logits, value = self._gradients(groups)
-        if not math.isfinite(value):
-            self._explain(groups, before, f"the loss is {value}")
-            raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
-        norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
-        if not math.isfinite(norm.item()):
-            self._explain(groups, before, "a gradient is not finite")
+        logits, loss = self._gradients(groups)
+        self._norm = norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
+        if loss.device == "cpu" or self._is_noted(self.step + 1):  # a GPU is not waited for in every step: NaN stays
+            value = loss.item()
+            if not math.isfinite(value):
+                self._explain(groups, before, f"the loss is {value}")
+                raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
+            if not math.isfinite(norm.item()):
+                self._explain(groups, before, "a gradient is not finite")
         nn.utils.clip_grads_with_norm_(self.model.parameters(), self.max_norm, norm)
         self.optimizer.step()
         self.scheduler.step()
-        return logits[-1] if groups[-1][-1] is batches[-1] else tt.concat(logits), value
+        return logits[-1] if groups[-1][-1] is batches[-1] else tt.concat(logits), loss
 
     def _groups(self, batches: list[Batch]) -> list[list[Batch]]:
         """What is computed side by side, group after group: the halves of a large batch, or two small batches."""
@@ -225,7 +238,7 @@ class Trainer:
                 groups.append([batch])
         return groups
 
-    def _gradients(self, groups: list[list[Batch]]) -> tuple[list[Tensor], float]:
+    def _gradients(self, groups: list[list[Batch]]) -> tuple[list[Tensor], Tensor]:
         """Fill every `.grad` with that of the mean loss over all tokens; returns the logits of the last group, and it.
 
         The gradients of one group are there before the next begins, so that memory holds the graphs of one only.
@@ -239,11 +252,13 @@ class Trainer:
             logits[id(part)] = out.detach()
             return cross_entropy(out, part, self.label_smoothing) * (part.tokens / tokens)
 
-        total = 0.0
+        total = None
         for group in groups:
             logits.clear()
             losses = [functools.partial(loss_of, part) for part in group]
-            total += nn.parallel.backward_of_sum(losses, self.model.parameters()).item()
+            loss = nn.parallel.backward_of_sum(losses, self.model.parameters())
+            total = loss if total is None else total + loss
+        assert total is not None
         return [logits[id(part)] for part in groups[-1]], total
 
     def _explain(self, groups: list[list[Batch]], random_state: dict[str, Any], what: str) -> None:

@@ -70,7 +70,11 @@ def get_total_norm(
     p = float(norm_type)
     if not p > 0:
         raise ValueError(f"get_total_norm: norm_type must be above 0, got {norm_type!r}")
+    dtype = tt.result_type(tt.float32, *(t.dtype for t in tensors)) if tensors else None
+    device = tensors[0].device if tensors else None
     with np.errstate(all="ignore"):
+        if device == "gpu" and p == 2 and not error_if_nonfinite:
+            return tt.asarray(_squares_on_gpu([t._data for t in tensors]) ** 0.5, dtype=dtype)
         if math.isinf(p):
             parts = [_largest(t._data) for t in tensors if t.size]
             total = math.nan if any(math.isnan(part) for part in parts) else max(parts, default=0.0)
@@ -81,8 +85,6 @@ def get_total_norm(
                 f"the norm of order {p:g} of the gradients is {total}, so they cannot be clipped; look for the cause "
                 "with tt.detect_anomaly(), or pass error_if_nonfinite=False to go on"
             )
-        dtype = tt.result_type(tt.float32, *(t.dtype for t in tensors)) if tensors else None
-        device = tensors[0].device if tensors else None
         return tt.asarray(total, dtype=dtype, device=device)
 
 
@@ -90,14 +92,22 @@ def clip_grads_with_norm_(
     parameters: tt.Tensor | Iterable[tt.Tensor], max_norm: float, total_norm: tt.Tensor | float
 ) -> None:
     """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
-    coefficient = float(max_norm) / (float(total_norm) + 1e-6)
-    if coefficient >= 1:
-        return
+    coefficient: Any
+    if (
+        isinstance(total_norm, tt.Tensor) and total_norm.device == "gpu"
+    ):  # to ask whether it is below 1 would be to wait
+        xp = for_array(total_norm._data)
+        coefficient = xp.minimum(float(max_norm) / (total_norm._data + 1e-6), 1.0)
+    else:
+        coefficient = float(max_norm) / (float(total_norm) + 1e-6)
+        if coefficient >= 1:
+            return
     with np.errstate(all="ignore"):
         for parameter in _as_list(parameters):
             if parameter.grad is not None:
                 array = _writable(parameter.grad)
-                for_array(array).multiply(array, coefficient, out=array)
+                factor = coefficient if isinstance(coefficient, float) else coefficient.astype(array.dtype)
+                for_array(array).multiply(array, factor, out=array)
                 tt.mark_written(array)
 
 
@@ -115,6 +125,16 @@ def _writable(gradient: tt.Tensor) -> Any:
 def _largest(array: Any) -> float:
     xp = for_array(array)
     return float(xp.max(xp.abs(array)))
+
+
+def _squares_on_gpu(arrays: list[Any]) -> Any:
+    """The sum of squares over all arrays in float64, 0-d, without waiting for it."""
+    total: Any = 0.0
+    for array in arrays:
+        xp = for_array(array)
+        flat = xp.reshape(array, (-1,)).astype(tt.float64)
+        total = total + xp.vecdot(flat, flat)
+    return total
 
 
 def _power_sums(arrays: list[Any], p: float) -> float:

@@ -82,13 +82,14 @@ class TranslationTask:
     def training_pairs(self, step: int, size: int) -> list[Pair]:
         """The pairs of a training step, none of which has a combination that is kept for testing.
 
-        Each is the longest of three that were drawn: a long sentence is more likely to have such a combination and be
-        left out, and it shows more of the grammar.
+        Two of three are the longest of three that were drawn: a long sentence is more likely to have such a combination
+        and be left out, and it shows more of the grammar.
         """
         group, place = divmod(step, self.together)
         if self._made is None or self._made[0] != (group, size):
             endless = pairs(self.name, f"training {self.seed} {group}", held_out=False)
-            drawn = [max(islice(endless, 3), key=_lengths) for _ in range(self.together * size)]
+            counts = [3 if i % 3 else 1 for i in range(self.together * size)]
+            drawn = [max(islice(endless, count), key=_lengths) for count in counts]
             drawn.sort(key=_lengths)
             order = np.random.default_rng((self.seed, group)).permutation(self.together).tolist()
             self._made = (group, size), [drawn[i * size : (i + 1) * size] for i in order]

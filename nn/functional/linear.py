@@ -7,6 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.backend import for_array
 from tinytensor.explaining import aligned
 
 from .precision import lowered
@@ -109,8 +110,8 @@ def _(xp, g, kept, needs, *, padding_idx):
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
     """Row input[i] of the weight for each id: shapes (...), (num_embeddings, embedding_dim) -> (..., embedding_dim).
 
-    The row `padding_idx` gets no gradient. Raises IndexError for ids out of range, on every device, and TypeError for
-    ids that are not integers.
+    The row `padding_idx` gets no gradient. Raises TypeError for ids that are no integers, and IndexError for ids out of
+    range; on a GPU where a number is read next.
     """
     ids = beside(input, weight)
     length = weight.shape[0]
@@ -129,9 +130,11 @@ def beside(value: Any, other: Tensor) -> Tensor:
     return value if isinstance(value, Tensor) else tt.asarray(value, device=other.device)
 
 
-def check_range(name: str, what: str, ids: Tensor, length: int) -> None:
-    """Raise IndexError unless every id is from 0 to length - 1 (NumPy would take negative ones, CuPy any)."""
+def check_range(name: str, what: str, ids: Tensor, length: int, *, at_once: bool = False) -> None:
+    """Raise IndexError unless every id is from 0 to length - 1 (NumPy would take negative ones, CuPy any).
+
+    Unless `at_once`, a GPU may tell later, where a number is read next: to look at once would mean to wait.
+    """
     if ids.size:
-        low, high = int(ids._data.min()), int(ids._data.max())
-        if low < 0 or high >= length:
-            raise IndexError(f"{name}: {what} must be from 0 to {length - 1}, got {low if low < 0 else high}")
+        xp = for_array(ids._data)
+        (xp.check_range_at_once if at_once else xp.check_range)(name, what, ids._data, length)

@@ -134,7 +134,7 @@ def cross_entropy(
         label_smoothing: the share of the target that is spread evenly over all classes (Szegedy et al. 2016,
             section 7).
 
-    Raises IndexError for targets out of range, on every device.
+    Raises IndexError for targets out of range; on a GPU where a number is read next, of the loss for example.
     """
     _check_reduction("cross_entropy", reduction)
     if not 0 <= label_smoothing <= 1:
@@ -196,7 +196,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         raise TypeError(f"nll_loss: target must be integers, got {target.dtype}")
     counted = target != ignore_index
     safe = tt.where(counted, target, 0)
-    check_range("nll_loss", "targets", safe, log_p.shape[-1])
+    check_range("nll_loss", "targets", safe, log_p.shape[-1], at_once=True)  # the look-up would tell, less clearly
     row_weight = tt.astype(counted, log_p.dtype)
     if weight is not None:
         row_weight = row_weight * tt.take(weight, safe, axis=0)

@@ -275,7 +275,7 @@ def test_accumulated_batches_are_one_large_batch(tmp_path):
     sequences = [[i for i in row if i > 2] for batch in batches for row in batch.source.tolist()]
     _, expected = one._train_step([one.task.make_batch(sequences)])
     _, found = several._train_step(batches)
-    assert found == pytest.approx(expected, rel=1e-6)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     for a, b in zip(several.model.parameters(), one.model.parameters(), strict=True):
         if a.grad is not None:
             np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
@@ -300,7 +300,7 @@ def test_two_halves_are_the_batch(tmp_path, size, monkeypatch):
     monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
     assert [len(part.source) for part in halves(batch)] == ([size // 2, size - size // 2] if size > 1 else [1])
     logits, found = split._train_step([batch])
-    assert found == pytest.approx(expected, rel=1e-6)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     np.testing.assert_allclose(logits.numpy(), expected_logits.numpy(), rtol=1e-5, atol=1e-6)
     for a, b in zip(split.model.parameters(), whole.model.parameters(), strict=True):
         if a.grad is not None:
@@ -323,9 +323,9 @@ def test_label_smoothing_is_in_the_loss(tmp_path):
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     real = batch.target_out != 0
     likely = np.take_along_axis(logs, batch.target_out[..., None], -1)[..., 0]
-    assert plain._gradients([[batch]])[1] == pytest.approx(-likely[real].mean(), rel=1e-5)
+    assert plain._gradients([[batch]])[1].item() == pytest.approx(-likely[real].mean(), rel=1e-5)
     expected = -(0.9 * likely[real] + 0.1 * logs.mean(-1)[real]).mean()
-    assert smooth._gradients([[batch]])[1] == pytest.approx(expected, rel=1e-5)
+    assert smooth._gradients([[batch]])[1].item() == pytest.approx(expected, rel=1e-5)
 
 
 def evaluations(path):

@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nn
+import nn.functional as F
 import tinytensor as tt
 
 STANDIN = Path(__file__).parents[1] / "standin"
@@ -130,3 +132,43 @@ def test_without_a_compiler_everything_goes_another_way(kernels, monkeypatch):
     x = tt.tensor(np.random.default_rng(0).normal(size=(4, 5)), device="gpu", requires_grad=True)
     F.cross_entropy(F.layer_norm(F.dropout(x, 0.5), 5), tt.asarray([0, 1, 2, 3], device="gpu")).backward()
     assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_bounds_are_looked_at_without_waiting(kernels, monkeypatch):
+    """Nothing is read until a number is; then all that was out of range by then is known."""
+    from tinytensor.backend import cupy as backend
+
+    ids, weight = tt.asarray([0, 9, 2], device="gpu"), tt.ones((4, 2), device="gpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(backend.cupy, "asnumpy", lambda x: pytest.fail("read"))
+        rows = F.embedding(ids, weight)
+        F.embedding(ids[:1], weight)
+        total = rows.sum()
+    with pytest.raises(IndexError, match="embedding: ids must be from 0 to 3, got 9"):
+        total.item()
+    assert F.embedding(ids[:1], weight).sum().item() == 2
+
+
+def test_more_bounds_than_there_are_slots_are_looked_at_at_once(kernels, monkeypatch):
+    from tinytensor.backend import cupy as backend
+
+    monkeypatch.setattr(backend, "SLOTS", len(backend._slots))
+    with pytest.raises(IndexError, match="embedding: ids must be from 0 to 122, got 123"):
+        F.embedding(tt.asarray([123], device="gpu"), tt.ones((123, 1), device="gpu"))
+
+
+def test_no_step_of_training_waits(kernels, monkeypatch):
+    from tinytensor.backend import cupy as backend
+
+    model = nn.Sequential(nn.Embedding(7, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 7))
+    model.to("gpu")
+    optimizer = nn.optim.Adam(model.parameters())
+    ids = tt.asarray([[1, 2, 3], [4, 5, 6]], device="gpu")
+    for name in ("get", "item", "tolist", "__bool__", "__int__", "__float__", "__index__"):
+        monkeypatch.setattr(backend.ndarray, name, lambda *a, _name=name: pytest.fail(f"{_name} waits for the GPU"))
+    monkeypatch.setattr(backend.cupy, "asnumpy", lambda x: pytest.fail("asnumpy waits for the GPU"))
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(ids).reshape(-1, 7), ids.reshape(-1))
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()

@@ -199,6 +199,64 @@ def _cross_entropy_gradient(logits, target, weight, shift, factor, spread, hit, 
         gradient[r, target[r]] -= hit[r]
 
 
+# ---- what decoding looks for in logits
+
+
+def exponential_sums(rows: Any, shifts: Any, sums: Any) -> None:
+    """Write the sum of exp(x - shift) over each row (n, columns) into `sums` (n, 1); on this thread alone."""
+    _exponential_sums(rows, shifts, sums)
+
+
+@loop
+def _exponential_sums(x, shifts, sums):
+    for r in range(x.shape[0]):
+        total = 0.0
+        for i in range(x.shape[1]):
+            total += _exp(x[r, i] - shifts[r, 0])
+        sums[r, 0] = total
+
+
+def largest_places(x: Any, k: int) -> Any:
+    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    places = np.empty((len(x), k), dtype=np.int64)
+    in_parts(lambda i: _largest_places(x[i], places[i]), len(x), x.size)
+    return places
+
+
+BLOCK = 128  # elements that are compared with the least of the k largest so far, all at once
+
+
+@loop
+def _largest_places(x, places):
+    k = places.shape[1]
+    best = np.empty(k, x.dtype)
+    for r in range(x.shape[0]):
+        count = 0
+        for start in range(0, x.shape[1], BLOCK):
+            end = min(start + BLOCK, x.shape[1])
+            if count == k:
+                least, larger = best[k - 1], np.int32(0)
+                for i in range(start, end):
+                    larger += np.int32(0) if x[r, i] <= least else np.int32(1)
+                if larger == 0:
+                    continue
+            for i in range(start, end):
+                if count == k and (x[r, i] <= best[k - 1] or not _before(x[r, i], best[k - 1])):
+                    continue
+                j = min(count, k - 1)
+                while j > 0 and _before(x[r, i], best[j - 1]):
+                    best[j], places[r, j] = best[j - 1], places[r, j - 1]
+                    j -= 1
+                best[j], places[r, j] = x[r, i], i
+                count = min(count + 1, k)
+
+
+@numba.njit
+def _before(a, b):
+    """Whether a is larger, NaN being larger than every number."""
+    return a > b or (a != a and b == b)
+
+
 # ---- element by element
 
 

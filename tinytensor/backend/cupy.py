@@ -6,6 +6,7 @@ differ in which of the standard's names they have, so names are taken from where
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import cupy
@@ -118,6 +119,7 @@ from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
 from . import kernels
+from .numpy import check_range_at_once, out_of_range
 
 device = "gpu"
 
@@ -154,7 +156,44 @@ def contiguous(x: Any) -> Any:
 
 
 def to_numpy(x: Any) -> Any:
+    if _asked:
+        _tell_what_was_out_of_range()
     return cupy.asnumpy(x)
+
+
+# Ids are compared with their bounds on the GPU, and what was found is looked at where numbers are read anyway: to look
+# at once would mean to wait for the GPU in every step. Beyond SLOTS different bounds it is looked at at once.
+
+SLOTS = 64
+_slots: dict[tuple[str, str, int], int] = {}
+_asked: set[tuple[str, str, int]] = set()
+
+
+@functools.cache
+def _found() -> Any:
+    """For each slot, whether an id was out of range, and such an id."""
+    return cupy.zeros((SLOTS, 2), dtype=np.int64)
+
+
+def check_range(name: str, what: str, ids: Any, length: int) -> None:
+    """See to it that IndexError is raised, when a number is read next, unless all ids are from 0 to length - 1."""
+    key = (name, what, length)
+    if kernels.available() and ids.dtype == np.int64 and ids.flags.c_contiguous and len(_slots | {key: 0}) <= SLOTS:
+        kernels.look_for_outside(ids, length, _found()[_slots.setdefault(key, len(_slots))])
+        _asked.add(key)
+        return
+    check_range_at_once(name, what, ids, length)
+
+
+def _tell_what_was_out_of_range() -> None:
+    found = cupy.asnumpy(_found())
+    asked = sorted(_asked, key=_slots.__getitem__)
+    _asked.clear()
+    for name, what, length in asked:
+        outside, value = found[_slots[name, what, length]].tolist()
+        if outside:
+            _found().fill(0)
+            raise out_of_range(name, what, value, length)
 
 
 def from_numpy(x: Any) -> Any:

@@ -124,7 +124,8 @@ __global__ void cross_entropy(const real* logits, const long long* target, const
     if (threadIdx.x == 0) {
         shift[blockIdx.x] = largest;
         total[blockIdx.x] = sum;
-        picked[blockIdx.x] = row[target[blockIdx.x]] - largest;
+        const long long place = target[blockIdx.x];  // one out of range is told of later, and must not be followed
+        picked[blockIdx.x] = place >= 0 && place < columns ? row[place] - largest : 0;
         spread_over[blockIdx.x] = spread;
     }
 }
@@ -164,6 +165,15 @@ __global__ void bernoulli(unsigned char* out, long long count, unsigned long lon
 
 __global__ void drop(const real* x, const unsigned char* keep, real* out, long long count, real scale) {
     EVERYWHERE(i, count) out[i] = keep[i] ? x[i] * scale : 0 * x[i];
+}
+
+// ---- ids out of range
+
+__global__ void look_for_outside(const long long* ids, long long count, long long length, long long* found) {
+    EVERYWHERE(i, count) if (ids[i] < 0 || ids[i] >= length) {
+        found[0] = 1;  // any of several threads may be the last
+        found[1] = ids[i];
+    }
 }
 
 // ---- ReLU

@@ -122,6 +122,11 @@ def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]
     _everywhere("adam", dtype, int(sizes[-1]), table, cupy.asarray(sizes), np.int32(len(parameters)), *reals)
 
 
+def look_for_outside(ids: Any, length: int, found: Any) -> None:
+    """Write 1 and an id into `found` (2,), int64, if any of the ids, int64, is not from 0 to length - 1."""
+    _everywhere("look_for_outside", np.float32, ids.size, ids, np.int64(ids.size), np.int64(length), found)
+
+
 def _sum_of_rows(rows: Any) -> Any:
     return rows.sum(axis=0, dtype=np.float64).astype(rows.dtype)
 

@@ -211,6 +211,8 @@ def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
 
 def largest_places(x: Any, k: int) -> Any:
     """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    if k and (largest_places := kernel("largest_places", x)):
+        return largest_places(x, k)
     count, length = x.shape
     places = empty((count, k), dtype=np.int64)
 
@@ -339,6 +341,20 @@ def zero_where(condition: Any, x: Any, out: Any) -> Any:
 def within(x: Any, bound: float) -> bool:
     """Whether all of x lies in [-bound, bound]; a backend that would have to wait for the answer may say no."""
     return x.size > 0 and bool(np.maximum.reduce(x, axis=None) <= bound and np.minimum.reduce(x, axis=None) >= -bound)
+
+
+def check_range(name: str, what: str, ids: Any, length: int) -> None:
+    """Raise IndexError unless all ids, one at least, are from 0 to length - 1."""
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= length:
+        raise out_of_range(name, what, low if low < 0 else high, length)
+
+
+check_range_at_once = check_range
+
+
+def out_of_range(name: str, what: str, found: int, length: int) -> IndexError:
+    return IndexError(f"{name}: {what} must be from 0 to {length - 1}, got {found}")
 
 
 def surely_all(x: Any) -> bool:
