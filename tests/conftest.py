@@ -1,8 +1,8 @@
 """Options and fixtures of all tests: on which device they run.
 
 By default what uses the `device` fixture runs twice: on the CPU, and as `"gpu"` on the stand-in for CuPy in
-`tests/standin`; what is in `tests/nn` also on the CPU with compiled loops. With a GPU, `pytest --device gpu` runs it on
-the real CuPy.
+`tests/standin`; in `tests/nn` and `tests/models` also on the CPU with compiled loops. With a GPU, `pytest --device gpu`
+runs it on the real CuPy.
 """
 
 import sys
@@ -30,8 +30,8 @@ def pytest_configure(config):
 def pytest_generate_tests(metafunc):
     if "device" in metafunc.fixturenames:
         chosen = metafunc.config.getoption("--device")
-        in_nn = metafunc.definition.path.is_relative_to(Path(__file__).parent / "nn")
-        usual = ["cpu", "loops", "standin"] if in_nn else ["cpu", "standin"]
+        above = metafunc.definition.path.relative_to(Path(__file__).parent).parts[0] in ("nn", "models")
+        usual = ["cpu", "loops", "standin"] if above else ["cpu", "standin"]
         metafunc.parametrize("device", [chosen] if chosen else usual, indirect=True)
 
 

@@ -122,11 +122,15 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
             continue
         larger = xp.maximum(largest, xp.row_max(scores))
         shift = xp.where(larger == -math.inf, buffer.dtype.type(0), larger)  # of rows that see nothing so far
-        scores -= shift
-        weights = xp.exp(scores, out=scores)
         fading = xp.exp(largest - shift)
         total *= fading
-        total += xp.row_sum(weights)
+        if exponentials := xp.kernel("exponentials", scores, shift):
+            total += exponentials(scores, shift)
+            weights = scores
+        else:
+            scores -= shift
+            weights = xp.exp(scores, out=scores)
+            total += xp.row_sum(weights)
         if head.seed is not None:
             weights *= _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
             weights *= head.keep_scale
@@ -169,10 +173,15 @@ def _head_back(
             scores = head.scores(xp, rows, columns, buffers[0])
             if scores is None:
                 continue
-            scores -= log_total[rows]
-            weights = kept = xp.exp(scores, out=scores)
             g_scores = xp.reshape(buffers[1][: scores.size], scores.shape)
             xp.matmul(g[rows], xp.matrix_transpose(head.value[columns]), out=g_scores)
+            attention_gradient = xp.kernel("attention_gradient", scores, g_scores) if head.seed is None else None
+            if attention_gradient is not None:
+                attention_gradient(scores, g_scores, log_total[rows], along[rows])
+                weights = kept = scores
+            else:
+                scores -= log_total[rows]
+                weights = kept = xp.exp(scores, out=scores)
             if head.seed is not None:
                 keep = _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
                 kept = xp.multiply(weights, keep, out=xp.reshape(buffers[2][: scores.size], scores.shape))
@@ -180,8 +189,9 @@ def _head_back(
                 g_scores *= keep
                 g_scores *= head.keep_scale
             g_value[columns] += xp.matmul(xp.matrix_transpose(kept), g[rows])
-            g_scores -= along[rows]
-            g_scores *= weights
+            if attention_gradient is None:
+                g_scores -= along[rows]
+                g_scores *= weights
             g_query[rows] += xp.matmul(g_scores, head.key[columns])
             g_key[columns] += xp.matmul(xp.matrix_transpose(g_scores), head.query[rows])
     g_query *= head.scale

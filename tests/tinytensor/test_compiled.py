@@ -1,6 +1,6 @@
 """Loops compiled for the processor: their exponential function, what they take, and that they are switched on and off.
 
-That they compute what the formulas do is tested in `tests/nn`, where everything also runs with them.
+That they compute what the formulas do is tested in `tests/nn` and `tests/models`, where everything also runs with them.
 """
 
 import inspect
@@ -11,6 +11,9 @@ import pytest
 import nn
 import nn.functional as F
 import tinytensor as tt
+from models import Transformer
+from models.decoding import beam_search
+from nn.functional import attention_blocks
 from tinytensor.backend import numpy as backend
 
 
@@ -57,7 +60,7 @@ def test_what_they_take(loops):
 
 
 def test_every_loop_is_called(loops, monkeypatch):
-    """A training step calls each public function, so the suites of `tests/nn` do test them."""
+    """A training step, long attention and a beam search call each public function, as the other suites do."""
     names = {n for n, f in vars(loops).items() if inspect.isfunction(f) and f.__module__ == loops.__name__}
     names -= {n for n in names if n.startswith("_")} | {"fits", "loop"}
     called = set()
@@ -72,6 +75,10 @@ def test_every_loop_is_called(loops, monkeypatch):
     loss = F.cross_entropy(model(tt.asarray([1, 2, 3])), tt.asarray([0, 1, 2]))
     loss.backward()
     nn.optim.Adam(model.parameters()).step()
+    monkeypatch.setitem(attention_blocks.LONG, "cpu", 1)
+    x = tt.random.randn(1, 3, 8).requires_grad_()
+    F.scaled_dot_product_attention(x, x, x).sum().backward()
+    beam_search(Transformer(9, d_model=8, num_heads=2, num_layers=1, d_ff=8), [[3, 4]], max_length=3)
     assert called == names
 
 

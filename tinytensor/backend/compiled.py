@@ -5,7 +5,7 @@ contiguous float32 and float64 arrays (`fits`); other arrays go those lines' way
 NumPy is as fast (the softmax of short rows). `kernels.py` is the same for the GPU. A loop is compiled, for each dtype,
 when it is first used, and kept on disk for the next process.
 
-Sums along a row are kept in float64, so `reassoc` may let the compiler add in the order that its vectors like.
+Sums along long rows are kept in float64. `reassoc` lets the compiler add in the order that its vectors like.
 """
 
 from __future__ import annotations
@@ -197,6 +197,43 @@ def _cross_entropy_gradient(logits, target, weight, shift, factor, spread, hit, 
             even = spread[r] if weight is None else spread[r] * weight[i]
             gradient[r, i] = _exp(logits[r, i] - shift[r]) * factor[r] - even
         gradient[r, target[r]] -= hit[r]
+
+
+# ---- attention in blocks, on the thread that calls
+
+
+def exponentials(x: Any, shift: Any) -> Any:
+    """Turn x (n, columns) into exp(x - shift), in place, with a shift (n, 1); returns the sums of its rows (n, 1).
+
+    For rows of a few hundred elements: the sums are kept in the dtype, in as many parts as vectors have places.
+    """
+    sums = np.empty_like(shift)
+    _exponentials(x, shift, sums)
+    return sums
+
+
+@loop
+def _exponentials(x, shift, sums):
+    for r in range(x.shape[0]):
+        total = x.dtype.type(0)
+        for i in range(x.shape[1]):
+            x[r, i] = _exp(x[r, i] - shift[r, 0])
+            total += x[r, i]
+        sums[r, 0] = total
+
+
+def attention_gradient(scores: Any, g: Any, log_total: Any, along: Any) -> None:
+    """Turn scores into weights, exp(scores - log_total), and g into weights * (g - along), both in place."""
+    _attention_gradient(scores, g, log_total, along)
+
+
+@loop
+def _attention_gradient(scores, g, log_total, along):
+    for r in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            weight = _exp(scores[r, i] - log_total[r, 0])
+            scores[r, i] = weight
+            g[r, i] = weight * (g[r, i] - along[r, 0])
 
 
 # ---- what decoding looks for in logits
