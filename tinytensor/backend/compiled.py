@@ -5,7 +5,8 @@ contiguous float32 and float64 arrays (`fits`); other arrays go those lines' way
 NumPy is as fast (the softmax of short rows). `kernels.py` is the same for the GPU. A loop is compiled, for each dtype,
 when it is first used, and kept on disk for the next process.
 
-Sums along long rows are kept in float64. `reassoc` lets the compiler add in the order that its vectors like.
+Sums along rows are kept in float64, or are those of short runs. `reassoc` lets the compiler add in the order that its
+vectors like.
 """
 
 from __future__ import annotations
@@ -67,6 +68,24 @@ def _exp32(x):
 @overload(_exp, jit_options={"fastmath": {"contract"}})  # in another order, r would lose digits
 def _(x):
     return _exp32 if x == numba.float32 else (lambda x: math.exp(x))
+
+
+RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
+
+
+@loop
+def _sum_of_exponentials(x, r, shift):
+    """The sum of exp(x[r] - shift), in float64 from run to run."""
+    columns, total = x.shape[1], 0.0
+    for run in range(columns // RUN):
+        part = x.dtype.type(0)
+        for i in range(RUN):
+            part += _exp(x[r, run * RUN + i] - shift)
+        total += part
+    rest = x.dtype.type(0)
+    for i in range(columns // RUN * RUN, columns):
+        rest += _exp(x[r, i] - shift)
+    return total + rest
 
 
 # ---- layer normalisation
@@ -160,10 +179,7 @@ def cross_entropy(logits: Any, target: Any, weight: Any, smoothed: bool) -> tupl
 @loop
 def _cross_entropy(logits, target, shift, total, picked):
     for r in range(logits.shape[0]):
-        exponentials = 0.0
-        for i in range(logits.shape[1]):
-            exponentials += _exp(logits[r, i] - shift[r])
-        total[r] = exponentials
+        total[r] = _sum_of_exponentials(logits, r, shift[r])
         picked[r] = logits[r, target[r]] - shift[r]
 
 
@@ -205,7 +221,7 @@ def _cross_entropy_gradient(logits, target, weight, shift, factor, spread, hit, 
 def exponentials(x: Any, shift: Any) -> Any:
     """Turn x (n, columns) into exp(x - shift), in place, with a shift (n, 1); returns the sums of its rows (n, 1).
 
-    For rows of a few hundred elements: the sums are kept in the dtype, in as many parts as vectors have places.
+    For rows of a RUN at most, or nearly.
     """
     sums = np.empty_like(shift)
     _exponentials(x, shift, sums)
@@ -247,10 +263,7 @@ def exponential_sums(rows: Any, shifts: Any, sums: Any) -> None:
 @loop
 def _exponential_sums(x, shifts, sums):
     for r in range(x.shape[0]):
-        total = 0.0
-        for i in range(x.shape[1]):
-            total += _exp(x[r, i] - shifts[r, 0])
-        sums[r, 0] = total
+        sums[r, 0] = _sum_of_exponentials(x, r, shifts[r, 0])
 
 
 def largest_places(x: Any, k: int) -> Any:
@@ -260,7 +273,7 @@ def largest_places(x: Any, k: int) -> Any:
     return places
 
 
-BLOCK = 128  # elements that are compared with the least of the k largest so far, all at once
+BLOCK = 64  # elements that are compared with the least of the k largest so far, all at once
 
 
 @loop
@@ -270,14 +283,13 @@ def _largest_places(x, places):
     for r in range(x.shape[0]):
         count = 0
         for start in range(0, x.shape[1], BLOCK):
-            end = min(start + BLOCK, x.shape[1])
-            if count == k:
+            if count == k and start + BLOCK <= x.shape[1]:
                 least, larger = best[k - 1], np.int32(0)
-                for i in range(start, end):
-                    larger += np.int32(0) if x[r, i] <= least else np.int32(1)
+                for i in range(BLOCK):
+                    larger += np.int32(0) if x[r, start + i] <= least else np.int32(1)
                 if larger == 0:
                     continue
-            for i in range(start, end):
+            for i in range(start, min(start + BLOCK, x.shape[1])):
                 if count == k and (x[r, i] <= best[k - 1] or not _before(x[r, i], best[k - 1])):
                     continue
                 j = min(count, k - 1)
