@@ -93,11 +93,9 @@ def clip_grads_with_norm_(
 ) -> None:
     """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
     coefficient: Any
-    if (
-        isinstance(total_norm, tt.Tensor) and total_norm.device == "gpu"
-    ):  # to ask whether it is below 1 would be to wait
-        xp = for_array(total_norm._data)
-        coefficient = xp.minimum(float(max_norm) / (total_norm._data + 1e-6), 1.0)
+    if getattr(total_norm, "device", "cpu") == "gpu":  # to ask whether it is below 1 would be to wait
+        norm = total_norm._data  # type: ignore[union-attr]
+        coefficient = for_array(norm).minimum(float(max_norm) / (norm + 1e-6), 1.0)
     else:
         coefficient = float(max_norm) / (float(total_norm) + 1e-6)
         if coefficient >= 1:

@@ -124,13 +124,8 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
         shift = xp.where(larger == -math.inf, buffer.dtype.type(0), larger)  # of rows that see nothing so far
         fading = xp.exp(largest - shift)
         total *= fading
-        if exponentials := xp.kernel("exponentials", scores, shift):
-            total += exponentials(scores, shift)
-            weights = scores
-        else:
-            scores -= shift
-            weights = xp.exp(scores, out=scores)
-            total += xp.row_sum(weights)
+        total += _exponentials(xp, scores, shift)
+        weights = scores
         if head.seed is not None:
             weights *= _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
             weights *= head.keep_scale
@@ -143,6 +138,14 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
     # exp(score - inf) = 0: the weights of a row that sees nothing
     log_total = xp.where(nothing, buffer.dtype.type(math.inf), largest + xp.log(total))
     return result, log_total[:, 0]
+
+
+def _exponentials(xp: Any, scores: Any, shift: Any) -> Any:
+    """Turn scores into exp(scores - shift), in place; returns the sums of the rows."""
+    if exponentials := xp.kernel("exponentials", scores, shift):
+        return exponentials(scores, shift)
+    scores -= shift
+    return xp.row_sum(xp.exp(scores, out=scores))
 
 
 def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any, gradients: tuple[Any, ...]) -> None:
@@ -175,27 +178,32 @@ def _head_back(
                 continue
             g_scores = xp.reshape(buffers[1][: scores.size], scores.shape)
             xp.matmul(g[rows], xp.matrix_transpose(head.value[columns]), out=g_scores)
-            attention_gradient = xp.kernel("attention_gradient", scores, g_scores) if head.seed is None else None
-            if attention_gradient is not None:
-                attention_gradient(scores, g_scores, log_total[rows], along[rows])
-                weights = kept = scores
-            else:
-                scores -= log_total[rows]
-                weights = kept = xp.exp(scores, out=scores)
+            keep = None
             if head.seed is not None:
                 keep = _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
-                kept = xp.multiply(weights, keep, out=xp.reshape(buffers[2][: scores.size], scores.shape))
-                kept *= head.keep_scale
                 g_scores *= keep
                 g_scores *= head.keep_scale
+            weights = kept = _weights_and_gradient(xp, scores, g_scores, log_total[rows], along[rows])
+            if keep is not None:
+                kept = xp.multiply(weights, keep, out=xp.reshape(buffers[2][: scores.size], scores.shape))
+                kept *= head.keep_scale
             g_value[columns] += xp.matmul(xp.matrix_transpose(kept), g[rows])
-            if attention_gradient is None:
-                g_scores -= along[rows]
-                g_scores *= weights
             g_query[rows] += xp.matmul(g_scores, head.key[columns])
             g_key[columns] += xp.matmul(xp.matrix_transpose(g_scores), head.query[rows])
     g_query *= head.scale
     return g_query, g_key, g_value
+
+
+def _weights_and_gradient(xp: Any, scores: Any, g: Any, log_total: Any, along: Any) -> Any:
+    """Turn scores into weights, exp(scores - L), and g into weights * (g - along), in place; returns the weights."""
+    if attention_gradient := xp.kernel("attention_gradient", scores, g):
+        attention_gradient(scores, g, log_total, along)
+        return scores
+    scores -= log_total
+    weights = xp.exp(scores, out=scores)
+    g -= along
+    g *= weights
+    return weights
 
 
 def _blocks(length: int, size: int) -> Iterator[slice]:
