@@ -73,13 +73,11 @@ def get_total_norm(
     dtype = tt.result_type(tt.float32, *(t.dtype for t in tensors)) if tensors else None
     device = tensors[0].device if tensors else None
     with np.errstate(all="ignore"):
-        if device == "gpu" and p == 2 and not error_if_nonfinite:
-            return tt.asarray(_squares_on_gpu([t._data for t in tensors]) ** 0.5, dtype=dtype)
         if math.isinf(p):
             parts = [_largest(t._data) for t in tensors if t.size]
             total = math.nan if any(math.isnan(part) for part in parts) else max(parts, default=0.0)
         else:
-            total = float(np.float64(_power_sums([t._data for t in tensors], p)) ** (1 / p))
+            total = _power_sums([t._data for t in tensors], p) ** (1 / p)
         if error_if_nonfinite and not math.isfinite(total):
             raise RuntimeError(
                 f"the norm of order {p:g} of the gradients is {total}, so they cannot be clipped; look for the cause "
@@ -125,20 +123,10 @@ def _largest(array: Any) -> float:
     return float(xp.max(xp.abs(array)))
 
 
-def _squares_on_gpu(arrays: list[Any]) -> Any:
-    """The sum of squares over all arrays in float64, 0-d, without waiting for it."""
-    total: Any = 0.0
-    for array in arrays:
-        xp = for_array(array)
-        flat = xp.reshape(array, (-1,)).astype(tt.float64)
-        total = total + xp.vecdot(flat, flat)
-    return total
+def _power_sums(arrays: list[Any], p: float) -> Any:
+    """The sum of |x|^p over all arrays in float64: where they are on one device, an array there that nobody waits for.
 
-
-def _power_sums(arrays: list[Any], p: float) -> float:
-    """The sum of |x|^p over all arrays in float64.
-
-    On the CPU piece by piece, so that no large copy is made; a GPU is waited for once.
+    On the CPU piece by piece, so that no large copy is made.
     """
     totals: dict[Any, Any] = {}
     for array in arrays:
@@ -149,4 +137,4 @@ def _power_sums(arrays: list[Any], p: float) -> float:
             piece = flat[start : start + length].astype(tt.float64)
             found = xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p)
             totals[xp] = totals[xp] + found if xp in totals else found
-    return sum(map(float, totals.values()))
+    return next(iter(totals.values())) if len(totals) == 1 else np.float64(sum(map(float, totals.values())))
