@@ -146,7 +146,7 @@ class Keepers(dict[int, Keeper]):
             places = [i for i, name in enumerate((*inputs, "out")) if name in read]
             names = tuple((*inputs, "out")[i] for i in places)
             first = places[0] if places else 0
-            slices = slice(first, first + len(places))  # one item as a list of one, none as an empty list
+            slices = slice(first, first + len(places))  # one item as a tuple of one, none as an empty tuple
             pick = itemgetter(*places) if len(places) > 1 else itemgetter(slices)  # type: ignore[assignment]
         keeper = self[mask] = Keeper(pick, names)
         return keeper
@@ -171,6 +171,8 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
         call = _pure_call(primitive) if primitive.pure else _fused_call(primitive)
         if primitive.pure and len(primitive.inputs) == 1 and not primitive.variadic:
             call = _unary_call(primitive, call)
+        elif primitive.pure and len(primitive.inputs) == 2:
+            call = _binary_call(primitive, call)
         functools.update_wrapper(call, function)
         call.__signature__ = _signature(primitive)  # type: ignore[attr-defined]
         call.op = primitive  # type: ignore[attr-defined]
@@ -230,10 +232,10 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
         if mask and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
             recorder = state.recorder
             if recorder is not None:
-                arrays.append(out)
-                tensor._node = recorder(primitive, tuple(parents), keepers[mask].pick(arrays), params, out, arrays)
+                values = (*arrays, out)
+                tensor._node = recorder(primitive, tuple(parents), keepers[mask].pick(values), params, out, values)
         elif state.recording is not None:
-            state.recorder(primitive, tuple(parents), (), params, out, [*arrays, out])  # type: ignore[misc]
+            state.recorder(primitive, tuple(parents), (), params, out, (*arrays, out))  # type: ignore[misc]
         return tensor
 
     return call
@@ -255,7 +257,7 @@ def _unary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[.
         kind = type(array)
         xp = NAMESPACES[kind]
         try:
-            out = forward(xp, array, **params)
+            out = forward(xp, array, **params) if params else forward(xp, array)
         except Exception as error:
             raise explain(primitive, [array], error, [x._node]) from error
         if type(out) is not kind:
@@ -267,10 +269,53 @@ def _unary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[.
         if node is not None and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
             recorder = state.recorder
             if recorder is not None:
-                values = [array, out]
+                values = (array, out)
                 tensor._node = recorder(primitive, (node,), pick(values), params, out, values)
         elif state.recording is not None:
-            state.recorder(primitive, (node,), (), params, out, [array, out])  # type: ignore[misc]
+            state.recorder(primitive, (node,), (), params, out, (array, out))  # type: ignore[misc]
+        return tensor
+
+    return call
+
+
+def _binary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for a Tensor of a usual dtype with another of that dtype, or with a Python number."""
+    forward = primitive.function
+    keepers = primitive.keepers
+    new = Tensor.__new__
+
+    def call(*inputs: Any, **params: Any) -> Any:
+        if len(inputs) != 2 or not isinstance(inputs[0], Tensor):
+            return general(*inputs, **params)
+        x, y = inputs
+        a, p = x._data, x._node
+        kind, dtype = type(a), a.dtype
+        if isinstance(y, Tensor):
+            b, q = y._data, y._node
+            alike = b.dtype is dtype and type(b) is kind
+        else:
+            b, q = y, None
+            alike = type(y) is float or type(y) is int
+        if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            return general(x, y, **params)
+        xp = NAMESPACES[kind]
+        try:
+            out = forward(xp, a, b, **params) if params else forward(xp, a, b)
+        except Exception as error:
+            raise explain(primitive, [a, b], error, [p, q]) from error
+        if type(out) is not kind:
+            out = _as_array(primitive, xp, out)
+        tensor = new(Tensor)
+        tensor._data = out
+        tensor._node = None
+        mask = (p is not None) + 2 * (q is not None)
+        if mask and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
+            recorder = state.recorder
+            if recorder is not None:
+                values = (a, b, out)
+                tensor._node = recorder(primitive, (p, q), keepers[mask].pick(values), params, out, values)
+        elif state.recording is not None:
+            state.recorder(primitive, (p, q), (), params, out, (a, b, out))  # type: ignore[misc]
         return tensor
 
     return call

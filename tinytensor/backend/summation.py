@@ -24,12 +24,12 @@ FEW = 1024  # elements of such a result
 
 def accurate_sum(x: Any, axis: int | tuple[int, ...] | None = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """Sum of a NumPy array over an axis, several axes or all (`axis=None`); float16 is added up in float32."""
+    if axis is None and dtype is None and not keepdims and x.size <= SMALL and x.itemsize > 2:
+        # Into an array, which takes less time than to make one of the scalar that NumPy would give.
+        return np.add.reduce(x, None, x.dtype, np.empty((), x.dtype))  # type: ignore[call-overload]
     if dtype is not None and x.dtype != dtype:
         x = x.astype(dtype)
     dtype = x.dtype
-    if x.size <= SMALL and x.itemsize > 2 and axis is None and not keepdims:
-        # Into an array, which takes less time than to make one of the scalar that NumPy would give.
-        return np.add.reduce(x, None, dtype, np.empty((), dtype))  # type: ignore[call-overload]
     if dtype.kind not in "fc" or (x.size <= SMALL and dtype != np.float16):
         return np.add.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims)  # type: ignore[call-overload]
     if dtype == np.float16:
@@ -94,6 +94,8 @@ def accurate_matmul(x1: Any, x2: Any, out: Any = None) -> Any:
     up: a row of 2,000,000 times 0.1 by two such columns is off by 0.4 %.
     """
     if x1.size <= LONG and x1.itemsize > 2:
+        if out is None and x1.ndim == 2 == x2.ndim:
+            return x1.dot(x2)  # the same product, and half of what `np.matmul` takes for a small one
         return np.matmul(x1, x2, out)
     if x1.dtype == x2.dtype == np.float16:
         product = accurate_matmul(x1.astype(np.float32), x2.astype(np.float32)).astype(np.float16)
