@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +37,7 @@ class explain_errors(record):
 
     def __init__(self, path: str | os.PathLike[str] = "error.svg", **options: Any) -> None:
         super().__init__()
-        self.path = Path(path)
+        self.path = os.fspath(path)
         self.options = options
 
     def _clone(self) -> explain_errors:
@@ -165,7 +164,7 @@ class _Nothing:
     dtype = np.dtype(np.float32)
 
 
-def _show(recording: Recording, error: Exception, path: Path | None, options: Mapping[str, Any]) -> str:
+def _show(recording: Recording, error: Exception, path: str | None, options: Mapping[str, Any]) -> str:
     """Draw what was recorded up to the failure; says where the picture is."""
     from .drawing import DrawingError
     from .graph import Graph

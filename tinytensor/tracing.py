@@ -15,8 +15,7 @@ import os
 import sys
 import time
 import types
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -92,8 +91,7 @@ class Stage(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(NamedTuple):
     """Numbers about an array: its Euclidean norm, extremes and mean, and all of its numbers if it is small."""
 
     shape: tuple[int, ...]
@@ -124,8 +122,7 @@ class Statistics:
         return Statistics(shape, float(norm), float(low), float(high), float(mean), bool(np.isfinite(x).all()), numbers)
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """One op's turn in a backward pass.
 
     Attributes:

@@ -14,24 +14,14 @@ from __future__ import annotations
 
 import contextvars
 import os
-import threading
-import time
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
 from typing import Any
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
 
 IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
 
-SPINS = 100  # looks at whether the other threads are done, before going to sleep
-
 Part = Callable[[slice], None]
-
-_tasks: SimpleQueue[tuple[contextvars.Context, Part, slice, SimpleQueue[BaseException | None]]] = SimpleQueue()
-_workers: list[threading.Thread] = []
-_starting = threading.Lock()
-
 
 _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
 
@@ -80,37 +70,10 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     if count < 2:
         function(slice(0, rows))
         return
-    if len(_workers) < _threads - 1:
-        _start(_threads - 1)
-    done: SimpleQueue[BaseException | None] = SimpleQueue()
+    from .workers import run  # here, so that `import tinytensor` need not wait for what only threads need
+
     step = -(-rows // count)
-    slices = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-    for part in slices[1:]:
-        _tasks.put((contextvars.copy_context(), function, part, done))
-    failures = []
-    try:
-        function(slices[0])
-        for _ in range(SPINS):  # the others are about to finish: looking costs less than sleeping and being woken
-            if done.qsize() == len(slices) - 1:
-                break
-            time.sleep(0)
-    finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
-        failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
-    if failures:
-        raise failures[0]
-
-
-def _next(done: SimpleQueue[BaseException | None]) -> BaseException | None:
-    """Wait for a part to be done, and take on what waits for a thread meanwhile.
-
-    Parts may have parts of their own, so if every thread only waited, nobody might be left to do the innermost.
-    """
-    while done.empty():
-        try:
-            _do(*_tasks.get_nowait())
-        except Empty:
-            break  # what is waited for is being done by a thread that finds its own parts the same way
-    return done.get()
+    run(function, [slice(start, min(start + step, rows)) for start in range(0, rows, step)], _threads - 1)
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -149,37 +112,3 @@ def _in_blocks(function: Part, block: int) -> Part:
             function(slice(start, min(start + block, i.stop)))
 
     return blocks
-
-
-def _start(count: int) -> None:
-    with _starting:
-        while len(_workers) < count:
-            worker = threading.Thread(target=_work, name="tinytensor", daemon=True)
-            worker.start()
-            _workers.append(worker)
-
-
-def _work() -> None:
-    while True:
-        _do(*_tasks.get())
-
-
-def _do(context: contextvars.Context, function: Part, part: slice, done: SimpleQueue[BaseException | None]) -> None:
-    failure: BaseException | None = None
-    try:
-        context.run(function, part)
-    except BaseException as error:
-        failure = error
-    del function, context
-    done.put(failure)
-
-
-def _after_fork() -> None:
-    """A forked process has none of its parent's threads."""
-    global _tasks, _starting
-    _workers.clear()
-    _tasks, _starting = SimpleQueue(), threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
