@@ -79,6 +79,7 @@ def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callabl
 
     tt.keep_memory()
     tt.compile_loops()
+    tt.use_blas_threads()
     tt.manual_seed(0)
     model = Transformer(
         w.vocabulary, d_model=w.d_model, num_heads=w.num_heads, num_layers=w.num_layers, d_ff=w.d_ff, dropout=dropout,

@@ -178,6 +178,7 @@ def main() -> int:
         raise command_line.UsageError("--model and --resume are given to train_translation.py by this script itself")
     tt.keep_memory()
     tt.compile_loops()
+    tt.use_blas_threads()
     names: list[str] = list(dict.fromkeys(arguments.models))
     folders = {name: arguments.out / name for name in names}
     for name, folder in folders.items():

@@ -266,9 +266,7 @@ def _best_continuations(
     logits: Tensor, branches: list[list[_Branch]], count: int, pad_id: int
 ) -> list[list[tuple[int, int, float]]]:
     """For each sentence its `count` best (branch, id, log-probability), or as many as are possible, best first."""
-    padding = _forbid(logits, pad_id)
-    values, places = tt.topk(logits, min(count, logits.shape[-1]))
-    ids, log_probabilities = places.numpy(), (values - _normaliser(logits, values[..., :1], padding)).numpy()
+    ids, log_probabilities = _likeliest(logits, _forbid(logits, pad_id), min(count, logits.shape[-1]))
     sums = np.array([[branch.total for branch in row] for row in branches])[:, :, None] + log_probabilities
     flat = sums.reshape(len(sums), -1)
     order = np.argsort(-flat, axis=1, stable=True)[:, :count]
@@ -277,6 +275,23 @@ def _best_continuations(
         parents, ranks = np.divmod(row[flat[i, row] > -np.inf], ids.shape[2])
         best.append([x.tolist() for x in (parents, ids[i, parents, ranks], log_probabilities[i, parents, ranks])])
     return [list(zip(*columns)) for columns in best]
+
+
+def _likeliest(logits: Tensor, padding: Tensor, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The likeliest ids of each branch, and their log-probabilities: (sentences, branches, count) each."""
+    xp = for_array(logits.data)
+    rows, paddings = (xp.reshape(x.data, (-1, x.shape[-1])) for x in (logits, padding))
+    ids, log_probabilities = (xp.empty((len(rows), count), dtype=dtype) for dtype in (tt.int64, tt.float64))
+
+    def part(i: slice) -> None:
+        ids[i] = xp.largest_places(rows[i], count)
+        logits = xp.take_along_axis(rows[i], ids[i], 1)
+        log_probabilities[i] = logits - _normalisers(xp, rows[i], xp.contiguous(logits[:, :1]), paddings[i])
+
+    # Beside the last matrix product, this is what a step spends its time on.
+    xp.in_parts(part, len(rows), 6 * rows.size, width=rows.shape[1])
+    ids, log_probabilities = (xp.reshape(x, (*logits.shape[:-1], count)) for x in (ids, log_probabilities))
+    return xp.to_numpy(ids), xp.to_numpy(log_probabilities)
 
 
 def _divide(
@@ -320,30 +335,36 @@ def _forbid(logits: Tensor, pad_id: int) -> Tensor:
 
 
 def _normaliser(logits: Tensor, largest: Tensor, padding: Tensor) -> Tensor:
-    """log sum exp of the logits and of the padding's, (..., 1) in float64; `largest` is the largest of the logits.
-
-    Raises ValueError where no id but padding is possible, or there is no distribution.
-    """
+    """`_normalisers` of Tensors (..., 1)."""
     xp = for_array(logits.data)
-    rows, shifts, sums = (xp.reshape(x.data, (-1, x.shape[-1])) for x in (logits, largest, tt.zeros_like(largest)))
-    if not bool(tt.all(tt.isfinite(largest) & (padding < np.inf))):
+    rows, *columns = (xp.reshape(x.data, (-1, x.shape[-1])) for x in (logits, largest, padding))
+    totals = xp.empty((len(rows), 1), dtype=tt.float64)
+
+    def part(i: slice) -> None:
+        totals[i] = _normalisers(xp, rows[i], *(column[i] for column in columns))
+
+    xp.in_parts(part, len(rows), 4 * rows.size, width=rows.shape[1])
+    return tt.reshape(tt.asarray(totals, copy=False), largest.shape)
+
+
+def _normalisers(xp: Any, rows: Any, largest: Any, padding: Any) -> Any:
+    """log sum exp of logits (n, vocabulary) and of the padding's (n, 1): (n, 1) in float64; raw arrays.
+
+    `largest` (n, 1) are the largest logits. Raises ValueError where no id but padding is possible, or there is no
+    distribution.
+    """
+    if not bool(xp.all(xp.isfinite(largest) & (padding < np.inf))):
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
             "look for what overflows in the model, or for weights that diverged in training"
         )
-    exponential_sums = xp.kernel("exponential_sums", rows, shifts)
-    small = exponential_sums is None and xp.within(shifts, SAFE)
-
-    def part(i: slice) -> None:
-        if exponential_sums is not None:
-            exponential_sums(rows[i], shifts[i], sums[i])
-        else:
-            sums[i] = xp.row_sum(xp.exp(rows[i]) if small else xp.exp(rows[i] - shifts[i]))
-
-    # On raw arrays and every core: beside the last matrix product, this is what a step spends its time on.
-    xp.in_parts(part, len(rows), 4 * rows.size)
-    total = tt.log(tt.reshape(tt.asarray(sums, copy=False), largest.shape))
-    return tt.astype(tt.logaddexp(total if small else total + largest, padding), tt.float64)
+    if exponential_sums := xp.kernel("exponential_sums", rows, largest):
+        total = xp.log(exponential_sums(rows, largest)) + largest
+    elif xp.within(largest, SAFE):
+        total = xp.log(xp.row_sum(xp.exp(rows)))
+    else:
+        total = xp.log(xp.row_sum(xp.exp(rows - largest))) + largest
+    return xp.astype(xp.logaddexp(total, padding), tt.float64)
 
 
 def _hypothesis(ids: Any, log_probabilities: Any, length_penalty: float) -> Hypothesis:

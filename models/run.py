@@ -53,6 +53,7 @@ class Script:
         arguments, given = _read(self.parser)
         tt.keep_memory()
         tt.compile_loops()
+        tt.use_blas_threads()
         try:
             return self._train(arguments, given)
         except BrokenPipeError:

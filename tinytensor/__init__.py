@@ -52,7 +52,7 @@ from .primitive import op
 
 # isort: split
 from . import creation, indexing, linalg, manipulation, random
-from .backend.parallel import get_num_threads, set_num_threads
+from .backend.parallel import get_num_threads, set_num_threads, use_blas_threads
 from .creation import (
     arange,
     asarray,

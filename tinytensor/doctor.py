@@ -83,7 +83,8 @@ def describe(machine: Machine) -> str:
         f"Python {platform.python_version()}, {platform.system()}",
         "processor": f"{machine.processor}, {machine.cores} cores, {' and '.join(machine.flags) or 'flags unknown'}",
         "BLAS": f"{machine.blas}{kernels}{threads}",
-        "threads": f"{machine.threads} for tinytensor's own work",
+        "threads": f"{machine.threads} for tinytensor's own work; BLAS has as many for small products where a script "
+        f"calls tt.use_blas_threads(){_switched_off('TINYTENSOR_BLAS_THREADS')}",
         "memory": "freed memory is kept only where a script calls tt.keep_memory()"
         + _switched_off("TINYTENSOR_KEEP_MEMORY"),
         "loops": f"{machine.numba or 'Numba, which is not installed,'} compiles some where a script calls "
@@ -119,12 +120,18 @@ def advice(machine: Machine) -> list[str]:
         )
     if os.environ.get("TINYTENSOR_KEEP_MEMORY") == "0":
         lines.append("Leave TINYTENSOR_KEEP_MEMORY=0 away: fetching memory anew costs much of a training step.")
+    if os.environ.get("TINYTENSOR_BLAS_THREADS") == "0" and machine.threads > 1:
+        lines.append(
+            "Leave TINYTENSOR_BLAS_THREADS=0 away, unless other programs compute: small batches gain from them."
+        )
     if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0":
         lines.append("Leave TINYTENSOR_COMPILE_LOOPS=0 away: compiled loops save passes over memory.")
     if not machine.numba:
         lines.append("pip install -e '.[fast]': layer norm, the losses, dropout and Adam then run in compiled loops.")
     if not machine.kernels:
-        lines.append("pip install threadpoolctl: then this page can tell which kernels BLAS runs.")
+        lines.append(
+            "pip install threadpoolctl: this page can then tell BLAS's kernels, and a script can give BLAS threads."
+        )
     return lines
 
 

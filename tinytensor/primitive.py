@@ -197,7 +197,7 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
         arrays, parents, mask, bit = [], [], 0, 1
         kind: Any = None
         dtype: Any = None
-        plain = True
+        plain, numbers = True, False
         for value in inputs:
             if isinstance(value, Tensor):
                 array = value._data
@@ -211,13 +211,14 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
                     dtype = array.dtype
                     kind = type(array)
             else:
+                numbers = True
                 if type(value) is not float and type(value) is not int:
                     value = _constant(primitive, value, len(arrays))
                     plain = False
                 parents.append(None)
                 arrays.append(value)
             bit <<= 1
-        if not plain or (dtype is not FLOAT32 and dtype is not FLOAT64):
+        if not plain or ((numbers or primitive.floating) and dtype is not FLOAT32 and dtype is not FLOAT64):
             kind = _prepare(primitive, arrays)
         xp = NAMESPACES[kind]
         try:
@@ -328,12 +329,28 @@ def _fused_call(primitive: Primitive) -> Callable[..., Any]:
         forward = primitive.fast_forward
         if forward is None or primitive.fast_backward is None:
             return formula(*inputs, **params)
-        arrays = [
-            value._data if isinstance(value, Tensor) else _constant(primitive, value, i)
-            for i, value in enumerate(inputs)
-        ]
-        parents = tuple([value._node if isinstance(value, Tensor) else None for value in inputs])
-        kind = _prepare(primitive, arrays)
+        arrays, nodes = [], []
+        kind: Any = None
+        dtype: Any = None  # of the floats: masks and indices stay what they are
+        plain = True
+        for i, value in enumerate(inputs):
+            array = node = None
+            if isinstance(value, Tensor):
+                array, node = value._data, value._node
+                if type(array) is not kind:
+                    plain = plain and kind is None
+                    kind = type(array)
+                if array.dtype is not dtype and array.dtype.kind in "fc":
+                    plain = plain and dtype is None and (array.dtype is FLOAT32 or array.dtype is FLOAT64)
+                    dtype = array.dtype
+            elif value is not None:
+                array = _constant(primitive, value, i)
+                plain = False
+            arrays.append(array)
+            nodes.append(node)
+        parents = tuple(nodes)
+        if not plain or dtype is None:
+            kind = _prepare(primitive, arrays)
         xp = NAMESPACES[kind]
         try:
             out, residuals = forward(xp, *arrays, **params)

@@ -37,7 +37,8 @@ def loop(function: Any) -> Any:
 def fits(*arrays: Any) -> bool:
     """Whether the loops take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
     dtype = arrays[0].dtype
-    return dtype in REALS and all(a is None or (a.dtype == dtype and a.size and a.flags.carray) for a in arrays)
+    present = [a for a in arrays if a is not None]
+    return dtype in REALS and not [a for a in present if not (a.dtype == dtype and a.size and a.flags.carray)]
 
 
 # ---- the exponential function, in arithmetic that the compiler can do on many elements at once
@@ -255,9 +256,11 @@ def _attention_gradient(scores, g, log_total, along):
 # ---- what decoding looks for in logits
 
 
-def exponential_sums(rows: Any, shifts: Any, sums: Any) -> None:
-    """Write the sum of exp(x - shift) over each row (n, columns) into `sums` (n, 1); on this thread alone."""
+def exponential_sums(rows: Any, shifts: Any) -> Any:
+    """The sum of exp(x - shift) over each row (n, columns), as (n, 1), with shifts (n, 1); on this thread alone."""
+    sums = np.empty_like(shifts)
     _exponential_sums(rows, shifts, sums)
+    return sums
 
 
 @loop

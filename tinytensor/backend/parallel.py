@@ -7,17 +7,22 @@ results by rounding at most, and with the same number of threads not at all.
 This is for processes in which BLAS runs on one thread, as `OPENBLAS_NUM_THREADS=1` in the environment makes it do;
 matrix products are split here then, too. That is the faster way, most of all where other programs run beside: threads
 of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own threads, the
-work stays on one thread unless `set_num_threads` says otherwise.
+work stays on one thread unless `set_num_threads` says otherwise. What is too small to be split here gains from BLAS's
+threads, because they spin: `use_blas_threads` gives it both.
 """
 
 from __future__ import annotations
 
 import contextvars
+import importlib.util
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
+
+AWAKE = 1 << 21  # and so many where BLAS lends its threads: after a product they are awake, and in the way of ours
 
 IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
 
@@ -51,6 +56,48 @@ def set_num_threads(count: int, /) -> None:
     if not isinstance(count, int) or count < 1:
         raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
     _threads = count
+    _set_blas_threads()
+
+
+_blas: list[Any] = []  # what sets the threads of each OpenBLAS of this process, once `use_blas_threads` was called
+_splits = 0  # how many times work is split at this moment
+_changing = threading.Lock()
+
+
+def use_blas_threads() -> bool:
+    """Let BLAS multiply on as many threads as tinytensor has, while no work is split over threads of ours.
+
+    For small batches, whose matrix products are too short for our threads. What is split meanwhile, halves of a batch
+    above all, has BLAS on one thread, as ever. Results differ by rounding at most. Threads of BLAS spin for a while
+    after a product; beside another program that computes, they may be slower than one.
+
+    Never called by the library itself: a script asks for it, and `TINYTENSOR_BLAS_THREADS=0` in the environment
+    switches it off. Returns whether it is in force: False unless BLAS is OpenBLAS that began with one thread, and
+    threadpoolctl is installed (`pip install -e '.[fast]'`).
+    """
+    off = os.environ.get("TINYTENSOR_BLAS_THREADS") == "0"
+    if off or not _blas_is_single or importlib.util.find_spec("threadpoolctl") is None:
+        return False
+    from threadpoolctl import ThreadpoolController
+
+    _blas[:] = ThreadpoolController().select(internal_api="openblas").lib_controllers
+    _set_blas_threads()
+    return bool(_blas)
+
+
+def splitting(change: int) -> None:
+    """Tell that work begins (1) or ceases (-1) to be split over our threads: meanwhile BLAS runs on one."""
+    global _splits
+    with _changing:
+        before, _splits = _splits, _splits + change
+    if not before or not _splits:
+        _set_blas_threads()
+
+
+def _set_blas_threads() -> None:
+    with _changing:
+        for library in _blas:
+            library.set_num_threads(1 if _splits else _threads)
 
 
 def in_parts(function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
@@ -66,7 +113,8 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    count = 1 if product and not _blas_is_single else min(_available(), work // GRAIN, rows)
+    grain = AWAKE if _blas and not _splits else GRAIN
+    count = 1 if product and not _blas_is_single else min(_available(), work // grain, rows)
     if count < 2:
         function(slice(0, rows))
         return
@@ -92,7 +140,7 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         finally:
             _share.reset(token)
 
-    in_parts(part, len(tasks), threads * GRAIN)
+    in_parts(part, len(tasks), threads * AWAKE)
     return found
 
 

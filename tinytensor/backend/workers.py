@@ -8,7 +8,7 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from .parallel import Part
+from .parallel import Part, splitting
 
 SPINS = 100  # looks at whether the other threads are done, before going to sleep
 
@@ -25,9 +25,10 @@ def run(function: Part, slices: list[slice], others: int) -> None:
     if len(_workers) < others:
         _start(others)
     done: SimpleQueue[BaseException | None] = SimpleQueue()
+    failures = []
+    splitting(1)
     for part in slices[1:]:
         _tasks.put((contextvars.copy_context(), function, part, done))
-    failures = []
     try:
         function(slices[0])
         for _ in range(SPINS):  # the others are about to finish: looking costs less than sleeping and being woken
@@ -36,6 +37,7 @@ def run(function: Part, slices: list[slice], others: int) -> None:
             time.sleep(0)
     finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
         failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
+        splitting(-1)
     if failures:
         raise failures[0]
 

@@ -1,0 +1,68 @@
+"""`tt.use_blas_threads`: BLAS has as many threads as tinytensor, and one while work is split over ours."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tinytensor as tt
+from tinytensor.backend import parallel
+
+PROGRAM = """
+import numpy as np
+from threadpoolctl import threadpool_info
+import tinytensor as tt
+from tinytensor.backend.parallel import AWAKE, concurrently, in_parts
+
+def threads():
+    return {info["num_threads"] for info in threadpool_info() if info["internal_api"] == "openblas"}.pop()
+
+before = threads()
+print(tt.use_blas_threads(), before, threads())
+seen = []
+def part(i):
+    in_parts(lambda j: seen.append(threads()), 2, 2 * AWAKE)
+in_parts(part, 2, 2 * AWAKE)
+concurrently([lambda: seen.append(threads())] * 2)
+print(sorted(set(seen)), threads())
+def fails(i):
+    raise ValueError("no")
+try:
+    in_parts(fails, 2, 2 * AWAKE)
+except ValueError:
+    print(threads())
+tt.set_num_threads(1)
+print(threads())
+"""
+
+
+def output(**environment):
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TINYTENSOR_NUM_THREADS", "TINYTENSOR_BLAS_THREADS")
+    kept = {name: value for name, value in os.environ.items() if name not in names}
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=kept | environment, capture_output=True, text=True, check=True
+    )
+    return result.stdout.splitlines()
+
+
+@pytest.fixture(autouse=True)
+def openblas():
+    found = pytest.importorskip("threadpoolctl").threadpool_info()
+    if not any(info["internal_api"] == "openblas" for info in found):
+        pytest.skip("NumPy's BLAS is another")
+
+
+def test_on_one_thread_while_work_is_split():
+    threads = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "2"}
+    assert output(**threads) == ["True 1 2", "[1] 2", "2", "1"]
+
+
+def test_not_where_it_is_switched_off():
+    off = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "2", "TINYTENSOR_BLAS_THREADS": "0"}
+    assert output(**off) == ["False 1 1", "[1] 1", "1", "1"]
+
+
+def test_not_where_blas_has_threads_of_its_own(monkeypatch):
+    monkeypatch.setattr(parallel, "_blas_is_single", False)
+    assert not tt.use_blas_threads()
