@@ -285,8 +285,8 @@ def _likeliest(logits: Tensor, padding: Tensor, count: int) -> tuple[np.ndarray,
 
     def part(i: slice) -> None:
         ids[i] = xp.largest_places(rows[i], count)
-        logits = xp.take_along_axis(rows[i], ids[i], 1)
-        log_probabilities[i] = logits - _normalisers(xp, rows[i], xp.contiguous(logits[:, :1]), paddings[i])
+        best = xp.take_along_axis(rows[i], ids[i], 1)
+        log_probabilities[i] = best - _log_sum_exp(xp, rows[i], xp.contiguous(best[:, :1]), paddings[i])
 
     # Beside the last matrix product, this is what a step spends its time on.
     xp.in_parts(part, len(rows), 6 * rows.size, width=rows.shape[1])
@@ -335,19 +335,19 @@ def _forbid(logits: Tensor, pad_id: int) -> Tensor:
 
 
 def _normaliser(logits: Tensor, largest: Tensor, padding: Tensor) -> Tensor:
-    """`_normalisers` of Tensors (..., 1)."""
+    """What makes log-probabilities of logits, (..., 1) in float64: `_log_sum_exp`, on every core."""
     xp = for_array(logits.data)
     rows, *columns = (xp.reshape(x.data, (-1, x.shape[-1])) for x in (logits, largest, padding))
     totals = xp.empty((len(rows), 1), dtype=tt.float64)
 
     def part(i: slice) -> None:
-        totals[i] = _normalisers(xp, rows[i], *(column[i] for column in columns))
+        totals[i] = _log_sum_exp(xp, rows[i], *(column[i] for column in columns))
 
     xp.in_parts(part, len(rows), 4 * rows.size, width=rows.shape[1])
     return tt.reshape(tt.asarray(totals, copy=False), largest.shape)
 
 
-def _normalisers(xp: Any, rows: Any, largest: Any, padding: Any) -> Any:
+def _log_sum_exp(xp: Any, rows: Any, largest: Any, padding: Any) -> Any:
     """log sum exp of logits (n, vocabulary) and of the padding's (n, 1): (n, 1) in float64; raw arrays.
 
     `largest` (n, 1) are the largest logits. Raises ValueError where no id but padding is possible, or there is no

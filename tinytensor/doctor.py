@@ -83,8 +83,7 @@ def describe(machine: Machine) -> str:
         f"Python {platform.python_version()}, {platform.system()}",
         "processor": f"{machine.processor}, {machine.cores} cores, {' and '.join(machine.flags) or 'flags unknown'}",
         "BLAS": f"{machine.blas}{kernels}{threads}",
-        "threads": f"{machine.threads} for tinytensor's own work; BLAS has as many for small products where a script "
-        f"calls tt.use_blas_threads(){_switched_off('TINYTENSOR_BLAS_THREADS')}",
+        "threads": f"{machine.threads} for tinytensor's own work{_lent(machine)}",
         "memory": "freed memory is kept only where a script calls tt.keep_memory()"
         + _switched_off("TINYTENSOR_KEEP_MEMORY"),
         "loops": f"{machine.numba or 'Numba, which is not installed,'} compiles some where a script calls "
@@ -94,6 +93,14 @@ def describe(machine: Machine) -> str:
     lines = [f"{name + ':':<11}{text}" for name, text in rows.items()]
     found = advice(machine)
     return "\n".join([*lines, "", *(found or ["Nothing here would make it faster."])])
+
+
+def _lent(machine: Machine) -> str:
+    """What `tt.use_blas_threads` does here, if anything."""
+    if machine.blas_threads != 1 or not machine.blas.startswith("OpenBLAS"):
+        return ""
+    switched_off = _switched_off("TINYTENSOR_BLAS_THREADS")
+    return f"; BLAS has as many for small products where a script calls tt.use_blas_threads(){switched_off}"
 
 
 def _switched_off(variable: str) -> str:

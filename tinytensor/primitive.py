@@ -117,7 +117,7 @@ class Primitive:
 
 
 class Keeper(NamedTuple):
-    """What backward reads: `pick` takes it from `[*inputs, out]`, and `names` says what it took."""
+    """What backward reads: `pick` takes it from `(*inputs, out)`, and `names` says what it took."""
 
     pick: Callable[[Any], Any]
     names: tuple[str, ...]
@@ -218,7 +218,8 @@ def _pure_call(primitive: Primitive) -> Callable[..., Any]:
                 parents.append(None)
                 arrays.append(value)
             bit <<= 1
-        if not plain or ((numbers or primitive.floating) and dtype is not FLOAT32 and dtype is not FLOAT64):
+        usual = dtype is FLOAT32 or dtype is FLOAT64
+        if not plain or kind is None or ((numbers or primitive.floating) and not usual):
             kind = _prepare(primitive, arrays)
         xp = NAMESPACES[kind]
         try:
@@ -280,7 +281,7 @@ def _unary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[.
 
 
 def _binary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a Tensor of a usual dtype with another of that dtype, or with a Python number."""
+    """The same for a Tensor of a usual dtype with another of that dtype, or with a Python number behind it."""
     forward = primitive.function
     keepers = primitive.keepers
     new = Tensor.__new__
@@ -404,6 +405,8 @@ def _prepare(primitive: Primitive, arrays: list[Any]) -> type:
 
     Returns the type of their arrays.
     """
+    if not arrays:
+        raise TypeError(f"{primitive.name}: got no inputs; expected {', '.join(primitive.inputs)}")
     kind: Any = None
     for value in arrays:
         if not hasattr(value, "dtype") or isinstance(value, np.generic):

@@ -36,12 +36,52 @@ tt.set_num_threads(1)
 print(threads())
 """
 
+INTERRUPTED = """
+import signal, threading, time
+import tinytensor as tt
+from tinytensor.backend import parallel
 
-def output(**environment):
+def part(i):
+    if threading.current_thread() is threading.main_thread():
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+    else:
+        time.sleep(0.6)
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+try:
+    parallel.in_parts(part, 2, 2 * parallel.AWAKE)
+except KeyboardInterrupt:
+    print("interrupted", parallel._splits)
+"""
+
+FORKED = """
+import os, time
+from tinytensor.backend import parallel
+
+child = None
+def part(i):
+    global child
+    if i.start == 0:
+        child = os.fork()
+        if child == 0:
+            os._exit(parallel._splits)
+
+parallel.in_parts(part, 2, 2 * parallel.AWAKE)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), parallel._splits)
+"""
+
+
+TWO = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "2"}
+
+
+def output(program, **environment):
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TINYTENSOR_NUM_THREADS", "TINYTENSOR_BLAS_THREADS")
     kept = {name: value for name, value in os.environ.items() if name not in names}
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=kept | environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=True
     )
     return result.stdout.splitlines()
 
@@ -54,15 +94,19 @@ def openblas():
 
 
 def test_on_one_thread_while_work_is_split():
-    threads = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "2"}
-    assert output(**threads) == ["True 1 2", "[1] 2", "2", "1"]
+    assert output(PROGRAM, **TWO) == ["True 1 2", "[1] 2", "2", "1"]
 
 
 def test_not_where_it_is_switched_off():
-    off = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "2", "TINYTENSOR_BLAS_THREADS": "0"}
-    assert output(**off) == ["False 1 1", "[1] 1", "1", "1"]
+    assert output(PROGRAM, **TWO, TINYTENSOR_BLAS_THREADS="0") == ["False 1 1", "[1] 1", "1", "1"]
 
 
 def test_not_where_blas_has_threads_of_its_own(monkeypatch):
     monkeypatch.setattr(parallel, "_blas_is_single", False)
     assert not tt.use_blas_threads()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs signals and processes as Unix has them")
+@pytest.mark.parametrize(("program", "told"), [(INTERRUPTED, "interrupted 0"), (FORKED, "0 0")])
+def test_the_end_of_a_split_is_not_missed(program, told):
+    assert output(program, **TWO) == [told]

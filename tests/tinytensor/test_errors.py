@@ -12,6 +12,7 @@ x23, x34 = tt.ones((2, 3)), tt.ones((3, 4))
     ("call", "kind", "message"),
     [
         (lambda: x23 + x34, ValueError, r"^add: .*inputs: x1 \(2, 3\) float32, x2 \(3, 4\) float32\n"),
+        (lambda: tt.add(), TypeError, "^add: got no inputs; expected x1, x2"),
         (lambda: x23 @ x23, ValueError, r"^matmul: .*x1 \(2, 3\) float32, x2 \(2, 3\) float32"),
         (lambda: tt.matmul(x23, tt.ones(())), ValueError, r"matmul: expected at least 1 dimension.*\(2, 3\) and \(\)"),
         (lambda: tt.where(x23 > 0, x34, 0.0), ValueError, r"^where: .*\(2, 3\) bool, x1 \(3, 4\) float32, x2 0.0"),

@@ -195,3 +195,11 @@ def test_float16_products_do_not_lose_their_terms(length):
     assert tt.vecdot(x, x).tolist() == [expected] * 2
     assert (x @ x.mT).tolist() == [[expected] * 2] * 2
     assert tt.einsum("ij,ij->i", x, x).tolist() == [expected] * 2
+
+
+@pytest.mark.parametrize("undefined", [math.inf, math.nan])
+def test_a_single_zero_times_what_is_not_finite(undefined):
+    zero, row = tt.zeros((1, 1)), tt.tensor([[undefined, 1.0]])
+    with np.errstate(invalid="ignore"):
+        for product in (zero @ row, tt.matrix_transpose(tt.matrix_transpose(row) @ zero)):
+            np.testing.assert_array_equal(product.numpy(), [[math.nan, 0.0]])

@@ -167,6 +167,19 @@ def test_shared_memory_is_frozen():
     assert (x.tolist(), values[0, 0]) == ([7, 2], 1)
 
 
+def test_a_number_that_was_broadcast_is_one_number():
+    x = tt.tensor(2.0, requires_grad=True)
+    y = tt.broadcast_to(x, (2, 3))
+    assert np.shares_memory(x.data, y.data)
+    with pytest.raises(ValueError, match="read-only"):
+        y.data[0, 0] = 3.0
+    z = y * y
+    x.data -= 1.0  # under what z needs
+    with pytest.raises(RuntimeError, match="changed in place"):
+        z.sum().backward()
+    assert tt.broadcast_to(x, (0, 3)).shape == (0, 3)
+
+
 def test_numpy_gives_a_read_only_view():
     x = tt.tensor([1.0, 2.0])
     with pytest.raises(ValueError, match="read-only"):

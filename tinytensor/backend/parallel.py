@@ -7,8 +7,8 @@ results by rounding at most, and with the same number of threads not at all.
 This is for processes in which BLAS runs on one thread, as `OPENBLAS_NUM_THREADS=1` in the environment makes it do;
 matrix products are split here then, too. That is the faster way, most of all where other programs run beside: threads
 of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own threads, the
-work stays on one thread unless `set_num_threads` says otherwise. What is too small to be split here gains from BLAS's
-threads, because they spin: `use_blas_threads` gives it both.
+work stays on one thread unless `set_num_threads` says otherwise. Products too small to be split here do gain from
+threads of BLAS, since those spin: `use_blas_threads` lends them to what is not split.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _threads = _from_environment()
 
 
 def get_num_threads() -> int:
-    """On how many threads the work on large arrays is split (BLAS has a setting of its own)."""
+    """On how many threads the work on large arrays is split (BLAS has a setting of its own; see `use_blas_threads`)."""
     return _threads
 
 
 def set_num_threads(count: int, /) -> None:
-    """Split the work on large arrays over so many threads; 1 turns it off."""
+    """Split the work on large arrays over so many threads; 1 turns it off. After `use_blas_threads`, BLAS follows."""
     global _threads
     if not isinstance(count, int) or count < 1:
         raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
@@ -72,7 +72,7 @@ def use_blas_threads() -> bool:
     after a product; beside another program that computes, they may be slower than one.
 
     Never called by the library itself: a script asks for it, and `TINYTENSOR_BLAS_THREADS=0` in the environment
-    switches it off. Returns whether it is in force: False unless BLAS is OpenBLAS that began with one thread, and
+    switches it off. Returns whether it is in force: False unless OpenBLAS is loaded and began with one thread, and
     threadpoolctl is installed (`pip install -e '.[fast]'`).
     """
     off = os.environ.get("TINYTENSOR_BLAS_THREADS") == "0"
@@ -94,6 +94,13 @@ def splitting(change: int) -> None:
         _set_blas_threads()
 
 
+def forget_splits() -> None:
+    """Begin anew, in a process that was forked while another thread of its parent split work."""
+    global _splits, _changing
+    _splits, _changing = 0, threading.Lock()
+    _set_blas_threads()
+
+
 def _set_blas_threads() -> None:
     with _changing:
         for library in _blas:
@@ -113,7 +120,7 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    grain = AWAKE if _blas and not _splits else GRAIN
+    grain = AWAKE if _blas and _share.get() is None else GRAIN
     count = 1 if product and not _blas_is_single else min(_available(), work // grain, rows)
     if count < 2:
         function(slice(0, rows))
@@ -140,7 +147,7 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         finally:
             _share.reset(token)
 
-    in_parts(part, len(tasks), threads * AWAKE)
+    in_parts(part, len(tasks), threads * AWAKE)  # worth a thread for each, by either measure
     return found
 
 

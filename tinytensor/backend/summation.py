@@ -94,8 +94,8 @@ def accurate_matmul(x1: Any, x2: Any, out: Any = None) -> Any:
     up: a row of 2,000,000 times 0.1 by two such columns is off by 0.4 %.
     """
     if x1.size <= LONG and x1.itemsize > 2:
-        if out is None and x1.ndim == 2 == x2.ndim:
-            return x1.dot(x2)  # the same product, and half of what `np.matmul` takes for a small one
+        if out is None and x1.ndim == 2 == x2.ndim and x1.size != 1 != x2.size:  # by a single 0, `dot` loses NaN
+            return x1.dot(x2)  # half of what `np.matmul` takes for a small product
         return np.matmul(x1, x2, out)
     if x1.dtype == x2.dtype == np.float16:
         product = accurate_matmul(x1.astype(np.float32), x2.astype(np.float32)).astype(np.float16)

@@ -8,7 +8,7 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from .parallel import Part, splitting
+from .parallel import Part, forget_splits, splitting
 
 SPINS = 100  # looks at whether the other threads are done, before going to sleep
 
@@ -18,15 +18,24 @@ _starting = threading.Lock()
 
 
 def run(function: Part, slices: list[slice], others: int) -> None:
-    """Call `function` with every slice: the first on this thread, the rest on up to so many others; then return.
+    """Call `function` with every slice: the first on this thread, the rest on the `others`, as many threads at most.
 
-    The first error of a part is raised, once all parts are done.
+    Returns when all are done. The first error of a part is raised then.
     """
     if len(_workers) < others:
         _start(others)
-    done: SimpleQueue[BaseException | None] = SimpleQueue()
-    failures = []
     splitting(1)
+    try:
+        failures = _run(function, slices)
+    finally:
+        splitting(-1)
+    if failures:
+        raise failures[0]
+
+
+def _run(function: Part, slices: list[slice]) -> list[BaseException]:
+    """The same, for threads that are there; returns the errors of the other threads."""
+    done: SimpleQueue[BaseException | None] = SimpleQueue()
     for part in slices[1:]:
         _tasks.put((contextvars.copy_context(), function, part, done))
     try:
@@ -37,9 +46,7 @@ def run(function: Part, slices: list[slice], others: int) -> None:
             time.sleep(0)
     finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
         failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
-        splitting(-1)
-    if failures:
-        raise failures[0]
+    return failures
 
 
 def _next(done: SimpleQueue[BaseException | None]) -> BaseException | None:
@@ -79,10 +86,11 @@ def _do(context: contextvars.Context, function: Part, part: slice, done: SimpleQ
 
 
 def _after_fork() -> None:
-    """A forked process has none of its parent's threads."""
+    """A forked process has none of its parent's threads, and nothing is split in it yet."""
     global _tasks, _starting
     _workers.clear()
     _tasks, _starting = SimpleQueue(), threading.Lock()
+    forget_splits()
 
 
 if hasattr(os, "register_at_fork"):

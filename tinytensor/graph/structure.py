@@ -138,6 +138,8 @@ class Structure:
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items() if key != "seconds"}
     if isinstance(value, (list, tuple)):

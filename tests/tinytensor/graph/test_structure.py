@@ -547,6 +547,7 @@ def test_json_holds_the_whole_structure():
     data = json.loads(graph.to_json())
     assert list(data) == ["ops", "values", "scopes", "outputs"]
     assert data["ops"][0]["step"]["arrived"]["shape"] == [5, 4]
+    assert "seconds" not in graph.to_json()
 
 
 def test_json_of_numbers_that_are_not_finite():
