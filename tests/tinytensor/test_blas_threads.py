@@ -13,7 +13,7 @@ PROGRAM = """
 import numpy as np
 from threadpoolctl import threadpool_info
 import tinytensor as tt
-from tinytensor.backend.parallel import AWAKE, concurrently, in_parts
+from tinytensor.backend.parallel import AWAKE, GRAIN, concurrently, in_parts
 
 def threads():
     return {info["num_threads"] for info in threadpool_info() if info["internal_api"] == "openblas"}.pop()
@@ -26,6 +26,9 @@ def part(i):
 in_parts(part, 2, 2 * AWAKE)
 concurrently([lambda: seen.append(threads())] * 2)
 print(sorted(set(seen)), threads())
+parts = []
+concurrently([lambda: in_parts(parts.append, 2, 2 * GRAIN)])  # one task alone: nothing is split, BLAS has its threads
+print(len(parts))
 def fails(i):
     raise ValueError("no")
 try:
@@ -94,11 +97,11 @@ def openblas():
 
 
 def test_on_one_thread_while_work_is_split():
-    assert output(PROGRAM, **TWO) == ["True 1 2", "[1] 2", "2", "1"]
+    assert output(PROGRAM, **TWO) == ["True 1 2", "[1] 2", "1", "2", "1"]
 
 
 def test_not_where_it_is_switched_off():
-    assert output(PROGRAM, **TWO, TINYTENSOR_BLAS_THREADS="0") == ["False 1 1", "[1] 1", "1", "1"]
+    assert output(PROGRAM, **TWO, TINYTENSOR_BLAS_THREADS="0") == ["False 1 1", "[1] 1", "2", "1", "1"]
 
 
 def test_not_where_blas_has_threads_of_its_own(monkeypatch):

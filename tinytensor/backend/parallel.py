@@ -120,8 +120,9 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    grain = AWAKE if _blas and _share.get() is None else GRAIN
-    count = 1 if product and not _blas_is_single else min(_available(), work // grain, rows)
+    threads = _available()
+    grain = AWAKE if _blas and threads == _threads else GRAIN  # BLAS lends nothing to one task of several
+    count = 1 if product and not _blas_is_single else min(threads, work // grain, rows)
     if count < 2:
         function(slice(0, rows))
         return
