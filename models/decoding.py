@@ -321,9 +321,10 @@ def _in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> 
     """What `decode` gives for a batch; of many sentences, for two halves that are decoded side by side."""
     with tt.no_grad(), evaluating(model):
         source = _as_ids(model, source)
-        middle = len(source) // 2 if len(source) >= MANY and source.device == "cpu" else 0
-        halves = [source[:middle], source[middle:]] if middle else [source]
-        found = nn.parallel.side_by_side([partial(decode, half) for half in halves], source.device)
+        if len(source) < MANY or source.device != "cpu":
+            return decode(source)
+        middle = len(source) // 2
+        found = nn.parallel.side_by_side([partial(decode, half) for half in (source[:middle], source[middle:])])
         return [each for half in found for each in half]
 
 

@@ -1,4 +1,4 @@
-"""`tt.use_blas_threads`: BLAS has as many threads as tinytensor, and one while work is split over ours."""
+"""`tt.use_blas_threads`: BLAS has as many threads as tinytensor for a task alone, and one while work is split."""
 
 import os
 import subprocess
@@ -18,25 +18,36 @@ from tinytensor.backend.parallel import AWAKE, GRAIN, concurrently, in_parts
 def threads():
     return {info["num_threads"] for info in threadpool_info() if info["internal_api"] == "openblas"}.pop()
 
-before = threads()
-print(tt.use_blas_threads(), before, threads())
 seen = []
-def part(i):
-    in_parts(lambda j: seen.append(threads()), 2, 2 * AWAKE)
-in_parts(part, 2, 2 * AWAKE)
-concurrently([lambda: seen.append(threads())] * 2)
-print(sorted(set(seen)), threads())
+def look(*_):
+    seen.append(threads())
+def told():
+    found = sorted(set(seen))
+    seen.clear()
+    return found
+
+print(tt.use_blas_threads(), threads())
+concurrently([look])
+print("alone", told(), threads())
+concurrently([lambda: in_parts(lambda i: in_parts(look, 2, 2 * AWAKE), 2, 2 * AWAKE)])
+print("split", told(), threads())
+concurrently([look] * 2)
+in_parts(look, 2, 2 * GRAIN)
+print("together", told(), threads())
 parts = []
-concurrently([lambda: in_parts(parts.append, 2, 2 * GRAIN)])  # one task alone: nothing is split, BLAS has its threads
-print(len(parts))
-def fails(i):
+concurrently([lambda: in_parts(parts.append, 2, 2 * GRAIN)])
+print("parts", len(parts))
+def fails(*_):
     raise ValueError("no")
-try:
-    in_parts(fails, 2, 2 * AWAKE)
-except ValueError:
-    print(threads())
+for task in (fails, lambda: in_parts(fails, 2, 2 * AWAKE)):
+    try:
+        concurrently([task])
+    except ValueError:
+        look()
+print("failed", told())
 tt.set_num_threads(1)
-print(threads())
+concurrently([look])
+print("one", told())
 """
 
 INTERRUPTED = """
@@ -96,12 +107,14 @@ def openblas():
         pytest.skip("NumPy's BLAS is another")
 
 
-def test_on_one_thread_while_work_is_split():
-    assert output(PROGRAM, **TWO) == ["True 1 2", "[1] 2", "1", "2", "1"]
+def test_on_all_threads_for_a_task_alone():
+    rest = ["split [1] 1", "together [1] 1", "parts 1", "failed [1]", "one [1]"]
+    assert output(PROGRAM, **TWO) == ["True 1", "alone [2] 1", *rest]
 
 
 def test_not_where_it_is_switched_off():
-    assert output(PROGRAM, **TWO, TINYTENSOR_BLAS_THREADS="0") == ["False 1 1", "[1] 1", "2", "1", "1"]
+    rest = ["split [1] 1", "together [1] 1", "parts 2", "failed [1]", "one [1]"]
+    assert output(PROGRAM, **TWO, TINYTENSOR_BLAS_THREADS="0") == ["False 1", "alone [1] 1", *rest]
 
 
 def test_not_where_blas_has_threads_of_its_own(monkeypatch):

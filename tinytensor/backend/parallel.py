@@ -8,7 +8,7 @@ This is for processes in which BLAS runs on one thread, as `OPENBLAS_NUM_THREADS
 matrix products are split here then, too. That is the faster way, most of all where other programs run beside: threads
 of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own threads, the
 work stays on one thread unless `set_num_threads` says otherwise. Products too small to be split here do gain from
-threads of BLAS, since those spin: `use_blas_threads` lends them to what is not split.
+threads of BLAS, since those spin: `use_blas_threads` lends them to small batches.
 """
 
 from __future__ import annotations
@@ -56,20 +56,21 @@ def set_num_threads(count: int, /) -> None:
     if not isinstance(count, int) or count < 1:
         raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
     _threads = count
-    _set_blas_threads()
+    _lend()
 
 
 _blas: list[Any] = []  # what sets the threads of each OpenBLAS of this process, once `use_blas_threads` was called
-_splits = 0  # how many times work is split at this moment
+_alone = _splits = 0  # at this moment: how many tasks have the cores to themselves, how many times work is split
 _changing = threading.Lock()
 
 
 def use_blas_threads() -> bool:
-    """Let BLAS multiply on as many threads as tinytensor has, while no work is split over threads of ours.
+    """Let BLAS multiply on as many threads as tinytensor has, within a task that `concurrently` is given alone.
 
-    For small batches, whose matrix products are too short for our threads. What is split meanwhile, halves of a batch
-    above all, has BLAS on one thread, as ever. Results differ by rounding at most. Threads of BLAS spin for a while
-    after a product; beside another program that computes, they may be slower than one.
+    That is the loss of a small batch, whose matrix products are too short for our threads (`nn.parallel`). All else has
+    BLAS on one thread, as ever, and so has a large op that is split within such a task. Results differ by rounding at
+    most. Threads of BLAS spin for a while after a product; beside another program that computes, they may be slower
+    than one.
 
     Never called by the library itself: a script asks for it, and `TINYTENSOR_BLAS_THREADS=0` in the environment
     switches it off. Returns whether it is in force: False unless OpenBLAS is loaded and began with one thread, and
@@ -81,30 +82,31 @@ def use_blas_threads() -> bool:
     from threadpoolctl import ThreadpoolController
 
     _blas[:] = ThreadpoolController().select(internal_api="openblas").lib_controllers
-    _set_blas_threads()
     return bool(_blas)
 
 
 def splitting(change: int) -> None:
     """Tell that work begins (1) or ceases (-1) to be split over our threads: meanwhile BLAS runs on one."""
-    global _splits
-    with _changing:
-        before, _splits = _splits, _splits + change
-    if not before or not _splits:
-        _set_blas_threads()
+    _lend(splits=change)
 
 
 def forget_splits() -> None:
     """Begin anew, in a process that was forked while another thread of its parent split work."""
-    global _splits, _changing
-    _splits, _changing = 0, threading.Lock()
-    _set_blas_threads()
+    global _alone, _splits, _changing
+    _alone, _splits, _changing = 0, 0, threading.Lock()
+    _lend()
 
 
-def _set_blas_threads() -> None:
+def _lend(alone: int = 0, splits: int = 0) -> None:
+    """Give BLAS the threads it may have, after these changes."""
+    global _alone, _splits
     with _changing:
-        for library in _blas:
-            library.set_num_threads(1 if _splits else _threads)
+        before = _alone > 0 and not _splits
+        _alone, _splits = _alone + alone, _splits + splits
+        after = _alone > 0 and not _splits
+        if after != before or not (alone or splits):
+            for library in _blas:
+                library.set_num_threads(_threads if after else 1)
 
 
 def in_parts(function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
@@ -120,9 +122,8 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    threads = _available()
-    grain = AWAKE if _blas and threads == _threads else GRAIN  # BLAS lends nothing to one task of several
-    count = 1 if product and not _blas_is_single else min(threads, work // grain, rows)
+    grain = AWAKE if _is_alone.get() else GRAIN
+    count = 1 if product and not _blas_is_single else min(_available(), work // grain, rows)
     if count < 2:
         function(slice(0, rows))
         return
@@ -135,8 +136,16 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """What some functions give, called at the same time on as many threads as there are; the first error is raised.
 
-    Each has its share of the threads for the work inside it.
+    Each has its share of the threads for the work inside it; one alone may have those of BLAS (`use_blas_threads`).
     """
+    if len(tasks) == 1 and _blas and _share.get() is None:
+        token = _is_alone.set(True)
+        _lend(alone=1)
+        try:
+            return [tasks[0]()]
+        finally:
+            _lend(alone=-1)
+            _is_alone.reset(token)
     found: list[Any] = [None] * len(tasks)
     threads = _available()
 
@@ -153,6 +162,7 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 _share: contextvars.ContextVar[int | None] = contextvars.ContextVar("_share", default=None)
+_is_alone: contextvars.ContextVar[bool] = contextvars.ContextVar("_is_alone", default=False)
 
 
 def _available() -> int:
