@@ -45,7 +45,6 @@ def ours(sizes: tuple[int, int, int], causal: bool, dropout: float, whole: bool)
 
     tt.keep_memory()
     tt.compile_loops()
-    tt.use_blas_threads()
     if whole:
         attention_blocks.LONG["cpu"] = sys.maxsize
     *leaves, g = (tt.tensor(x, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))

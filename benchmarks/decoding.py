@@ -208,7 +208,6 @@ def decoder(name: str, threads: int, sentences: list[list[int]], size: int, fold
 
         tt.keep_memory()
         tt.compile_loops()
-        tt.use_blas_threads()
         decode, made = ours(folder, recomputed=name == "recomputed")
     parts = batches(sentences, size)
     return lambda number, beam: decode(parts[number], beam), made

@@ -184,7 +184,6 @@ def main() -> int:
     check(arguments)
     tt.keep_memory()
     tt.compile_loops()
-    tt.use_blas_threads()
     tt.manual_seed(arguments.seed)
     translator = load(arguments)
     try:

@@ -10,7 +10,6 @@ import tinytensor as tt
 from tinytensor.backend import parallel
 
 PROGRAM = """
-import numpy as np
 from threadpoolctl import threadpool_info
 import tinytensor as tt
 from tinytensor.backend.parallel import AWAKE, GRAIN, concurrently, in_parts
@@ -52,7 +51,6 @@ print("one", told())
 
 INTERRUPTED = """
 import signal, threading, time
-import tinytensor as tt
 from tinytensor.backend import parallel
 
 def part(i):
@@ -72,7 +70,7 @@ except KeyboardInterrupt:
 """
 
 FORKED = """
-import os, time
+import os
 from tinytensor.backend import parallel
 
 child = None
@@ -86,7 +84,6 @@ def part(i):
 parallel.in_parts(part, 2, 2 * parallel.AWAKE)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), parallel._splits)
 """
-
 
 TWO = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "2"}
 
