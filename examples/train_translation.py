@@ -32,7 +32,7 @@ from models import Translator, command_line, run
 from models.corpus import Corpus, read_pairs
 from models.languages import PAIRS, ToyText, TranslationTask, crossing, written
 from models.run_folder import RunFolder
-from models.schedules import inverse_square_root, warm_up_and_decay
+from models.schedules import SCHEDULES
 from models.text_task import TextTask
 from models.tokenizer import Tokenizer
 from models.training import Trainer
@@ -66,6 +66,12 @@ def parser() -> command_line.Parser:
     p.add_argument("--preset", choices=PRESETS, help="sizes and dropout; default: toy, for text tiny")
     run.add_arguments(p, out="runs/translation", steps=2600, batch_size=32, learning_rate=2.5e-3)
     p.add_argument("--warm-up", type=command_line.positive_int, default=200, help="steps until the highest rate")
+    p.add_argument(
+        "--schedule",
+        choices=SCHEDULES,
+        help="of the learning rate after warm-up; cosine: down to 0 at --steps; default: cosine, for text "
+        "inverse-square-root",
+    )
     p.add_argument("--label-smoothing", type=command_line.fraction, help="default: 0, for text 0.1")
     p.add_argument("--vocabulary", type=command_line.positive_int, default=10_000, help="subwords, for text")
     p.add_argument("--max-tokens", type=command_line.positive_int, default=4096, help="in a batch, for text")
@@ -95,6 +101,7 @@ def check(arguments: argparse.Namespace) -> None:
             if importlib.util.find_spec(package) is None:
                 raise command_line.UsageError(f"{package} is not installed; run: pip install -e '.[text]'")
     arguments.preset = arguments.preset or ("tiny" if given else "toy")
+    arguments.schedule = arguments.schedule or ("inverse-square-root" if given else "cosine")
     if arguments.label_smoothing is None:
         arguments.label_smoothing = 0.1 if given else 0.0
     if arguments.accumulate is None:
@@ -111,12 +118,19 @@ def _sizes(arguments: argparse.Namespace) -> dict[str, float]:
     return sizes | ({"dropout": arguments.dropout} if arguments.dropout else {})
 
 
+def _optimizer(
+    arguments: argparse.Namespace, model: nn.Module
+) -> tuple[nn.optim.Optimizer, nn.optim.lr_scheduler.LRScheduler]:
+    optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)
+    factor = SCHEDULES[arguments.schedule](arguments.warm_up, arguments.steps)
+    return optimizer, nn.optim.lr_scheduler.LambdaLR(optimizer, factor)
+
+
 def _build_toy(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
     task = TranslationTask(arguments.pair, arguments.seed, together=arguments.accumulate)
     sizes = (len(task.source), len(task.target), _sizes(arguments))
     model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False).to(arguments.device)
-    optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)
-    schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, warm_up_and_decay(arguments.warm_up, arguments.steps))
+    optimizer, schedule = _optimizer(arguments, model)
     return Trainer(
         model, optimizer, schedule, task, folder,
         arguments=run.plain(arguments),
@@ -152,8 +166,7 @@ def _build_text(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
     if arguments.test_source:
         _check_lengths(arguments.test_source, arguments.test_target, tokenizer, longest)
     model = make_model(arguments.model, *sizes, max_length=longest, joint=True).to(arguments.device)
-    optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)
-    schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, inverse_square_root(arguments.warm_up))
+    optimizer, schedule = _optimizer(arguments, model)
     batches = valid.all_batches()
     return Trainer(
         model, optimizer, schedule, task, folder,

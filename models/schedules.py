@@ -17,10 +17,17 @@ def warm_up_and_decay(warm_up: int, steps: int) -> Callable[[int], float]:
     return factor
 
 
-def inverse_square_root(warm_up: int) -> Callable[[int], float]:
-    """Up in a straight line over `warm_up` steps, then down as 1 / sqrt(step) (Vaswani et al. 2017, section 5.3)."""
+def inverse_square_root(warm_up: int, steps: int) -> Callable[[int], float]:
+    """Up in a straight line over `warm_up` steps, then down as 1 / sqrt(step) (Vaswani et al. 2017, section 5.3).
+
+    It does not depend on how many steps there will be.
+    """
 
     def factor(step: int) -> float:
         return min((step + 1) / warm_up, math.sqrt(warm_up / (step + 1)))
 
     return factor
+
+
+SCHEDULES = {"cosine": warm_up_and_decay, "inverse-square-root": inverse_square_root}
+"""By name, each from the steps of warm-up and all steps."""
