@@ -1,6 +1,6 @@
 """The time of beam search: cached against recomputed, and ours against PyTorch, as ratios from one interleaved run.
 
-    python benchmarks/decoding.py [--sentences 1000] [--beam 5] [--batch 128] [--rounds 3] [--json FILE]
+    python benchmarks/decoding.py [--sentences 1000] [--beam 5] [--batch 256] [--rounds 3] [--json FILE]
     python benchmarks/decoding.py --model FOLDER --source FILE ...
 
 A Transformer decodes sentences in float32, sorted by length, in batches: the one that train_translation.py left in the
@@ -219,7 +219,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="the folder of a trained Transformer (default: random weights)")
     parser.add_argument("--source", type=Path, help="a text for it, one sentence a line")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses followed at the same time (default 5)")
-    parser.add_argument("--batch", type=int, default=128, help="sentences in a batch (default 128)")
+    parser.add_argument("--batch", type=int, default=256, help="sentences in a batch (default 256)")
     parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
     parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
     parser.add_argument("--sides", default="cached,recomputed,torch", help="comma-separated, cached among them")

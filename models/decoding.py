@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -189,9 +189,9 @@ def _one_for_each(
         for i, following, log_probability in zip(sentences.tolist(), last[:, 0].tolist(), reached[:, 0].tolist()):
             ids[i].append(following)
             log_probabilities[i].append(log_probability)
-        going_on = [ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences]
+        going_on = np.array([ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences])
         if not all(going_on):
-            places = np.flatnonzero(going_on)
+            places = _closed_up(going_on)
             sentences = sentences[places]
             if sentences.size:
                 where = tt.asarray(places, device=source.device)
@@ -202,12 +202,22 @@ def _one_for_each(
 # ---- several hypotheses for each sentence
 
 
-class _Branch(NamedTuple):
-    """A hypothesis that has not ended. Without a probability it fills a place in the batch and leads to nothing."""
+@dataclass(frozen=True)
+class _Branches:
+    """Hypotheses that have not ended, as many for each sentence. One with total -inf is none and fills a place.
 
-    total: float
-    ids: tuple[int, ...] = ()
-    log_probabilities: tuple[float, ...] = ()
+    Attributes:
+        ids: (sentences, branches, length).
+        log_probabilities: of these ids, (sentences, branches, length).
+        totals: (sentences, branches), the sums of the log-probabilities.
+    """
+
+    ids: np.ndarray
+    log_probabilities: np.ndarray
+    totals: np.ndarray
+
+    def __getitem__(self, places: Any) -> _Branches:
+        return _Branches(self.ids[places], self.log_probabilities[places], self.totals[places])
 
 
 def beam_search(
@@ -234,47 +244,64 @@ def beam_search(
 def _search(
     model: Decodable, source: Tensor, beam: int, length_penalty: float, max_length: Limit
 ) -> list[list[Hypothesis]]:
-    limits = _limits(model, source, max_length)
+    limits = np.array(_limits(model, source, max_length), dtype=np.int64)
     ended: list[list[Hypothesis]] = [[] for _ in limits]
-    sentences = list(range(len(limits)))
-    branches = [[_Branch(0.0)] for _ in limits]
-    state = model.initial_state(source) if sentences else None
+
+    def end(hypotheses: _Branches, chosen: np.ndarray) -> None:
+        """End those hypotheses that are chosen, (sentences, branches), unless their sentence has enough."""
+        for place, branch in np.argwhere(chosen).tolist():
+            found = ended[sentences[place]]
+            if len(found) < beam:
+                ids, log_probabilities = hypotheses.ids[place, branch], hypotheses.log_probabilities[place, branch]
+                found.append(_hypothesis(ids.tolist(), log_probabilities.tolist(), length_penalty))
+
+    sentences = np.arange(len(limits))
+    none = np.zeros((len(limits), 1, 0))
+    branches = _Branches(none.astype(np.int64), none, np.zeros((len(limits), 1)))
+    state = model.initial_state(source) if len(limits) else None
     last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
-    while sentences:
+    while sentences.size:
         logits, state = model.next_logits(last, state)
-        best = _best_continuations(logits, branches, 2 * beam, model.pad_id)
-        where, parents, following = [], [], []
-        for place, (i, candidates) in enumerate(zip(sentences, best)):
-            live = _divide(branches[place], candidates, ended[i], beam, model.eos_id, length_penalty)
-            if live and len(live[0][1].ids) == limits[i]:
-                whole = [_hypothesis(b.ids, b.log_probabilities, length_penalty) for _, b in live]
-                ended[i] += whole[: beam - len(ended[i])]
-            elif live and len(ended[i]) < beam:
-                live += [(0, _Branch(-np.inf, (model.eos_id,)))] * (beam - len(live))
-                where.append(place)
-                parents.append([parent for parent, _ in live])
-                following.append([branch for _, branch in live])
-        sentences, branches = [sentences[place] for place in where], following
-        if sentences:
-            indices = (tt.asarray(numbers, device=source.device) for numbers in (where, parents))
+        parents, candidates = _best_continuations(logits, branches, 2 * beam, model.pad_id)
+        possible = candidates.totals > -np.inf
+        is_end = candidates.ids[:, :, -1] == model.eos_id
+        end(candidates, possible & is_end & (np.arange(possible.shape[1]) < beam))
+
+        goes_on = possible & ~is_end  # the first `beam` of them
+        first = (np.arange(len(sentences))[:, None], np.argsort(~goes_on, axis=1, kind="stable")[:, :beam])
+        branches, parents, goes_on = candidates[first], parents[first], goes_on[first]
+        branches.totals[~goes_on] = -np.inf
+        branches.ids[~goes_on] = model.eos_id  # any id but padding, which attends to nothing
+        at_limit = branches.ids.shape[2] == limits[sentences]
+        end(branches, goes_on & at_limit[:, None])
+
+        enough = np.array([len(ended[i]) == beam for i in sentences])
+        where = _closed_up(goes_on.any(axis=1) & ~at_limit & ~enough)
+        sentences, branches = sentences[where], branches[where]
+        if sentences.size:
+            indices = (tt.asarray(numbers, device=source.device) for numbers in (where, parents[where]))
             state = model.reorder(state, *indices)
-            last = tt.asarray([[branch.ids[-1] for branch in row] for row in branches], device=source.device)
+            last = tt.asarray(branches.ids[:, :, -1], device=source.device)
     return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in ended]
 
 
-def _best_continuations(
-    logits: Tensor, branches: list[list[_Branch]], count: int, pad_id: int
-) -> list[list[tuple[int, int, float]]]:
-    """For each sentence its `count` best (branch, id, log-probability), or as many as are possible, best first."""
+def _best_continuations(logits: Tensor, branches: _Branches, count: int, pad_id: int) -> tuple[np.ndarray, _Branches]:
+    """For each sentence its `count` best hypotheses that are longer by an id, best first, or as many as there are ids.
+
+    Returns the branch that each comes from (sentences, count), and the hypotheses.
+    """
     ids, log_probabilities = _likeliest(logits, _forbid(logits, pad_id), min(count, logits.shape[-1]))
-    sums = np.array([[branch.total for branch in row] for row in branches])[:, :, None] + log_probabilities
-    flat = sums.reshape(len(sums), -1)
-    order = np.argsort(-flat, axis=1, stable=True)[:, :count]
-    best = []
-    for i, row in enumerate(order):
-        parents, ranks = np.divmod(row[flat[i, row] > -np.inf], ids.shape[2])
-        best.append([x.tolist() for x in (parents, ids[i, parents, ranks], log_probabilities[i, parents, ranks])])
-    return [list(zip(*columns)) for columns in best]
+    totals = (branches.totals[:, :, None] + log_probabilities).reshape(len(ids), -1)
+    order = np.argsort(-totals, axis=1, kind="stable")[:, :count]
+    rows = np.arange(len(ids))[:, None]
+    parents, ranks = np.divmod(order, ids.shape[2])
+
+    def longer(former: np.ndarray, last: np.ndarray) -> np.ndarray:
+        return np.concatenate([former[rows, parents], last[rows, parents, ranks][:, :, None]], axis=2)
+
+    return parents, _Branches(
+        longer(branches.ids, ids), longer(branches.log_probabilities, log_probabilities), totals[rows, order]
+    )
 
 
 def _likeliest(logits: Tensor, padding: Tensor, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -294,26 +321,6 @@ def _likeliest(logits: Tensor, padding: Tensor, count: int) -> tuple[np.ndarray,
     return xp.to_numpy(ids), xp.to_numpy(log_probabilities)
 
 
-def _divide(
-    branches: list[_Branch],
-    candidates: list[tuple[int, int, float]],
-    ended: list[Hypothesis],
-    beam: int,
-    eos_id: int,
-    length_penalty: float,
-) -> list[tuple[int, _Branch]]:
-    """Let the hypotheses of a sentence end or go on; returns those that go on, each with the branch it comes from."""
-    live = []
-    for rank, (parent, following, log_probability) in enumerate(candidates):
-        total, ids, log_probabilities = branches[parent]
-        longer = (*ids, following), (*log_probabilities, log_probability)
-        if following != eos_id:
-            live.append((parent, _Branch(total + log_probability, *longer)))
-        elif rank < beam and len(ended) < beam:
-            ended.append(_hypothesis(*longer, length_penalty))
-    return live[:beam]
-
-
 # ---- what they share
 
 
@@ -326,6 +333,14 @@ def _in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> 
         middle = len(source) // 2
         found = nn.parallel.side_by_side([partial(decode, half) for half in (source[:middle], source[middle:])])
         return [each for half in found for each in half]
+
+
+def _closed_up(stays: np.ndarray) -> np.ndarray:
+    """The places of what stays in a batch. The last ones move to where others leave, so that few are moved."""
+    count = np.count_nonzero(stays)
+    places = np.arange(count)
+    places[~stays[:count]] = np.flatnonzero(stays[count:]) + count
+    return places
 
 
 def _forbid(logits: Tensor, pad_id: int) -> Tensor:

@@ -28,7 +28,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Sizes; `base` is the base model of Vaswani et al. 2017 (table 3), `tiny` a model for corpora like Multi30k."""
 
-CHUNK = 128  # sentences that are decoded together
+CHUNK = 256  # sentences that are decoded together
 LIMIT = (1.2, 50)  # of a translation: 1.2 times as many ids as its source, and 50 more
 
 

@@ -18,6 +18,8 @@ from __future__ import annotations
 import tinytensor as tt
 from tinytensor import Tensor
 
+FIRST = 16  # positions that a branch has room for before a buffer must grow
+
 
 class DecoderCache:
     """The cache of all layers; `TransformerDecoder.start` makes it.
@@ -96,7 +98,7 @@ class LayerCache:
         end = self.places + projected.shape[1]
         if end > self._buffer.shape[1]:
             batch, capacity, size = self._buffer.shape
-            more = max(end, 16, 2 * capacity) - capacity
+            more = max(end, FIRST * projected.shape[1], 2 * capacity) - capacity
             room = tt.empty((batch, more, size), dtype=projected.dtype, device=projected.device)
             self._buffer = tt.concat([self._buffer, room], axis=1)
         self._buffer[:, self.places : end] = projected
@@ -104,5 +106,14 @@ class LayerCache:
         return self._buffer[:, :end]
 
     def take(self, batch: Tensor) -> None:
-        """Keep these items of the batch, in this order."""
-        self.memory, self._buffer = tt.take(self.memory, batch, axis=0), tt.take(self._buffer, batch, axis=0)
+        """Keep these items of the batch, in this order. Those that stay at their place are not copied."""
+        self.memory, self._buffer = (_taken(each, batch) for each in (self.memory, self._buffer))
+
+
+def _taken(x: Tensor, batch: Tensor) -> Tensor:
+    """Items of x, which is not used again; moved within x where that can be."""
+    if x.requires_grad or len(batch) > len(x):
+        return tt.take(x, batch, axis=0)
+    (moved,) = tt.nonzero(batch != tt.arange(len(batch), device=batch.device))
+    x[moved] = x[batch[moved]]
+    return x[: len(batch)]

@@ -65,8 +65,13 @@ def test_gradients_through_the_cache_are_those_of_forward():
     decoder(target, memory, F.causal_mask(TARGET), memory_key_padding_mask=padding).sum().backward()
     expected = {name: p.grad.numpy().copy() for name, p in decoder.named_parameters()}
     decoder.zero_grad()
-    cache = decoder.start(memory, padding)
-    sum(decoder.step(target[:, t : t + 1], cache).sum() for t in range(TARGET)).backward()
+    cache, total = decoder.start(memory, padding), 0.0
+    places = tt.asarray(np.roll(np.arange(BATCH), 1))
+    for t in range(TARGET):
+        total = total + decoder.step(target[:, t : t + 1], cache).sum()
+        cache.reorder(places, tt.zeros((BATCH, 1), dtype=tt.int64))
+        target = target[places]
+    total.backward()
     for name, parameter in decoder.named_parameters():
         np.testing.assert_allclose(parameter.grad.numpy(), expected[name], rtol=0, atol=1e-9, err_msg=name)
 
@@ -95,6 +100,22 @@ def test_branches_that_divide_end_and_leave_are_sequences_of_their_own(device):
         parents = rng.integers(0, branches, (len(kept), width))
         cache.reorder(tt.asarray(kept, device=device), tt.asarray(parents, device=device))
         items, histories = items[kept], histories[kept[:, None], parents]
+
+
+@tt.no_grad()
+def test_an_item_can_be_taken_more_than_once():
+    decoder = make()
+    target, memory, padding = inputs()
+    target, everyone = target[:, 0:1], np.arange(BATCH)
+    for items in ([*everyone, 0, 1], [1] * BATCH, [1, 1], [BATCH - 1, 0, BATCH - 1]):
+        cache = decoder.start(memory, padding)
+        first = decoder.step(target, cache)
+        cache.reorder(tt.asarray(items), tt.zeros((len(items), 1), dtype=tt.int64))
+        found = decoder.step(first[tt.asarray(items)], cache)
+        cache = decoder.start(memory, padding)
+        decoder.step(target, cache)
+        expected = decoder.step(first, cache)
+        np.testing.assert_allclose(found.numpy(), expected.numpy()[items], **CLOSE)
 
 
 @tt.no_grad()
