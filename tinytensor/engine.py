@@ -107,7 +107,7 @@ def _seed(output: Tensor, gradient: Any, what: str) -> Tensor:
     given = gradient if isinstance(gradient, Tensor) else tt.asarray(gradient, dtype=output.dtype, device=output.device)
     if given.shape != output.shape:
         raise ValueError(f"{what}: the gradient has shape {given.shape}, the Tensor {output.shape}; they must agree")
-    if given.device != output.device:
+    if type(given._data) is not type(output._data) and given.device != output.device:
         raise tt.DeviceError(f"{what}: the gradient is on {given.device}, the Tensor on {output.device}")
     return given if given.dtype == output.dtype else tt.astype(given, output.dtype)
 
