@@ -26,7 +26,7 @@ class DecoderCache:
 
     Args:
         memories: for each layer, keys and values of the memory, (batch, source, 2 * d_model): what
-            `MultiheadAttention.project_memory` gives.
+            `MultiheadAttention.project_memory` gives. They are the cache's from then on, which writes into them.
         memory_key_padding_mask: (batch, source), True for padding.
 
     Attributes:
@@ -73,13 +73,13 @@ class DecoderCache:
         """
         if self.hidden is not None:
             self.hidden = self.hidden[tt.expand_dims(batch, axis=1), branches]
-        everyone = tt.arange(len(self.layers[0].memory), device=batch.device)
-        if batch.shape == everyone.shape and bool(tt.all(batch == everyone)):
+        (moved,) = tt.nonzero(batch != tt.arange(len(batch), device=batch.device))
+        if len(batch) == len(self.layers[0].memory) and not len(moved):
             return
         if self.memory_hidden is not None:
             self.memory_hidden = tt.take(self.memory_hidden, batch, axis=0)
         for layer in self.layers:
-            layer.take(batch)
+            layer.take(batch, moved)
 
 
 class LayerCache:
@@ -105,15 +105,14 @@ class LayerCache:
         self.places = end
         return self._buffer[:, :end]
 
-    def take(self, batch: Tensor) -> None:
-        """Keep these items of the batch, in this order. Those that stay at their place are not copied."""
-        self.memory, self._buffer = (_taken(each, batch) for each in (self.memory, self._buffer))
+    def take(self, batch: Tensor, moved: Tensor) -> None:
+        """Keep these items of the batch, in this order; `moved` are the places that get another item than they had."""
+        self.memory, self._buffer = (_taken(each, batch, moved) for each in (self.memory, self._buffer))
 
 
-def _taken(x: Tensor, batch: Tensor) -> Tensor:
-    """Items of x, which is not used again; moved within x where that can be."""
-    if x.requires_grad or len(batch) > len(x):
+def _taken(x: Tensor, batch: Tensor, moved: Tensor) -> Tensor:
+    """Items of x, which is not used again: moved within x, unless gradients may need it or there are more of them."""
+    if tt.is_grad_enabled() or len(batch) > len(x):
         return tt.take(x, batch, axis=0)
-    (moved,) = tt.nonzero(batch != tt.arange(len(batch), device=batch.device))
     x[moved] = x[batch[moved]]
     return x[: len(batch)]
