@@ -53,9 +53,9 @@ def test_time_is_linear_in_the_length():
     def seconds(length):
         best = np.inf
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             chain(length)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     chain(1000)
