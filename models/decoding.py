@@ -190,7 +190,7 @@ def _one_for_each(
             ids[i].append(following)
             log_probabilities[i].append(log_probability)
         going_on = np.array([ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences])
-        if not all(going_on):
+        if not going_on.all():
             places = _closed_up(going_on)
             sentences = sentences[places]
             if sentences.size:
@@ -267,7 +267,7 @@ def _search(
         is_end = candidates.ids[:, :, -1] == model.eos_id
         end(candidates, possible & is_end & (np.arange(possible.shape[1]) < beam))
 
-        goes_on = possible & ~is_end  # the first `beam` of them
+        goes_on = possible & ~is_end  # and of these the best `beam` are followed
         first = (np.arange(len(sentences))[:, None], np.argsort(~goes_on, axis=1, kind="stable")[:, :beam])
         branches, parents, goes_on = candidates[first], parents[first], goes_on[first]
         branches.totals[~goes_on] = -np.inf

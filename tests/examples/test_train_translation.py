@@ -93,6 +93,22 @@ def test_parallel_text(tmp_path):
     assert len(saved(names)) == 2  # the weights, and the tokenizer that goes with them
 
 
+def test_the_schedule_of_the_learning_rate(tmp_path):
+    """Text has 1 / sqrt(step) unless another is asked for; a cosine ends at 0."""
+    files = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1]
+    rates = {}
+    for name, options in (("default", []), ("cosine", ["--schedule", "cosine"])):
+        given = [*options, "--learning-rate", 0.01, "--warm-up", 2, "--steps", 7, "--out", name]
+        result = run(tmp_path, *files, *given)
+        assert result.returncode == 0, result.stderr
+        (group,) = nn.load(tmp_path / name / "checkpoint.safetensors")["optimizer"]["param_groups"]
+        rates[name] = group["lr"]
+    assert rates == {"default": pytest.approx(0.01 / 2), "cosine": pytest.approx(0)}
+    result = run(tmp_path, "--resume", "--out", "cosine", "--schedule", "inverse-square-root")
+    assert result.returncode == 2
+    assert "the run in cosine has --schedule cosine, not inverse-square-root" in result.stderr
+
+
 def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path):
     files = write_text(tmp_path)
     options = ["--vocabulary", 60, "--evaluate-every", 3, "--average", 2, "--max-tokens", 400, "--beam", 1]
@@ -165,6 +181,7 @@ def test_faults_of_files_end_in_one_line(tmp_path, change, message):
         (["--pair", "en-xx"], "'en-xx'"),
         (["--model", "gpt"], "'gpt'"),
         (["--preset", "huge"], "'huge'"),
+        (["--schedule", "sine"], "'sine'"),
         (["--time-limit", "0"], "above 0"),
     ],
 )

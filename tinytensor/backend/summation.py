@@ -15,7 +15,7 @@ import numpy as np
 CHUNK = 8
 BLOCK = 64  # rows that a product with ones adds up, in groups of its own
 SMALL = 2 * CHUNK  # so few terms are added up in any order
-ONES = {np.dtype(c): [np.ones(n, c) for n in range(SMALL + 1)] for c in "fd"}
+ONES = {np.dtype(c): [np.ones(n, c) for n in range(SMALL + 1)] for c in "fd"}  # what so few are summed by
 NARROW = 16  # rows shorter than this are turned round first, so that NumPy's own pairwise sum applies
 LONG = 8192  # products with more terms in a sum are made of parts
 PART = 1024  # so many terms each, where the result is large enough for shorter ones to cost time
