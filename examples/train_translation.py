@@ -74,6 +74,12 @@ def parser() -> command_line.Parser:
     )
     p.add_argument("--label-smoothing", type=command_line.fraction, help="default: 0, for text 0.1")
     p.add_argument("--vocabulary", type=command_line.positive_int, default=10_000, help="subwords, for text")
+    p.add_argument(
+        "--subword-dropout",
+        type=command_line.fraction,
+        default=0.0,
+        help="probability that two subwords are not merged, drawn anew every epoch, for text",
+    )
     p.add_argument("--max-tokens", type=command_line.positive_int, default=4096, help="in a batch, for text")
     p.add_argument("--max-length", type=command_line.positive_int, default=128, help="subwords of a sentence, for text")
     p.add_argument(
@@ -151,7 +157,7 @@ def _build_text(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
         tokenizer = Tokenizer.train([*training.sources, *training.targets], arguments.vocabulary)
         tokenizer.save(folder.path / TOKENIZER)
     limits = {"max_length": arguments.max_length, "max_tokens": arguments.max_tokens}
-    task = TextTask(training, tokenizer, seed=arguments.seed, **limits)
+    task = TextTask(training, tokenizer, seed=arguments.seed, subword_dropout=arguments.subword_dropout, **limits)
     valid = TextTask(validation, tokenizer, **limits)
     for name, corpus, made in (("training", training, task), ("validation", validation, valid)):
         if not made.pairs:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from .corpus import Corpus
+from .subword_dropout import SubwordDropout
 from .tasks import BOS, EOS, Batch, padded
 from .tokenizer import Tokenizer
+
+Pair = tuple[list[int], list[int]]
 
 
 class TextTask:
@@ -24,6 +27,9 @@ class TextTask:
         seed: the order of the pairs follows from it.
         max_length: longer sentences (in subwords, with the end) are left out.
         max_tokens: of a batch: the number of pairs times the longer of the longest sides, padding included.
+        subword_dropout: every epoch draws the ids of its training batches anew, with this probability that a merge of
+            subwords is left out (see `SubwordDropout`). How many pairs a batch holds follows from the first draw, so
+            that later ones may have some tokens more than `max_tokens`.
 
     Attributes:
         pairs: ids of source and target, without begin and end.
@@ -31,17 +37,26 @@ class TextTask:
     """
 
     def __init__(
-        self, corpus: Corpus, tokenizer: Tokenizer, *, seed: int = 0, max_length: int = 256, max_tokens: int = 4096
+        self,
+        corpus: Corpus,
+        tokenizer: Tokenizer,
+        *,
+        seed: int = 0,
+        max_length: int = 256,
+        max_tokens: int = 4096,
+        subword_dropout: float = 0.0,
     ) -> None:
         self.name = "translation"
         self.tokenizer, self.seed, self.max_length = tokenizer, seed, max_length
         encoded = [(tokenizer.encode(s), tokenizer.encode(t)) for s, t in zip(corpus.sources, corpus.targets)]
-        self.pairs = [(s, t) for s, t in encoded if max(len(s), len(t)) < max_length]
-        self.too_long = len(encoded) - len(self.pairs)
-        lengths = [(max(len(s), len(t)), len(s), len(t)) for s, t in self.pairs]
-        self._lengths = np.array(lengths, dtype=np.int64).reshape(-1, 3)
-        self._cuts = _cuts(np.sort(self._lengths[:, 0]) + 1, max_tokens)
-        self._epoch: tuple[int, np.ndarray, np.ndarray] | None = None
+        kept = [i for i, (s, t) in enumerate(encoded) if max(len(s), len(t)) < max_length]
+        self.pairs = [encoded[i] for i in kept]
+        self.too_long = len(encoded) - len(kept)
+        texts = [side[i] for side in (corpus.sources, corpus.targets) for i in kept]
+        self._dropout = SubwordDropout(tokenizer, texts, subword_dropout) if subword_dropout else None
+        longest = _lengths(self._drawn(0))[:, 0]
+        self._cuts = _cuts(np.sort(longest) + 1, max_tokens)
+        self._epoch: tuple[int, list[list[Pair]]] | None = None
 
     @property
     def batches(self) -> int:
@@ -53,27 +68,43 @@ class TextTask:
         epoch, place = divmod(step, self.batches)
         if self._epoch is None or self._epoch[0] != epoch:
             rng = np.random.default_rng((self.seed, 0, epoch))
-            shuffled = rng.permutation(len(self.pairs))
-            keys = self._lengths[shuffled]
-            order = shuffled[np.lexsort((keys[:, 2], keys[:, 1], keys[:, 0]))]
-            self._epoch = epoch, order, rng.permutation(self.batches)
-        _, order, batches = self._epoch
-        start, end = self._cuts[batches[place]]
-        return self.make_batch([self.pairs[i] for i in order[start:end]])
+            pairs = self._drawn(epoch)
+            pairs = _by_length([pairs[i] for i in rng.permutation(len(pairs))])
+            self._epoch = epoch, [pairs[slice(*self._cuts[i])] for i in rng.permutation(self.batches)]
+        return self.make_batch(self._epoch[1][place])
 
     def all_batches(self) -> list[Batch]:
         """Every pair once, for validation: batches of like lengths."""
-        order = np.lexsort((self._lengths[:, 2], self._lengths[:, 1], self._lengths[:, 0]))
-        return [self.make_batch([self.pairs[i] for i in order[a:b]]) for a, b in self._cuts]
+        pairs = _by_length(self.pairs)
+        return [self.make_batch(pairs[a:b]) for a, b in self._cuts]
+
+    def _drawn(self, epoch: int) -> list[Pair]:
+        """The pairs as an epoch sees them; a pair that becomes too long stays as it is."""
+        if self._dropout is None:
+            return self.pairs
+        ids = self._dropout.draw(int(np.random.default_rng((self.seed, 1, epoch)).integers(2**63)))
+        drawn = zip(ids[: len(self.pairs)], ids[len(self.pairs) :])
+        return [new if max(map(len, new)) < self.max_length else pair for pair, new in zip(self.pairs, drawn)]
 
     @staticmethod
-    def make_batch(pairs: Sequence[tuple[list[int], list[int]]]) -> Batch:
+    def make_batch(pairs: Sequence[Pair]) -> Batch:
         """Pairs of ids as a padded batch."""
         return Batch(
             padded([[*s, EOS] for s, _ in pairs]),
             padded([[BOS, *t] for _, t in pairs]),
             padded([[*t, EOS] for _, t in pairs]),
         )
+
+
+def _lengths(pairs: Sequence[Pair]) -> np.ndarray:
+    """Of each pair the length of the longer side, of the source and of the target."""
+    lengths = [(max(len(s), len(t)), len(s), len(t)) for s, t in pairs]
+    return np.array(lengths, dtype=np.int64).reshape(-1, 3)
+
+
+def _by_length(pairs: Sequence[Pair]) -> list[Pair]:
+    lengths = _lengths(pairs)
+    return [pairs[i] for i in np.lexsort((lengths[:, 2], lengths[:, 1], lengths[:, 0]))]
 
 
 def _cuts(lengths: np.ndarray, max_tokens: int) -> list[tuple[int, int]]:

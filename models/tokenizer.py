@@ -78,6 +78,10 @@ class Tokenizer:
         """The ids of a sentence, without begin and end."""
         return self._processor.encode(text)
 
+    def words(self, text: str) -> list[str]:
+        """The words that subwords are made of, as the vocabulary spells them, each with an underline for its space."""
+        return ["▁" + word for word in "".join(self._processor.encode(text, out_type=str)).split("▁") if word]
+
     def decode(self, ids: Iterable[int]) -> str:
         """The sentence of some ids; begin, end and padding are nothing."""
         return self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)])

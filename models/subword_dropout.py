@@ -1,0 +1,60 @@
+"""Subwords that differ from epoch to epoch: BPE-dropout (Provilkov et al. 2020)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+from .tokenizer import UNKNOWN, Tokenizer
+
+FORMS = 8
+
+
+class SubwordDropout:
+    """Draws the ids of texts again and again, each time with other merges of subwords left out.
+
+    A model that sees a word in different pieces learns what it is made of, and learns less by heart. sentencepiece can
+    draw as well, but what it draws cannot be repeated, and a run that is resumed must see what it would have seen.
+
+    Args:
+        tokenizer: its merges are those of byte-pair encoding; it is used as it is wherever nothing is drawn.
+        texts: the sentences.
+        probability: that a possible merge is left out, from 0 (the ids are those of `tokenizer.encode`) to 1
+            (characters).
+    """
+
+    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], probability: float) -> None:
+        self.probability = probability
+        pieces = tokenizer.pieces(range(UNKNOWN + 1, len(tokenizer)))
+        self._ids = {piece: i for i, piece in enumerate(pieces, UNKNOWN + 1)}
+        numbers: dict[str, int] = {}
+        self._texts = [[numbers.setdefault(w, len(numbers)) for w in tokenizer.words(text)] for text in texts]
+        count = Counter(number for words in self._texts for number in words)
+        self._words = [(word, min(count[number], FORMS)) for word, number in numbers.items()]
+
+    def draw(self, seed: int) -> list[list[int]]:
+        """The ids of all texts, without begin and end; they follow from the seed.
+
+        A word that occurs often has `FORMS` forms, drawn anew for each call, among which each occurrence chooses.
+        """
+        rng = random.Random(seed)
+        forms = [[self.split(word, rng) for _ in range(times)] for word, times in self._words]
+        return [[i for word in words for i in rng.choice(forms[word])] for words in self._texts]
+
+    def split(self, word: str, rng: random.Random) -> list[int]:
+        """The ids of one word, its space in front written as an underline (Provilkov et al. 2020, algorithm 1)."""
+        ids, pieces = self._ids, list(word)
+        while True:
+            # pieces are numbered in the order in which they were learned: the merge learned first comes first
+            possible = [
+                (ids[merged], i)
+                for i in range(len(pieces) - 1)
+                if (merged := pieces[i] + pieces[i + 1]) in ids and rng.random() >= self.probability
+            ]
+            if not possible:
+                found = [ids.get(piece, UNKNOWN) for piece in pieces]
+                # as in sentencepiece, characters without an id are one unknown subword together
+                return [i for i, before in zip(found, [None, *found]) if not i == before == UNKNOWN]
+            _, i = min(possible)
+            pieces[i : i + 2] = [pieces[i] + pieces[i + 1]]
