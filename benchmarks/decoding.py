@@ -47,11 +47,28 @@ def random_sources(count: int) -> list[list[int]]:
 
 
 def sources(folder: Path, path: Path, count: int) -> list[list[int]]:
-    """Ids of the lines of a text, as the translator in a folder has them, each ending in eos."""
-    from models import Translator
+    """Ids of the lines of a text, as the translator in a folder has them, each ending in eos.
 
-    codec = Translator.from_pretrained(folder).codec
-    return [[*codec.encode(line), EOS] for line in path.read_text(encoding="utf-8").splitlines()[:count] if line]
+    Raises ValueError where the model is no Transformer or cannot take a line, and where there is no text.
+    """
+    from models import Transformer, Translator
+    from models.command_line import UsageError
+    from models.corpus import read_lines
+
+    translator = Translator.from_pretrained(folder)
+    if not isinstance(translator.model, Transformer):
+        raise ValueError(f"--model {folder}: expected a Transformer, got a {type(translator.model).__name__}")
+    try:
+        lines = read_lines(path)
+    except UsageError as error:
+        raise ValueError(f"--source: {error}") from None
+    found = [[*translator.codec.encode(line), EOS] for line in lines[:count] if line]
+    if not found:
+        raise ValueError(f"--source {path}: there is no line in it")
+    longest = max(map(len, found))
+    if longest > translator.model.max_length:
+        raise ValueError(f"--source {path}: {longest} ids, but the model takes at most {translator.model.max_length}")
+    return found
 
 
 def batches(sentences: list[list[int]], size: int) -> list:
@@ -238,7 +255,7 @@ def main() -> None:
             if arguments.model is None
             else sources(arguments.model, arguments.source, arguments.sentences)
         )
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+    except (ValueError, RuntimeError) as error:
         refuse(str(error))
     sides: dict[str, Side] = {}
     made: tuple = ()

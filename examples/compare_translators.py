@@ -5,10 +5,10 @@
     python examples/compare_translators.py --train-source train.en ... (as for train_translation.py), --time-limit 15
 
 Each model is trained by train_translation.py, which gets all arguments that are not listed in --help; one that is in
---out already is not trained again. Then it prints
+--out already, trained with the same arguments, is not trained again. Then it prints
 
 - the quality of greedy translations by the length of the source (the question of Bahdanau et al. 2014, figure 2),
-- parameters, steps and minutes of training,
+- parameters, steps and target tokens a second of training,
 - the time of a training step against the length of the sentences, for the same number of tokens: a recurrent network
   takes one position after another, a Transformer all at once (table 1 of Vaswani et al. 2017).
 """
@@ -19,6 +19,7 @@ from before_numpy import prepare
 
 prepare()
 
+import argparse
 import json
 import statistics
 import subprocess
@@ -29,21 +30,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import train_translation
 
 import nn
 import tinytensor as tt
-from models import Translator, command_line
+from models import Translator, command_line, run
 from models.corpus import read_pairs
 from models.languages import TranslationTask, written
 from models.pretrained import CONFIG
+from models.run_folder import CHECKPOINT, LOG
 from models.tasks import Batch
 from models.training import cross_entropy
 from models.translation import MODELS, bleu
 
-TRAIN = Path(__file__).with_name("train_translation.py")
 TEST_PAIRS = 1000
 GROUPS = 4  # by length, of like size
 TOKENS = 1024  # of a side, in a step that is timed
+FREE = ("out", "device", "require_accuracy")  # arguments in which a run that is there may differ
 TITLES = {
     "none": "no attention (Sutskever 2014)",
     "bahdanau": "additive (Bahdanau 2014)",
@@ -58,18 +61,38 @@ def parser() -> command_line.Parser:
     p.add_argument("--out", type=Path, default=Path("runs/comparison"), help="folder of the runs, one for each model")
     p.add_argument("--lengths", nargs="+", type=command_line.positive_int, default=[8, 16, 32, 64, 128], help="timed")
     p.add_argument("--rounds", type=command_line.positive_int, default=5, help="of timing, interleaved")
+    p.add_argument("--model", help=argparse.SUPPRESS)
+    p.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
     return p
 
 
-def train(name: str, folder: Path, arguments: Sequence[str]) -> None:
+def training_arguments(name: str, folder: Path, given: Sequence[str]) -> dict[str, Any]:
+    """All arguments of a model's training, those that are not given with their defaults.
+
+    Raises UsageError if the folder holds a run with others.
+    """
+    arguments = train_translation.parser().parse_args(["--model", name, *given, "--out", str(folder)])
+    train_translation.check(arguments)
+    wanted = run.plain(arguments)
+    log = folder / LOG
+    there = json.loads(log.read_text(encoding="utf-8").splitlines()[0])["arguments"] if log.is_file() else wanted
+    for key in wanted.keys() - FREE:
+        if key not in there or there[key] != wanted[key]:
+            option = "--" + key.replace("_", "-")
+            raise command_line.UsageError(
+                f"{folder} holds a run with {option} {there.get(key)}, not {wanted[key]}; choose another --out"
+            )
+    return wanted
+
+
+def train(name: str, folder: Path, given: Sequence[str]) -> None:
     """Train a model, unless that is done; go on with a run that was interrupted."""
     if (folder / CONFIG).is_file():
         print(f"{folder}: trained already")
         return
-    going_on = (folder / "checkpoint.safetensors").is_file()
-    options = ["--resume"] if going_on else ["--model", name, *arguments]
+    options = ["--resume"] if (folder / CHECKPOINT).is_file() else ["--model", name, *given]
     print(f"\n=== {TITLES[name]}", flush=True)
-    code = subprocess.run([sys.executable, str(TRAIN), *options, "--out", str(folder)]).returncode
+    code = subprocess.run([sys.executable, train_translation.__file__, *options, "--out", str(folder)]).returncode
     if code:
         raise SystemExit(code)
 
@@ -111,9 +134,9 @@ def quality(folders: dict[str, Path], arguments: dict[str, Any]) -> None:
         exact, scores = [], []
         for chosen in (*(group == k for k in kinds), group >= 0):
             places = np.flatnonzero(chosen)
-            pairs = [(said[i], references[i]) for i in places]
-            exact.append(f"{sum(a == b for a, b in pairs) / len(pairs):.1%}")
-            score, signature = bleu(*zip(*pairs))
+            ours, theirs = [said[i] for i in places], [references[i] for i in places]
+            exact.append(f"{sum(a == b for a, b in zip(ours, theirs)) / len(places):.1%}")
+            score, signature = bleu(ours, theirs, arguments.get("bleu_tokenize") or "none")
             scores.append(f"{score:.1f}")
         exact_rows.append([TITLES[name], *exact])
         bleu_rows.append([TITLES[name], *scores])
@@ -127,7 +150,7 @@ def cost(folders: dict[str, Path]) -> None:
     for name, folder in folders.items():
         model = Translator.from_pretrained(folder).model
         count = sum(p.size for p in model.parameters())
-        entries = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+        entries = [json.loads(line) for line in (folder / LOG).read_text(encoding="utf-8").splitlines()]
         steps = [e for e in entries if e["event"] == "step"]
         rate = statistics.median(e["tokens_per_second"] for e in steps)
         rows.append([TITLES[name], f"{count:,}", f"{steps[-1]['step']:,}", f"{rate:,.0f}"])
@@ -174,17 +197,17 @@ def _step(folder: Path, length: int, rng: np.random.Generator) -> Any:
 def main() -> int:
     p = parser()
     arguments, others = p.parse_known_args()
-    if "--model" in others or "--resume" in others:
+    if arguments.model is not None or arguments.resume:
         raise command_line.UsageError("--model and --resume are given to train_translation.py by this script itself")
     tt.keep_memory()
     tt.compile_loops()
     tt.use_blas_threads()
     names: list[str] = list(dict.fromkeys(arguments.models))
     folders = {name: arguments.out / name for name in names}
+    wanted = {name: training_arguments(name, folder, others) for name, folder in folders.items()}
     for name, folder in folders.items():
         train(name, folder, others)
-    log = (folders[names[0]] / "log.jsonl").read_text(encoding="utf-8")
-    quality(folders, json.loads(log.splitlines()[0])["arguments"])
+    quality(folders, wanted[names[0]])
     cost(folders)
     time_against_length(folders, arguments.lengths, arguments.rounds)
     return command_line.EXIT_OK

@@ -35,7 +35,7 @@ WARM_UP = 100  # steps
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_copy_task.py", description="Train a Transformer to copy, reverse or sort.")
     p.add_argument("--task", choices=sorted(TASKS), default="copy", help="what to do with a sequence of letters")
-    run.add_arguments(p, out="runs/copy-task", steps=800, batch_size=64, learning_rate=2e-3)
+    run.add_arguments(p, out="runs/copy-task", steps=800, batch_size=64, dropout=0.0, learning_rate=2e-3)
     p.add_argument("--d-model", type=command_line.positive_int, default=64, help="size of every layer's output")
     p.add_argument(
         "--num-heads", type=command_line.positive_int, default=4, help="attention heads, a divisor of d-model"

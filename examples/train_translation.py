@@ -8,9 +8,9 @@
 
 The toy sentences are made on the fly from the seed; every test sentence has a combination of words that training never
 shows. Parallel text is one sentence a line, UTF-8 (.gz too). What is written into --out: checkpoint.safetensors
-(everything needed to go on), log.jsonl (arguments and figures, a JSON object a line), loss.svg, and for toy languages
-attention.svg and attention.html (what each word of a sentence looked at); for text tokenizer.model and the weights
-whose mean is taken in the end. A run that has ended has config.json with the trained model, for translate.py.
+(everything needed to go on), log.jsonl (arguments and figures, a JSON object a line), loss.svg, attention.svg and
+attention.html (what each word of a sentence looked at); for text also tokenizer.model and the weights whose mean is
+taken in the end. A run that has ended has config.json with the trained model, for translate.py.
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ from before_numpy import prepare
 prepare()
 
 import argparse
+import functools
+import hashlib
 import importlib.util
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import nn
 import tinytensor as tt
-from models import Translator, command_line, run
+from models import Translator, command_line, plots, run
 from models.corpus import Corpus, read_pairs
 from models.languages import PAIRS, ToyText, TranslationTask, crossing, written
 from models.run_folder import RunFolder
@@ -39,6 +43,8 @@ from models.training import Trainer
 from models.translation import (
     MODELS,
     PRESETS,
+    SCORES,
+    TRAINING,
     bleu,
     clearest_layer,
     decode_all,
@@ -50,49 +56,106 @@ from models.translation import (
 from nn import visualize
 
 TEST_PAIRS = 1000
+WATCHED = 500  # sentences of the validation text that are translated, greedily, at every evaluation
 FILES = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
 TOKENIZER = "tokenizer.model"
+
+# What the arguments are if they are not given. An argument of one kind of training alone is refused in the other.
+ALWAYS: dict[str, Any] = {
+    "steps": None,
+    "learning_rate": None,
+    "warm_up": None,
+    "dropout": None,
+}  # as the preset has it
+TOY: dict[str, Any] = ALWAYS | {
+    "pair": "en-fr", "preset": "toy", "batch_size": 32, "accumulate": 2, "schedule": "cosine", "label_smoothing": 0.0,
+}  # fmt: skip
+TEXT: dict[str, Any] = ALWAYS | {
+    "preset": "tiny", "accumulate": 1, "schedule": "inverse-square-root", "label_smoothing": 0.1, "vocabulary": 10_000,
+    "subword_dropout": 0.0, "max_tokens": 4096, "max_length": 128, "evaluate_every": None, "patience": None,
+    "average": 10, "beam": 5, "bleu_tokenize": "none",
+}  # fmt: skip
+
+_pairs = functools.cache(read_pairs)  # each file is read once
 
 
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_translation.py", description="Train a model to translate.")
-    p.add_argument("--pair", choices=PAIRS, default="en-fr", help="the toy languages")
+    p.add_argument("--pair", choices=PAIRS, help="the toy languages; default: en-fr")
     for name in FILES:
-        side = "the language to translate " + ("from" if name.endswith("source") else "into")
-        p.add_argument(
-            "--" + name.replace("_", "-"), type=Path, metavar="FILE", help=f"{name.partition('_')[0]} text in {side}"
-        )
+        kind, _, side = name.partition("_")
+        whole = {"train": "training", "valid": "validation", "test": "test"}[kind]
+        language = "the language to translate " + ("from" if side == "source" else "into")
+        p.add_argument("--" + name.replace("_", "-"), type=Path, metavar="FILE", help=f"{whole} text in {language}")
     p.add_argument("--model", choices=MODELS, default="transformer", help="what to train")
-    p.add_argument("--preset", choices=PRESETS, help="sizes and dropout; default: toy, for text tiny")
-    run.add_arguments(p, out="runs/translation", steps=2600, batch_size=32, learning_rate=2.5e-3)
-    p.add_argument("--warm-up", type=command_line.positive_int, default=200, help="steps until the highest rate")
+    p.add_argument("--score", choices=SCORES, help="of --model luong: how it scores what it looks at; default: general")
+    p.add_argument(
+        "--preset",
+        choices=PRESETS,
+        help=(
+            "sizes and dropout, of which recurrent models have d_model, dropout and one layer; "
+            "default: toy, for text tiny"
+        ),
+    )
+    run.add_arguments(
+        p,
+        out="runs/translation",
+        steps="2600, for text as the preset has it",
+        batch_size="32; text has --max-tokens",
+        dropout="the preset's",
+        learning_rate="0.0025, for text as the preset has it",
+    )
+    p.add_argument(
+        "--warm-up",
+        type=command_line.positive_int,
+        help="steps until the highest rate; default: 200, for text as the preset has it",
+    )
     p.add_argument(
         "--schedule",
         choices=SCHEDULES,
-        help="of the learning rate after warm-up; cosine: down to 0 at --steps; default: cosine, for text "
-        "inverse-square-root",
+        help=(
+            "of the learning rate after warm-up; cosine: down to 0 at --steps; default: cosine, for "
+            "text inverse-square-root"
+        ),
     )
     p.add_argument("--label-smoothing", type=command_line.fraction, help="default: 0, for text 0.1")
-    p.add_argument("--vocabulary", type=command_line.positive_int, default=10_000, help="subwords, for text")
-    p.add_argument(
-        "--subword-dropout",
-        type=command_line.fraction,
-        default=0.0,
-        help="probability that two subwords are not merged, drawn anew every epoch, for text",
-    )
-    p.add_argument("--max-tokens", type=command_line.positive_int, default=4096, help="in a batch, for text")
-    p.add_argument("--max-length", type=command_line.positive_int, default=128, help="subwords of a sentence, for text")
     p.add_argument(
         "--accumulate",
         type=command_line.positive_int,
         help="batches whose gradients are added up; default: 2, for text 1",
     )
-    p.add_argument("--evaluate-every", type=command_line.positive_int, default=200, help="steps, for text")
-    p.add_argument(
-        "--patience", type=command_line.positive_int, help="end after so many evaluations without improvement"
+    text = p.add_argument_group("for text")
+    text.add_argument("--vocabulary", type=command_line.positive_int, help="subwords; default: 10000")
+    text.add_argument(
+        "--subword-dropout",
+        type=command_line.fraction,
+        help=(
+            "probability that a merge of two subwords is left out, at each step and anew in every "
+            "epoch; 0.1 is usual; default: 0"
+        ),
     )
-    p.add_argument("--average", type=command_line.positive_int, default=10, help="weights whose mean is used, for text")
-    p.add_argument("--beam", type=command_line.positive_int, default=5, help="hypotheses followed, for text")
+    text.add_argument("--max-tokens", type=command_line.positive_int, help="in a batch; default: 4096")
+    text.add_argument("--max-length", type=command_line.positive_int, help="subwords of a sentence; default: 128")
+    text.add_argument("--evaluate-every", type=command_line.positive_int, help="steps; default: an epoch")
+    text.add_argument(
+        "--patience",
+        type=command_line.positive_int,
+        help="end after so many evaluations without a lower validation loss",
+    )
+    text.add_argument(
+        "--average",
+        type=command_line.positive_int,
+        help="weights whose mean is used, one of each evaluation; default: 10",
+    )
+    text.add_argument("--beam", type=command_line.positive_int, help="hypotheses followed in the end; default: 5")
+    text.add_argument(
+        "--bleu-tokenize",
+        choices=("none", "13a", "intl", "char"),
+        help=(
+            "how sacrebleu cuts translations into words; none: at spaces, for text that is tokenised "
+            "already; default: none"
+        ),
+    )
     return p
 
 
@@ -106,12 +169,18 @@ def check(arguments: argparse.Namespace) -> None:
         for package in ("sentencepiece", "sacrebleu"):
             if importlib.util.find_spec(package) is None:
                 raise command_line.UsageError(f"{package} is not installed; run: pip install -e '.[text]'")
-    arguments.preset = arguments.preset or ("tiny" if given else "toy")
-    arguments.schedule = arguments.schedule or ("inverse-square-root" if given else "cosine")
-    if arguments.label_smoothing is None:
-        arguments.label_smoothing = 0.1 if given else 0.0
-    if arguments.accumulate is None:
-        arguments.accumulate = 1 if given else 2
+    mine, others = (TEXT, TOY) if given else (TOY, TEXT)
+    for name in others.keys() - mine.keys():
+        if getattr(arguments, name) is not None:
+            kind = "the toy languages, and text is given" if given else "text, and none is given (--train-source ...)"
+            raise command_line.UsageError(f"--{name.replace('_', '-')} is for {kind}")
+    if arguments.score is not None and arguments.model != "luong":
+        raise command_line.UsageError(f"--score is for --model luong, not for {arguments.model}")
+    preset = arguments.preset or mine["preset"]
+    by_preset = TRAINING[preset if given else "toy"] | {"dropout": PRESETS[preset]["dropout"]}
+    for name, default in mine.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, by_preset.get(name, default))
 
 
 def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
@@ -120,8 +189,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
 
 
 def _sizes(arguments: argparse.Namespace) -> dict[str, float]:
-    sizes = dict(PRESETS[arguments.preset])
-    return sizes | ({"dropout": arguments.dropout} if arguments.dropout else {})
+    return PRESETS[arguments.preset] | {"dropout": arguments.dropout}
 
 
 def _optimizer(
@@ -135,7 +203,9 @@ def _optimizer(
 def _build_toy(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
     task = TranslationTask(arguments.pair, arguments.seed, together=arguments.accumulate)
     sizes = (len(task.source), len(task.target), _sizes(arguments))
-    model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False).to(arguments.device)
+    model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False, score=arguments.score).to(
+        arguments.device
+    )
     optimizer, schedule = _optimizer(arguments, model)
     return Trainer(
         model, optimizer, schedule, task, folder,
@@ -149,54 +219,82 @@ def _build_toy(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
 
 
 def _build_text(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
-    training = read_pairs(arguments.train_source, arguments.train_target)
-    validation = read_pairs(arguments.valid_source, arguments.valid_target)
+    training = _pairs(arguments.train_source, arguments.train_target)
+    validation = _pairs(arguments.valid_source, arguments.valid_target)
     if arguments.resume:
         tokenizer = Tokenizer.load(folder.path / TOKENIZER)
     else:
         tokenizer = Tokenizer.train([*training.sources, *training.targets], arguments.vocabulary)
-        tokenizer.save(folder.path / TOKENIZER)
     limits = {"max_length": arguments.max_length, "max_tokens": arguments.max_tokens}
     task = TextTask(training, tokenizer, seed=arguments.seed, subword_dropout=arguments.subword_dropout, **limits)
     valid = TextTask(validation, tokenizer, **limits)
     for name, corpus, made in (("training", training, task), ("validation", validation, valid)):
         if not made.pairs:
             raise command_line.UsageError(f"no {name} pair is shorter than --max-length {arguments.max_length}")
-        skipped = (
-            f"{corpus.empty:,} with an empty side and {made.too_long:,} of {arguments.max_length} subwords or more"
-        )
-        print(f"{name}: {len(made.pairs):,} pairs in {made.batches:,} batches; skipped: {skipped}")
-    sizes = (len(tokenizer), len(tokenizer), _sizes(arguments))
+        print(f"{name}: {len(made.pairs):,} pairs in {made.batches:,} batches; skipped: {_skipped(corpus, made)}")
     longest = arguments.max_length * 2 + 50
-    _check_lengths(arguments.valid_source, arguments.valid_target, tokenizer, longest)
+    _check_lengths(arguments.valid_source, validation, tokenizer, longest)
     if arguments.test_source:
-        _check_lengths(arguments.test_source, arguments.test_target, tokenizer, longest)
-    model = make_model(arguments.model, *sizes, max_length=longest, joint=True).to(arguments.device)
+        test = _pairs(arguments.test_source, arguments.test_target)
+        print(f"test: {len(test):,} pairs; skipped: {_skipped(test)}")
+        _check_lengths(arguments.test_source, test, tokenizer, longest)
+    sizes = (len(tokenizer), len(tokenizer), _sizes(arguments))
+    model = make_model(arguments.model, *sizes, max_length=longest, joint=True, score=arguments.score).to(
+        arguments.device
+    )
     optimizer, schedule = _optimizer(arguments, model)
     batches = valid.all_batches()
+    evaluate_every = arguments.evaluate_every or max(1, task.batches // arguments.accumulate)
+
+    def evaluate() -> dict[str, float]:
+        translations = _translations(model, tokenizer, validation.sources[:WATCHED])
+        score, _ = bleu(translations, validation.targets[:WATCHED], arguments.bleu_tokenize)
+        return {"validation_loss": validation_loss(model, batches), "validation_bleu": score}
+
     return Trainer(
         model, optimizer, schedule, task, folder,
         arguments=run.plain(arguments),
         batch_size=1,
         label_smoothing=arguments.label_smoothing,
         accumulate=arguments.accumulate,
-        evaluate=lambda: {"validation_loss": validation_loss(model, batches)},
-        evaluate_every=arguments.evaluate_every,
+        evaluate=evaluate,
+        evaluate_every=evaluate_every,
         patience=arguments.patience,
         average=arguments.average,
-        sample_every=arguments.evaluate_every,
+        sample_every=evaluate_every,
         sample=lambda say: _show_text(model, validation, tokenizer, 2, say),
+        files={TOKENIZER: tokenizer.model},
+        data=_fingerprint(training, validation),
     )  # fmt: skip
 
 
-def _check_lengths(source: Path, target: Path, tokenizer: Tokenizer, longest: int) -> None:
+def _skipped(corpus: Corpus, task: TextTask | None = None) -> str:
+    """What is left out of a corpus, and where the first such line is."""
+    kinds = [(corpus.empty, "with an empty side", corpus.first_empty)]
+    if task is not None:
+        first = task.first_too_long
+        kinds.append(
+            (task.too_long, f"of {task.max_length} subwords or more", None if first is None else corpus.lines[first])
+        )
+    return " and ".join(f"{n:,} {what}" + (f" (the first: line {line})" if n else "") for n, what, line in kinds)
+
+
+def _fingerprint(*corpora: Corpus) -> str:
+    """Tells texts from others: a run that goes on must have those that it began with."""
+    digest = hashlib.sha256()
+    for corpus in corpora:
+        for line in (*corpus.sources, *corpus.targets):
+            digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _check_lengths(path: Path, corpus: Corpus, tokenizer: Tokenizer, longest: int) -> None:
     """Raise UsageError for a sentence that cannot be translated in the end: now, not after hours of training."""
-    corpus = read_pairs(source, target)
     for line, text in zip(corpus.lines, corpus.sources):
         length = len(tokenizer.encode(text)) + 1
         if length > longest:
             raise command_line.UsageError(
-                f"{source}, line {line}: {length:,} subwords, but the model takes at most {longest:,} of a sentence; "
+                f"{path}, line {line}: {length:,} subwords, but the model takes at most {longest:,} of a sentence; "
                 "a larger --max-length lets it take more"
             )
 
@@ -220,6 +318,7 @@ def _show_pairs(model: nn.Module, task: TranslationTask, count: int, say: Callab
 def _report_toy(arguments: argparse.Namespace, trainer: Trainer) -> float:
     model, task, folder = trainer.model, trainer.task, trainer.folder
     model.eval()
+    Translator(model, ToyText(task.name)).save_pretrained(folder.path)
     print(f"\n{task.name}: a few sentences with combinations the model has never seen")
     _show_pairs(model, task, 5, print)
     figures = toy_figures(model, task, task.test_pairs(TEST_PAIRS))
@@ -228,67 +327,69 @@ def _report_toy(arguments: argparse.Namespace, trainer: Trainer) -> float:
     print(f"exact match {figures['exact_match']:.1%}, BLEU {figures['bleu']:.1f}", end="")
     rate = figures.get("alignment_error_rate")
     print("" if rate is None else f", alignment error of the cross-attention {rate:.1%}")
-    for path in _draw_toy(model, task, folder):
-        print(f"wrote {path}")
-    _save_translator(Translator(model, ToyText(task.name)), folder)
-    return figures["exact_match"]
-
-
-def _draw_toy(model: nn.Module, task: TranslationTask, folder: RunFolder) -> list[Path]:
-    entries = folder.entries("step")
-    pictures: dict[str, Any] = {
-        "loss.svg": visualize.loss_curve([e["loss"] for e in entries], steps=[e["step"] for e in entries], log=True)
-    }
     pair = crossing(task.name)
     batch = task.make_batch([pair])
     weights = [w[0].numpy() for w in model.cross_attention(tt.asarray(batch.source), tt.asarray(batch.target_in))]
     if weights:
-        words: dict[str, Any] = {"source": [*pair.source, "<end>"], "target": [*pair.target, "<end>"]}
-        layer, mean = clearest_layer(weights)
-        title = f"What each word looked at (layer {layer}, mean of its heads)"
-        pictures["attention.svg"] = visualize.attention_grid(mean[None, None], **words, title=title)
-        pictures["attention.html"] = visualize.attention_explorer(weights, **words)
-    for name, picture in pictures.items():
-        picture.save(folder.path / name)
-    return [folder.path / name for name in pictures]
+        looked = clearest_layer(weights)[1].argmax(axis=1)
+        seen = [f"{word} {[*pair.source, '<end>'][place]}" for word, place in zip(pair.target, looked)]
+        print(f'in "{written(pair.source, task.name[:2])}", what each word looks at most: {", ".join(seen)}')
+    _draw(folder, weights, [*pair.source, "<end>"], [*pair.target, "<end>"], log=True)
+    return figures["exact_match"]
+
+
+def _draw(folder: RunFolder, weights: list[np.ndarray], source: list[str], target: list[str], *, log: bool) -> None:
+    """Draw the losses, and what each word of a sentence looked at; say what was written."""
+    losses = {}
+    for name, event, key in (("training", "step", "loss"), ("validation", "evaluation", "validation_loss")):
+        entries = folder.entries(event)
+        if entries:
+            losses[name] = ([e["step"] for e in entries], [e[key] for e in entries])
+    visualize.loss_curve(losses, log=log).save(folder.path / "loss.svg")
+    written_files = [folder.path / "loss.svg"]
+    for name in ("attention.svg", "attention.html") if weights else ():
+        plots.draw_attention(folder.path / name, weights, source, target)
+        written_files.append(folder.path / name)
+    for path in written_files:
+        print(f"wrote {path}")
+    print(f"translate with: python examples/translate.py {shlex.quote(str(folder.path))}")
 
 
 # ---- real text
 
 
+def _translations(model: nn.Module, tokenizer: Tokenizer, sources: list[str], beam: int = 1) -> list[str]:
+    found = decode_all(model, [tokenizer.encode(source) for source in sources], beam=beam)
+    return [tokenizer.decode(hypotheses[0].ids) for hypotheses in found]
+
+
 def _show_text(model: nn.Module, corpus: Corpus, tokenizer: Tokenizer, count: int, say: Callable[[str], None]) -> None:
-    sources = corpus.sources[:count]
-    for text, found in zip(sources, decode_all(model, [tokenizer.encode(s) for s in sources])):
-        say(f"  {text} -> {tokenizer.decode(found[0].ids)}")
+    sources, targets = corpus.sources[:count], corpus.targets[:count]
+    for source, target, answer in zip(sources, targets, _translations(model, tokenizer, sources)):
+        mark = "" if answer == target else f"   (should be: {target})"
+        say(f"  {source} -> {answer}{mark}")
 
 
 def _report_text(arguments: argparse.Namespace, trainer: Trainer) -> float:
     model, folder, tokenizer = trainer.model, trainer.folder, trainer.task.tokenizer
     averaged = trainer.average_weights()
     model.eval()
+    translator = Translator(model, tokenizer)
+    translator.save_pretrained(folder.path)
     print(f"\nmean of {averaged} weights" if averaged else "")
     exact = 0.0
     for name in ("validation", "test") if arguments.test_source else ("validation",):
         source, target = (getattr(arguments, f"{name[:5]}_{side}") for side in ("source", "target"))
-        corpus = read_pairs(source, target)
-        found = decode_all(model, [tokenizer.encode(s) for s in corpus.sources], beam=arguments.beam)
-        translations = [tokenizer.decode(hypotheses[0].ids) for hypotheses in found]
-        score, signature = bleu(translations, corpus.targets)
+        corpus = _pairs(source, target)
+        translations = _translations(model, tokenizer, corpus.sources, arguments.beam)
+        score, signature = bleu(translations, corpus.targets, arguments.bleu_tokenize)
         exact = sum(t == r for t, r in zip(translations, corpus.targets)) / len(corpus)
         figures = {"bleu": score, "signature": signature, "averaged": averaged, "exact_match": exact}
         folder.log(event="result", step=trainer.step, text=name, sentences=len(corpus), beam=arguments.beam, **figures)
         print(f"{name}: BLEU {score:.2f} on {len(corpus):,} sentences, beam {arguments.beam} ({signature})")
-    entries = folder.entries("step")
-    picture = visualize.loss_curve([e["loss"] for e in entries], steps=[e["step"] for e in entries])
-    picture.save(folder.path / "loss.svg")
-    print(f"wrote {folder.path / 'loss.svg'}")
-    _save_translator(Translator(model, tokenizer), folder)
+    line = _pairs(arguments.valid_source, arguments.valid_target).sources[0]
+    _draw(folder, *translator.attention(line, translator.translate([line])[0][0]), log=False)
     return exact
-
-
-def _save_translator(translator: Translator, folder: RunFolder) -> None:
-    translator.save_pretrained(folder.path)
-    print(f"translate with: python examples/translate.py {shlex.quote(str(folder.path))}")
 
 
 if __name__ == "__main__":

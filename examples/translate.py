@@ -5,7 +5,8 @@
     python examples/translate.py runs/translation                    (a terminal: asks for one line after the other)
 
 A line goes in, a line comes out, in the same order; an empty line stays empty. With --n-best N each line gives N lines:
-its number, the score (mean log-probability of an id, for --length-penalty 1) and the translation, with tabs between.
+its number, the score (mean log-probability of an id, for --length-penalty 1) and the translation, with tabs between;
+an empty line gives none.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ prepare()
 
 import argparse
 import importlib.util
+import io
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -23,22 +25,25 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
-from models import Translator, command_line
+from models import Translator, command_line, plots
 from models.decoding import sample
 from models.pretrained import CONFIG, PretrainedError
-from models.translation import LIMIT, clearest_layer
+from models.run_folder import CHECKPOINT, RunFolder
+from models.translation import LIMIT
 from models.translator import Translation
-from nn import visualize
 
 PROMPT = "> "
 
 
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="translate.py", description="Translate lines from standard input.", trains=False)
-    p.add_argument("folder", type=Path, help="what train_translation.py wrote (its --out), or save_pretrained")
+    p.add_argument(
+        "folder", type=Path, help="what train_translation.py wrote (its --out), or Translator.save_pretrained"
+    )
     p.add_argument("--beam", type=command_line.positive_int, default=5, help="hypotheses followed; 1: greedy")
     p.add_argument("--n-best", type=command_line.positive_int, metavar="N", help="show the N best, with scores")
-    p.add_argument("--length-penalty", type=float, default=1.0, help="above 1: longer translations, below: shorter")
+    p.add_argument("--length-penalty", type=command_line.within(-10, 10), default=1.0, help="above 1: longer "
+                   "translations, below: shorter")  # fmt: skip
     p.add_argument("--attention", type=Path, metavar="FILE", help="draw what each word looked at (.svg or .html); of "
                    "several lines, the second and later ones get their number in the name")  # fmt: skip
     p.add_argument("--sample", action="store_true", help="draw words from the model's probabilities, no beam search")
@@ -65,23 +70,29 @@ def check(arguments: argparse.Namespace) -> None:
         raise command_line.UsageError("--top-p must be above 0")
     if (arguments.n_best or 1) > arguments.beam:
         raise command_line.UsageError(f"--n-best {arguments.n_best} needs --beam {arguments.n_best} at least")
-    if arguments.attention is not None and arguments.attention.suffix not in (".svg", ".html"):
+    if arguments.attention is not None and arguments.attention.suffix.lower() not in (".svg", ".html"):
         raise command_line.UsageError(f"--attention {arguments.attention}: expected a name that ends in .svg or .html")
 
 
 def load(arguments: argparse.Namespace) -> Translator:
     folder = arguments.folder
-    if not (folder / CONFIG).is_file() and (folder / "checkpoint.safetensors").is_file():
+    if not (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file():
+        if "train_source" not in RunFolder(folder, resume=True).load()["arguments"]:
+            raise command_line.UsageError(f"{folder} holds a run that trains no translator")
         raise command_line.UsageError(
             f"{folder} holds a run that has not ended; end it with: "
             f"python examples/train_translation.py --resume --out {folder}"
         )
     try:
-        return Translator.from_pretrained(folder, arguments.device)
+        translator = Translator.from_pretrained(folder, arguments.device)
     except (PretrainedError, tt.DeviceError) as error:
         raise command_line.UsageError(" ".join(str(error).split())) from None
     except ModuleNotFoundError as error:
         raise command_line.UsageError(f"{error.name} is not installed; run: pip install -e '.[text]'") from None
+    model = translator.model
+    if arguments.attention is not None and not model.cross_attention([[model.eos_id]], [[model.bos_id]]):
+        raise command_line.UsageError("--attention: this model has no attention")
+    return translator
 
 
 def translate(translator: Translator, lines: list[str], arguments: argparse.Namespace) -> list[list[Translation]]:
@@ -106,52 +117,50 @@ def show(translations: list[Translation], number: int, arguments: argparse.Names
 
 
 def draw_attention(translator: Translator, line: str, best: Translation, path: Path) -> None:
-    weights, source, target = translator.attention(line, best)
-    if not weights:
-        raise command_line.UsageError("--attention: this model has no attention")
-    words: dict[str, Any] = {"source": source, "target": target}
-    if path.suffix == ".html":
-        visualize.attention_explorer(weights, **words).save(path)
-    else:
-        layer, mean = clearest_layer(weights)
-        title = f"What each word looked at (layer {layer}, mean of its heads)"
-        visualize.attention_grid(mean[None, None], **words, title=title).save(path)
+    plots.draw_attention(path, *translator.attention(line, best))
 
 
 def batches(size: int) -> Iterator[list[str]]:
-    """The lines of standard input, so many at a time."""
+    """The lines of standard input, so many at a time; those before a line that is not UTF-8 come before its error."""
     number = 0
     while found := list(islice(sys.stdin.buffer, size)):
-        lines = []
+        lines: list[str] = []
         for line in found:
             number += 1
             try:
-                lines.append(line.decode("utf-8").strip())
+                lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8").strip())
             except UnicodeDecodeError as error:
+                yield lines
                 raise command_line.UsageError(f"line {number}: not UTF-8 (byte {error.start + 1} of it)") from None
         yield lines
 
 
 def pipe(translator: Translator, arguments: argparse.Namespace) -> None:
+    """Translate every line; those before one that cannot be translated are written, then it is told."""
     number = 0
     for lines in batches(arguments.batch_lines):
+        fault = None
         try:
             found = translate(translator, lines, arguments)
         except ValueError as error:
             place, _, reason = str(error).removeprefix("line ").partition(": ")
-            where = f"line {number + int(place)}: {reason}" if place.isdigit() else str(error)
-            raise command_line.UsageError(where) from None
+            if not place.isdigit():
+                raise command_line.UsageError(str(error)) from None
+            fault = command_line.UsageError(f"line {number + int(place)}: {reason}")
+            found = translate(translator, lines[: int(place) - 1], arguments)
         for line, translations in zip(lines, found):
             number += 1
             show(translations, number, arguments)
             if arguments.attention is not None and translations:
-                path = arguments.attention if number == 1 else _numbered(arguments.attention, number)
-                draw_attention(translator, line, translations[0], path)
+                draw_attention(translator, line, translations[0], _numbered(arguments.attention, number))
         sys.stdout.flush()
+        if fault is not None:
+            raise fault
 
 
 def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.stem}-{number}{path.suffix}")
+    """The name of a line's picture: the first line's is the one that was given."""
+    return path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
 def converse(translator: Translator, arguments: argparse.Namespace) -> None:
@@ -175,13 +184,18 @@ def converse(translator: Translator, arguments: argparse.Namespace) -> None:
         number += 1
         show(translations, number, arguments)
         if arguments.attention is not None:
-            draw_attention(translator, line, translations[0], arguments.attention)
-            print(f"wrote {arguments.attention}")
+            path = _numbered(arguments.attention, number)
+            draw_attention(translator, line, translations[0], path)
+            print(f"wrote {path}")
 
 
 def main() -> int:
     arguments = parser().parse_args()
     check(arguments)
+    if sys.stdin is None:
+        raise command_line.UsageError("there is no standard input to translate: it is closed")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")
     tt.keep_memory()
     tt.compile_loops()
     tt.manual_seed(arguments.seed)

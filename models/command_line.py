@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -69,12 +70,20 @@ def positive_float(text: str) -> float:
     return value
 
 
-def fraction(text: str) -> float:
-    """An argument type: a number from 0 to 1."""
-    value = _number(float, text, "a number")
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be from 0 to 1, got {text}")
-    return value
+def within(lowest: float, highest: float) -> Callable[[str], float]:
+    """An argument type: a number from `lowest` to `highest`."""
+
+    def number(text: str) -> float:
+        value = _number(float, text, "a number")
+        if not lowest <= value <= highest:
+            raise argparse.ArgumentTypeError(f"must be from {lowest:g} to {highest:g}, got {text}")
+        return value
+
+    return number
+
+
+fraction = within(0, 1)
+"""An argument type: a number from 0 to 1."""
 
 
 def _number(kind: Callable[[str], Any], text: str, what: str) -> Any:
@@ -86,12 +95,19 @@ def _number(kind: Callable[[str], Any], text: str, what: str) -> Any:
 
 def run(main: Callable[[], int]) -> NoReturn:
     """Run a script's main function and exit with its code; a UsageError is told in one line."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # the script was started with it closed
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):  # what the encoding lacks is shown somehow, and ends nothing
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = main()
     except UsageError as error:
         print(f"{_script()}: {error}", file=sys.stderr)
         code = EXIT_BAD_INPUT
     except KeyboardInterrupt:
+        print(f"{_script()}: interrupted", file=sys.stderr)
         code = EXIT_INTERRUPTED
     except MemoryError as error:
         print(f"{_script()}: not enough memory ({error}); smaller sizes need less", file=sys.stderr)

@@ -19,12 +19,14 @@ class Corpus:
         sources, targets: sentence i of one is the translation of sentence i of the other.
         empty: pairs that were skipped because a side is empty.
         lines: of each pair, the number of its line in the files, counted from 1; nothing if it comes from no files.
+        first_empty: the number of the first line that was skipped.
     """
 
     sources: list[str]
     targets: list[str]
     empty: int
     lines: Sequence[int] = ()
+    first_empty: int | None = None
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -45,7 +47,8 @@ def read_pairs(source: str | Path, target: str | Path) -> Corpus:
     if not kept:
         raise UsageError(f"{source} and {target} hold no pair of sentences")
     sides = [sources[i] for i in kept], [targets[i] for i in kept]
-    return Corpus(*sides, empty=len(sources) - len(kept), lines=[i + 1 for i in kept])
+    empty = [i + 1 for i, pair in enumerate(zip(sources, targets)) if not all(pair)]
+    return Corpus(*sides, len(empty), [i + 1 for i in kept], empty[0] if empty else None)
 
 
 def read_lines(path: str | Path) -> list[str]:

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from nn import visualize
 from tinytensor.files import atomic_write
+
+from .translation import clearest_layer
 
 
 def plot_losses(folder: Path, steps: Sequence[int], losses: Sequence[float]) -> list[Path]:
@@ -39,6 +44,24 @@ def plot_attention(folder: Path, weights: Any, source: Sequence[str], target: Se
     axes.set_ylabel("output token")
     figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.04)
     return _save(figure, folder / "cross-attention")
+
+
+def draw_attention(path: Path, layers: Sequence[Any], source: Sequence[str], target: Sequence[str]) -> None:
+    """Write what each word of a translation looked at: a page of all heads (.html), or the clearest layer (.svg).
+
+    Args:
+        layers: weights (heads, target, source) of each layer, as NumPy arrays.
+        source, target: the pieces of the sentence, at each column and row.
+
+    Rows are drawn as shares of their sum, which is 1 but for local attention (Luong et al. 2015, equation 10).
+    """
+    layers = [layer / np.maximum(layer.sum(axis=-1, keepdims=True), np.finfo(layer.dtype).tiny) for layer in layers]
+    if path.suffix.lower() == ".html":
+        visualize.attention_explorer(layers, source=source, target=target).save(path)
+        return
+    layer, mean = clearest_layer(layers)
+    title = f"What each word looked at (layer {layer}, mean of its heads)"
+    visualize.attention_grid(mean[None, None], source=source, target=target, title=title).save(path)
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:

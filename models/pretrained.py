@@ -80,6 +80,13 @@ def arguments_of(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in variables.items() if name not in ("self", "__class__")}
 
 
+def check_ids(ids: Mapping[str, int], size: int) -> None:
+    """Raise ValueError if an id, told by its name, is no id of a vocabulary of this size."""
+    for name, value in ids.items():
+        if not isinstance(value, int) or not 0 <= value < size:
+            raise ValueError(f"{name} must be an id below {size}, got {value!r}")
+
+
 # ---- writing
 
 
@@ -217,8 +224,8 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
     with _random_state_kept():
         try:
             model: nn.Module = made(**found.arguments)
-        except (TypeError, ValueError) as error:
-            raise PretrainedError(f"{name}: {error}") from None
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            raise PretrainedError(f"{name}: {found.model} cannot be made with these arguments: {error}") from None
     weights = dict(found.weights)
     dtypes = {value.dtype for value in weights.values() if value.dtype.kind == "f"}
     if len(dtypes) == 1:

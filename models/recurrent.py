@@ -19,7 +19,7 @@ from nn import functional as F
 from tinytensor import Tensor
 
 from .decoding import evaluating, greedy
-from .pretrained import Pretrained, arguments_of
+from .pretrained import Pretrained, arguments_of, check_ids
 
 
 class Seq2Seq(Pretrained, nn.Module):
@@ -69,6 +69,7 @@ class Seq2Seq(Pretrained, nn.Module):
             )
         if d_model < 2 or d_model % 2:
             raise ValueError(f"Seq2Seq: d_model must be even, half of it for each direction; got {d_model}")
+        check_ids({"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}, min(source_vocabulary, target_vocabulary))
         self.d_model = d_model
         self.max_length = max_length
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id

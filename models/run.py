@@ -71,15 +71,15 @@ class Script:
         else:
             self._check(arguments)
             folder = RunFolder(arguments.out, resume=False)
-            if folder.moved is not None:
-                print(f"the run that was in {arguments.out} is kept as {folder.moved}")
         trainer = self.build(arguments, folder)
         if state is not None:
             _go_on(trainer, state)
             print(f"resuming {arguments.out} after step {trainer.step}")
         else:
-            folder.log(event="start", arguments=trainer.arguments)
-            trainer.save()
+            moved = folder.begin()
+            if moved is not None:
+                print(f"the run that was in {arguments.out} is kept as {moved}")
+            trainer.begin()
         try:
             trainer.run(arguments.steps, time_limit=arguments.time_limit)
             accuracy = self.report(arguments, trainer)
@@ -107,19 +107,31 @@ class Script:
         self.check(arguments)
 
 
-def add_arguments(p: Parser, *, out: str, steps: int, batch_size: int, learning_rate: float) -> None:
-    """The arguments of every training script, with its defaults."""
+def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
+    """The arguments of every training script, with its defaults.
+
+    Args:
+        defaults: of steps, batch_size, dropout and learning_rate. A text is shown in the help, and the argument is None
+            until the script puts something in its place.
+    """
+
+    def option(name: str, **options: Any) -> None:
+        default = defaults[name.replace("-", "_")]
+        if isinstance(default, str):
+            default, options["help"] = None, f"{options['help']}; default: {default}"
+        p.add_argument(f"--{name}", default=default, **options)
+
     p.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where to compute")
-    p.add_argument("--steps", type=positive_int, default=steps, help="training steps")
-    p.add_argument("--batch-size", type=positive_int, default=batch_size, help="sequences in a batch")
-    p.add_argument("--dropout", type=fraction, default=0.0, help="dropout probability")
-    p.add_argument("--learning-rate", type=positive_float, default=learning_rate, help="highest learning rate")
+    option("steps", type=positive_int, help="training steps")
+    option("batch-size", type=positive_int, help="sequences in a batch")
+    option("dropout", type=fraction, help="dropout probability")
+    option("learning-rate", type=positive_float, help="highest learning rate")
     p.add_argument("--seed", type=non_negative_int, default=0, help="weights and data follow from it")
     p.add_argument("--out", type=Path, default=Path(out), help="folder for checkpoint, log and pictures")
     p.add_argument("--resume", action="store_true", help="go on with the run in --out, with its arguments")
     p.add_argument(
         "--time-limit", type=positive_float, metavar="MINUTES",
-        help="end training after so many minutes, as if --steps were reached; --resume goes on",
+        help="end training after so many minutes, as if --steps were reached; --resume goes on, for as long again",
     )  # fmt: skip
     p.add_argument(
         "--require-accuracy", type=fraction, default=None, metavar="X",
@@ -128,8 +140,14 @@ def add_arguments(p: Parser, *, out: str, steps: int, batch_size: int, learning_
 
 
 def plain(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments as a checkpoint keeps them."""
-    return {name: str(v) if isinstance(v, Path) else v for name, v in vars(arguments).items() if name != "resume"}
+    """The arguments as a checkpoint keeps them: plain values, and files by a name that holds in every folder."""
+    return {name: _plain(name, value) for name, value in vars(arguments).items() if name != "resume"}
+
+
+def _plain(name: str, value: Any) -> Any:
+    if not isinstance(value, Path):
+        return value
+    return str(value if name == "out" else value.absolute())
 
 
 def _read(p: Parser) -> tuple[argparse.Namespace, set[str]]:
@@ -143,11 +161,18 @@ def _read(p: Parser) -> tuple[argparse.Namespace, set[str]]:
 
 def _adopt(arguments: argparse.Namespace, given: set[str], saved: dict[str, Any]) -> None:
     """Take the arguments of the run that is resumed; raise UsageError where others were given."""
+    unlike = {"resume"} ^ set(saved) ^ set(vars(arguments))
+    if unlike:
+        options = ", ".join("--" + name.replace("_", "-") for name in sorted(unlike))
+        raise UsageError(
+            f"--resume: the run in {arguments.out} is of another script, or of another version of this one: only one "
+            f"of them has {options}"
+        )
     for name, value in saved.items():
         if name == "out" or (name in CHANGEABLE and name in given):
             continue
         mine = getattr(arguments, name)
-        if name in given and (str(mine) if isinstance(mine, Path) else mine) != value:
+        if name in given and _plain(name, mine) != value:
             option = "--" + name.replace("_", "-")
             raise UsageError(
                 f"--resume: the run in {arguments.out} has {option} {value}, not {mine}; "

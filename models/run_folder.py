@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from .command_line import UsageError
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
+WEIGHTS = re.compile(r"weights-(\d{8,})\.safetensors")
 
 
 class RunFolder:
@@ -22,7 +24,8 @@ class RunFolder:
 
     Args:
         path: the folder; made if it is missing.
-        resume: go on with the run in it. Otherwise a run that is already there is moved aside, not overwritten.
+        resume: go on with the run in it. Otherwise a run that is already there is moved aside by `begin`, not
+            overwritten.
 
     Raises UsageError if the folder cannot be written to, holds no checkpoint to resume from, or holds a run and cannot
     be moved because it is the current folder.
@@ -30,22 +33,36 @@ class RunFolder:
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
         self.path = Path(path)
-        self.moved: Path | None = None
         if resume and not (self.path / CHECKPOINT).is_file():
             raise UsageError(f"--resume: there is no {CHECKPOINT} in {self.path}")
         try:
-            if not resume and ((self.path / CHECKPOINT).exists() or (self.path / LOG).exists()):
-                if Path.cwd().is_relative_to(self.path.resolve()):
-                    raise UsageError(f"the run in {self.path} cannot be moved aside from within; choose another folder")
-                self.moved = self._aside()
-                self.path.rename(self.moved)
+            if not resume and self._is_taken() and Path.cwd().is_relative_to(self.path.resolve()):
+                raise UsageError(f"the run in {self.path} cannot be moved aside from within; choose another folder")
             self.path.mkdir(parents=True, exist_ok=True)
             atomic_write(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
             for unfinished in self.path.glob(f".*.{'[0-9a-f]' * 8}.tmp"):  # of a run that was killed while it wrote
                 unfinished.unlink()
         except OSError as error:
-            raise UsageError(f"cannot write to the folder {self.path}: {error.strerror or error}") from None
+            raise self._cannot_write(error) from None
+
+    def begin(self) -> Path | None:
+        """Make the folder free for a new run: one that is in it is moved aside. Returns where it is then."""
+        if not self._is_taken():
+            return None
+        aside = self._aside()
+        try:
+            self.path.rename(aside)
+            self.path.mkdir()
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        return aside
+
+    def _is_taken(self) -> bool:
+        return (self.path / CHECKPOINT).exists() or (self.path / LOG).exists()
+
+    def _cannot_write(self, error: OSError) -> UsageError:
+        return UsageError(f"cannot write to the folder {self.path}: {error.strerror or error}")
 
     def _aside(self) -> Path:
         """A free name beside the folder for the run that is in it."""
@@ -86,8 +103,18 @@ class RunFolder:
 
     def weights(self) -> list[tuple[int, Path]]:
         """The weights that were kept: the step and the file, earliest first."""
-        found = self.path.glob("weights-*.safetensors")
-        return sorted((int(path.stem.partition("-")[2]), path) for path in found)
+        found = ((WEIGHTS.fullmatch(path.name), path) for path in self.path.iterdir())
+        return sorted((int(match[1]), path) for match, path in found if match)
+
+    def load_weights(self, path: Path) -> dict[str, Any]:
+        """Weights that were kept. Raises UsageError, with the file's name, if they cannot be read."""
+        try:
+            return nn.load(path)["model"]
+        except (nn.CheckpointError, OSError, KeyError, TypeError) as error:
+            reason = " ".join(str(error).split())
+            raise UsageError(
+                f"the weights in {path} cannot be read ({reason}); without this file --resume works"
+            ) from None
 
     def keep_weights(self, step: int, state: dict[str, Any], count: int) -> None:
         """Keep the weights of a step, and of so many steps in all: the earliest go."""

@@ -8,20 +8,21 @@ from collections.abc import Sequence
 
 from .tokenizer import UNKNOWN, Tokenizer
 
-FORMS = 8
+FORMS = 8  # of a frequent word in one draw; independent draws for each occurrence take four times as long
 
 
 class SubwordDropout:
     """Draws the ids of texts again and again, each time with other merges of subwords left out.
 
     A model that sees a word in different pieces learns what it is made of, and learns less by heart. sentencepiece can
-    draw as well, but what it draws cannot be repeated, and a run that is resumed must see what it would have seen.
+    draw as well, but another process does not draw the same again, and a run that is resumed must see what it would
+    have seen. It also leaves more out: there a merge that was left out once never comes back.
 
     Args:
         tokenizer: its merges are those of byte-pair encoding; it is used as it is wherever nothing is drawn.
         texts: the sentences.
-        probability: that a possible merge is left out, from 0 (the ids are those of `tokenizer.encode`) to 1
-            (characters).
+        probability: that a possible merge is left out, drawn anew at every step of putting a word together; from 0 (the
+            ids are those of `tokenizer.encode`) to 1 (characters). The paper has 0.1.
     """
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[str], probability: float) -> None:

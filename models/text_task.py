@@ -34,6 +34,7 @@ class TextTask:
     Attributes:
         pairs: ids of source and target, without begin and end.
         too_long: how many pairs were left out.
+        first_too_long: the first of them, by its place in the corpus.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class TextTask:
         kept = [i for i, (s, t) in enumerate(encoded) if max(len(s), len(t)) < max_length]
         self.pairs = [encoded[i] for i in kept]
         self.too_long = len(encoded) - len(kept)
+        self.first_too_long = min(set(range(len(encoded))) - set(kept), default=None)
         texts = [side[i] for side in (corpus.sources, corpus.targets) for i in kept]
         self._dropout = SubwordDropout(tokenizer, texts, subword_dropout) if subword_dropout else None
         longest = _lengths(self._drawn(0))[:, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,12 @@ class Tokenizer:
                 bos_id=BOS,
                 eos_id=EOS,
                 unk_id=UNKNOWN,
+                max_sentence_length=2**30,  # bytes; longer ones would be left out without a word
                 num_threads=1,  # the same text gives the same vocabulary
                 minloglevel=2,
             )
         except RuntimeError as error:
-            reason = " ".join(str(error).split()).rpartition(") ] ")[2] or str(error)
-            raise UsageError(f"--vocabulary {vocabulary} does not suit this text: {reason}") from None
+            raise UsageError(f"--vocabulary {vocabulary} does not suit this text: {_reason(str(error))}") from None
         return Tokenizer(written.getvalue())
 
     @staticmethod
@@ -74,6 +75,11 @@ class Tokenizer:
     def __len__(self) -> int:
         return self._processor.vocab_size()
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many ids there are, of the source and of the target."""
+        return len(self), len(self)
+
     def encode(self, text: str) -> list[int]:
         """The ids of a sentence, without begin and end."""
         return self._processor.encode(text)
@@ -91,3 +97,14 @@ class Tokenizer:
         return [self._processor.id_to_piece(i) for i in ids]
 
     source_pieces = target_pieces = pieces  # one vocabulary for both languages
+
+
+def _reason(message: str) -> str:
+    """What sentencepiece complains about, in our words where they are known."""
+    if "unk_id" in message:
+        return f"padding, begin, end and unknown words take {UNKNOWN + 1}"
+    if needed := re.search(r"(\d+) vs (\d+)", message):
+        return f"its characters and {UNKNOWN + 1} special ids take {needed[2]}"
+    if possible := re.search(r"<= (\d+)", message):
+        return f"it has {possible[1]} subwords at most"
+    return " ".join(message.split())

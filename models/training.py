@@ -12,7 +12,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ import nn
 import tinytensor as tt
 from nn import functional as F
 from tinytensor import Tensor
+from tinytensor.files import atomic_write
 
 from .progress import Progress
 from .run_folder import RunFolder
@@ -66,6 +67,8 @@ class Trainer:
         evaluate: gives figures of the model, logged every `evaluate_every` steps; the first of them is to become small.
         patience: training ends when so many evaluations in a row brought no improvement.
         average: how many of the latest weights `average_weights` takes the mean of, kept every `evaluate_every` steps.
+        files: what the folder has to hold from the beginning, by name.
+        data: tells the data that the run began with from others; a checkpoint of a run with others is refused.
     """
 
     def __init__(
@@ -89,6 +92,8 @@ class Trainer:
         evaluate_every: int = 0,
         patience: int | None = None,
         average: int = 0,
+        files: Mapping[str, bytes] | None = None,
+        data: str = "",
     ) -> None:
         self.model: Any = model
         self.task: Any = task
@@ -98,6 +103,7 @@ class Trainer:
         self.sample = sample
         self.label_smoothing, self.accumulate = label_smoothing, accumulate
         self.evaluate, self.evaluate_every, self.patience, self.average = evaluate, evaluate_every, patience, average
+        self.files, self.data = files or {}, data
         self.best = math.inf
         self.without_improvement = 0
         self.step = 0
@@ -106,12 +112,20 @@ class Trainer:
 
     # ---- state
 
+    def begin(self) -> None:
+        """Write what a new run's folder holds before the first step."""
+        for name, content in self.files.items():
+            atomic_write(self.folder.path / name, content)
+        self.folder.log(event="start", arguments=self.arguments)
+        self.save()
+
     def save(self) -> None:
         """Write the checkpoint."""
         self.folder.save(
             {
                 "step": self.step,
                 "arguments": self.arguments,
+                "data": self.data,
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
                 "scheduler": self.scheduler.state_dict(),
@@ -122,7 +136,9 @@ class Trainer:
         )
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint's state."""
+        """Go on from a checkpoint's state. Raises ValueError, with nothing changed, if it had other data."""
+        if state["data"] != self.data:
+            raise ValueError("the data is not what the run began with")
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
@@ -134,7 +150,7 @@ class Trainer:
         """Give the model the mean of the latest weights that were kept; returns of how many (0: it stays as it is)."""
         paths = [path for step, path in self.folder.weights() if step <= self.step][-self.average :]
         if self.average and paths:
-            states = [nn.load(path)["model"] for path in paths]
+            states = [self.folder.load_weights(path) for path in paths]
             mean = {name: sum(s[name] for s in states[1:]) + value for name, value in states[0].items()}
             self.model.load_state_dict({name: total / len(paths) for name, total in mean.items()})
         return len(paths) if self.average else 0
@@ -144,6 +160,8 @@ class Trainer:
     def run(self, steps: int, time_limit: float | None = None) -> None:
         """Train until `steps` steps are done, counted from the beginning of the run, or for `time_limit` minutes.
 
+        The last step's figures are in the log, whatever ended training.
+
         Raises NotFiniteError, and Interrupted after Ctrl-C, which is heeded between two steps.
         """
         self.model.train()
@@ -152,7 +170,7 @@ class Trainer:
         former = self._catch_interrupt()
         end = math.inf if time_limit is None else time.monotonic() + 60 * time_limit
         try:
-            while self.step < steps and time.monotonic() < end and not self._stalled():
+            while self.step < steps and not self._stalled():
                 first = self.step * self.accumulate
                 batches = [self.task.training_batch(first + i, self.batch_size) for i in range(self.accumulate)]
                 with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
@@ -160,7 +178,8 @@ class Trainer:
                 self.step += 1
                 batch = batches[-1]
                 progress.step(sum(b.tokens for b in batches))
-                if self._is_noted(self.step) or self.step == steps:
+                noted = self._is_noted(self.step) or self.step == steps
+                if noted:
                     self._note(progress, batch, logits, loss.item())
                 if self.evaluate is not None and self.step % self.evaluate_every == 0:
                     self._evaluate(self.evaluate, progress)
@@ -171,6 +190,11 @@ class Trainer:
                     self.save()
                 if self._stop and self.step < steps:
                     raise Interrupted(self.step)
+                timed_out = time.monotonic() >= end
+                if (timed_out or self._stalled()) and not noted:
+                    self._note(progress, batch, logits, loss.item())
+                if timed_out:
+                    break
             if self._stalled():
                 progress.say(
                     f"{self.without_improvement} evaluations brought nothing better: ended at step {self.step}"

@@ -13,7 +13,7 @@ from nn.functional.attention import watch
 from tinytensor import Tensor
 
 from .decoding import Recomputed, evaluating, greedy
-from .pretrained import Pretrained, arguments_of
+from .pretrained import Pretrained, arguments_of, check_ids
 
 
 class Transformer(Pretrained, nn.Module):
@@ -64,6 +64,7 @@ class Transformer(Pretrained, nn.Module):
                 f"Transformer: share_embeddings needs one vocabulary, got sizes {source_vocabulary} and "
                 f"{target_vocabulary}"
             )
+        check_ids({"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}, min(source_vocabulary, target_vocabulary))
         self.d_model = d_model
         self.max_length = max_length
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id

@@ -20,6 +20,9 @@ from .transformer import Transformer
 MODELS = ("transformer", "bahdanau", "luong", "none")
 """Vaswani et al. 2017, Bahdanau et al. 2014, Luong et al. 2015, and Sutskever et al. 2014 without attention."""
 
+SCORES = ("dot", "general", "concat", "local-p")
+"""How Luong et al. 2015 score what the decoder looks at (section 3.1), and their local attention (section 3.2)."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "toy": {"d_model": 96, "num_heads": 4, "num_layers": 2, "d_ff": 384, "dropout": 0.0},
     "tiny": {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.3},
@@ -28,24 +31,41 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Sizes; `base` is the base model of Vaswani et al. 2017 (table 3), `tiny` a model for corpora like Multi30k."""
 
+TRAINING: dict[str, dict[str, Any]] = {
+    "toy": {"steps": 2600, "learning_rate": 2.5e-3, "warm_up": 200},
+    "tiny": {"steps": 8000, "learning_rate": 5e-3, "warm_up": 2000},
+    "small": {"steps": 20_000, "learning_rate": 1e-3, "warm_up": 4000},
+    "base": {"steps": 100_000, "learning_rate": 7e-4, "warm_up": 4000},
+}
+"""How the sizes are trained; `base` as in sections 5.2 and 5.3 of the paper, `tiny` as for Multi30k with fairseq."""
+
 CHUNK = 256  # sentences that are decoded together
 LIMIT = (1.2, 50)  # of a translation: 1.2 times as many ids as its source, and 50 more
 
 
 def make_model(
-    name: str, source_vocabulary: int, target_vocabulary: int, sizes: Mapping[str, Any], *, max_length: int, joint: bool
+    name: str,
+    source_vocabulary: int,
+    target_vocabulary: int,
+    sizes: Mapping[str, Any],
+    *,
+    max_length: int,
+    joint: bool,
+    score: str | None = None,
 ) -> Any:
     """A new model of this name.
 
     Args:
-        sizes: d_model, num_heads, num_layers, d_ff and dropout, as in PRESETS; recurrent models use what they have.
+        sizes: d_model, num_heads, num_layers, d_ff and dropout, as in PRESETS; recurrent models use d_model and dropout
+            and have one layer.
         joint: whether both languages share a vocabulary, and then their embeddings.
+        score: of "luong": one of SCORES; default: "general".
     """
     common: dict[str, Any] = {"max_length": max_length, "tie_weights": True, "share_embeddings": joint}
     if name == "transformer":
         return Transformer(source_vocabulary, target_vocabulary, inner_dropout=0.0, **sizes, **common)
     used = {key: sizes[key] for key in ("d_model", "dropout")} | {"num_layers": 1}
-    attention = {"bahdanau": "bahdanau", "luong": "general", "none": None}[name]
+    attention = {"bahdanau": "bahdanau", "luong": score or "general", "none": None}[name]
     return Seq2Seq(source_vocabulary, target_vocabulary, attention=attention, **used, **common)
 
 
@@ -81,11 +101,15 @@ def decode_all(
     return found
 
 
-def bleu(translations: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-    """BLEU of a corpus that is tokenised already (Papineni et al. 2002), and the signature of how it was computed."""
+def bleu(translations: Sequence[str], references: Sequence[str], tokenize: str = "none") -> tuple[float, str]:
+    """BLEU of a corpus (Papineni et al. 2002), and the signature of how it was computed.
+
+    Args:
+        tokenize: sacrebleu's name of how both sides are cut into words; "none": at spaces, as they are.
+    """
     from sacrebleu.metrics import BLEU
 
-    metric = BLEU(tokenize="none", force=True)
+    metric = BLEU(tokenize=tokenize, force=True)
     score = metric.corpus_score(list(translations), [list(references)])
     return score.score, str(metric.get_signature())
 

@@ -23,6 +23,10 @@ from .translation import decode_all
 class TextCodec(Protocol):
     """Text to ids and back, without begin and end."""
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many ids there are, of the source and of the target."""
+
     def encode(self, text: str) -> list[int]:
         """The ids of a line to translate. Raises ValueError if it cannot be written in ids."""
 
@@ -142,11 +146,23 @@ class Translator:
         name = os.fspath(folder)
         found = read_folder(folder)
         kind = (found.text or {}).get("kind")
-        if kind not in CODECS:
+        if found.text is None:
+            raise PretrainedError(f"{name}: holds a model without a codec for text; Translator.save_pretrained adds it")
+        if not isinstance(kind, str) or kind not in CODECS:
             raise PretrainedError(f"{name}: the codec of its text is {kind!r}, expected {' or '.join(CODECS)}")
         try:
-            codec = CODECS[kind](found.text or {}, found.files)
-        except (KeyError, ValueError, RuntimeError) as error:
+            codec = CODECS[kind](found.text, found.files)
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise PretrainedError(f"{name}: the codec of its text cannot be made: {error}") from None
         classes = {made.__name__: made for made in (Transformer, Seq2Seq)}
-        return Translator(make_model(found, classes, name, device), codec)
+        model = make_model(found, classes, name, device)
+        sizes = (
+            model.config["source_vocabulary"],
+            model.config["target_vocabulary"] or model.config["source_vocabulary"],
+        )
+        if sizes != codec.sizes:
+            raise PretrainedError(
+                f"{name}: the model has vocabularies of {sizes[0]} and {sizes[1]} ids, the codec of its text has "
+                f"{codec.sizes[0]} and {codec.sizes[1]}"
+            )
+        return Translator(model, codec)

@@ -35,7 +35,9 @@ class Vocabulary:
         try:
             return [self._ids[word] for word in words]
         except KeyError as error:
-            raise ValueError(f"{error.args[0]!r} is no word of this toy language; see Vocabulary.words") from None
+            word = str(error.args[0])
+            hint = f"it has {word.lower()!r}" if word.lower() in self._ids else "Vocabulary.words has those that are"
+            raise ValueError(f"{word!r} is no word of this toy language; {hint}") from None
 
     def tokens(self, ids: Any) -> list[str]:
         """The words of ids up to the end of the sentence."""

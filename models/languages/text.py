@@ -26,6 +26,11 @@ class ToyText:
         self.pair = pair
         self.source, self.target = (Vocabulary(language) for language in pair.split("-"))
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many ids there are, of the source and of the target."""
+        return len(self.source), len(self.target)
+
     def encode(self, text: str) -> list[int]:
         """The ids of a line, without begin and end; words as `written` has them, or with spaces between all.
 

@@ -39,6 +39,13 @@ def test_models_are_trained_once_and_compared(tmp_path):
     assert again.returncode == 0, again.stderr
     assert re.findall(r"trained already", again.stdout) == ["trained already"] * 2
     assert rows(again.stdout, "BLEU") == rows(first.stdout, "BLEU")
+    for option, message in (
+        (["--steps", 4], "runs/luong holds a run with --steps 3, not 4; choose another --out"),
+        (["--pair", "en-ko"], "runs/luong holds a run with --pair en-fr, not en-ko; choose another --out"),
+    ):
+        other = run(tmp_path, *arguments, *option)
+        assert other.returncode == 2
+        assert message in other.stderr
 
 
 def test_on_text(tmp_path):
@@ -53,6 +60,7 @@ def test_on_text(tmp_path):
 def test_mistakes(tmp_path):
     for arguments, message in (
         (["--models", "other"], "invalid choice: 'other'"),
+        (["--model=luong"], "--model and --resume are given to train_translation.py by this script itself"),
         (["--model", "luong"], "--model and --resume are given to train_translation.py by this script itself"),
         (["--models", "luong", "--nonsense"], "unrecognized arguments: --nonsense"),
     ):

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -80,7 +81,11 @@ def test_parallel_text(tmp_path):
     result = run(tmp_path, *files, *options, "--steps", 6, "--out", "run")
     assert result.returncode == 0, result.stderr
     assert "training: 200 pairs in " in result.stdout
-    assert [entry["step"] for entry in log(tmp_path / "run", "evaluation")] == [2, 4, 6]
+    evaluations = log(tmp_path / "run", "evaluation")
+    assert [entry["step"] for entry in evaluations] == [2, 4, 6]
+    assert all(0 <= entry["validation_bleu"] <= 100 for entry in evaluations)
+    (line,) = (tmp_path / "valid.de").read_text().splitlines()[:1]
+    assert f"(should be: {line})" in result.stdout
     validation, test = log(tmp_path / "run", "result")
     assert "mean of 2 weights" in result.stdout
     for name, count, figures in (("validation", 20, validation), ("test", 10, test)):
@@ -88,8 +93,10 @@ def test_parallel_text(tmp_path):
         assert line in result.stdout
     names = {path.name for path in (tmp_path / "run").iterdir()}
     kept = {"weights-00000004.safetensors", "weights-00000006.safetensors"}
-    files = {"checkpoint.safetensors", "log.jsonl", "loss.svg", "config.json", "tokenizer.model"}
-    assert names - saved(names) == files | kept
+    pictures = {"loss.svg", "attention.svg", "attention.html"}
+    files = {"checkpoint.safetensors", "log.jsonl", "config.json", "tokenizer.model"}
+    assert names - saved(names) == files | pictures | kept
+    assert "validation" in (tmp_path / "run" / "loss.svg").read_text()
     assert len(saved(names)) == 2  # the weights, and the tokenizer that goes with them
 
 
@@ -107,6 +114,134 @@ def test_the_schedule_of_the_learning_rate(tmp_path):
     result = run(tmp_path, "--resume", "--out", "cosine", "--schedule", "inverse-square-root")
     assert result.returncode == 2
     assert "the run in cosine has --schedule cosine, not inverse-square-root" in result.stderr
+
+
+@pytest.mark.parametrize("ending", [["--time-limit", 1e-6], ["--patience", 1, "--learning-rate", 1]])
+def test_a_run_that_ends_early_ends_well(tmp_path, ending):
+    files = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1, "--evaluate-every", 1]
+    result = run(tmp_path, *files, "--steps", 500, *ending, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    last = nn.load(tmp_path / "run" / "checkpoint.safetensors")["step"]
+    assert last < 500
+    assert log(tmp_path / "run", "step")[-1]["step"] == last
+    assert (tmp_path / "run" / "config.json").exists()
+
+
+def test_what_is_not_given_follows_from_the_preset(tmp_path):
+    """And a dropout of 0 that is given is one of 0."""
+    files = [*write_text(tmp_path), "--vocabulary", 60, "--time-limit", 1e-6, "--beam", 1]
+    for name, options, expected in (
+        ("tiny", [], {"steps": 8000, "learning_rate": 5e-3, "warm_up": 2000, "dropout": 0.3, "batch_size": None}),
+        ("none", ["--dropout", 0], {"steps": 8000, "dropout": 0.0}),
+        ("toy", ["--preset", "toy", "--warm-up", 7], {"steps": 2600, "warm_up": 7, "dropout": 0.0, "max_tokens": 4096}),
+    ):
+        result = run(tmp_path, *files, *options, "--out", name)
+        assert result.returncode == 0, result.stderr
+        (start,) = log(tmp_path / name, "start")
+        assert start["arguments"].items() >= expected.items()
+        config = json.loads((tmp_path / name / "config.json").read_text())
+        assert config["arguments"]["dropout"] == expected["dropout"]
+
+
+def test_the_score_of_luong(tmp_path):
+    result = run(tmp_path, "--model", "luong", "--score", "local-p", "--steps", 2, "--batch-size", 4, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["arguments"]["attention"] == "local-p"
+
+
+def test_what_is_skipped_is_told_with_its_line(tmp_path):
+    files = write_text(tmp_path)
+    for name, line in (("train.en", 3), ("test.de", 5)):
+        lines = (tmp_path / name).read_text().splitlines()
+        lines[line - 1] = ""
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    lines = (tmp_path / "valid.de").read_text().splitlines()
+    (tmp_path / "valid.de").write_text("\n".join([*lines[:6], "katze " * 60, *lines[7:]]) + "\n")
+    options = ["--vocabulary", 60, "--max-length", 60, "--max-tokens", 400, "--beam", 1, "--steps", 1, "--out", "run"]
+    result = run(tmp_path, *files, *options)
+    assert result.returncode == 0, result.stderr
+    for name, skipped in (
+        ("training", "1 with an empty side (the first: line 3) and 0 of 60 subwords or more"),
+        ("validation", "0 with an empty side and 1 of 60 subwords or more (the first: line 7)"),
+        ("test", "1 with an empty side (the first: line 5)"),
+    ):
+        assert re.search(rf"^{name}: .*; skipped: {re.escape(skipped)}$", result.stdout, re.MULTILINE)
+
+
+def test_a_resumed_run_must_have_the_same_text(tmp_path):
+    options = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1]
+    assert run(tmp_path, *options, "--steps", 2, "--out", "run").returncode == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert run(elsewhere, "--resume", "--out", "../run", "--steps", 3).returncode == 0
+    lines = (tmp_path / "train.en").read_text().splitlines()
+    (tmp_path / "train.en").write_text("\n".join(reversed(lines)) + "\n")
+    result = run(tmp_path, "--resume", "--out", "run", "--steps", 4)
+    assert result.returncode == 2
+    assert "the checkpoint does not fit: the data is not what the run began with" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_run_of_another_script_is_not_resumed(tmp_path):
+    script = SCRIPT.with_name("train_copy_task.py")
+    small = ["--steps", "1", "--d-model", "8", "--num-heads", "2", "--num-layers", "1", "--out", "copy"]
+    command = [sys.executable, str(script), *small]
+    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+    result = run(tmp_path, "--resume", "--out", "copy")
+    assert result.returncode == 2
+    assert "the run in copy is of another script, or of another version of this one" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_mistake_leaves_the_former_run_where_it_is(tmp_path):
+    files = write_text(tmp_path)
+    options = ["--vocabulary", 60, "--max-tokens", 400, "--beam", 1, "--steps", 1, "--out", "run"]
+    assert run(tmp_path, *files, *options).returncode == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    for mistake in (["--vocabulary", 9000], ["--max-length", 1], ["--train-target", "nowhere"]):
+        result = run(tmp_path, *files, *options, *mistake)
+        assert result.returncode == 2
+        assert "kept as" not in result.stdout
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    assert not (tmp_path / "run.1").exists()
+
+
+def test_a_full_disk_loses_nothing_that_was_saved(tmp_path):
+    """A limit on the size of files stands for a disk that is full."""
+    options = [*write_text(tmp_path), "--vocabulary", 60, "--evaluate-every", 3, "--max-tokens", 400, "--beam", 1]
+    assert run(tmp_path, *options, "--steps", 6, "--out", "whole").returncode == 0
+    assert run(tmp_path, *options, "--steps", 2, "--out", "run").returncode == 0
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    command = [sys.executable, str(SCRIPT), "--resume", "--out", "run", "--steps", "6"]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, preexec_fn=small_files
+    )
+    assert result.returncode == 2
+    assert re.fullmatch(r"train_translation.py: cannot write .*weights-00000003.*: File too large\n", result.stderr)
+    now = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    assert now.pop("log.jsonl") != kept.pop("log.jsonl")
+    assert now == kept
+    assert run(tmp_path, "--resume", "--out", "run", "--steps", 6).returncode == 0
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+
+
+def test_weights_that_cannot_be_read(tmp_path):
+    options = [*write_text(tmp_path), "--vocabulary", 60, "--evaluate-every", 1, "--max-tokens", 400, "--beam", 1]
+    assert run(tmp_path, *options, "--steps", 3, "--out", "run").returncode == 0
+    (tmp_path / "run" / "weights-mine.safetensors").write_bytes(b"somebody's")
+    damaged = tmp_path / "run" / "weights-00000002.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    result = run(tmp_path, "--resume", "--out", "run", "--steps", 4)
+    assert result.returncode == 2
+    assert "weights-00000002.safetensors cannot be read" in result.stderr
+    assert result.stderr.count("\n") == 1
+    damaged.unlink()
+    assert run(tmp_path, "--resume", "--out", "run", "--steps", 4).returncode == 0
 
 
 def test_an_interrupted_run_goes_on_with_the_same_bits(tmp_path):
@@ -183,6 +318,9 @@ def test_faults_of_files_end_in_one_line(tmp_path, change, message):
         (["--preset", "huge"], "'huge'"),
         (["--schedule", "sine"], "'sine'"),
         (["--time-limit", "0"], "above 0"),
+        (["--beam", "2"], "--beam is for text, and none is given"),
+        (["--subword-dropout", "0.1"], "--subword-dropout is for text"),
+        (["--score", "dot"], "--score is for --model luong, not for transformer"),
     ],
 )
 def test_mistakes_end_in_one_line(tmp_path, arguments, message):
@@ -190,6 +328,13 @@ def test_mistakes_end_in_one_line(tmp_path, arguments, message):
     assert result.returncode == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--pair", "en-fr"], ["--batch-size", 3]])
+def test_arguments_of_the_toy_languages_are_refused_for_text(tmp_path, arguments):
+    result = run(tmp_path, *write_text(tmp_path), *arguments)
+    assert result.returncode == 2
+    assert f"{arguments[0]} is for the toy languages, and text is given" in result.stderr
 
 
 def test_a_vocabulary_that_does_not_suit(tmp_path):

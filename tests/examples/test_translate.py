@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import nn
 import tinytensor as tt
 from models import Seq2Seq, Transformer, Translator
 from models.languages import ToyText
@@ -70,8 +71,8 @@ def test_attention_is_drawn_for_every_line(folder, tmp_path):
     assert run(tmp_path, folder, "--attention", "out.svg")[0] == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out-3.svg", "out-4.svg", "out.svg"]
     assert "bread" in (tmp_path / "out.svg").read_text()
-    assert run(tmp_path, folder, "--attention", "out.html", lines=LINES[:1])[0] == 0
-    assert "bread" in (tmp_path / "out.html").read_text()
+    assert run(tmp_path, folder, "--attention", "out.HTML", lines=LINES[:1])[0] == 0
+    assert "bread" in (tmp_path / "out.HTML").read_text()
 
 
 def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
@@ -103,11 +104,13 @@ def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
         (["--n-best", 6], LINES, "--n-best 6 needs --beam 6 at least"),
         (["--top-k", 6], LINES, "--temperature, --top-k and --top-p are for drawing: add --sample"),
         (["--sample", "--n-best", 2], LINES, "does not go with --sample"),
+        (["--length-penalty", "nan"], LINES, "must be from -10 to 10, got nan"),
         (["--attention", "out.png"], LINES, "--attention out.png: expected a name that ends in .svg or .html"),
         (["--attention", "nowhere/out.svg"], LINES, "cannot write nowhere/out.svg: "),
         ([], ["I sleep.", "the zebra sleeps."], "line 2: 'zebra' is no word of this toy language"),
         (["--batch-lines", 2], [*LINES, "the zebra sleeps."], "line 5: 'zebra' is no word of this toy language"),
         ([], b"I sleep.\n\xff\n", "line 2: not UTF-8 (byte 1 of it)"),
+        ([], ["I sleep.", "The dog sleeps."], "line 2: 'The' is no word of this toy language; it has 'the'"),
         ([], ["the " * 40], "line 1: 40 ids, but the model takes at most 29 of a sentence"),
     ],
 )
@@ -124,7 +127,45 @@ def test_folders_without_a_trained_model(tmp_path):
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
     code, _, errors = run(tmp_path, ".")
     assert (code, len(errors.splitlines())) == (2, 1)
+    assert "checkpoint.safetensors" in errors
+    nn.save({"arguments": {"train_source": None}, "log_bytes": 0}, tmp_path / "checkpoint.safetensors")
+    code, _, errors = run(tmp_path, ".")
+    assert (code, len(errors.splitlines())) == (2, 1)
     assert "end it with: python examples/train_translation.py --resume --out ." in errors
+    nn.save({"arguments": {"task": "copy"}, "log_bytes": 0}, tmp_path / "checkpoint.safetensors")
+    code, _, errors = run(tmp_path, ".")
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert "holds a run that trains no translator" in errors
+    Transformer(10, d_model=8, num_heads=2, num_layers=1).save_pretrained(tmp_path / "model")
+    code, _, errors = run(tmp_path, "model")
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert "holds a model without a codec for text" in errors
+
+
+def test_what_comes_before_a_bad_line_is_translated(folder, tmp_path):
+    best = expected(folder, LINES[:1])[0][0].text
+    for bad in (b"the zebra sleeps.", b"\xff"):
+        code, out, errors = run(tmp_path, folder, lines=LINES[0].encode() + b"\n" + bad + b"\n")
+        assert (code, out, len(errors.splitlines())) == (2, best + "\n", 1)
+
+
+def test_output_is_utf_8_and_a_mark_of_it_is_no_word(folder, tmp_path):
+    text = ("\N{ZERO WIDTH NO-BREAK SPACE}" + "".join(line + "\n" for line in LINES)).encode()
+    command = [sys.executable, str(SCRIPT), str(folder)]
+    odd = environment() | {"PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(command, cwd=tmp_path, env=odd, capture_output=True, input=text, timeout=120)
+    assert result.returncode == 0, result.stderr
+    texts = [found[0].text if found else "" for found in expected(folder)]
+    assert result.stdout.decode() == "\n".join(texts) + "\n"
+
+
+def test_closed_streams(folder, tmp_path):
+    for redirection, code, message in (("<&-", 2, "it is closed"), ("</dev/null >&-", 0, "")):
+        command = f'"{sys.executable}" "{SCRIPT}" "{folder}" {redirection}'
+        result = subprocess.run(command, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        assert result.returncode == code
+        assert message in result.stderr
+        assert len(result.stderr.splitlines()) == (1 if message else 0)
 
 
 def test_a_model_without_attention(tmp_path):

@@ -1,6 +1,8 @@
 """What is the same for every script: types of arguments, one line for a mistake, exit codes."""
 
 import argparse
+import os
+import subprocess
 import sys
 
 import pytest
@@ -72,10 +74,34 @@ def raising(error):
 def test_exit_codes(capsys, monkeypatch):
     assert ends(lambda: 4, capsys, monkeypatch) == (4, ("", ""))
     assert ends(raising(UsageError("no such thing")), capsys, monkeypatch) == (2, ("", "script.py: no such thing\n"))
-    assert ends(raising(KeyboardInterrupt()), capsys, monkeypatch) == (130, ("", ""))
+    assert ends(raising(KeyboardInterrupt()), capsys, monkeypatch) == (130, ("", "script.py: interrupted\n"))
     code, (_, err) = ends(raising(MemoryError("745 GiB")), capsys, monkeypatch)
     assert code == 2
     assert err == "script.py: not enough memory (745 GiB); smaller sizes need less\n"
+
+
+def test_what_the_output_cannot_show_ends_nothing():
+    code = "from models import command_line; command_line.run(lambda: print('na\u00efve') or 0)"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "na\\xefve\n", "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_outputs(closed):
+    code = "from models import command_line; import sys; command_line.run(lambda: print('x', flush=True) or 3)"
+    command = f'"{sys.executable}" -c "{code}" {closed}'
+    result = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (3, "")
+    assert result.stdout == ("" if closed.startswith(">") else "x\n")
+
+
+def test_numbers_within_bounds():
+    number = command_line.within(-10, 10)
+    assert number("-2.5") == -2.5
+    for text in ("11", "nan", "inf", "-10.5"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"must be from -10 to 10, got {text}"):
+            number(text)
 
 
 def test_a_bug_is_not_hidden(monkeypatch):

@@ -149,6 +149,10 @@ def damage(folder):
         (change("model", 3), "'model' is missing or of the wrong kind"),
         (change("arguments.surprise", 1), "Transformer has no argument surprise"),
         (change("arguments.d_model", 9), "num_heads"),
+        (change("arguments.d_model", "x"), "Transformer cannot be made with these arguments"),
+        (change("arguments.d_model", 96.5), "Transformer cannot be made with these arguments"),
+        (change("arguments.pad_id", None), r"pad_id must be an id below \d+, got None"),
+        (change("arguments.bos_id", 1_000_000), r"bos_id must be an id below \d+, got 1000000"),
         (change("arguments.d_ff", 9), "the weights do not fit the config"),
         (change("weights.file", "../elsewhere.safetensors"), "does not name a file of this folder"),
         (change("weights.file", "missing.safetensors"), "missing.safetensors: No such file"),
@@ -166,7 +170,22 @@ def test_another_class_is_told(tmp_path):
     make("dot").save_pretrained(tmp_path)
     with pytest.raises(PretrainedError, match="holds a Seq2Seq, expected Transformer"):
         Transformer.from_pretrained(tmp_path)
-    with pytest.raises(PretrainedError, match="the codec of its text is None"):
+    with pytest.raises(PretrainedError, match="holds a model without a codec for text"):
+        Translator.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ({"kind": ["toy"], "pair": "en-fr"}, r"the codec of its text is \['toy'\], expected subwords or toy"),
+        ({"kind": "toy", "pair": "en-xx"}, "the codec of its text cannot be made"),
+        ({"kind": "toy", "pair": "en-ko"}, r"the model has vocabularies of 433 and 667 ids, the codec .* 433 and 840"),
+    ],
+)
+def test_a_codec_that_does_not_fit_is_told(tmp_path, translator, text, message):
+    translator.save_pretrained(tmp_path)
+    change("text", text)(tmp_path)
+    with pytest.raises(PretrainedError, match=message):
         Translator.from_pretrained(tmp_path)
 
 

@@ -17,6 +17,7 @@ def contents(path):
 
 def finished_run(path):
     folder = RunFolder(path, resume=False)
+    folder.begin()
     folder.log(event="start", arguments={"seed": 1})
     folder.log(event="step", step=1, loss=2.5)
     folder.save({"arguments": {"seed": 1}, "step": 1, "weights": tt.asarray([1.0, 2.0])})
@@ -25,7 +26,7 @@ def finished_run(path):
 
 def test_the_folder_is_made_and_nothing_is_left_in_it(tmp_path):
     folder = RunFolder(tmp_path / "runs" / "first", resume=False)
-    assert folder.moved is None
+    assert folder.begin() is None
     assert contents(tmp_path) == {}
     assert (tmp_path / "runs" / "first").is_dir()
 
@@ -37,7 +38,8 @@ def test_a_run_that_is_there_is_moved_aside_whole(tmp_path):
         (tmp_path / "run" / "notes.txt").write_text(f"of run {len(kept)}")
         kept.append(contents(tmp_path / "run"))
         folder = RunFolder(tmp_path / "run", resume=False)
-        assert folder.moved == tmp_path / f"run.{len(kept)}"
+        assert contents(tmp_path / "run") == kept[-1]  # until the new run begins
+        assert folder.begin() == tmp_path / f"run.{len(kept)}"
         assert contents(tmp_path / "run") == {}
     assert [contents(tmp_path / f"run.{i}") for i in (1, 2, 3)] == kept
 
@@ -46,13 +48,13 @@ def test_a_run_that_is_there_is_moved_aside_whole(tmp_path):
 def test_half_a_run_is_moved_aside_too(tmp_path, file):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / file).write_text("x")
-    assert RunFolder(tmp_path / "run", resume=False).moved == tmp_path / "run.1"
+    assert RunFolder(tmp_path / "run", resume=False).begin() == tmp_path / "run.1"
     assert contents(tmp_path / "run.1") == {file: b"x"}
 
 
 def test_other_files_stay_where_they_are(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    assert RunFolder(tmp_path, resume=False).moved is None
+    assert RunFolder(tmp_path, resume=False).begin() is None
     assert contents(tmp_path) == {"notes.txt": b"mine"}
 
 

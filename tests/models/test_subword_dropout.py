@@ -44,18 +44,31 @@ def test_other_subwords_of_the_same_text(tokenizer, texts, probability):
         assert [tokenizer.pieces(ids) for ids in drawn] == [list("▁" + text.replace(" ", "▁")) for text in texts]
 
 
+class Pieces:
+    """A tokenizer of these pieces, in the order in which they were learned."""
+
+    def __init__(self, *pieces):
+        self.all = pieces
+
+    def __len__(self):
+        return UNKNOWN + 1 + len(self.all)
+
+    def pieces(self, ids):
+        return [self.all[i - UNKNOWN - 1] for i in ids]
+
+
 def test_the_probabilities_are_those_of_the_algorithm():
-    """Of "aab" with the merges (a, b), then (a, ab): all of it stands with (1 - p)^2, "a ab" with (1 - p) p."""
+    """A merge that was left out is possible again at the next step.
 
-    class Pieces:
-        def __len__(self):
-            return UNKNOWN + 5
-
-        def pieces(self, ids):
-            return [["ab", "aab", "a", "b"][i - UNKNOWN - 1] for i in ids]
-
+    Of "aab" with the merges (a, b), then (a, ab): all of it stands with (1 - p)^2, "a ab" with (1 - p) p. Of "abcd"
+    with (a, b) and (c, d): both are merged with (1 - p^2) (1 - p), neither with p^2.
+    """
     p, count = 0.3, 20_000
-    dropout, rng = SubwordDropout(Pieces(), [], p), random.Random(0)
+    dropout, rng = SubwordDropout(Pieces("ab", "cd", *"abcd"), [], p), random.Random(0)
+    lengths = [len(dropout.split("abcd", rng)) for _ in range(count)]
+    for length, share in ((2, (1 - p**2) * (1 - p)), (3, (1 - p**2) * p), (4, p**2)):
+        assert lengths.count(length) / count == pytest.approx(share, abs=4 * np.sqrt(share * (1 - share) / count))
+    dropout = SubwordDropout(Pieces("ab", "aab", "a", "b"), [], p)
     names = {
         (UNKNOWN + 2,): "aab",
         (UNKNOWN + 3, UNKNOWN + 1): "a ab",

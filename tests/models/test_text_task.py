@@ -62,10 +62,13 @@ def test_the_same_text_gives_the_same_vocabulary():
 
 
 def test_what_cannot_be_a_vocabulary(tmp_path):
-    with pytest.raises(UsageError, match=r"--vocabulary 5000 does not suit this text: .*[Vv]ocabulary"):
-        Tokenizer.train(sentences(20, 0), 5000)
-    with pytest.raises(UsageError, match=r"--vocabulary 5 does not suit this text"):
-        Tokenizer.train(sentences(20, 0), 5)
+    for vocabulary, reason in (
+        (3, "padding, begin, end and unknown words take 4"),
+        (5, r"its characters and 4 special ids take \d\d"),
+        (5000, r"it has \d\d\d subwords at most"),
+    ):
+        with pytest.raises(UsageError, match=f"--vocabulary {vocabulary} does not suit this text: {reason}"):
+            Tokenizer.train(sentences(20, 0), vocabulary)
     (tmp_path / "broken").write_bytes(b"no model")
     with pytest.raises(UsageError, match="broken is no sentencepiece model"):
         Tokenizer.load(tmp_path / "broken")
@@ -116,7 +119,13 @@ def test_batches_are_shifted_and_ended(task):
 def test_sentences_that_are_too_long_are_left_out_and_counted(tokenizer):
     corpus = Corpus(["the dog"] * 4 + ["the dog " * 50], ["a cat"] * 5, 0)
     task = TextTask(corpus, tokenizer, max_length=20)
-    assert (len(task.pairs), task.too_long) == (4, 1)
+    assert (len(task.pairs), task.too_long, task.first_too_long) == (4, 1, 4)
+    assert TextTask(corpus, tokenizer, max_length=200).first_too_long is None
+
+
+def test_a_very_long_line_counts_for_the_vocabulary():
+    made = Tokenizer.train(["zebra " * 2000, "the dog"], 24)
+    assert made.decode(made.encode("zebra")) == "zebra"
 
 
 def test_one_pair_longer_than_a_batch_is_a_batch(tokenizer):

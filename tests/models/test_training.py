@@ -60,7 +60,8 @@ def test_lines_log_and_checkpoint(tmp_path, capsys):
         assert 0 < entry["tokens_per_second"] < 1e7
     state = nn.load(tmp_path / CHECKPOINT)
     assert set(state) == {
-        "step", "arguments", "model", "optimizer", "scheduler", "random", "best", "without_improvement", "log_bytes",
+        "step", "arguments", "data", "model", "optimizer", "scheduler", "random", "best", "without_improvement",
+        "log_bytes",
     }  # fmt: skip
     assert state["step"] == 11
     assert state["arguments"] == {"seed": 0}
