@@ -19,11 +19,10 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-import nn
 import tinytensor as tt
 from models import attention_graphs, command_line, copy_task, plots, run
 from models.run_folder import RunFolder
-from models.schedules import warm_up_and_decay
+from models.schedules import adam
 from models.tasks import TASKS, SequenceTask
 from models.training import Trainer
 from models.transformer import Transformer
@@ -55,8 +54,7 @@ def check(arguments: argparse.Namespace) -> None:
 def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
     """The model, its optimiser and schedule, and the loop around them."""
     model, task = copy_task.build(vars(arguments))
-    optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate, betas=(0.9, 0.98), eps=1e-9)
-    schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, warm_up_and_decay(WARM_UP, arguments.steps))
+    optimizer, schedule = adam(model, "cosine", arguments.learning_rate, WARM_UP, arguments.steps)
     return Trainer(
         model,
         optimizer,

@@ -12,6 +12,7 @@ import numpy as np
 from nn import visualize
 from tinytensor.files import atomic_write
 
+from .run_folder import RunFolder
 from .translation import clearest_layer
 
 
@@ -62,6 +63,30 @@ def draw_attention(path: Path, layers: Sequence[Any], source: Sequence[str], tar
     layer, mean = clearest_layer(layers)
     title = f"What each word looked at (layer {layer}, mean of its heads)"
     visualize.attention_grid(mean[None, None], source=source, target=target, title=title).save(path)
+
+
+def draw_run(
+    folder: RunFolder, weights: Sequence[Any], source: Sequence[str], target: Sequence[str], *, log: bool
+) -> None:
+    """Write and name a translator's pictures: `loss.svg`, and with attention `attention.svg` and `.html`.
+
+    Args:
+        folder: the run, whose log has the losses.
+        weights, source, target: of a sentence, as for `draw_attention`; no weights: there is no attention.
+        log: whether the axis of the loss is logarithmic.
+    """
+    losses = {}
+    for name, event, key in (("training", "step", "loss"), ("validation", "evaluation", "validation_loss")):
+        entries = folder.entries(event)
+        if entries:
+            losses[name] = ([e["step"] for e in entries], [e[key] for e in entries])
+    paths = [folder.path / "loss.svg"]
+    visualize.loss_curve(losses, log=log).save(paths[0])
+    for name in ("attention.svg", "attention.html") if weights else ():
+        paths.append(folder.path / name)
+        draw_attention(paths[-1], weights, source, target)
+    for path in paths:
+        print(f"wrote {path}")
 
 
 def _figure(width: float, height: float) -> tuple[Any, Any]:

@@ -1,9 +1,11 @@
-"""How the learning rate changes: factors of the highest rate, for `LambdaLR`."""
+"""How models are optimised: Adam, and how its learning rate changes, as factors of the highest rate for `LambdaLR`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+
+import nn
 
 
 def warm_up_and_decay(warm_up: int, steps: int) -> Callable[[int], float]:
@@ -31,3 +33,11 @@ def inverse_square_root(warm_up: int, steps: int) -> Callable[[int], float]:
 
 SCHEDULES = {"cosine": warm_up_and_decay, "inverse-square-root": inverse_square_root}
 """By name, each from the steps of warm-up and all steps."""
+
+
+def adam(
+    model: nn.Module, schedule: str, learning_rate: float, warm_up: int, steps: int
+) -> tuple[nn.optim.Adam, nn.optim.lr_scheduler.LambdaLR]:
+    """Adam with the paper's constants (Vaswani et al. 2017, section 5.3), and its schedule, one of SCHEDULES."""
+    optimizer = nn.optim.Adam(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), eps=1e-9)
+    return optimizer, nn.optim.lr_scheduler.LambdaLR(optimizer, SCHEDULES[schedule](warm_up, steps))
