@@ -20,7 +20,6 @@ from before_numpy import prepare
 prepare()
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
@@ -38,7 +37,7 @@ from models import Translator, command_line, run
 from models.corpus import read_pairs
 from models.languages import TranslationTask, written
 from models.pretrained import CONFIG
-from models.run_folder import CHECKPOINT, LOG
+from models.run_folder import CHECKPOINT, entries
 from models.tasks import Batch
 from models.training import cross_entropy
 from models.translation import MODELS, bleu
@@ -74,8 +73,7 @@ def training_arguments(name: str, folder: Path, given: Sequence[str]) -> dict[st
     arguments = train_translation.parser().parse_args(["--model", name, *given, "--out", str(folder)])
     train_translation.check(arguments)
     wanted = run.plain(arguments)
-    log = folder / LOG
-    there = json.loads(log.read_text(encoding="utf-8").splitlines()[0])["arguments"] if log.is_file() else wanted
+    there = next((entry["arguments"] for entry in entries(folder, "start")), wanted)
     for key in wanted.keys() - FREE:
         if key not in there or there[key] != wanted[key]:
             option = "--" + key.replace("_", "-")
@@ -150,8 +148,7 @@ def cost(folders: dict[str, Path]) -> None:
     for name, folder in folders.items():
         model = Translator.from_pretrained(folder).model
         count = sum(p.size for p in model.parameters())
-        entries = [json.loads(line) for line in (folder / LOG).read_text(encoding="utf-8").splitlines()]
-        steps = [e for e in entries if e["event"] == "step"]
+        steps = entries(folder, "step")
         rate = statistics.median(e["tokens_per_second"] for e in steps)
         rows.append([TITLES[name], f"{count:,}", f"{steps[-1]['step']:,}", f"{rate:,.0f}"])
     table("Training", ["model", "parameters", "steps", "target tokens a second"], rows)

@@ -130,14 +130,19 @@ class RunFolder:
             file.write(json.dumps(entry) + "\n")
 
     def entries(self, event: str) -> list[dict[str, Any]]:
-        """The log's entries of one kind, in order; a line that an interruption left unfinished is passed over."""
-        log = self.path / LOG
-        found = []
-        for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                continue
-            if entry.get("event") == event:
-                found.append(entry)
-        return found
+        """The log's entries of one kind, in order."""
+        return entries(self.path, event)
+
+
+def entries(folder: Path, event: str) -> list[dict[str, Any]]:
+    """The entries of one kind in a run's log, in order; a line that an interruption left unfinished is passed over."""
+    log = folder / LOG
+    found = []
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if entry.get("event") == event:
+            found.append(entry)
+    return found
