@@ -28,7 +28,7 @@ import tinytensor as tt
 from models import Translator, command_line, plots
 from models.decoding import sample
 from models.pretrained import CONFIG, PretrainedError
-from models.run_folder import CHECKPOINT, RunFolder
+from models.run_folder import CHECKPOINT, read_checkpoint
 from models.translation import LIMIT
 from models.translator import Translation
 
@@ -77,7 +77,7 @@ def check(arguments: argparse.Namespace) -> None:
 def load(arguments: argparse.Namespace) -> Translator:
     folder = arguments.folder
     if not (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file():
-        if "train_source" not in RunFolder(folder, resume=True).load()["arguments"]:
+        if "train_source" not in read_checkpoint(folder)["arguments"]:
             raise command_line.UsageError(f"{folder} holds a run that trains no translator")
         raise command_line.UsageError(
             f"{folder} holds a run that has not ended; end it with: "
@@ -116,10 +116,6 @@ def show(translations: list[Translation], number: int, arguments: argparse.Names
         print(f"{number}\t{translation.score:.4f}\t{translation.text}")
 
 
-def draw_attention(translator: Translator, line: str, best: Translation, path: Path) -> None:
-    plots.draw_attention(path, *translator.attention(line, best))
-
-
 def batches(size: int) -> Iterator[list[str]]:
     """The lines of standard input, so many at a time; those before a line that is not UTF-8 come before its error."""
     number = 0
@@ -152,7 +148,8 @@ def pipe(translator: Translator, arguments: argparse.Namespace) -> None:
             number += 1
             show(translations, number, arguments)
             if arguments.attention is not None and translations:
-                draw_attention(translator, line, translations[0], _numbered(arguments.attention, number))
+                path = _numbered(arguments.attention, number)
+                plots.draw_attention(path, *translator.attention(line, translations[0]))
         sys.stdout.flush()
         if fault is not None:
             raise fault
@@ -185,7 +182,7 @@ def converse(translator: Translator, arguments: argparse.Namespace) -> None:
         show(translations, number, arguments)
         if arguments.attention is not None:
             path = _numbered(arguments.attention, number)
-            draw_attention(translator, line, translations[0], path)
+            plots.draw_attention(path, *translator.attention(line, translations[0]))
             print(f"wrote {path}")
 
 

@@ -43,12 +43,13 @@ def read_pairs(source: str | Path, target: str | Path) -> Corpus:
         raise UsageError(
             f"{source} has {len(sources):,} lines, {target} has {len(targets):,}; aligned files have the same number"
         )
-    kept = [i for i, pair in enumerate(zip(sources, targets)) if all(pair)]
+    full = [all(pair) for pair in zip(sources, targets)]
+    kept = [i for i, is_full in enumerate(full) if is_full]
     if not kept:
         raise UsageError(f"{source} and {target} hold no pair of sentences")
     sides = [sources[i] for i in kept], [targets[i] for i in kept]
-    empty = [i + 1 for i, pair in enumerate(zip(sources, targets)) if not all(pair)]
-    return Corpus(*sides, len(empty), [i + 1 for i in kept], empty[0] if empty else None)
+    first_empty = None if all(full) else full.index(False) + 1
+    return Corpus(*sides, empty=full.count(False), lines=[i + 1 for i in kept], first_empty=first_empty)
 
 
 def read_lines(path: str | Path) -> list[str]:

@@ -41,8 +41,9 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             atomic_write(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
-            for unfinished in self.path.glob(f".*.{'[0-9a-f]' * 8}.tmp"):  # of a run that was killed while it wrote
-                unfinished.unlink()
+            if resume or not self._is_taken():  # else it is another run's, and stays whole until `begin`
+                for unfinished in self.path.glob(f".*.{'[0-9a-f]' * 8}.tmp"):  # of a run that was killed while it wrote
+                    unfinished.unlink()
         except OSError as error:
             raise self._cannot_write(error) from None
 
@@ -85,12 +86,9 @@ class RunFolder:
         Raises UsageError for a file that is damaged or no checkpoint.
         """
         try:
-            state = nn.load(self.path / CHECKPOINT, device=device)
-        except (nn.CheckpointError, OSError) as error:
+            return read_checkpoint(self.path, device)
+        except UsageError as error:
             raise UsageError(f"--resume: {error}") from None
-        if not isinstance(state, dict) or not isinstance(state.get("arguments"), dict) or "log_bytes" not in state:
-            raise UsageError(f"--resume: {self.path / CHECKPOINT} is no checkpoint of a training run")
-        return state
 
     def rewind(self, state: dict[str, Any]) -> None:
         """Cut the log back to what it was when the checkpoint with this state was written."""
@@ -132,6 +130,20 @@ class RunFolder:
     def entries(self, event: str) -> list[dict[str, Any]]:
         """The log's entries of one kind, in order."""
         return entries(self.path, event)
+
+
+def read_checkpoint(folder: Path, device: str = "cpu") -> dict[str, Any]:
+    """The state in a run's checkpoint; nothing in the folder is touched.
+
+    Raises UsageError for a file that is damaged or no checkpoint.
+    """
+    try:
+        state = nn.load(folder / CHECKPOINT, device=device)
+    except (nn.CheckpointError, OSError) as error:
+        raise UsageError(str(error)) from None
+    if not isinstance(state, dict) or not isinstance(state.get("arguments"), dict) or "log_bytes" not in state:
+        raise UsageError(f"{folder / CHECKPOINT} is no checkpoint of a training run")
+    return state
 
 
 def entries(folder: Path, event: str) -> list[dict[str, Any]]:

@@ -53,11 +53,12 @@ def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
     pair = crossing(task.name)
     batch = task.make_batch([pair])
     weights = [w[0].numpy() for w in model.cross_attention(tt.asarray(batch.source), tt.asarray(batch.target_in))]
+    source, target = [*pair.source, "<end>"], [*pair.target, "<end>"]
     if weights:
         looked = clearest_layer(weights)[1].argmax(axis=1)
-        seen = [f"{word} {[*pair.source, '<end>'][place]}" for word, place in zip(pair.target, looked)]
+        seen = [f"{word} {source[place]}" for word, place in zip(pair.target, looked)]
         print(f'in "{written(pair.source, task.name[:2])}", what each word looks at most: {", ".join(seen)}')
-    plots.draw_run(folder, weights, [*pair.source, "<end>"], [*pair.target, "<end>"], log=True)
+    plots.draw_run(folder, weights, source, target, log=True)
     return figures["exact_match"]
 
 

@@ -136,6 +136,10 @@ def test_folders_without_a_trained_model(tmp_path):
     code, _, errors = run(tmp_path, ".")
     assert (code, len(errors.splitlines())) == (2, 1)
     assert "holds a run that trains no translator" in errors
+    unfinished = tmp_path / ".checkpoint.safetensors.0123abcd.tmp"  # of a run that is writing at this moment
+    unfinished.write_bytes(b"")
+    assert run(tmp_path, ".")[0] == 2
+    assert unfinished.exists()
     Transformer(10, d_model=8, num_heads=2, num_layers=1).save_pretrained(tmp_path / "model")
     code, _, errors = run(tmp_path, "model")
     assert (code, len(errors.splitlines())) == (2, 1)

@@ -36,6 +36,7 @@ def test_a_run_that_is_there_is_moved_aside_whole(tmp_path):
     for _ in range(3):
         finished_run(tmp_path / "run")
         (tmp_path / "run" / "notes.txt").write_text(f"of run {len(kept)}")
+        (tmp_path / "run" / ".checkpoint.safetensors.0123abcd.tmp").write_bytes(b"being written")
         kept.append(contents(tmp_path / "run"))
         folder = RunFolder(tmp_path / "run", resume=False)
         assert contents(tmp_path / "run") == kept[-1]  # until the new run begins
