@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
+M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # of glibc's mallopt
 
 
 def keep_memory() -> bool:
@@ -27,4 +27,6 @@ def keep_memory() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         return False
-    return bool(mallopt(M_MMAP_MAX, 0)) and bool(mallopt(M_TRIM_THRESHOLD, 2**31 - 1))
+    # What another thread frees goes back whatever the threshold is, unless it takes from the first thread's arena.
+    options = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: 2**31 - 1, M_ARENA_MAX: 1}
+    return all(mallopt(option, value) for option, value in options.items())
