@@ -16,6 +16,7 @@ from typing import Any
 import nn
 import tinytensor as tt
 from models import command_line, copy_task
+from models.run_folder import entries
 from models.tasks import LETTERS
 from nn import visualize
 
@@ -37,7 +38,7 @@ def main() -> int:
         raise command_line.UsageError(
             f"there is no run in {arguments.run}; train one: python examples/train_copy_task.py"
         )
-    model, task, folder = copy_task.load(arguments.run)
+    model, task = copy_task.load(arguments.run)
     sequence = letters(arguments.sequence, task) if arguments.sequence else max(task.test_sequences(20), key=len)
     answer = copy_task.generate(model, task, [sequence])[0]
     batch = task.make_batch([sequence])
@@ -49,7 +50,7 @@ def main() -> int:
 
     layer = len(attention.cross) - 1 if arguments.layer is None else arguments.layer
     named: dict[str, Any] = {"source": source, "target": target}
-    losses = folder.entries("step")
+    losses = entries(arguments.run, "step")
     try:
         pictures: dict[str, Any] = {
             "lines.svg": visualize.attention_lines(attention.cross, **named, layer=layer),

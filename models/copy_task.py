@@ -8,7 +8,7 @@ from typing import Any
 
 import tinytensor as tt
 
-from .run_folder import RunFolder
+from .run_folder import read_checkpoint
 from .tasks import EOS, SequenceTask
 from .transformer import Transformer
 
@@ -28,16 +28,15 @@ def build(arguments: Mapping[str, Any]) -> tuple[Transformer, SequenceTask]:
     return model.to(arguments["device"]), task
 
 
-def load(path: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask, RunFolder]:
-    """The model that a run trained, in evaluation mode, its task, and its folder.
+def load(folder: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask]:
+    """The model that a run trained, in evaluation mode, and its task.
 
     Raises UsageError if the folder holds no run, or its checkpoint is damaged.
     """
-    folder = RunFolder(path, resume=True)
-    state = folder.load(device)
+    state = read_checkpoint(folder, device)
     model, task = build({**state["arguments"], "device": device})
     model.load_state_dict(state["model"])
-    return model.eval(), task, folder
+    return model.eval(), task
 
 
 def generate(model: Transformer, task: SequenceTask, sequences: list[list[int]]) -> list[list[int]]:

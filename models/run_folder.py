@@ -6,6 +6,8 @@ import itertools
 import json
 import os
 import re
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,12 @@ import nn
 from tinytensor.files import atomic_write
 
 from .command_line import UsageError
+from .pretrained import CONFIG
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
@@ -22,13 +30,15 @@ WEIGHTS = re.compile(r"weights-(\d{8,})\.safetensors")
 class RunFolder:
     """Files of a run, each written whole or not at all, the log one line at a time.
 
+    Nobody else trains in the folder meanwhile: it is locked until `close`, or until the process ends, however it ends.
+
     Args:
         path: the folder; made if it is missing.
         resume: go on with the run in it. Otherwise a run that is already there is moved aside by `begin`, not
             overwritten.
 
-    Raises UsageError if the folder cannot be written to, holds no checkpoint to resume from, or holds a run and cannot
-    be moved because it is the current folder.
+    Raises UsageError if the folder cannot be written to, is another process's at the moment, holds no checkpoint to
+    resume from, or holds a run and cannot be moved because it is the current folder.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
@@ -39,6 +49,7 @@ class RunFolder:
             if not resume and self._is_taken() and Path.cwd().is_relative_to(self.path.resolve()):
                 raise UsageError(f"the run in {self.path} cannot be moved aside from within; choose another folder")
             self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
             atomic_write(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
             if resume or not self._is_taken():  # else it is another run's, and stays whole until `begin`
@@ -54,13 +65,38 @@ class RunFolder:
         aside = self._aside()
         try:
             self.path.rename(aside)
+            self.close()  # the lock has gone with the folder that it is on
             self.path.mkdir()
+            self._lock()
         except OSError as error:
             raise self._cannot_write(error) from None
         return aside
 
+    def close(self) -> None:
+        """Let others train in the folder; nothing more is to be written by this object."""
+        self._release()
+
+    def _lock(self) -> None:
+        self._release: Callable[[], Any] = lambda: None
+        if fcntl is None:
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        self._release = weakref.finalize(self, os.close, handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = os.path.samestat(os.fstat(handle), os.stat(self.path))  # or it was moved aside meanwhile
+        except BlockingIOError:
+            is_ours = False
+        except OSError:  # some network file systems lock no folders
+            is_ours = True
+        if not is_ours:
+            self.close()
+            raise UsageError(f"another run is writing to {self.path}; wait until it ends, or choose another folder")
+
     def _is_taken(self) -> bool:
-        return (self.path / CHECKPOINT).exists() or (self.path / LOG).exists()
+        """Whether there is a run, a part of one, or a trained model."""
+        alone = any((self.path / name).exists() for name in (CHECKPOINT, LOG, CONFIG))
+        return alone or (self.path.is_dir() and bool(self.weights()))
 
     def _cannot_write(self, error: OSError) -> UsageError:
         return UsageError(f"cannot write to the folder {self.path}: {error.strerror or error}")
@@ -75,10 +111,17 @@ class RunFolder:
 
     # ---- the checkpoint
 
-    def save(self, state: dict[str, Any]) -> None:
-        """Replace the checkpoint; it remembers how long the log is."""
+    def save(self, state: dict[str, Any], weights: int = 0) -> None:
+        """Replace the checkpoint; it remembers how long the log is.
+
+        Of the weights that were kept only so many remain, the latest. Not before: a run that is killed goes on from the
+        former checkpoint, and needs the weights of that time.
+        """
         log = self.path / LOG
         nn.save({**state, "log_bytes": log.stat().st_size if log.exists() else 0}, self.path / CHECKPOINT)
+        kept = self.weights()
+        for _, path in kept[: max(0, len(kept) - weights)]:
+            path.unlink()
 
     def load(self, device: str = "cpu") -> dict[str, Any]:
         """The checkpoint's state.
@@ -91,11 +134,14 @@ class RunFolder:
             raise UsageError(f"--resume: {error}") from None
 
     def rewind(self, state: dict[str, Any]) -> None:
-        """Cut the log back to what it was when the checkpoint with this state was written."""
+        """Bring log and weights back to what they were when the checkpoint with this state was written."""
         log = self.path / LOG
         content = log.read_bytes() if log.exists() else b""
         if len(content) > state["log_bytes"]:
             atomic_write(log, content[: state["log_bytes"]])
+        for step, path in self.weights():
+            if step > state["step"]:
+                path.unlink()
 
     # ---- weights of several steps, for their mean
 
@@ -114,11 +160,9 @@ class RunFolder:
                 f"the weights in {path} cannot be read ({reason}); without this file --resume works"
             ) from None
 
-    def keep_weights(self, step: int, state: dict[str, Any], count: int) -> None:
-        """Keep the weights of a step, and of so many steps in all: the earliest go."""
+    def keep_weights(self, step: int, state: dict[str, Any]) -> None:
+        """Keep the weights of a step; `save` decides for how long."""
         nn.save({"model": state}, self.path / f"weights-{step:08d}.safetensors")
-        for _, path in self.weights()[:-count]:
-            path.unlink()
 
     # ---- the log
 

@@ -132,7 +132,8 @@ class Trainer:
                 "random": tt.random.get_state(),
                 "best": self.best,
                 "without_improvement": self.without_improvement,
-            }
+            },
+            weights=self.average,
         )
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -148,7 +149,7 @@ class Trainer:
 
     def average_weights(self) -> int:
         """Give the model the mean of the latest weights that were kept; returns of how many (0: it stays as it is)."""
-        paths = [path for step, path in self.folder.weights() if step <= self.step][-self.average :]
+        paths = [path for _, path in self.folder.weights()][-self.average :]
         if self.average and paths:
             states = [self.folder.load_weights(path) for path in paths]
             mean = {name: sum(s[name] for s in states[1:]) + value for name, value in states[0].items()}
@@ -181,11 +182,13 @@ class Trainer:
                 noted = self._is_noted(self.step) or self.step == steps
                 if noted:
                     self._note(progress, batch, logits, loss.item())
-                if self.evaluate is not None and self.step % self.evaluate_every == 0:
-                    self._evaluate(self.evaluate, progress)
+                evaluated = self.evaluate is not None and self.step % self.evaluate_every == 0
+                if evaluated:
+                    self._evaluate(progress)
                 if self.sample is not None and self.step % self.sample_every == 0 and self.step < steps:
                     self.sample(progress.say)
-                if self.step % self.checkpoint_every == 0 or self.step == steps or self._stop:
+                due = self.step % self.checkpoint_every == 0 or (evaluated and self.average)  # kept weights go with one
+                if due or self.step == steps or self._stop:
                     self._must_be_finite(loss)  # where it was not looked at before
                     self.save()
                 if self._stop and self.step < steps:
@@ -219,9 +222,10 @@ class Trainer:
     def _stalled(self) -> bool:
         return self.patience is not None and self.without_improvement >= self.patience
 
-    def _evaluate(self, evaluate: Callable[[], dict[str, float]], progress: Progress) -> None:
+    def _evaluate(self, progress: Progress) -> None:
+        assert self.evaluate is not None
         self.model.eval()
-        figures = evaluate()
+        figures = self.evaluate()
         self.model.train()
         decisive = next(iter(figures.values()))
         better = decisive < self.best
@@ -230,7 +234,7 @@ class Trainer:
         self.folder.log(event="evaluation", step=self.step, **{k: round(v, 6) for k, v in figures.items()})
         progress.say(f"step {self.step}: " + ", ".join(f"{k.replace('_', ' ')} {v:.4g}" for k, v in figures.items()))
         if self.average:
-            self.folder.keep_weights(self.step, self.model.state_dict(), self.average)
+            self.folder.keep_weights(self.step, self.model.state_dict())
 
     def _train_step(self, batches: list[Batch]) -> tuple[Tensor, Tensor]:
         """One step; returns the logits for the last batch, and the loss."""
@@ -245,6 +249,9 @@ class Trainer:
                 raise NotFiniteError(f"the loss is {value} at step {self.step + 1}, from finite inputs of every op")
             if not math.isfinite(norm.item()):
                 self._explain(groups, before, "a gradient is not finite")
+                raise NotFiniteError(
+                    f"the gradient's norm is {norm.item()} at step {self.step + 1}, from finite results of every op"
+                )
         nn.utils.clip_grads_with_norm_(self.model.parameters(), self.max_norm, norm)
         self.optimizer.step()
         self.scheduler.step()

@@ -325,6 +325,19 @@ def test_ctrl_c_before_the_last_pictures(copied):
     assert "Traceback" not in result.stderr
 
 
+def test_a_second_run_does_not_disturb_the_first(tmp_path):
+    first = start(tmp_path, *LONG, "--steps", "100000")
+    assert first.stdout.readline().startswith("step 100/")
+    for arguments in ([*TINY, "--out", "run"], ["--resume", "--out", "run"]):
+        refused(
+            run(tmp_path, *arguments), "another run is writing to run; wait until it ends, or choose another folder"
+        )
+    assert not (tmp_path / "run.1").exists()
+    assert first.poll() is None
+    first.kill()
+    first.communicate()
+
+
 def test_a_finished_run_gives_its_result_again(copied):
     before = log(copied / "run")
     result = run(copied, "--resume", "--out", "run")

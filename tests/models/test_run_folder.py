@@ -1,6 +1,8 @@
 """The folder of a run: moved aside, never overwritten; a checkpoint and a log that belong together."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import nn
 import tinytensor as tt
 from models.command_line import UsageError
+from models.pretrained import CONFIG
 from models.run_folder import CHECKPOINT, LOG, RunFolder
 
 
@@ -21,6 +24,7 @@ def finished_run(path):
     folder.log(event="start", arguments={"seed": 1})
     folder.log(event="step", step=1, loss=2.5)
     folder.save({"arguments": {"seed": 1}, "step": 1, "weights": tt.asarray([1.0, 2.0])})
+    folder.close()
     return folder
 
 
@@ -42,10 +46,11 @@ def test_a_run_that_is_there_is_moved_aside_whole(tmp_path):
         assert contents(tmp_path / "run") == kept[-1]  # until the new run begins
         assert folder.begin() == tmp_path / f"run.{len(kept)}"
         assert contents(tmp_path / "run") == {}
+        folder.close()
     assert [contents(tmp_path / f"run.{i}") for i in (1, 2, 3)] == kept
 
 
-@pytest.mark.parametrize("file", [CHECKPOINT, LOG])
+@pytest.mark.parametrize("file", [CHECKPOINT, LOG, CONFIG, "weights-00000100.safetensors"])
 def test_half_a_run_is_moved_aside_too(tmp_path, file):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / file).write_text("x")
@@ -57,6 +62,42 @@ def test_other_files_stay_where_they_are(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     assert RunFolder(tmp_path, resume=False).begin() is None
     assert contents(tmp_path) == {"notes.txt": b"mine"}
+
+
+HOLD = """
+import sys
+from models.run_folder import RunFolder
+folder = RunFolder(sys.argv[1], resume=False)
+folder.begin()
+print("begun", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
+def test_two_processes_do_not_train_in_one_folder(tmp_path):
+    finished_run(tmp_path / "run")
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "run")]
+    other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "begun\n"
+    before = contents(tmp_path)
+    with pytest.raises(UsageError, match="another run is writing to"):
+        RunFolder(tmp_path / "run", resume=False)
+    RunFolder(tmp_path / "run.1", resume=True)  # what was moved aside is nobody's
+    assert contents(tmp_path) == before
+    other.kill()
+    other.communicate()
+    RunFolder(tmp_path / "run", resume=False)
+
+
+def test_a_run_that_goes_on_is_locked_too(tmp_path):
+    finished_run(tmp_path)
+    folder = RunFolder(tmp_path, resume=True)
+    for resume in (True, False):
+        with pytest.raises(UsageError, match="another run is writing to"):
+            RunFolder(tmp_path, resume=resume)
+    folder.close()
+    RunFolder(tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("place", [".", "..", "../.."])
@@ -119,6 +160,26 @@ def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
     (tmp_path / ".mine.tmp").write_bytes(b"mine")
     RunFolder(tmp_path, resume=True)
     assert set(contents(tmp_path)) == {CHECKPOINT, LOG, ".mine.tmp"}
+
+
+def steps(folder):
+    return [step for step, _ in folder.weights()]
+
+
+def test_weights_are_dropped_when_the_checkpoint_is_past_them(tmp_path):
+    """So that a run that is killed at any instant has those of its checkpoint."""
+    folder = RunFolder(tmp_path, resume=False)
+    for step in (2, 4, 6):
+        folder.keep_weights(step, {"x": tt.asarray([step])})
+    folder.save({"arguments": {}, "step": 6}, weights=2)
+    assert steps(folder) == [4, 6]
+    for step in (8, 10):
+        folder.keep_weights(step, {"x": tt.asarray([step])})
+    assert steps(folder) == [4, 6, 8, 10]
+    folder.close()
+    again = RunFolder(tmp_path, resume=True)
+    again.rewind(again.load())
+    assert steps(again) == [4, 6]
 
 
 def damaged(content):

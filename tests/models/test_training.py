@@ -10,7 +10,7 @@ import pytest
 import nn
 import tinytensor as tt
 from models import Transformer
-from models.run_folder import CHECKPOINT, LOG, RunFolder
+from models.run_folder import CHECKPOINT, LOG, RunFolder, entries
 from models.tasks import SequenceTask
 from models.training import Interrupted, NotFiniteError, Trainer, accuracies, halves
 
@@ -36,8 +36,7 @@ def bits(trainer):
 
 
 def figures(path):
-    entries = RunFolder(path, resume=True).entries("step")
-    return [{name: value for name, value in entry.items() if name != "tokens_per_second"} for entry in entries]
+    return [{k: value for k, value in entry.items() if k != "tokens_per_second"} for entry in entries(path, "step")]
 
 
 # ---- what is told, logged and saved
@@ -49,9 +48,9 @@ def test_lines_log_and_checkpoint(tmp_path, capsys):
     assert trainer.step == 11
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["step 4/11", "step 8/11", "step 11/11"]
-    entries = RunFolder(tmp_path, resume=True).entries("step")
-    assert [entry["step"] for entry in entries] == [4, 8, 10, 11]
-    for line, entry in zip(lines, [entries[0], entries[1], entries[3]], strict=True):
+    logged = entries(tmp_path, "step")
+    assert [entry["step"] for entry in logged] == [4, 8, 10, 11]
+    for line, entry in zip(lines, [logged[0], logged[1], logged[3]], strict=True):
         assert list(entry) == [
             "event", "step", "loss", "token_accuracy", "sequence_accuracy", "tokens_per_second",
         ]  # fmt: skip
@@ -83,7 +82,7 @@ def test_the_log_has_an_entry_every_ten_steps_however_little_is_shown(tmp_path, 
 def test_checkpoints_come_at_their_steps_and_at_the_end(tmp_path):
     trainer = make(tmp_path, checkpoint_every=3)
     saved = []
-    trainer.folder.save = lambda state: saved.append(state["step"])
+    trainer.folder.save = lambda state, weights: saved.append(state["step"])
     trainer.run(8)
     assert saved == [3, 6, 8]
 
@@ -131,6 +130,7 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path, stop, split, monkeypatc
     whole.run(12)
     first = make(tmp_path / "parts", checkpoint_every=stop)
     first.run(stop)
+    first.folder.close()
     second = make(tmp_path / "parts", resume=True)
     tt.random.manual_seed(99)
     state = second.folder.load()
@@ -177,6 +177,7 @@ def test_ctrl_c_finishes_the_step_saves_and_says_so(tmp_path):
         trainer.run(12)
     assert caught.value.step == trainer.step == 5
     assert signal.getsignal(signal.SIGINT) is handler
+    trainer.folder.close()
     again = make(tmp_path / "parts", resume=True)
     again.restore(again.folder.load())
     again.run(12)
@@ -251,6 +252,16 @@ def test_a_parameter_that_the_optimizer_made_infinite_is_named(tmp_path):
     trainer = make(tmp_path, learning_rate=1e300)
     with pytest.raises(NotFiniteError, match=r"at step 2: the optimizer's step before made source_embedding\.weight"):
         trainer.run(3)
+
+
+def test_a_norm_that_overflows_from_finite_gradients(tmp_path, monkeypatch):
+    """No parameter is changed by it."""
+    trainer = make(tmp_path)
+    before = bits(trainer)
+    monkeypatch.setattr(nn.utils, "get_total_norm", lambda gradients: tt.asarray(np.inf))
+    with pytest.raises(NotFiniteError, match="the gradient's norm is inf at step 1, from finite results of every op"):
+        trainer.run(3)
+    assert bits(trainer) == before
 
 
 def test_a_large_but_finite_gradient_is_clipped(tmp_path):
@@ -330,7 +341,7 @@ def test_label_smoothing_is_in_the_loss(tmp_path):
 
 
 def evaluations(path):
-    return [(e["step"], e["loss"]) for e in RunFolder(path, resume=True).entries("evaluation")]
+    return [(e["step"], e["loss"]) for e in entries(path, "evaluation")]
 
 
 def test_training_ends_when_evaluations_bring_nothing_better(tmp_path, capsys):
@@ -365,9 +376,9 @@ def test_the_mean_of_the_latest_weights(tmp_path):
     options = {"evaluate": lambda: {"loss": 1.0}, "evaluate_every": 2, "average": 3}
     trainer = make(tmp_path, **options)
     kept = {}
-    trainer.folder.keep_weights, keep = lambda step, state, n: kept.update({
+    trainer.folder.keep_weights, keep = lambda step, state: kept.update({
         step: {name: value.numpy().copy() for name, value in state.items()}
-    }) or keep(step, state, n), trainer.folder.keep_weights  # fmt: skip
+    }) or keep(step, state), trainer.folder.keep_weights  # fmt: skip
     trainer.run(9)
     assert [step for step, _ in trainer.folder.weights()] == [4, 6, 8]
     assert trainer.average_weights() == 3
@@ -375,6 +386,33 @@ def test_the_mean_of_the_latest_weights(tmp_path):
         np.testing.assert_allclose(
             value.numpy(), np.mean([kept[s][name] for s in (4, 6, 8)], axis=0), rtol=1e-5, atol=1e-7
         )
+
+
+def test_the_mean_is_the_same_after_a_kill(tmp_path):
+    """Killed between keeping weights and the checkpoint that goes with them; ended before any are kept again."""
+    options = {"evaluate": lambda: {"loss": 1.0}, "evaluate_every": 2, "average": 3}
+    whole = make(tmp_path / "whole", **options)
+    whole.run(7)
+    killed = make(tmp_path / "parts", **options)
+    save = killed.folder.save
+
+    def kill(state, weights):
+        if state["step"] == 8:
+            raise KeyboardInterrupt
+        save(state, weights)
+
+    killed.folder.save = kill
+    with pytest.raises(KeyboardInterrupt):
+        killed.run(20)
+    assert [step for step, _ in killed.folder.weights()] == [2, 4, 6, 8]
+    killed.folder.close()
+    again = make(tmp_path / "parts", resume=True, **options)
+    state = again.folder.load()
+    again.restore(state)
+    again.folder.rewind(state)
+    again.run(7)
+    assert again.average_weights() == whole.average_weights() == 3
+    assert bits(again) == bits(whole)
 
 
 def test_without_averaging_the_model_stays(tmp_path):
