@@ -20,6 +20,7 @@ from before_numpy import prepare
 prepare()
 
 import argparse
+import signal
 import statistics
 import subprocess
 import sys
@@ -36,7 +37,7 @@ import tinytensor as tt
 from models import Translator, command_line, run
 from models.corpus import read_pairs
 from models.languages import TranslationTask, written
-from models.pretrained import CONFIG
+from models.pretrained import CONFIG, PretrainedError
 from models.run_folder import CHECKPOINT, entries
 from models.tasks import Batch
 from models.training import cross_entropy
@@ -90,20 +91,25 @@ def train(name: str, folder: Path, given: Sequence[str]) -> None:
         return
     options = ["--resume"] if (folder / CHECKPOINT).is_file() else ["--model", name, *given]
     print(f"\n=== {TITLES[name]}", flush=True)
-    code = subprocess.run([sys.executable, train_translation.__file__, *options, "--out", str(folder)]).returncode
+    process = subprocess.Popen([sys.executable, train_translation.__file__, *options, "--out", str(folder)])
+    former = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training, which saves before it ends
+    try:
+        code = process.wait()
+    finally:
+        signal.signal(signal.SIGINT, former)
     if code:
         raise SystemExit(code)
 
 
-def test_lines(arguments: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Sources and references that a run's arguments name."""
+def test_lines(arguments: dict[str, Any]) -> tuple[str, list[str], list[str]]:
+    """What a run's arguments name to be translated: "test" or "validation", its sources and its references."""
     if arguments["train_source"] is None:
         source, target = arguments["pair"].split("-")
         pairs = TranslationTask(arguments["pair"], arguments["seed"]).test_pairs(TEST_PAIRS)
-        return [written(p.source, source) for p in pairs], [written(p.target, target) for p in pairs]
-    side = "test" if arguments["test_source"] else "valid"
-    corpus = read_pairs(arguments[f"{side}_source"], arguments[f"{side}_target"])
-    return corpus.sources, corpus.targets
+        return "test", [written(p.source, source) for p in pairs], [written(p.target, target) for p in pairs]
+    text = "test" if arguments["test_source"] else "validation"
+    corpus = read_pairs(*(arguments[f"{text[:5]}_{side}"] for side in ("source", "target")))
+    return text, corpus.sources, corpus.targets
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -116,15 +122,15 @@ def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> No
 
 
 def quality(folders: dict[str, Path], arguments: dict[str, Any]) -> None:
-    sources, references = test_lines(arguments)
+    text, sources, references = test_lines(arguments)
     lengths = np.array([len(line.split()) for line in sources])
     cuts = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)[1:-1], method="lower"))
     group = np.searchsorted(cuts, lengths)
     found: dict[str, list[str]] = {}
     for name, folder in folders.items():
-        translations = Translator.from_pretrained(folder).translate(sources, beam=1)
+        translations = Translator.from_pretrained(folder, arguments["device"]).translate(sources, beam=1)
         found[name] = [best[0].text if best else "" for best in translations]
-    kinds = range(len(cuts) + 1)
+    kinds = np.unique(group)
     heads = [f"{lengths[group == k].min()} to {lengths[group == k].max()}" for k in kinds]
     signature = ""
     exact_rows, bleu_rows = [], []
@@ -139,7 +145,7 @@ def quality(folders: dict[str, Path], arguments: dict[str, Any]) -> None:
         exact_rows.append([TITLES[name], *exact])
         bleu_rows.append([TITLES[name], *scores])
     words = ["words of the source", *heads, "all"]
-    table(f"Exact match on {len(sources):,} test sentences, greedy", words, exact_rows)
+    table(f"Exact match on {len(sources):,} {text} sentences, greedy", words, exact_rows)
     table(f"BLEU ({signature})", words, bleu_rows)
 
 
@@ -154,11 +160,11 @@ def cost(folders: dict[str, Path]) -> None:
     table("Training", ["model", "parameters", "steps", "target tokens a second"], rows)
 
 
-def time_against_length(folders: dict[str, Path], lengths: Sequence[int], rounds: int) -> None:
+def time_against_length(folders: dict[str, Path], lengths: Sequence[int], rounds: int, device: str) -> None:
     rng = np.random.default_rng(0)
     rows: dict[str, list[str]] = {name: [TITLES[name]] for name in folders}
     for length in lengths:
-        steps = {name: _step(folder, length, rng) for name, folder in folders.items()}
+        steps = {name: _step(folder, length, rng, device) for name, folder in folders.items()}
         times: dict[str, list[float]] = {name: [] for name in folders}
         for round_ in range(rounds + 1):
             for name, step in steps.items():
@@ -173,11 +179,11 @@ def time_against_length(folders: dict[str, Path], lengths: Sequence[int], rounds
     table(title, ["model", *heads], list(rows.values()))
 
 
-def _step(folder: Path, length: int, rng: np.random.Generator) -> Any:
+def _step(folder: Path, length: int, rng: np.random.Generator, device: str) -> Any:
     """A function that trains a new model, of the sizes of the one in the folder, on a batch of this length."""
     model = Translator.from_pretrained(folder).model
     config = model.config | {"max_length": length + 1}
-    new = type(model)(**config).train()
+    new = type(model)(**config).to(device).train()
     optimizer = nn.optim.Adam(new.parameters(), lr=1e-4)
     shape = (max(1, TOKENS // length), length)
     source, target = (rng.integers(3, n, shape) for n in (config["source_vocabulary"], config["target_vocabulary"]))
@@ -185,8 +191,10 @@ def _step(folder: Path, length: int, rng: np.random.Generator) -> Any:
 
     def step() -> None:
         optimizer.zero_grad()
-        cross_entropy(new(batch.source, batch.target_in), batch).backward()
+        loss = cross_entropy(new(batch.source, batch.target_in), batch)
+        loss.backward()
         optimizer.step()
+        loss.item()  # a GPU has computed only when somebody asks
 
     return step
 
@@ -204,9 +212,13 @@ def main() -> int:
     wanted = {name: training_arguments(name, folder, others) for name, folder in folders.items()}
     for name, folder in folders.items():
         train(name, folder, others)
-    quality(folders, wanted[names[0]])
-    cost(folders)
-    time_against_length(folders, arguments.lengths, arguments.rounds)
+    first = wanted[names[0]]
+    try:
+        quality(folders, first)
+        cost(folders)
+        time_against_length(folders, arguments.lengths, arguments.rounds, first["device"])
+    except PretrainedError as error:
+        raise command_line.UsageError(" ".join(str(error).split())) from None
     return command_line.EXIT_OK
 
 

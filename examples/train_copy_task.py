@@ -106,5 +106,7 @@ def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> 
     return [*paths, head]
 
 
+PACKAGES = {"matplotlib": "examples", "tqdm": "examples"}
+
 if __name__ == "__main__":
-    command_line.run(run.Script(parser(), check, build, report).main)
+    command_line.run(run.Script(parser(), check, build, report, PACKAGES).main)

@@ -162,5 +162,7 @@ def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
     return accuracy
 
 
+PACKAGES = {"tqdm": "examples", "sacrebleu": "text"}
+
 if __name__ == "__main__":
-    command_line.run(run.Script(parser(), check, build, report, packages=("tqdm", "sacrebleu")).main)
+    command_line.run(run.Script(parser(), check, build, report, PACKAGES).main)

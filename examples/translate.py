@@ -40,10 +40,10 @@ def parser() -> command_line.Parser:
     p.add_argument(
         "folder", type=Path, help="what train_translation.py wrote (its --out), or Translator.save_pretrained"
     )
-    p.add_argument("--beam", type=command_line.positive_int, default=5, help="hypotheses followed; 1: greedy")
+    p.add_argument("--beam", type=command_line.positive_int, help="hypotheses followed; 1: greedy; default: 5")
     p.add_argument("--n-best", type=command_line.positive_int, metavar="N", help="show the N best, with scores")
-    p.add_argument("--length-penalty", type=command_line.within(-10, 10), default=1.0, help="above 1: longer "
-                   "translations, below: shorter")  # fmt: skip
+    p.add_argument("--length-penalty", type=command_line.within(-10, 10), help="above 1: longer translations, below: "
+                   "shorter; default: 1")  # fmt: skip
     p.add_argument("--attention", type=Path, metavar="FILE", help="draw what each word looked at (.svg or .html); of "
                    "several lines, the second and later ones get their number in the name")  # fmt: skip
     p.add_argument("--sample", action="store_true", help="draw words from the model's probabilities, no beam search")
@@ -62,12 +62,15 @@ def parser() -> command_line.Parser:
 
 def check(arguments: argparse.Namespace) -> None:
     if arguments.sample:
-        if arguments.n_best is not None:
-            raise command_line.UsageError("--n-best shows what beam search found; it does not go with --sample")
+        for name in ("n_best", "beam", "length_penalty"):
+            if getattr(arguments, name) is not None:
+                option = "--" + name.replace("_", "-")
+                raise command_line.UsageError(f"{option} is for beam search; it does not go with --sample")
     elif arguments.top_k or arguments.top_p or arguments.temperature != 1.0:
         raise command_line.UsageError("--temperature, --top-k and --top-p are for drawing: add --sample")
     if arguments.top_p == 0:
         raise command_line.UsageError("--top-p must be above 0")
+    arguments.beam = arguments.beam or 5
     if (arguments.n_best or 1) > arguments.beam:
         raise command_line.UsageError(f"--n-best {arguments.n_best} needs --beam {arguments.n_best} at least")
     if arguments.attention is not None and arguments.attention.suffix.lower() not in (".svg", ".html"):
@@ -76,7 +79,11 @@ def check(arguments: argparse.Namespace) -> None:
 
 def load(arguments: argparse.Namespace) -> Translator:
     folder = arguments.folder
-    if not (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file():
+    try:
+        unfinished = not (folder / CONFIG).is_file() and (folder / CHECKPOINT).is_file()
+    except OSError as error:
+        raise command_line.UsageError(f"cannot read {folder}: {error.strerror or error}") from None
+    if unfinished:
         if "train_source" not in read_checkpoint(folder)["arguments"]:
             raise command_line.UsageError(f"{folder} holds a run that trains no translator")
         raise command_line.UsageError(
@@ -104,7 +111,7 @@ def translate(translator: Translator, lines: list[str], arguments: argparse.Name
         lines,
         beam=arguments.beam,
         n_best=arguments.n_best or 1,
-        length_penalty=arguments.length_penalty,
+        length_penalty=1.0 if arguments.length_penalty is None else arguments.length_penalty,
         decode=draw if arguments.sample else None,
     )
 
@@ -197,12 +204,7 @@ def main() -> int:
     tt.compile_loops()
     tt.manual_seed(arguments.seed)
     translator = load(arguments)
-    try:
-        (converse if sys.stdin.isatty() else pipe)(translator, arguments)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise command_line.UsageError(f"cannot write {error.filename or 'output'}: {error.strerror or error}") from None
+    (converse if sys.stdin.isatty() else pipe)(translator, arguments)
     return command_line.EXIT_OK
 
 

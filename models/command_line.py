@@ -16,6 +16,8 @@ EXIT_TOO_INACCURATE = 4
 EXIT_INTERRUPTED = 130
 EXIT_NOBODY_READS = 141
 
+LARGEST = 10**15  # of whole numbers: NumPy counts bytes in 64 bits
+
 EXIT_CODES = "exit codes: 0 done, 2 bad arguments or files, {}130 interrupted, 141 the output was cut off"
 TRAINING_CODES = "3 the loss is not finite, 4 --require-accuracy was not reached, "
 
@@ -49,8 +51,8 @@ class Parser(argparse.ArgumentParser):
 def positive_int(text: str) -> int:
     """An argument type: an integer of at least 1."""
     value = _number(int, text, "a whole number")
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    if not 1 <= value <= LARGEST:
+        raise argparse.ArgumentTypeError(f"must be at {'least 1' if value < 1 else f'most {LARGEST}'}, got {value}")
     return value
 
 
@@ -94,15 +96,18 @@ def _number(kind: Callable[[str], Any], text: str, what: str) -> Any:
 
 
 def run(main: Callable[[], int]) -> NoReturn:
-    """Run a script's main function and exit with its code; a UsageError is told in one line."""
+    """Run a script's main function and exit with its code; what the user can mend is told in one line."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # the script was started with it closed
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper):  # what the encoding lacks is shown somehow, and ends nothing
             stream.reconfigure(errors="backslashreplace")
+    code: Any
     try:
         code = main()
+    except SystemExit as end:  # of --help
+        code = end.code
     except UsageError as error:
         print(f"{_script()}: {error}", file=sys.stderr)
         code = EXIT_BAD_INPUT
@@ -112,10 +117,27 @@ def run(main: Callable[[], int]) -> NoReturn:
     except MemoryError as error:
         print(f"{_script()}: not enough memory ({error}); smaller sizes need less", file=sys.stderr)
         code = EXIT_BAD_INPUT
-    except BrokenPipeError:  # whoever read our output is gone: what Python still wants to write goes nowhere
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:
         code = EXIT_NOBODY_READS
-    sys.exit(code)
+    except OSError as error:
+        code = _cannot_write(error)
+    sys.exit(_flushed(code))
+
+
+def _flushed(code: Any) -> Any:
+    """The exit code when all that was printed is written; Python itself does it too late to tell a failure."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what cannot be written
+        if code in (EXIT_OK, None):
+            code = EXIT_NOBODY_READS if isinstance(error, BrokenPipeError) else _cannot_write(error)
+    return code
+
+
+def _cannot_write(error: OSError) -> int:
+    print(f"{_script()}: cannot write {error.filename or 'output'}: {error.strerror or error}", file=sys.stderr)
+    return EXIT_BAD_INPUT
 
 
 def _script() -> str:

@@ -144,7 +144,8 @@ def next_probabilities(
     """
     _check_sampling(temperature, top_k, top_p)
     logits = tt.astype(logits, tt.float64)
-    scaled = logits / temperature
+    least = 1e-100  # as good as none, and quotients are finite
+    scaled = (logits - tt.max(logits, axis=-1, keepdims=True)) / max(temperature, least)
     vocabulary = logits.shape[-1]
     if top_k is None and top_p is None:
         return F.softmax(scaled)

@@ -4,8 +4,9 @@
     model = Transformer.from_pretrained("my-model")
 
 The config names the other files, whose names follow from their contents, and is written last, in one piece. At every
-instant the folder therefore holds the model that was in it or the new one, never a mixture. Reading runs no code: the
-config says which of the models below is to be made, and with what arguments.
+instant the folder therefore holds the model that was in it or the new one, never a mixture, as long as one process at
+a time writes to it. Reading runs no code: the config says which of the models below is to be made, and with what
+arguments.
 """
 
 from __future__ import annotations
@@ -171,12 +172,17 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
 
     path = Path(folder)
     config = _read_config(path)
-    content = _get(path, config["weights"])
+    try:
+        content = _get(path, config["weights"])
+        files = {role: _get(path, entry) for role, entry in config["files"].items()}
+    except PretrainedError:
+        if _read_config(path) == config:
+            raise
+        return read_folder(folder)  # it was replaced meanwhile, and the files that it named were removed
     try:
         weights = safetensors.load(content)
     except (SafetensorError, ValueError) as error:
         raise PretrainedError(f"{path / config['weights']['file']}: no safetensors file ({error})") from None
-    files = {role: _get(path, entry) for role, entry in config["files"].items()}
     return Folder(config["model"], config["arguments"], weights, config["text"], files)
 
 

@@ -6,7 +6,7 @@ import argparse
 import importlib.util
 import shlex
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,14 +39,14 @@ class Script:
         check: raises UsageError for arguments that cannot work, before anything is touched.
         build: makes the trainer of a run from its arguments.
         report: prints what was learned, draws the pictures and gives the accuracy that --require-accuracy asks for.
-        packages: what has to be installed.
+        packages: what has to be installed, each with the extra of ours that brings it.
     """
 
     parser: Parser
     check: Callable[[argparse.Namespace], None]
     build: Callable[[argparse.Namespace, RunFolder], Trainer]
     report: Callable[[argparse.Namespace, Trainer], float]
-    packages: Collection[str] = ("matplotlib", "tqdm")
+    packages: Mapping[str, str]
 
     def main(self) -> int:
         """Run it; returns the exit code."""
@@ -54,14 +54,6 @@ class Script:
         tt.keep_memory()
         tt.compile_loops()
         tt.use_blas_threads()
-        try:
-            return self._train(arguments, given)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise UsageError(f"cannot write {error.filename or 'output'}: {error.strerror or error}") from None
-
-    def _train(self, arguments: argparse.Namespace, given: set[str]) -> int:
         state = None
         if arguments.resume:
             folder = RunFolder(arguments.out, resume=True)
@@ -101,9 +93,9 @@ class Script:
             tt.backend.for_device(arguments.device)
         except tt.DeviceError as error:
             raise UsageError(f"--device {arguments.device}: {error}") from None
-        for package in self.packages:
+        for package, extra in self.packages.items():
             if importlib.util.find_spec(package) is None:
-                raise UsageError(f"{package} is not installed; run: pip install -e '.[examples]'")
+                raise UsageError(f"{package} is not installed; run: pip install -e '.[{extra}]'")
         self.check(arguments)
 
 
@@ -182,7 +174,7 @@ def _adopt(arguments: argparse.Namespace, given: set[str], saved: dict[str, Any]
 
 
 def _go_on(trainer: Trainer, state: dict[str, Any]) -> None:
-    """Bring a run to where its checkpoint was written; raise UsageError, with nothing changed, if it does not fit."""
+    """Bring a run to where its checkpoint was written; raise UsageError if it does not fit: its folder is as before."""
     steps = trainer.arguments["steps"]
     try:
         trainer.restore(state)

@@ -7,7 +7,7 @@ sequences are kept for testing is decided by a checksum of the sequence itself, 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,16 @@ class Batch:
     source: Any
     target_in: Any
     target_out: Any
+
+    @staticmethod
+    def of(pairs: Iterable[tuple[list[int], list[int]]]) -> Batch:
+        """The batch of pairs of ids, source and target, without begin and end."""
+        sources, targets = zip(*pairs)
+        return Batch(
+            padded([[*s, EOS] for s in sources]),
+            padded([[BOS, *t] for t in targets]),
+            padded([[*t, EOS] for t in targets]),
+        )
 
     @property
     def tokens(self) -> int:
@@ -100,12 +110,7 @@ class SequenceTask:
 
     def make_batch(self, sequences: list[list[int]]) -> Batch:
         """Sequences and their answers as a padded batch."""
-        answers = [self.answer(s) for s in sequences]
-        return Batch(
-            padded([[*s, EOS] for s in sequences]),
-            padded([[BOS, *a] for a in answers]),
-            padded([[*a, EOS] for a in answers]),
-        )
+        return Batch.of((sequence, self.answer(sequence)) for sequence in sequences)
 
     @staticmethod
     def to_ids(text: str) -> list[int]:

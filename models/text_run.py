@@ -72,7 +72,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
         sample_every=evaluate_every,
         sample=lambda say: _show_text(model, validation, tokenizer, 2, say),
         files={TOKENIZER: tokenizer.model},
-        data=_fingerprint(training, validation),
+        data=_fingerprint(tokenizer, training, validation),
     )  # fmt: skip
 
 
@@ -94,8 +94,10 @@ def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
         figures = {"bleu": score, "signature": signature, "averaged": averaged, "exact_match": exact}
         folder.log(event="result", step=trainer.step, text=name, sentences=len(corpus), beam=arguments.beam, **figures)
         print(f"{name}: BLEU {score:.2f} on {len(corpus):,} sentences, beam {arguments.beam} ({signature})")
-    line = _pairs(arguments.valid_source, arguments.valid_target).sources[0]
-    plots.draw_run(folder, *translator.attention(line, translator.translate([line])[0][0]), log=False)
+    sources = _pairs(arguments.valid_source, arguments.valid_target).sources
+    line = next(filter(tokenizer.encode, sources), None)  # one of characters without width has no ids
+    shown = ([], [], []) if line is None else translator.attention(line, translator.translate([line])[0][0])
+    plots.draw_run(folder, *shown, log=False)
     return exact
 
 
@@ -122,9 +124,9 @@ def _skipped(corpus: Corpus, task: TextTask | None = None) -> str:
     return " and ".join(f"{n:,} {what}" + (f" (the first: line {line})" if n else "") for n, what, line in kinds)
 
 
-def _fingerprint(*corpora: Corpus) -> str:
-    """Tells texts from others: a run that goes on must have those that it began with."""
-    digest = hashlib.sha256()
+def _fingerprint(tokenizer: Tokenizer, *corpora: Corpus) -> str:
+    """Tells texts and their subwords from others: a run that goes on must have those that it began with."""
+    digest = hashlib.sha256(tokenizer.model)
     for corpus in corpora:
         for line in (*corpus.sources, *corpus.targets):
             digest.update(line.encode() + b"\n")

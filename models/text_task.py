@@ -8,7 +8,7 @@ import numpy as np
 
 from .corpus import Corpus
 from .subword_dropout import SubwordDropout
-from .tasks import BOS, EOS, Batch, padded
+from .tasks import Batch
 from .tokenizer import Tokenizer
 
 Pair = tuple[list[int], list[int]]
@@ -73,12 +73,12 @@ class TextTask:
             pairs = self._drawn(epoch)
             pairs = _by_length([pairs[i] for i in rng.permutation(len(pairs))])
             self._epoch = epoch, [pairs[slice(*self._cuts[i])] for i in rng.permutation(self.batches)]
-        return self.make_batch(self._epoch[1][place])
+        return Batch.of(self._epoch[1][place])
 
     def all_batches(self) -> list[Batch]:
         """Every pair once, for validation: batches of like lengths."""
         pairs = _by_length(self.pairs)
-        return [self.make_batch(pairs[a:b]) for a, b in self._cuts]
+        return [Batch.of(pairs[a:b]) for a, b in self._cuts]
 
     def _drawn(self, epoch: int) -> list[Pair]:
         """The pairs as an epoch sees them; a pair that becomes too long stays as it is."""
@@ -87,15 +87,6 @@ class TextTask:
         ids = self._dropout.draw(int(np.random.default_rng((self.seed, 1, epoch)).integers(2**63)))
         drawn = zip(ids[: len(self.pairs)], ids[len(self.pairs) :])
         return [new if max(map(len, new)) < self.max_length else pair for pair, new in zip(self.pairs, drawn)]
-
-    @staticmethod
-    def make_batch(pairs: Sequence[Pair]) -> Batch:
-        """Pairs of ids as a padded batch."""
-        return Batch(
-            padded([[*s, EOS] for s, _ in pairs]),
-            padded([[BOS, *t] for _, t in pairs]),
-            padded([[*t, EOS] for _, t in pairs]),
-        )
 
 
 def _lengths(pairs: Sequence[Pair]) -> np.ndarray:

@@ -50,7 +50,7 @@ class Tokenizer:
                 num_threads=1,  # the same text gives the same vocabulary
                 minloglevel=2,
             )
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise UsageError(f"--vocabulary {vocabulary} does not suit this text: {_reason(str(error))}") from None
         return Tokenizer(written.getvalue())
 

@@ -11,7 +11,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 
 from .decoding import Hypothesis, beam_search, greedy
-from .languages import Pair, TranslationTask, corpus_alignment_error_rate
+from .languages import Pair, TranslationTask, corpus_alignment_error_rate, written
 from .recurrent import Seq2Seq
 from .tasks import Batch, padded
 from .training import cross_entropy
@@ -39,6 +39,7 @@ TRAINING: dict[str, dict[str, Any]] = {
 }
 """How the sizes are trained; `base` as in sections 5.2 and 5.3 of the paper, `tiny` as for Multi30k with fairseq."""
 
+SEEN = 200  # pairs of training that tell which layer shows the alignment
 CHUNK = 256  # sentences that are decoded together
 LIMIT = (1.2, 50)  # of a translation: 1.2 times as many ids as its source, and 50 more
 
@@ -92,7 +93,7 @@ def decode_all(
         batch = padded([[*sources[i], model.eos_id] for i in chunk])
         if decode is not None:
             results = [[hypothesis] for hypothesis in decode(model, batch)]
-        elif beam == 1:
+        elif beam == 1 and length_penalty == 1:  # the same as beam search gives, sooner
             results = [[hypothesis] for hypothesis in greedy(model, batch, max_length=LIMIT)]
         else:
             results = beam_search(model, batch, beam=beam, length_penalty=length_penalty, max_length=LIMIT)
@@ -126,14 +127,18 @@ def translate_pairs(model: Any, task: TranslationTask, pairs: Sequence[Pair]) ->
 def toy_figures(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> dict[str, float]:
     """Exact match and BLEU of translations; the alignment error rate of cross-attention, where there is any.
 
-    The alignment is read from the mean over heads of the layer that shows it best, with the true target as input.
+    BLEU is that of sentences as they are written, cut at spaces. The alignment is read from one layer, the mean over
+    its heads, with the true target as input: from the layer that shows it best in pairs of training.
     """
     answers = translate_pairs(model, task, pairs)
     exact = sum(tuple(answer) == pair.target for answer, pair in zip(answers, pairs)) / len(pairs)
-    score, _ = bleu([" ".join(answer) for answer in answers], [" ".join(pair.target) for pair in pairs])
+    language = task.target.language
+    score, _ = bleu([written(a, language) for a in answers], [written(pair.target, language) for pair in pairs])
     figures = {"exact_match": exact, "bleu": score}
-    rates = alignment_error_rates(model, task, pairs[:200])
-    return figures | ({"alignment_error_rate": min(rates)} if rates else {})
+    if seen := alignment_error_rates(model, task, task.training_pairs(0, SEEN)):
+        best = min(range(len(seen)), key=seen.__getitem__)
+        figures["alignment_error_rate"] = alignment_error_rates(model, task, pairs)[best]
+    return figures
 
 
 def alignment_error_rates(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> list[float]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from models.tasks import BOS, EOS, PAD, Batch, padded
+from models.tasks import EOS, PAD, Batch
 
 from .pairs import LANGUAGES, LONGEST, Pair, languages_of, pairs, written
 
@@ -108,13 +108,7 @@ class TranslationTask:
 
     def make_batch(self, pairs: Sequence[Pair]) -> Batch:
         """Pairs as a padded batch."""
-        sources = [self.source.ids(pair.source) for pair in pairs]
-        targets = [self.target.ids(pair.target) for pair in pairs]
-        return Batch(
-            padded([[*s, EOS] for s in sources]),
-            padded([[BOS, *t] for t in targets]),
-            padded([[*t, EOS] for t in targets]),
-        )
+        return Batch.of((self.source.ids(pair.source), self.target.ids(pair.target)) for pair in pairs)
 
     def to_text(self, ids: Any) -> str:
         """Ids of the target language up to the end of the sentence, as it is written."""

@@ -1,11 +1,15 @@
 """examples/compare_translators.py as its user meets it."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import nn
 
 from .test_train_copy_task import environment
 from .test_train_translation import write_text
@@ -55,6 +59,47 @@ def test_on_text(tmp_path):
     result = run(tmp_path, *files, *options, "--models", "none", "--lengths", 4, "--rounds", 1)
     assert result.returncode == 0, result.stderr
     assert "Exact match on 10 test sentences, greedy" in result.stdout
+
+
+def test_a_text_of_one_length_and_a_folder_that_is_damaged(tmp_path):
+    pytest.importorskip("sentencepiece")
+    files = write_text(tmp_path)
+    for name in ("test.en", "test.de"):
+        (tmp_path / name).write_text((tmp_path / name).read_text().splitlines()[0] + "\n")
+    options = [*files, "--vocabulary", 60, "--steps", 1, "--beam", 1, "--models", "none", "--lengths", 4, "--rounds", 1]
+    result = run(tmp_path, *options, "--out", "runs")
+    assert result.returncode == 0, result.stderr
+    head, _, row = rows(result.stdout, "Exact match on 1 test sentences")
+    assert (len(head), len(row)) == (3, 3)
+    (tmp_path / "runs" / "none" / "config.json").write_text("{")
+    result = run(tmp_path, *options, "--out", "runs")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "runs/none/config.json: not JSON" in result.stderr
+
+
+def test_ctrl_c_leaves_time_to_save(tmp_path):
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "--models",
+        "none",
+        "--steps",
+        "100000",
+        "--batch-size",
+        "4",
+        "--out",
+        "runs",
+    ]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    while not process.stdout.readline().startswith("step 100/"):
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    rest, _ = process.communicate(timeout=60)
+    step = re.search(r"interrupted after step (\d+)", rest)[1]
+    assert process.returncode == 130
+    assert nn.load(tmp_path / "runs" / "none" / "checkpoint.safetensors")["step"] == int(step)
 
 
 def test_mistakes(tmp_path):

@@ -230,6 +230,32 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path):
     assert weights(tmp_path / "run") == weights(tmp_path / "whole")
 
 
+def test_a_resumed_run_must_have_the_same_subwords(tmp_path):
+    options = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1, "--steps", 2]
+    assert run(tmp_path, *options, "--out", "run").returncode == 0
+    text = (tmp_path / "train.en").read_text()
+    (tmp_path / "train.en").write_text(text.replace("mouse", "house"))
+    assert run(tmp_path, *options, "--out", "other").returncode == 0
+    (tmp_path / "train.en").write_text(text)
+    (tmp_path / "other" / "tokenizer.model").replace(tmp_path / "run" / "tokenizer.model")
+    result = run(tmp_path, "--resume", "--out", "run", "--steps", 4)
+    assert result.returncode == 2
+    assert "the checkpoint does not fit: the data is not what the run began with" in result.stderr
+
+
+@pytest.mark.parametrize("which", [slice(0, 1), slice(None)])
+def test_lines_of_characters_without_width(tmp_path, which):
+    """They are not empty, and have no ids."""
+    options = [*write_text(tmp_path), "--vocabulary", 60, "--max-tokens", 400, "--beam", 1]
+    lines = (tmp_path / "valid.en").read_text().splitlines()
+    lines[which] = ["\N{ZERO WIDTH SPACE}"] * len(lines[which])
+    (tmp_path / "valid.en").write_text("\n".join(lines) + "\n")
+    result = run(tmp_path, *options, "--steps", 2, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "run" / "loss.svg").exists()
+    assert (tmp_path / "run" / "attention.svg").exists() == (which.stop == 1)
+
+
 def test_weights_that_cannot_be_read(tmp_path):
     options = [*write_text(tmp_path), "--vocabulary", 60, "--evaluate-every", 1, "--max-tokens", 400, "--beam", 1]
     assert run(tmp_path, *options, "--steps", 3, "--out", "run").returncode == 0
@@ -337,8 +363,9 @@ def test_arguments_of_the_toy_languages_are_refused_for_text(tmp_path, arguments
     assert f"{arguments[0]} is for the toy languages, and text is given" in result.stderr
 
 
-def test_a_vocabulary_that_does_not_suit(tmp_path):
-    result = run(tmp_path, *write_text(tmp_path), "--vocabulary", 9000, "--steps", 1)
+@pytest.mark.parametrize("vocabulary", [9000, 10**15])
+def test_a_vocabulary_that_does_not_suit(tmp_path, vocabulary):
+    result = run(tmp_path, *write_text(tmp_path), "--vocabulary", vocabulary, "--steps", 1)
     assert result.returncode == 2
-    assert "--vocabulary 9000 does not suit this text" in result.stderr
+    assert f"--vocabulary {vocabulary} does not suit this text" in result.stderr
     assert result.stderr.count("\n") == 1

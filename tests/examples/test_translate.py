@@ -103,7 +103,8 @@ def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
     [
         (["--n-best", 6], LINES, "--n-best 6 needs --beam 6 at least"),
         (["--top-k", 6], LINES, "--temperature, --top-k and --top-p are for drawing: add --sample"),
-        (["--sample", "--n-best", 2], LINES, "does not go with --sample"),
+        (["--sample", "--n-best", 2], LINES, "--n-best is for beam search; it does not go with --sample"),
+        (["--sample", "--length-penalty", 2], LINES, "--length-penalty is for beam search; it does not go with"),
         (["--length-penalty", "nan"], LINES, "must be from -10 to 10, got nan"),
         (["--attention", "out.png"], LINES, "--attention out.png: expected a name that ends in .svg or .html"),
         (["--attention", "nowhere/out.svg"], LINES, "cannot write nowhere/out.svg: "),
@@ -124,6 +125,8 @@ def test_folders_without_a_trained_model(tmp_path):
     code, _, errors = run(tmp_path, "nowhere")
     assert code == 2
     assert "nowhere/config.json: No such file or directory" in errors
+    code, _, errors = run(tmp_path, "n" * 300)
+    assert (code, len(errors.splitlines())) == (2, 1)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"")
     code, _, errors = run(tmp_path, ".")
     assert (code, len(errors.splitlines())) == (2, 1)

@@ -14,7 +14,7 @@ from models.command_line import UsageError
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
     [
-        (command_line.positive_int, {"1": 1, "1500": 1500}, ["0", "-1", "1.5", "ten", "", "nan", "1e3"]),
+        (command_line.positive_int, {"1": 1, "1500": 1500}, ["0", "-1", "1.5", "ten", "", "nan", "1e3", "9" * 18]),
         (command_line.non_negative_int, {"0": 0, "7": 7}, ["-1", "0.5", "x", ""]),
         (command_line.positive_float, {"1e-3": 1e-3, "2": 2.0}, ["0", "-1", "nan", "inf", "-inf", "x", ""]),
         (command_line.fraction, {"0": 0.0, "1": 1.0, "0.999": 0.999}, ["-0.1", "1.1", "nan", "inf", "x", ""]),
@@ -94,6 +94,28 @@ def test_closed_outputs(closed):
     result = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (3, "")
     assert result.stdout == ("" if closed.startswith(">") else "x\n")
+
+
+FULL = "-c: cannot write output: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("buffered", "main", "output", "code", "errors"),
+    [
+        (True, "lambda: print('x') or 0", "> /dev/full", 2, FULL),
+        (True, "lambda: print('x') or 3", "> /dev/full", 3, ""),  # which has told its own fault
+        (False, "lambda: print('x') or 3", "> /dev/full", 2, FULL),  # which had no chance to
+        (True, "lambda: print('x') or 0", "| true", 141, ""),
+        (False, "lambda: print('x') or 0", "| true", 141, ""),
+        (True, "lambda: command_line.Parser().parse_args(['--help'])", "| true", 141, ""),
+    ],
+)
+def test_output_that_cannot_be_written(buffered, main, output, code, errors):
+    program = f"import time; time.sleep(0.2); from models import command_line; command_line.run({main})"
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
+    command = ["bash", "-c", f'"{sys.executable}" -c "{program}" {output}; exit ${{PIPESTATUS[0]}}']
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (code, errors)
 
 
 def test_numbers_within_bounds():

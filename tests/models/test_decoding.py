@@ -498,7 +498,7 @@ def test_settings_that_leave_nothing_are_refused(options, told):
         next_probabilities(tt.zeros((1, 3)), **options)
 
 
-@pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 1e-9}])
+@pytest.mark.parametrize("options", [{"temperature": 1e-6}, {"temperature": 5e-324}, {"top_k": 1}, {"top_p": 1e-9}])
 def test_the_coldest_samples_are_greedy(options):
     model, source = make(), sources()
     assert_same(sample(model, source, max_length=12, **options), greedy(model, source, max_length=12))

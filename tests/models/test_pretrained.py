@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from models import Seq2Seq, Transformer, Translator
+from models import Seq2Seq, Transformer, Translator, pretrained
 from models.languages import ToyText
 from models.pretrained import PretrainedError
 from models.translator import Translation
@@ -103,6 +103,19 @@ def test_killed_while_it_writes_the_folder_holds_the_old_model_or_the_new(tmp_pa
         assert len(list(folder.glob("*"))) == 2  # nothing that the killed process left
     assert found == sorted(found)
     assert set(found) == {True, False}
+
+
+def test_a_reader_gets_the_new_model_where_the_old_one_is_replaced_meanwhile(tmp_path, monkeypatch):
+    make(seed=0).save_pretrained(tmp_path)
+    later, get = make(seed=1), pretrained._get
+
+    def replaced_first(folder, entry):
+        monkeypatch.setattr(pretrained, "_get", get)
+        later.save_pretrained(tmp_path)
+        return get(folder, entry)
+
+    monkeypatch.setattr(pretrained, "_get", replaced_first)
+    assert bits(Transformer.from_pretrained(tmp_path)) == bits(later)
 
 
 def test_a_full_disk_leaves_the_old_model(tmp_path, monkeypatch):

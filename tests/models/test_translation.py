@@ -5,7 +5,7 @@ import pytest
 
 import tinytensor as tt
 from models import translation
-from models.languages import TranslationTask
+from models.languages import TranslationTask, written
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +34,15 @@ def test_the_order_of_sentences_and_their_company_do_not_matter(task, name, beam
         np.testing.assert_allclose([h.score for h in found], [h.score for h in alone], rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0, 2.0])
+def test_scores_have_the_length_penalty_with_any_beam(task, length_penalty):
+    sources = [task.source.ids(pair.source) for pair in task.test_pairs(3)]
+    for beam in (1, 2):
+        for best, *_ in translation.decode_all(model(task), sources, beam=beam, length_penalty=length_penalty):
+            expected = sum(best.log_probabilities) / len(best.ids) ** length_penalty
+            assert best.score == pytest.approx(expected, rel=1e-12)
+
+
 def test_bleu_is_that_of_sacrebleu_on_tokens():
     score, signature = translation.bleu(["the cat sat on the mat .", "a dog"], ["the cat sat on a mat .", "a dog"])
     precisions = [8 / 9, 5 / 7, 2 / 5, 1 / 4]  # of 1- to 4-grams
@@ -46,6 +55,24 @@ def test_a_perfect_model_has_perfect_figures(task, monkeypatch):
     monkeypatch.setattr(translation, "translate_pairs", lambda *_: [list(pair.target) for pair in pairs])
     figures = translation.toy_figures(model(task, "none"), task, pairs)
     assert figures == {"exact_match": 1.0, "bleu": pytest.approx(100.0)}
+
+
+def test_bleu_of_the_toy_languages_is_that_of_text(monkeypatch):
+    """As compare_translators.py has it, which translates lines."""
+    task = TranslationTask("en-ko")
+    pairs = task.test_pairs(20)
+    answers = [list(pair.target) if i % 2 else ["모자", "-를", "사요", "."] for i, pair in enumerate(pairs)]
+    monkeypatch.setattr(translation, "translate_pairs", lambda *_: answers)
+    figures = translation.toy_figures(model(task, "none"), task, pairs)
+    expected, _ = translation.bleu([written(a, "ko") for a in answers], [written(p.target, "ko") for p in pairs])
+    assert figures["bleu"] == expected
+
+
+def test_the_layer_of_the_alignment_is_chosen_by_other_pairs(task, monkeypatch):
+    pairs = task.test_pairs(20)
+    rates = {True: [0.5, 0.2, 0.4], False: [0.1, 0.3, 0.05]}  # on pairs of training, on these
+    monkeypatch.setattr(translation, "alignment_error_rates", lambda m, t, given: rates[given != pairs])
+    assert translation.toy_figures(model(task), task, pairs)["alignment_error_rate"] == 0.3
 
 
 def test_alignment_is_read_from_the_rows_of_the_words(task):
