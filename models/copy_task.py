@@ -8,6 +8,7 @@ from typing import Any
 
 import tinytensor as tt
 
+from .command_line import UsageError
 from .run_folder import read_checkpoint
 from .tasks import EOS, SequenceTask
 from .transformer import Transformer
@@ -31,9 +32,11 @@ def build(arguments: Mapping[str, Any]) -> tuple[Transformer, SequenceTask]:
 def load(folder: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask]:
     """The model that a run trained, in evaluation mode, and its task.
 
-    Raises UsageError if the folder holds no run, or its checkpoint is damaged.
+    Raises UsageError if the folder holds no run, one of something else, or its checkpoint is damaged.
     """
     state = read_checkpoint(folder, device)
+    if "task" not in state["arguments"]:
+        raise UsageError(f"{folder} holds a run of another script; expected one of train_copy_task.py")
     model, task = build({**state["arguments"], "device": device})
     model.load_state_dict(state["model"])
     return model.eval(), task

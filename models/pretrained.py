@@ -55,7 +55,7 @@ class Folder:
 class Pretrained:
     """Makes a module one that can be saved with its arguments, and made again from them.
 
-    A subclass's `__init__` begins with `super().__init__()` and `self.config = arguments_of(locals())`.
+    A subclass's `__init__` begins with `super().__init__(...)` and `self.config = arguments_of(locals())`.
     """
 
     config: dict[str, Any]
@@ -79,13 +79,6 @@ class Pretrained:
 def arguments_of(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a constructor was called with, from its `locals()` before it has made any others."""
     return {name: value for name, value in variables.items() if name not in ("self", "__class__")}
-
-
-def check_ids(ids: Mapping[str, int], size: int) -> None:
-    """Raise ValueError if an id, told by its name, is no id of a vocabulary of this size."""
-    for name, value in ids.items():
-        if not isinstance(value, int) or not 0 <= value < size:
-            raise ValueError(f"{name} must be an id below {size}, got {value!r}")
 
 
 # ---- writing

@@ -18,11 +18,12 @@ import tinytensor as tt
 from nn import functional as F
 from tinytensor import Tensor
 
-from .decoding import evaluating, greedy
-from .pretrained import Pretrained, arguments_of, check_ids
+from .decoding import evaluating
+from .pretrained import arguments_of
+from .sequence_model import SequenceModel
 
 
-class Seq2Seq(Pretrained, nn.Module):
+class Seq2Seq(SequenceModel):
     """Recurrent encoder-decoder for sequences of ids: a bidirectional GRU reads the source, a GRU says the target.
 
     Every size is `d_model`: of the embeddings, of the memory (d_model / 2 for each direction), of the decoder's state.
@@ -60,25 +61,20 @@ class Seq2Seq(Pretrained, nn.Module):
         bos_id: int = 1,
         eos_id: int = 2,
     ) -> None:
-        super().__init__()
-        self.config = arguments_of(locals())
-        target_vocabulary = source_vocabulary if target_vocabulary is None else target_vocabulary
-        if share_embeddings and source_vocabulary != target_vocabulary:
-            raise ValueError(
-                f"Seq2Seq: share_embeddings needs one vocabulary, got sizes {source_vocabulary} and {target_vocabulary}"
-            )
         if d_model < 2 or d_model % 2:
             raise ValueError(f"Seq2Seq: d_model must be even, half of it for each direction; got {d_model}")
-        check_ids({"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}, min(source_vocabulary, target_vocabulary))
-        self.d_model = d_model
-        self.max_length = max_length
-        self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
-        self.source_embedding = nn.Embedding(source_vocabulary, d_model, padding_idx=pad_id)
-        self.target_embedding = (
-            self.source_embedding
-            if share_embeddings
-            else nn.Embedding(target_vocabulary, d_model, padding_idx=None if tie_weights else pad_id)
+        super().__init__(
+            source_vocabulary,
+            target_vocabulary,
+            d_model,
+            max_length=max_length,
+            tie_weights=tie_weights,
+            share_embeddings=share_embeddings,
+            pad_id=pad_id,
+            bos_id=bos_id,
+            eos_id=eos_id,
         )
+        self.config = arguments_of(locals())
         self.dropout = nn.Dropout(dropout)
         self.encoder = nn.GRU(
             d_model,
@@ -89,18 +85,7 @@ class Seq2Seq(Pretrained, nn.Module):
             bidirectional=True,
         )
         self.decoder = _decoder(attention, d_model, num_layers, dropout, window)
-        self.projection = nn.Linear(d_model, target_vocabulary, bias=not tie_weights)
-        self._reset_embeddings()
-        if tie_weights:
-            self.projection.weight = self.target_embedding.weight
-
-    def _reset_embeddings(self) -> None:
-        # Times sqrt(d_model), as `embed` scales them, these have variance 1.
-        with tt.no_grad():
-            for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # a set has no order
-                nn.init.normal_(embedding.weight, std=self.d_model**-0.5)
-                if embedding.padding_idx is not None:
-                    embedding.weight[embedding.padding_idx] = 0.0
+        self._make_projection()
 
     def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
         """Embeddings times sqrt(d_model): (batch, length, d_model)."""
@@ -114,7 +99,7 @@ class Seq2Seq(Pretrained, nn.Module):
 
         Raises ValueError where an id follows padding.
         """
-        source = _ids(source, self)
+        source = self._ids(source)
         padding = source == self.pad_id
         if bool(tt.any(padding[:, :-1] & ~padding[:, 1:])):
             raise ValueError("Seq2Seq: an id follows padding in the source; padding must stand at the end")
@@ -127,7 +112,7 @@ class Seq2Seq(Pretrained, nn.Module):
         return self._decode(target, memory, memory_padding)[0]
 
     def _decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> tuple[Tensor, Tensor | None]:
-        target = _ids(target, self)
+        target = self._ids(target)
         if len(target) != len(memory):
             raise ValueError(f"Seq2Seq: {len(memory)} sources and {len(target)} targets; expected one for each")
         embedded = self.embed(self.target_embedding, target)
@@ -136,14 +121,6 @@ class Seq2Seq(Pretrained, nn.Module):
 
     def _logits(self, features: Tensor) -> Tensor:
         return self.projection(self.dropout(self.decoder.read(features)))
-
-    def forward(self, source: Any, target: Any) -> Tensor:
-        """Logits (batch, target, vocabulary) from ids (batch, source) and (batch, target), both padded with pad_id.
-
-        Position t of the target sees the target up to t and the source; padding is seen by nobody.
-        """
-        memory, padding = self.encode(source)
-        return self.decode(target, memory, padding)
 
     # ---- decoding, step by step (the methods of `decoding.Decodable`)
 
@@ -161,20 +138,6 @@ class Seq2Seq(Pretrained, nn.Module):
         return state.reorder(sentences, branches)
 
     @tt.no_grad()
-    def generate(self, source: Any, max_length: int | None = None) -> Tensor:
-        """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
-
-        `max_length` is the model's own by default. Dropout is off within it.
-
-        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
-        """
-        found = greedy(self, _ids(source, self), max_length=self.max_length if max_length is None else max_length)
-        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
-        rows = [hypothesis.ids + [self.pad_id] * (length - len(hypothesis.ids)) for hypothesis in found]
-        ids = tt.asarray(rows, dtype=tt.int64, device=self.projection.weight.device)
-        return tt.reshape(ids, (len(found), length))
-
-    @tt.no_grad()
     def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
         """The decoder's attention to the source, in the form of `Transformer`'s: one layer with one head.
 
@@ -184,22 +147,20 @@ class Seq2Seq(Pretrained, nn.Module):
             weights = self._decode(target, *self.encode(source))[1]
         return [] if weights is None else [tt.expand_dims(weights, axis=1)]
 
-
-def _ids(ids: Any, model: Seq2Seq) -> Tensor:
-    found = tt.asarray(ids, device=model.projection.weight.device)
-    if found.ndim != 2 or found.dtype.kind not in "iu" or found.shape[1] == 0:
-        raise ValueError(f"Seq2Seq: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}")
-    return found
+    def _ids(self, ids: Any) -> Tensor:
+        found = super()._ids(ids)
+        if found.shape[1] == 0:
+            raise ValueError(f"Seq2Seq: expected one id at least in each row, got {found.dtype} of shape {found.shape}")
+        return found
 
 
 # ---- attention: how well a query fits each position of the memory
 
 
-class DotAttention(nn.Module):
-    """score(h_t, h̄_s) = h_t^T h̄_s (Luong et al. 2015, equation 8, "dot").
+class Attention(nn.Module):
+    """Weights a_t(s) = exp(score(h_t, h̄_s)) / sum_s' exp(score(h_t, h̄_s')) over the positions s that are not padding.
 
-    Every attention of this module gives weights a_t(s) = exp(score(h_t, h̄_s)) / sum_s' exp(score(h_t, h̄_s')) over the
-    positions s that are not padding (equation 7).
+    (Luong et al. 2015, equation 7.) A subclass says what the score is.
     """
 
     def keys(self, memory: Tensor) -> Tensor:
@@ -208,7 +169,7 @@ class DotAttention(nn.Module):
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         """(batch, queries, source) from queries (batch, queries, d_model) and keys (batch, source, d_model)."""
-        return tt.matmul(query, tt.matrix_transpose(keys))
+        raise NotImplementedError
 
     def forward(self, query: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
         """Weights (batch, queries, source); `padding` is (batch, source). Where all is padding they are 0."""
@@ -217,6 +178,13 @@ class DotAttention(nn.Module):
 
 def _softmax_where(visible: Tensor, scores: Tensor) -> Tensor:
     return F.softmax(tt.masked_fill(scores, ~visible, -math.inf))
+
+
+class DotAttention(Attention):
+    """score(h_t, h̄_s) = h_t^T h̄_s (Luong et al. 2015, equation 8, "dot")."""
+
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        return tt.matmul(query, tt.matrix_transpose(keys))
 
 
 class GeneralAttention(DotAttention):
@@ -230,7 +198,7 @@ class GeneralAttention(DotAttention):
         return self.memory(memory)
 
 
-class AdditiveAttention(DotAttention):
+class AdditiveAttention(Attention):
     """e_ij = v^T tanh(W s_{i-1} + U h_j) (Bahdanau et al. 2014, appendix A.1.2).
 
     It is also "concat" of Luong et al. 2015, v^T tanh(W_a [h_t; h̄_s]): W and U are the two halves of W_a.
@@ -371,7 +339,7 @@ class Decoder(nn.Module):
 class AttentionDecoder(Decoder):
     """What the decoders with attention share: a step needs the one before, so they go through the target in a loop."""
 
-    def __init__(self, attention: DotAttention, d_model: int, num_layers: int, dropout: float) -> None:
+    def __init__(self, attention: Attention, d_model: int, num_layers: int, dropout: float) -> None:
         super().__init__(d_model, num_layers, dropout, width=2 * d_model)
         self.attention = attention
 
@@ -408,7 +376,7 @@ class BahdanauDecoder(AttentionDecoder):
 
     ends = 1
 
-    def __init__(self, attention: DotAttention, d_model: int, num_layers: int, dropout: float) -> None:
+    def __init__(self, attention: Attention, d_model: int, num_layers: int, dropout: float) -> None:
         super().__init__(attention, d_model, num_layers, dropout)
         self.readout = nn.Linear(3 * d_model, 2 * d_model)  # U_o, V_o and C_o side by side
 
@@ -431,7 +399,7 @@ class LuongDecoder(AttentionDecoder):
     h̃_t = tanh(W_c [c_t; h_t])                   (equation 5), logits = W_s h̃_t (equation 6)
     """
 
-    def __init__(self, attention: DotAttention, d_model: int, num_layers: int, dropout: float) -> None:
+    def __init__(self, attention: Attention, d_model: int, num_layers: int, dropout: float) -> None:
         super().__init__(attention, d_model, num_layers, dropout)
         self.combine = nn.Linear(2 * d_model, d_model, bias=False)  # W_c
 

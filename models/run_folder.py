@@ -183,8 +183,10 @@ def read_checkpoint(folder: Path, device: str = "cpu") -> dict[str, Any]:
     """
     try:
         state = nn.load(folder / CHECKPOINT, device=device)
-    except (nn.CheckpointError, OSError) as error:
+    except nn.CheckpointError as error:
         raise UsageError(str(error)) from None
+    except OSError as error:
+        raise UsageError(f"cannot read {folder / CHECKPOINT}: {error.strerror or error}") from None
     if not isinstance(state, dict) or not isinstance(state.get("arguments"), dict) or "log_bytes" not in state:
         raise UsageError(f"{folder / CHECKPOINT} is no checkpoint of a training run")
     return state

@@ -12,11 +12,12 @@ from nn.decoder_cache import DecoderCache
 from nn.functional.attention import watch
 from tinytensor import Tensor
 
-from .decoding import Recomputed, evaluating, greedy
-from .pretrained import Pretrained, arguments_of, check_ids
+from .decoding import Decodable, Recomputed, evaluating
+from .pretrained import arguments_of
+from .sequence_model import SequenceModel
 
 
-class Transformer(Pretrained, nn.Module):
+class Transformer(SequenceModel):
     """Encoder-decoder for sequences of ids: embeddings, positions, the stacks, and the final projection.
 
     Args:
@@ -56,24 +57,18 @@ class Transformer(Pretrained, nn.Module):
         bos_id: int = 1,
         eos_id: int = 2,
     ) -> None:
-        super().__init__()
-        self.config = arguments_of(locals())
-        target_vocabulary = source_vocabulary if target_vocabulary is None else target_vocabulary
-        if share_embeddings and source_vocabulary != target_vocabulary:
-            raise ValueError(
-                f"Transformer: share_embeddings needs one vocabulary, got sizes {source_vocabulary} and "
-                f"{target_vocabulary}"
-            )
-        check_ids({"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}, min(source_vocabulary, target_vocabulary))
-        self.d_model = d_model
-        self.max_length = max_length
-        self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
-        self.source_embedding = nn.Embedding(source_vocabulary, d_model, padding_idx=pad_id)
-        self.target_embedding = (
-            self.source_embedding
-            if share_embeddings
-            else nn.Embedding(target_vocabulary, d_model, padding_idx=None if tie_weights else pad_id)
+        super().__init__(
+            source_vocabulary,
+            target_vocabulary,
+            d_model,
+            max_length=max_length,
+            tie_weights=tie_weights,
+            share_embeddings=share_embeddings,
+            pad_id=pad_id,
+            bos_id=bos_id,
+            eos_id=eos_id,
         )
+        self.config = arguments_of(locals())
         self.positions = nn.PositionalEncoding(d_model, dropout=dropout, max_len=max_length, batch_first=True)
         self.transformer = nn.Transformer(
             d_model,
@@ -87,10 +82,7 @@ class Transformer(Pretrained, nn.Module):
         )
         if inner_dropout is not None:
             self._set_inner_dropout(inner_dropout)
-        self.projection = nn.Linear(d_model, target_vocabulary, bias=not tie_weights)
-        self._reset_embeddings()
-        if tie_weights:
-            self.projection.weight = self.target_embedding.weight
+        self._make_projection()
 
     def _set_inner_dropout(self, p: float) -> None:
         for module in self.transformer.modules():
@@ -98,14 +90,6 @@ class Transformer(Pretrained, nn.Module):
                 module.dropout = p
             elif isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
                 module.dropout.p = p
-
-    def _reset_embeddings(self) -> None:
-        # Times sqrt(d_model), as forward scales them, these have variance 1, like the positions' order of magnitude.
-        with tt.no_grad():
-            for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # a set has no order
-                nn.init.normal_(embedding.weight, std=self.d_model**-0.5)
-                if embedding.padding_idx is not None:
-                    embedding.weight[embedding.padding_idx] = 0.0
 
     def embed(self, embedding: nn.Embedding, ids: Tensor, *, start: int = 0) -> Tensor:
         """Embeddings times sqrt(d_model), plus positions from `start` on (sections 3.4 and 3.5).
@@ -119,14 +103,14 @@ class Transformer(Pretrained, nn.Module):
 
     def encode(self, source: Any) -> tuple[Tensor, Tensor]:
         """The memory (batch, source, d_model) of ids (batch, source), and where it is padding."""
-        source = _ids(source, self)
+        source = self._ids(source)
         padding = source == self.pad_id
         memory = self.transformer.encoder(self.embed(self.source_embedding, source), src_key_padding_mask=padding)
         return memory, padding
 
     def decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> Tensor:
         """Logits (batch, target, vocabulary) for the id that follows each prefix of the target (batch, target)."""
-        target = _ids(target, self)
+        target = self._ids(target)
         hidden = self.transformer.decoder(
             self.embed(self.target_embedding, target),
             memory,
@@ -135,14 +119,6 @@ class Transformer(Pretrained, nn.Module):
             memory_key_padding_mask=memory_padding,
         )
         return self.projection(hidden)
-
-    def forward(self, source: Any, target: Any) -> Tensor:
-        """Logits (batch, target, vocabulary) from ids (batch, source) and (batch, target), both padded with pad_id.
-
-        Position t of the target sees the target up to t and the whole source; padding is seen by nobody.
-        """
-        memory, padding = self.encode(source)
-        return self.decode(target, memory, padding)
 
     # ---- one position at a time: `decoding.Decodable`
 
@@ -155,7 +131,7 @@ class Transformer(Pretrained, nn.Module):
 
         What `decode` gives at its last position, at the cost of one position. The state grows by it.
         """
-        ids = _ids(ids, self)
+        ids = self._ids(ids)
         embedded = self.embed(self.target_embedding, tt.reshape(ids, (-1, 1)), start=state.length)
         hidden = self.transformer.decoder.step(
             tt.reshape(embedded, (*ids.shape, self.d_model)), state, tgt_key_padding_mask=ids == self.pad_id
@@ -167,21 +143,9 @@ class Transformer(Pretrained, nn.Module):
         state.reorder(sentences, branches)
         return state
 
-    @tt.no_grad()
-    def generate(self, source: Any, max_length: int | None = None) -> Tensor:
-        """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
-
-        `max_length` is the model's own by default, and at most. Padding is never chosen. Dropout is off within it.
-
-        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
-        """
+    def _decodable(self) -> Decodable:
         # A recording wants to see whole sequences, which the steps of a cache never are.
-        model = self if watch.see is None else Recomputed(self)
-        found = greedy(model, source, max_length=self.max_length if max_length is None else max_length)
-        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
-        rows = [hypothesis.ids + [self.pad_id] * (length - len(hypothesis.ids)) for hypothesis in found]
-        ids = tt.asarray(rows, dtype=tt.int64, device=self.projection.weight.device)
-        return tt.reshape(ids, (len(found), length))
+        return self if watch.see is None else Recomputed(self)
 
     @tt.no_grad()
     def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
@@ -189,10 +153,3 @@ class Transformer(Pretrained, nn.Module):
         with evaluating(self), nn.record_attention() as attention:
             self(source, target)
         return [tt.asarray(call.weights, device=self.projection.weight.device) for call in attention.cross]
-
-
-def _ids(ids: Any, model: Transformer) -> Tensor:
-    found = tt.asarray(ids, device=model.projection.weight.device)
-    if found.ndim != 2 or found.dtype.kind not in "iu":
-        raise ValueError(f"Transformer: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}")
-    return found

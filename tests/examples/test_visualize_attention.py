@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import nn
+
 from .test_train_copy_task import TINY, environment
 from .test_train_copy_task import run as train
 
@@ -65,6 +67,17 @@ def test_mistakes_end_in_one_line(trained, arguments, message):
     assert result.returncode == 2
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_folders_without_a_run_of_the_copy_task(trained):
+    (trained / "empty").mkdir(exist_ok=True)
+    result = run(trained, "--run", "empty")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "cannot read empty/checkpoint.safetensors: No such file" in result.stderr
+    nn.save({"arguments": {"pair": "en-fr"}, "log_bytes": 0}, trained / "empty" / "checkpoint.safetensors")
+    result = run(trained, "--run", "empty")
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "empty holds a run of another script; expected one of train_copy_task.py" in result.stderr
 
 
 def test_a_damaged_checkpoint_is_named(trained):

@@ -1,0 +1,117 @@
+"""What the Transformer and the recurrent models have in common: ids in, logits over ids out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nn
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .decoding import Decodable, greedy
+from .pretrained import Pretrained
+
+
+class SequenceModel(Pretrained, nn.Module):
+    """Embeddings of source and target, and the final projection; a subclass puts the rest between them.
+
+    A subclass's `__init__` begins with `super().__init__(...)` and `self.config = arguments_of(locals())`, makes what
+    is its own, and ends with `self._make_projection()`.
+
+    Args:
+        source_vocabulary, target_vocabulary: how many ids there are; the target's defaults to the source's.
+        d_model: the size of an embedding.
+        max_length: the most ids that `generate` gives.
+        tie_weights: use the target embedding as the final projection too (Vaswani et al. 2017, section 3.4; Press and
+            Wolf 2017).
+        share_embeddings: use one embedding for source and target.
+        pad_id, bos_id, eos_id: the ids of padding, begin and end of a sequence.
+
+    Raises ValueError where the sizes do not fit.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int | None,
+        d_model: int,
+        *,
+        max_length: int,
+        tie_weights: bool,
+        share_embeddings: bool,
+        pad_id: int,
+        bos_id: int,
+        eos_id: int,
+    ) -> None:
+        super().__init__()
+        target_vocabulary = source_vocabulary if target_vocabulary is None else target_vocabulary
+        if share_embeddings and source_vocabulary != target_vocabulary:
+            raise ValueError(
+                f"{type(self).__name__}: share_embeddings needs one vocabulary, got sizes {source_vocabulary} and "
+                f"{target_vocabulary}"
+            )
+        size = min(source_vocabulary, target_vocabulary)
+        for name, value in {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}.items():
+            if not isinstance(value, int) or not 0 <= value < size:
+                raise ValueError(f"{name} must be an id below {size}, got {value!r}")
+        self.d_model, self.max_length, self.tie_weights = d_model, max_length, tie_weights
+        self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
+        self.source_embedding = nn.Embedding(source_vocabulary, d_model, padding_idx=pad_id)
+        self.target_embedding = (
+            self.source_embedding
+            if share_embeddings
+            else nn.Embedding(target_vocabulary, d_model, padding_idx=None if tie_weights else pad_id)
+        )
+
+    def _make_projection(self) -> None:
+        self.projection = nn.Linear(self.d_model, self.target_embedding.num_embeddings, bias=not self.tie_weights)
+        # Times sqrt(d_model), as they are scaled before use, embeddings have variance 1, like the positions.
+        with tt.no_grad():
+            for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # a set has no order
+                nn.init.normal_(embedding.weight, std=self.d_model**-0.5)
+                if embedding.padding_idx is not None:
+                    embedding.weight[embedding.padding_idx] = 0.0
+        if self.tie_weights:
+            self.projection.weight = self.target_embedding.weight
+
+    def encode(self, source: Any) -> tuple[Tensor, Tensor]:
+        """The memory (batch, source, d_model) of ids (batch, source), and where it is padding."""
+        raise NotImplementedError
+
+    def decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> Tensor:
+        """Logits (batch, target, vocabulary) for the id that follows each prefix of the target (batch, target)."""
+        raise NotImplementedError
+
+    def forward(self, source: Any, target: Any) -> Tensor:
+        """Logits (batch, target, vocabulary) from ids (batch, source) and (batch, target), both padded with pad_id.
+
+        Position t of the target sees the target up to t and the whole source; padding is seen by nobody.
+        """
+        memory, padding = self.encode(source)
+        return self.decode(target, memory, padding)
+
+    @tt.no_grad()
+    def generate(self, source: Any, max_length: int | None = None) -> Tensor:
+        """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
+
+        `max_length` is the model's own by default, and at most. Padding is never chosen. Dropout is off within it.
+
+        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
+        """
+        found = greedy(self._decodable(), source, max_length=self.max_length if max_length is None else max_length)
+        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
+        rows = [hypothesis.ids + [self.pad_id] * (length - len(hypothesis.ids)) for hypothesis in found]
+        ids = tt.asarray(rows, dtype=tt.int64, device=self.projection.weight.device)
+        return tt.reshape(ids, (len(found), length))
+
+    def _decodable(self) -> Decodable:
+        return self
+
+    def _ids(self, ids: Any) -> Tensor:
+        """Ids on the model's device. Raises ValueError for what is no batch of ids."""
+        found = tt.asarray(ids, device=self.projection.weight.device)
+        if found.ndim != 2 or found.dtype.kind not in "iu":
+            raise ValueError(
+                f"{type(self).__name__}: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}"
+            )
+        return found
