@@ -49,7 +49,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def positive_int(text: str) -> int:
-    """An argument type: an integer of at least 1."""
+    """An argument type: an integer from 1 to LARGEST."""
     value = _number(int, text, "a whole number")
     if not 1 <= value <= LARGEST:
         raise argparse.ArgumentTypeError(f"must be at {'least 1' if value < 1 else f'most {LARGEST}'}, got {value}")

@@ -78,21 +78,11 @@ def test_a_text_of_one_length_and_a_folder_that_is_damaged(tmp_path):
 
 
 def test_ctrl_c_leaves_time_to_save(tmp_path):
-    command = [
-        sys.executable,
-        str(SCRIPT),
-        "--models",
-        "none",
-        "--steps",
-        "100000",
-        "--batch-size",
-        "4",
-        "--out",
-        "runs",
-    ]
+    options = ["--models", "none", "--steps", "100000", "--batch-size", "4", "--out", "runs"]
     process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [sys.executable, str(SCRIPT), *options],
+        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
     while not process.stdout.readline().startswith("step 100/"):
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does

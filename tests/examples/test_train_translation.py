@@ -289,8 +289,8 @@ def weights(folder):
 
 def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
     files = write_text(tmp_path)
-    options = ["--vocabulary", 60, "--evaluate-every", 35, "--average", 3, "--max-tokens", 200, "--beam", 1]
-    options = [*files, *options, "--preset", "toy", "--dropout", 0.1, "--subword-dropout", 0.1, "--steps", 240, "--out"]
+    options = ["--vocabulary", 60, "--evaluate-every", 50, "--average", 3, "--max-tokens", 200, "--beam", 1]
+    options = [*files, *options, "--preset", "toy", "--dropout", 0.1, "--subword-dropout", 0.1, "--steps", 420, "--out"]
     start = time.monotonic()
     assert run(tmp_path, *options, "whole").returncode == 0
     whole = time.monotonic() - start

@@ -20,7 +20,7 @@ def chain(length):
     return x.grad.tolist()
 
 
-@pytest.mark.parametrize("length", [200_000])
+@pytest.mark.parametrize("length", [200_000, pytest.param(1_000_000, id="a million")])
 def test_a_long_chain_needs_no_recursion(length):
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(200)

@@ -73,9 +73,9 @@ def test_an_unknown_pair_is_refused():
 
 
 def test_one_translation_each_and_no_word_outside_the_vocabulary():
-    """100,000 meanings: what English says in the same words, French and Korean say in the same words as well."""
+    """200,000 meanings: what English says in the same words, French and Korean say in the same words as well."""
     speaker, translations, trained = Speaker("uniqueness"), {}, Counter()
-    for _ in range(100_000):
+    for _ in range(200_000):
         meaning = speaker.meaning()
         source, *targets = (
             tuple([word.text for word in language.say(meaning)]) for language in (english, french, korean)
@@ -88,7 +88,7 @@ def test_one_translation_each_and_no_word_outside_the_vocabulary():
             trained.update(targets[1])
     known = set().union(*(language.vocabulary() for language in (english, french, korean)))
     assert set(trained) == known  # every word, though a combination it is in may be held out
-    assert len(translations) > 90_000
+    assert len(translations) > 180_000
 
 
 def test_lengths(some_pairs):

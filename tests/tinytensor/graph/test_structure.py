@@ -591,8 +591,8 @@ def test_a_graph_is_built_in_linear_time(recorded):
             y = y + 1.0
         return tt.draw(y)
 
-    small, large = chain(10_000), chain(50_000)
-    assert len(large.structure.ops) == 50_000
+    small, large = chain(20_000), chain(100_000)
+    assert len(large.structure.ops) == 100_000
     assert seconds(lambda: large.structure) < 7 * seconds(lambda: small.structure)
 
 
