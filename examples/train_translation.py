@@ -35,15 +35,16 @@ from models.translation import MODELS, PRESETS, SCORES, TRAINING
 
 FILES = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
 
-# What the arguments are if they are not given. An argument of one kind of training alone is refused in the other.
-ALWAYS: dict[str, Any] = dict.fromkeys(("steps", "learning_rate", "warm_up", "dropout"))  # as the preset has it
+# What the arguments are if they are not given; None: what the preset says, if it says anything. An argument of one kind
+# of training alone is refused in the other.
+ALWAYS: dict[str, Any] = dict.fromkeys(("steps", "learning_rate", "warm_up", "accumulate", "dropout"))
 TOY: dict[str, Any] = ALWAYS | {
-    "pair": "en-fr", "preset": "toy", "batch_size": 32, "accumulate": 2, "schedule": "cosine", "label_smoothing": 0.0,
+    "pair": "en-fr", "preset": "toy", "batch_size": 32, "schedule": "cosine", "label_smoothing": 0.0,
 }  # fmt: skip
 TEXT: dict[str, Any] = ALWAYS | {
-    "preset": "tiny", "accumulate": 1, "schedule": "inverse-square-root", "label_smoothing": 0.1, "vocabulary": 10_000,
+    "preset": "tiny", "schedule": "inverse-square-root", "label_smoothing": 0.1, "vocabulary": 10_000,
     "subword_dropout": 0.0, "max_tokens": 4096, "max_length": 128, "evaluate_every": None, "patience": None,
-    "average": 10, "beam": 5, "bleu_tokenize": "none",
+    "average": None, "beam": 5, "bleu_tokenize": "none",
 }  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def parser() -> command_line.Parser:
     p.add_argument(
         "--accumulate",
         type=command_line.positive_int,
-        help="batches whose gradients are added up; default: 2, for text 1",
+        help="batches whose gradients are added up; default: 2, for text as the preset has it",
     )
     text = p.add_argument_group("for text")
     text.add_argument("--vocabulary", type=command_line.positive_int, help="subwords; default: 10000")
@@ -113,7 +114,7 @@ def parser() -> command_line.Parser:
     text.add_argument(
         "--average",
         type=command_line.positive_int,
-        help="weights whose mean is used, one of each evaluation; default: 10",
+        help="weights whose mean is used, one of each evaluation; default: as the preset has it",
     )
     text.add_argument("--beam", type=command_line.positive_int, help="hypotheses followed in the end; default: 5")
     text.add_argument(

@@ -130,9 +130,10 @@ def test_a_run_that_ends_early_ends_well(tmp_path, ending):
 def test_what_is_not_given_follows_from_the_preset(tmp_path):
     """And a dropout of 0 that is given is one of 0."""
     files = [*write_text(tmp_path), "--vocabulary", 60, "--time-limit", 1e-6, "--beam", 1]
+    tiny = {"steps": 8000, "learning_rate": 5e-3, "warm_up": 2000, "accumulate": 2, "average": 20}
     for name, options, expected in (
-        ("tiny", [], {"steps": 8000, "learning_rate": 5e-3, "warm_up": 2000, "dropout": 0.3, "batch_size": None}),
-        ("none", ["--dropout", 0], {"steps": 8000, "dropout": 0.0}),
+        ("tiny", [], tiny | {"dropout": 0.3, "batch_size": None}),
+        ("none", ["--dropout", 0, "--accumulate", 1], tiny | {"dropout": 0.0, "accumulate": 1}),
         ("toy", ["--preset", "toy", "--warm-up", 7], {"steps": 2600, "warm_up": 7, "dropout": 0.0, "max_tokens": 4096}),
     ):
         result = run(tmp_path, *files, *options, "--out", name)
@@ -290,7 +291,8 @@ def weights(folder):
 def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
     files = write_text(tmp_path)
     options = ["--vocabulary", 60, "--evaluate-every", 50, "--average", 3, "--max-tokens", 200, "--beam", 1]
-    options = [*files, *options, "--preset", "toy", "--dropout", 0.1, "--subword-dropout", 0.1, "--steps", 420, "--out"]
+    options += ["--preset", "toy", "--dropout", 0.1, "--subword-dropout", 0.1, "--accumulate", 1, "--steps", 420]
+    options = [*files, *options, "--out"]
     start = time.monotonic()
     assert run(tmp_path, *options, "whole").returncode == 0
     whole = time.monotonic() - start
