@@ -40,8 +40,8 @@ def sample(found: list[Any]) -> list[Any]:
 
 def ours(sizes: tuple[int, int, int], causal: bool, dropout: float, whole: bool):
     import tinytensor as tt
-    from nn import functional as F
-    from nn.functional import attention_blocks
+    from tinytensor.nn import functional as F
+    from tinytensor.nn.functional import attention_blocks
 
     tt.keep_memory()
     tt.compile_loops()

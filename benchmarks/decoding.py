@@ -51,9 +51,9 @@ def sources(folder: Path, path: Path, count: int) -> list[list[int]]:
 
     Raises ValueError where the model is no Transformer or cannot take a line, and where there is no text.
     """
-    from models import Transformer, Translator
-    from models.command_line import UsageError
-    from models.corpus import read_lines
+    from tinytensor.models import Transformer, Translator
+    from tinytensor.models.command_line import UsageError
+    from tinytensor.models.corpus import read_lines
 
     translator = Translator.from_pretrained(folder)
     if not isinstance(translator.model, Transformer):
@@ -91,8 +91,8 @@ def batches(sentences: list[list[int]], size: int) -> list:
 
 def ours(folder: Path | None, recomputed: bool) -> tuple[Callable, tuple[dict, dict]]:
     import tinytensor as tt
-    from models import Transformer
-    from models.decoding import Recomputed, beam_search
+    from tinytensor.models import Transformer
+    from tinytensor.models.decoding import Recomputed, beam_search
 
     tt.manual_seed(0)
     model = Transformer(VOCABULARY, **SIZES) if folder is None else Transformer.from_pretrained(folder)
@@ -111,7 +111,7 @@ def theirs(folder: Path | None, config: dict, state: dict) -> Callable:
     import torch
     from torch.nn import functional as F
 
-    from nn import sinusoidal_encoding
+    from tinytensor.nn import sinusoidal_encoding
 
     weights = {name: torch.tensor(value) for name, value in state.items()}
     d_model, heads, layers = config["d_model"], config["num_heads"], config["num_layers"]

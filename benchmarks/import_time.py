@@ -32,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="fresh interpreters for each module (default 15)")
     rounds = parser.parse_args().rounds
-    modules = ("tinytensor", "nn")
+    modules = ("tinytensor", "tinytensor.nn")
     times = {module: [] for module in modules}
     for _ in range(rounds + 1):  # the first writes the byte code
         for module in modules:

@@ -46,9 +46,8 @@ class Stopwatch:
 
 def watch_ops(watch: Stopwatch) -> None:
     """Time every op from here on, and the optimiser."""
-    import nn
     import tinytensor as tt
-    from tinytensor import engine
+    from tinytensor import engine, nn
 
     for name, op in tt.ops.items():
         if not op.pure:
@@ -83,7 +82,7 @@ def main() -> None:
         return 1e3 * (time.perf_counter() - start) / arguments.steps
 
     watch = Stopwatch()
-    import nn
+    from tinytensor import nn
 
     nn.parallel.WORTH_IT = sys.maxsize  # one batch, so that the times of ops do not overlap
     small = milliseconds(w._replace(batch=1, length=2, vocabulary=50))

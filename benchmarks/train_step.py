@@ -72,10 +72,10 @@ def batch(w: Workload):
 
 def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callable[[int], list[float]], Any]:
     sys.path.insert(0, folder)
-    import nn
     import tinytensor as tt
-    from models import Transformer
-    from nn import functional as F
+    from tinytensor import nn
+    from tinytensor.models import Transformer
+    from tinytensor.nn import functional as F
 
     tt.keep_memory()
     tt.compile_loops()
@@ -222,7 +222,7 @@ def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, st
 
 
 def sinusoids(length: int, d_model: int):
-    from nn import sinusoidal_encoding
+    from tinytensor.nn import sinusoidal_encoding
 
     return sinusoidal_encoding(length, d_model).numpy()
 

@@ -32,16 +32,16 @@ from typing import Any
 import numpy as np
 import train_translation
 
-import nn
 import tinytensor as tt
-from models import Translator, command_line, run
-from models.corpus import read_pairs
-from models.languages import TranslationTask, written
-from models.pretrained import CONFIG, PretrainedError
-from models.run_folder import CHECKPOINT, entries
-from models.tasks import Batch
-from models.training import cross_entropy
-from models.translation import MODELS, bleu
+from tinytensor import nn
+from tinytensor.models import Translator, command_line, run
+from tinytensor.models.corpus import read_pairs
+from tinytensor.models.languages import TranslationTask, written
+from tinytensor.models.pretrained import CONFIG, PretrainedError
+from tinytensor.models.run_folder import CHECKPOINT, entries
+from tinytensor.models.tasks import Batch
+from tinytensor.models.training import cross_entropy
+from tinytensor.models.translation import MODELS, bleu
 
 TEST_PAIRS = 1000
 GROUPS = 4  # by length, of like size

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
-from models import command_line
-from models.attention_graphs import GRAPHS
 from tinytensor.graph import DrawingError
+from tinytensor.models import command_line
+from tinytensor.models.attention_graphs import GRAPHS
 
 
 def parser() -> command_line.Parser:

@@ -20,12 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tinytensor as tt
-from models import attention_graphs, command_line, copy_task, plots, run
-from models.run_folder import RunFolder
-from models.schedules import adam
-from models.tasks import TASKS, SequenceTask
-from models.training import Trainer
-from models.transformer import Transformer
+from tinytensor.models import attention_graphs, command_line, copy_task, plots, run
+from tinytensor.models.run_folder import RunFolder
+from tinytensor.models.schedules import adam
+from tinytensor.models.tasks import TASKS, SequenceTask
+from tinytensor.models.training import Trainer
+from tinytensor.models.transformer import Transformer
 
 TEST_SEQUENCES = 1000
 WARM_UP = 100  # steps

@@ -26,12 +26,12 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
-from models import command_line, run, text_run, toy_run
-from models.languages import PAIRS
-from models.run_folder import RunFolder
-from models.schedules import SCHEDULES
-from models.training import Trainer
-from models.translation import MODELS, PRESETS, SCORES, TRAINING
+from tinytensor.models import command_line, run, text_run, toy_run
+from tinytensor.models.languages import PAIRS
+from tinytensor.models.run_folder import RunFolder
+from tinytensor.models.schedules import SCHEDULES
+from tinytensor.models.training import Trainer
+from tinytensor.models.translation import MODELS, PRESETS, SCORES, TRAINING
 
 FILES = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
-from models import Translator, command_line, plots
-from models.decoding import sample
-from models.pretrained import CONFIG, PretrainedError
-from models.run_folder import CHECKPOINT, read_checkpoint
-from models.translation import LIMIT
-from models.translator import Translation
+from tinytensor.models import Translator, command_line, plots
+from tinytensor.models.decoding import sample
+from tinytensor.models.pretrained import CONFIG, PretrainedError
+from tinytensor.models.run_folder import CHECKPOINT, read_checkpoint
+from tinytensor.models.translation import LIMIT
+from tinytensor.models.translator import Translation
 
 PROMPT = "> "
 

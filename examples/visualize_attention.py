@@ -13,12 +13,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import nn
 import tinytensor as tt
-from models import command_line, copy_task
-from models.run_folder import entries
-from models.tasks import LETTERS
-from nn import visualize
+from tinytensor import nn
+from tinytensor.models import command_line, copy_task
+from tinytensor.models.run_folder import entries
+from tinytensor.models.tasks import LETTERS
+from tinytensor.nn import visualize
 
 
 def parser() -> command_line.Parser:

@@ -1,7 +1,16 @@
 """Models for sequence tasks, their data, and how they are trained."""
 
+if __name__ == "models":  # the folder itself, found in the root of the repository
+    raise ImportError("models is a part of tinytensor; write: from tinytensor import models")
+
+import os
+
+from tinytensor.tracing import looks_through
+
 from .recurrent import Seq2Seq
 from .transformer import Transformer
 from .translator import Translator
 
 __all__ = ["Seq2Seq", "Transformer", "Translator"]
+
+looks_through(os.path.dirname(__file__), False)  # what is called in here is shown here

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import nn
 import tinytensor as tt
-from nn import functional as F
+from tinytensor import nn
 from tinytensor.graph import Graph, Options
+from tinytensor.nn import functional as F
 
 from .transformer import Transformer
 

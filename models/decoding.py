@@ -19,12 +19,11 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-import nn
 import tinytensor as tt
-from nn import functional as F
-from nn.functional.activations import SAFE
-from tinytensor import Tensor
+from tinytensor import Tensor, nn
 from tinytensor.backend import for_array
+from tinytensor.nn import functional as F
+from tinytensor.nn.functional.activations import SAFE
 
 Limit = int | tuple[float, int]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nn import visualize
 from tinytensor.files import atomic_write
+from tinytensor.nn import visualize
 
 from .run_folder import RunFolder
 from .translation import clearest_layer

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.files import atomic_write
 
 CONFIG = "config.json"

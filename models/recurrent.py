@@ -13,10 +13,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-import nn
 import tinytensor as tt
-from nn import functional as F
-from tinytensor import Tensor
+from tinytensor import Tensor, nn
+from tinytensor.nn import functional as F
 
 from .decoding import evaluating
 from .pretrained import arguments_of

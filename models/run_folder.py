@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nn
+from tinytensor import nn
 from tinytensor.files import atomic_write
 
 from .command_line import UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import nn
+from tinytensor import nn
 
 
 def warm_up_and_decay(warm_up: int, steps: int) -> Callable[[int], float]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import nn
 import tinytensor as tt
-from tinytensor import Tensor
+from tinytensor import Tensor, nn
 
 from .decoding import Decodable, greedy
 from .pretrained import Pretrained

@@ -18,11 +18,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-import nn
 import tinytensor as tt
-from nn import functional as F
-from tinytensor import Tensor
+from tinytensor import Tensor, nn
 from tinytensor.files import atomic_write
+from tinytensor.nn import functional as F
 
 from .progress import Progress
 from .run_folder import RunFolder

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import nn
 import tinytensor as tt
-from nn import functional as F
-from nn.decoder_cache import DecoderCache
-from nn.functional.attention import watch
-from tinytensor import Tensor
+from tinytensor import Tensor, nn
+from tinytensor.nn import functional as F
+from tinytensor.nn.decoder_cache import DecoderCache
+from tinytensor.nn.functional.attention import watch
 
 from .decoding import Decodable, Recomputed, evaluating
 from .pretrained import arguments_of

@@ -5,7 +5,11 @@ PyTorch's (`backward`, `no_grad`, `requires_grad`, ...) bears PyTorch's names. S
 and `op`, the decorator that declares new ops.
 """
 
+import os
 from math import e, inf, nan, pi
+
+if not os.path.isdir(os.path.join(__path__[0], "nn")):  # a checkout without links (Windows): nn and models stand beside
+    __path__.append(os.path.dirname(__path__[0]))
 
 from .backend import DeviceError, compile_loops
 from .dtypes import (

@@ -271,13 +271,19 @@ def module_path(state: State) -> str:
 
 # ---- where an op was called
 
-_library: tuple[str, ...] = (os.path.dirname(__file__) + os.sep,)
+# Whether files in a folder are looked through; the innermost folder that is named says.
+_folders = {"": False, os.path.dirname(__file__) + os.sep: True}
 
 
-def looks_through(folder: str) -> None:
-    """Say that files in this folder are not where a user called an op; the line that called them is."""
-    global _library
-    _library = (*_library, folder + os.sep)
+def looks_through(folder: str, answer: bool) -> None:
+    """Say that files in this folder are not (or are) where an op was called; if not, the line that called them is."""
+    _folders[folder + os.sep] = answer
+    _is_looked_through.cache_clear()
+
+
+@functools.cache
+def _is_looked_through(filename: str) -> bool:
+    return _folders[max((f for f in _folders if filename.startswith(f)), key=len, default="")]
 
 
 def call_site() -> tuple[str, str]:
@@ -291,7 +297,7 @@ def call_site() -> tuple[str, str]:
 def calling_frame() -> types.FrameType:
     """The innermost frame outside of the library."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_library):
+    while frame.f_back is not None and _is_looked_through(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from models.tasks import EOS, PAD, Batch
-
+from ..tasks import EOS, PAD, Batch
 from .pairs import LANGUAGES, LONGEST, Pair, languages_of, pairs, written
 
 

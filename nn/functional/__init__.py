@@ -38,4 +38,4 @@ __all__ = [
     "tanh",
 ]
 
-looks_through(os.path.dirname(__file__))
+looks_through(os.path.dirname(__file__), True)

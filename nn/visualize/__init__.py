@@ -1,6 +1,6 @@
 """Pictures of attention and of what lessons about it need; they need no library, no program and no network.
 
-    from nn import visualize
+    from tinytensor.nn import visualize
 
     with nn.record_attention() as attention:
         model(source, target)

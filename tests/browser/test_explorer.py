@@ -6,7 +6,7 @@ from html import unescape
 import numpy as np
 import pytest
 
-from nn import visualize
+from tinytensor.nn import visualize
 
 SOURCE = ["The", "cat", "sat", "שלום"]
 TARGET = ["</script><script>document.title='x'</script>", "<b>bold</b>", ""]
@@ -157,8 +157,8 @@ def test_heat_map_by_mouse_and_keyboard(page):
 
 
 def test_masked_cells_are_told_from_zeros(visit):
-    import nn
     import tinytensor as tt
+    from tinytensor import nn
 
     tt.random.manual_seed(0)
     layer = nn.MultiheadAttention(4, 1, batch_first=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import nn
+from tinytensor import nn
 
 from .test_train_copy_task import environment
 from .test_train_translation import write_text

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import nn
+from tinytensor import nn
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("tqdm")
@@ -318,7 +318,7 @@ def test_ctrl_c_and_the_command_that_it_tells(undisturbed, tmp_path):
 
 
 def test_ctrl_c_before_the_last_pictures(copied):
-    prelude = "import models.plots\ndef stop(*_): raise KeyboardInterrupt\nmodels.plots.plot_losses = stop"
+    prelude = "from tinytensor.models import plots\ndef stop(*_): raise KeyboardInterrupt\nplots.plot_losses = stop"
     result = run(copied, "--resume", "--out", "run", command=wrapped(prelude))
     assert result.returncode == 130
     assert "interrupted after step 120; go on with: python" in result.stdout.splitlines()[-1]

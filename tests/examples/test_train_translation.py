@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import nn
+from tinytensor import nn
 
 from .test_train_copy_task import environment
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import nn
 import tinytensor as tt
-from models import Seq2Seq, Transformer, Translator
-from models.languages import ToyText
+from tinytensor import nn
+from tinytensor.models import Seq2Seq, Transformer, Translator
+from tinytensor.models.languages import ToyText
 
 from .test_train_copy_task import environment
 

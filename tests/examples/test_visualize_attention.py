@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import nn
+from tinytensor import nn
 
 from .test_train_copy_task import TINY, environment
 from .test_train_copy_task import run as train

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from models import command_line
-from models.command_line import UsageError
+from tinytensor.models import command_line
+from tinytensor.models.command_line import UsageError
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_exit_codes(capsys, monkeypatch):
 
 
 def test_what_the_output_cannot_show_ends_nothing():
-    code = "from models import command_line; command_line.run(lambda: print('na\u00efve') or 0)"
+    code = "from tinytensor.models import command_line; command_line.run(lambda: print('na\u00efve') or 0)"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (result.returncode, result.stdout, result.stderr) == (0, "na\\xefve\n", "")
@@ -89,7 +89,9 @@ def test_what_the_output_cannot_show_ends_nothing():
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_outputs(closed):
-    code = "from models import command_line; import sys; command_line.run(lambda: print('x', flush=True) or 3)"
+    code = (
+        "from tinytensor.models import command_line; import sys; command_line.run(lambda: print('x', flush=True) or 3)"
+    )
     command = f'"{sys.executable}" -c "{code}" {closed}'
     result = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (3, "")
@@ -111,7 +113,7 @@ FULL = "-c: cannot write output: No space left on device\n"
     ],
 )
 def test_output_that_cannot_be_written(buffered, main, output, code, errors):
-    program = f"import time; time.sleep(0.2); from models import command_line; command_line.run({main})"
+    program = f"import time; time.sleep(0.2); from tinytensor.models import command_line; command_line.run({main})"
     environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
     command = ["bash", "-c", f'"{sys.executable}" -c "{program}" {output}; exit ${{PIPESTATUS[0]}}']
     result = subprocess.run(command, env=environment, capture_output=True, text=True)

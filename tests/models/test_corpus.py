@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
-from models.command_line import UsageError
-from models.corpus import read_lines, read_pairs
+from tinytensor.models.command_line import UsageError
+from tinytensor.models.corpus import read_lines, read_pairs
 
 
 def write(path, content):

@@ -6,11 +6,11 @@ import math
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from models import Transformer, decoding
-from models.decoding import Hypothesis, Recomputed, beam_search, greedy, next_probabilities, sample
-from nn import functional as F
+from tinytensor import nn
+from tinytensor.models import Transformer, decoding
+from tinytensor.models.decoding import Hypothesis, Recomputed, beam_search, greedy, next_probabilities, sample
+from tinytensor.nn import functional as F
 
 PAD, BOS, EOS = 0, 1, 2
 VOCABULARY = 11

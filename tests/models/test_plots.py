@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 import tinytensor as tt
-from models import attention_graphs, plots
+from tinytensor.models import attention_graphs, plots
 
 
 def check(paths, stem):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from models import Seq2Seq, Transformer, Translator, pretrained
-from models.languages import ToyText
-from models.pretrained import PretrainedError
-from models.translator import Translation
+from tinytensor.models import Seq2Seq, Transformer, Translator, pretrained
+from tinytensor.models.languages import ToyText
+from tinytensor.models.pretrained import PretrainedError
+from tinytensor.models.translator import Translation
 
 SOURCE = np.array([[5, 6, 7, 2], [8, 2, 0, 0]])
 TARGET = np.array([[1, 4, 5], [1, 6, 0]])
@@ -226,7 +226,7 @@ def test_a_translator_comes_back_as_it_was(tmp_path, translator, beam):
 
 def test_subwords_come_back(tmp_path):
     pytest.importorskip("sentencepiece")
-    from models.tokenizer import Tokenizer
+    from tinytensor.models.tokenizer import Tokenizer
 
     lines = ["the cat sees a dog", "a small dog sleeps here", "the big cat eats"]
     codec = Tokenizer.train(lines * 5, 40)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from models.progress import Progress
+from tinytensor.models.progress import Progress
 
 FIGURES = {"loss": 2.34567, "token accuracy": 0.5, "sequence accuracy": 1.0}
 
@@ -30,7 +30,7 @@ def test_plain_lines(capsys):
 
 def test_tokens_per_second_are_those_since_the_last_time(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr("models.progress.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("tinytensor.models.progress.time.perf_counter", lambda: now[0])
     progress = Progress(10, every=1)
     for tokens in (30, 70):
         progress.step(tokens)

@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from models.decoding import Recomputed, beam_search, greedy
-from models.recurrent import ATTENTIONS, AdditiveAttention, DotAttention, GeneralAttention, LocalAttention, Seq2Seq
-from nn import functional as F
+from tinytensor import nn
+from tinytensor.models.decoding import Recomputed, beam_search, greedy
+from tinytensor.models.recurrent import (
+    ATTENTIONS,
+    AdditiveAttention,
+    DotAttention,
+    GeneralAttention,
+    LocalAttention,
+    Seq2Seq,
+)
+from tinytensor.nn import functional as F
 
 PAD, BOS, EOS = 0, 1, 2
 VOCABULARY = 11

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from models.command_line import UsageError
-from models.pretrained import CONFIG
-from models.run_folder import CHECKPOINT, LOG, RunFolder
+from tinytensor import nn
+from tinytensor.models.command_line import UsageError
+from tinytensor.models.pretrained import CONFIG
+from tinytensor.models.run_folder import CHECKPOINT, LOG, RunFolder
 
 
 def contents(path):

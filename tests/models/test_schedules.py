@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from models.schedules import SCHEDULES
+from tinytensor.models.schedules import SCHEDULES
 
 
 @pytest.mark.parametrize("name", SCHEDULES)

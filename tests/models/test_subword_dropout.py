@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("sentencepiece")
 
-from models.corpus import Corpus
-from models.subword_dropout import FORMS, SubwordDropout
-from models.tasks import BOS, EOS, PAD
-from models.text_task import TextTask
-from models.tokenizer import UNKNOWN, Tokenizer
+from tinytensor.models.corpus import Corpus
+from tinytensor.models.subword_dropout import FORMS, SubwordDropout
+from tinytensor.models.tasks import BOS, EOS, PAD
+from tinytensor.models.text_task import TextTask
+from tinytensor.models.tokenizer import UNKNOWN, Tokenizer
 
 from .test_text_task import rows, sentences
 
@@ -94,7 +94,7 @@ def test_draws_follow_from_the_seed_in_every_process(tokenizer, texts, tmp_path)
     assert dropout.draw(5) == dropout.draw(5) != dropout.draw(6)
     tokenizer.save(tmp_path / "t.model")
     code = (
-        "import sys; from pathlib import Path; from models.subword_dropout import *; "
+        "import sys; from pathlib import Path; from tinytensor.models.subword_dropout import *; "
         "t = Tokenizer.load(Path(sys.argv[1])); print(SubwordDropout(t, sys.argv[2:], 0.2).draw(5))"
     )
     result = subprocess.run(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.tasks import BOS, EOS, FIRST_LETTER, LETTERS, PAD, TASKS, SequenceTask
+from tinytensor.models.tasks import BOS, EOS, FIRST_LETTER, LETTERS, PAD, TASKS, SequenceTask
 
 
 def sequences(batch):

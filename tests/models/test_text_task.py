@@ -5,11 +5,11 @@ import pytest
 
 pytest.importorskip("sentencepiece")
 
-from models.command_line import UsageError
-from models.corpus import Corpus
-from models.tasks import BOS, EOS, PAD
-from models.text_task import TextTask
-from models.tokenizer import Tokenizer
+from tinytensor.models.command_line import UsageError
+from tinytensor.models.corpus import Corpus
+from tinytensor.models.tasks import BOS, EOS, PAD
+from tinytensor.models.text_task import TextTask
+from tinytensor.models.tokenizer import Tokenizer
 
 WORDS = [
     "a",

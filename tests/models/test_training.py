@@ -7,12 +7,12 @@ import threading
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from models import Transformer
-from models.run_folder import CHECKPOINT, LOG, RunFolder, entries
-from models.tasks import SequenceTask
-from models.training import Interrupted, NotFiniteError, Trainer, accuracies, halves
+from tinytensor import nn
+from tinytensor.models import Transformer
+from tinytensor.models.run_folder import CHECKPOINT, LOG, RunFolder, entries
+from tinytensor.models.tasks import SequenceTask
+from tinytensor.models.training import Interrupted, NotFiniteError, Trainer, accuracies, halves
 
 
 @pytest.fixture(autouse=True)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from models import Transformer
-from nn import functional as F
+from tinytensor import nn
+from tinytensor.models import Transformer
+from tinytensor.nn import functional as F
 
 PAD, BOS, EOS = 0, 1, 2
 VOCABULARY = 11

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from models import translation
-from models.languages import TranslationTask, written
+from tinytensor.models import translation
+from tinytensor.models.languages import TranslationTask, written
 
 
 @pytest.fixture(scope="module")

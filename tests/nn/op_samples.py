@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.special
 
-import nn.functional as F
 import tinytensor as tt
-from nn.functional import attention_blocks
-from nn.functional.recurrent import _gru, _lstm, _rnn
+import tinytensor.nn.functional as F
+from tinytensor.nn.functional import attention_blocks
+from tinytensor.nn.functional.recurrent import _gru, _lstm, _rnn
 
 from ..tinytensor.op_samples import Sample, apart, draw, integers, register
 

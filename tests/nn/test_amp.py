@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
-from nn.amp import GradScaler, autocast
+import tinytensor.nn.functional as F
+from tinytensor import nn
+from tinytensor.nn.amp import GradScaler, autocast
 
 
 def normal(*shape, seed=0):

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 
 INF = math.inf
 BATCH, TARGET, SOURCE, D_MODEL, HEADS = 2, 3, 4, 6, 2

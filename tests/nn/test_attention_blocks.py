@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-import nn.functional as F
 import tinytensor as tt
-from nn.functional import attention_blocks as blocks
+import tinytensor.nn.functional as F
+from tinytensor.nn.functional import attention_blocks as blocks
 from tinytensor.testing import _formulas
 
 TARGET, SOURCE = 300, blocks.SIZES["cpu"].keys + 100

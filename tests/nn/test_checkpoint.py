@@ -14,11 +14,11 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import tinytensor as tt
-from nn.checkpoint import CheckpointError, load, save
-from nn.optim import Adam
-from nn.optim.lr_scheduler import MultiStepLR
 from tinytensor import files
 from tinytensor.files import atomic_write
+from tinytensor.nn.checkpoint import CheckpointError, load, save
+from tinytensor.nn.optim import Adam
+from tinytensor.nn.optim.lr_scheduler import MultiStepLR
 
 DTYPES = tt.__array_namespace_info__().dtypes().values()
 

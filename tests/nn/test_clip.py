@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
+from tinytensor.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 
 
 def make(values, device="cpu", dtype=tt.float64):

@@ -4,8 +4,8 @@ from collections import OrderedDict
 
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 
 
 class Named(nn.Module):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from nn import functional as F
+from tinytensor import nn
+from tinytensor.nn import functional as F
 
 CLOSE = {"rtol": 0, "atol": 1e-12}
 BATCH, SOURCE, TARGET, SIZE = 3, 4, 20, 8

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from nn import init
+from tinytensor import nn
+from tinytensor.nn import init
 
 SHAPE = (300, 200)
 N = 300 * 200

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 
 
 def normal(*shape, seed=0, dtype=tt.float64):

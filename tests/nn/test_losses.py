@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.special
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 
 from .op_samples import cross_entropy
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from nn.optim import SGD, Adam
-from nn.optim.lr_scheduler import (
+from tinytensor.nn.optim import SGD, Adam
+from tinytensor.nn.optim.lr_scheduler import (
     CosineAnnealingLR,
     LambdaLR,
     LRScheduler,

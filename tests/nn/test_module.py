@@ -10,8 +10,8 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.modes import state
 
 

@@ -5,15 +5,17 @@ import inspect
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.testing import check_op, kept_needed
 
 from ..tinytensor.op_samples import SAMPLES, Sample
 from ..tinytensor.test_ops import cases, outcome, place
 from . import op_samples  # noqa: F401  (registers the samples)
 
-NN = {name: primitive for name, primitive in tt.ops.items() if primitive.function.__module__.startswith("nn.")}
+NN = {
+    name: primitive for name, primitive in tt.ops.items() if primitive.function.__module__.startswith("tinytensor.nn.")
+}
 
 
 def ops_behind(out):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from nn.optim import SGD, Adam, AdamW, Optimizer
-from nn.optim.adam import adam_formula
-from nn.optim.optimizer import CHUNK
-from nn.optim.sgd import sgd_formula
+from tinytensor.nn.optim import SGD, Adam, AdamW, Optimizer
+from tinytensor.nn.optim.adam import adam_formula
+from tinytensor.nn.optim.optimizer import CHUNK
+from tinytensor.nn.optim.sgd import sgd_formula
 
 SHAPES = [(), (0,), (3,), (4, 5), (CHUNK + 7,)]
 

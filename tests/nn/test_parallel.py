@@ -5,9 +5,9 @@ import threading
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 from tinytensor.backend import parallel
 
 

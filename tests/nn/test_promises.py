@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 
 VOCABULARY, D_MODEL, HEADS, LENGTH, BATCH = 11, 8, 2, 5, 4
 

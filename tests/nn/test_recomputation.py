@@ -7,10 +7,10 @@ import weakref
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
-from nn.utils import checkpoint
+import tinytensor.nn.functional as F
+from tinytensor import nn
+from tinytensor.nn.utils import checkpoint
 
 
 def leaf(*shape, seed=0, device=None):

@@ -8,10 +8,10 @@ import warnings
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
-from models import Transformer
+import tinytensor.nn.functional as F
+from tinytensor import nn
+from tinytensor.models import Transformer
 
 SOURCE = np.array([[3, 4, 5, 6], [7, 8, 0, 0]])
 TARGET = np.array([[1, 3, 4], [1, 5, 0]])

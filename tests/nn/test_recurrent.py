@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 from tinytensor.backend import parallel
 
 LENGTH, BATCH, INPUT, HIDDEN = 5, 3, 4, 6

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 
 torch = pytest.importorskip("torch")
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 
 torch = pytest.importorskip("torch")
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-import nn.functional as ours
 import tinytensor as tt
+import tinytensor.nn.functional as ours
 
 torch = pytest.importorskip("torch")
 theirs = torch.nn.functional

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from models import Transformer
-from nn import functional as F
+from tinytensor.models import Transformer
+from tinytensor.nn import functional as F
 
 torch = pytest.importorskip("torch")
 
@@ -108,7 +108,7 @@ def test_logits_loss_and_gradients_are_pytorchs(norm_first, tie_weights, share_e
 
 
 def test_ten_steps_of_adam_end_at_pytorchs_weights():
-    import nn
+    from tinytensor import nn
 
     ours, theirs = pair()
     our_adam = nn.optim.Adam(ours.parameters(), lr=1e-3)

@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 
 torch = pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from nn import optim, utils
+from tinytensor.nn import optim, utils
 
 torch = pytest.importorskip("torch")
 

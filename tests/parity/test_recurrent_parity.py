@@ -8,8 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 
 torch = pytest.importorskip("torch")
 packing = torch.nn.utils.rnn

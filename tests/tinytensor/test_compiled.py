@@ -8,13 +8,13 @@ import inspect
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
-from models import Transformer
-from models.decoding import beam_search
-from nn.functional import attention_blocks
+import tinytensor.nn.functional as F
+from tinytensor import nn
 from tinytensor.backend import numpy as backend
+from tinytensor.models import Transformer
+from tinytensor.models.decoding import beam_search
+from tinytensor.nn.functional import attention_blocks
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.explaining import aligned
 
 

@@ -22,8 +22,8 @@ FORBIDDEN = [
     "dataclasses",
     "queue",
     "torch",
-    "nn",
-    "models",
+    "tinytensor.nn",
+    "tinytensor.models",
 ]
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 
 STANDIN = Path(__file__).parents[1] / "standin"
 
@@ -127,7 +127,7 @@ def test_without_a_compiler_everything_goes_another_way(kernels, monkeypatch):
     monkeypatch.delattr(cupy, "RawModule")
     assert not kernels.available()
     assert not kernels.fits(array(np.ones((2, 3), np.float32)))
-    from nn import functional as F
+    from tinytensor.nn import functional as F
 
     x = tt.tensor(np.random.default_rng(0).normal(size=(4, 5)), device="gpu", requires_grad=True)
     F.cross_entropy(F.layer_norm(F.dropout(x, 0.5), 5), tt.asarray([0, 1, 2, 3], device="gpu")).backward()

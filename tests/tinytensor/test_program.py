@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.printing import backward_program, print_backward
 
 from ..nn import op_samples  # noqa: F401  (registers the samples)

@@ -4,7 +4,7 @@ from itertools import chain, islice
 
 import pytest
 
-from models.languages import pairs
+from tinytensor.models.languages import pairs
 
 
 def some_pairs(name):

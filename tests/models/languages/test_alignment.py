@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.languages import alignment_error_rate, corpus_alignment_error_rate, crossing
+from tinytensor.models.languages import alignment_error_rate, corpus_alignment_error_rate, crossing
 
 
 def attention(links, shape):

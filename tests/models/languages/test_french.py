@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from models.languages.lexicon import ADJECTIVES, NAMES, NOUNS, THERE_BE, VERBS, WHERE, pronoun_for
-from models.languages.meaning import Clause, Meaning, NounPhrase, Place
-from models.languages.pairs import translate
+from tinytensor.models.languages.lexicon import ADJECTIVES, NAMES, NOUNS, THERE_BE, VERBS, WHERE, pronoun_for
+from tinytensor.models.languages.meaning import Clause, Meaning, NounPhrase, Place
+from tinytensor.models.languages.pairs import translate
 
 VOWEL = re.compile(r"[aeiouyàâéèêîôûœ]|h(?!éros|ibou)", re.IGNORECASE)
 

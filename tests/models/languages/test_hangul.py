@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.languages import hangul
+from tinytensor.models.languages import hangul
 
 SYLLABLES = st.integers(0xAC00, 0xD7A3).map(chr)
 

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from models.languages.hangul import PARTICLES
-from models.languages.lexicon import NAMES, NOUNS
+from tinytensor.models.languages.hangul import PARTICLES
+from tinytensor.models.languages.lexicon import NAMES, NOUNS
 
 BY_CONSONANT = {"-" + form for pair in PARTICLES.items() for form in pair}
 HONOURED = {noun.korean for noun in NOUNS if noun.honoured}

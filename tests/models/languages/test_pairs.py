@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.languages import PAIRS, Vocabulary, crossing, english, french, korean, pairs
-from models.languages.lexicon import ADJECTIVES, HAVE, NAMES, NOUNS, VERBS
-from models.languages.pairs import HELD_OUT, LONGEST, SHORTEST
-from models.languages.speaker import Speaker
+from tinytensor.models.languages import PAIRS, Vocabulary, crossing, english, french, korean, pairs
+from tinytensor.models.languages.lexicon import ADJECTIVES, HAVE, NAMES, NOUNS, VERBS
+from tinytensor.models.languages.pairs import HELD_OUT, LONGEST, SHORTEST
+from tinytensor.models.languages.speaker import Speaker
 
 ENGLISH_CONTENT = {form for noun in NOUNS + NAMES for form in noun.english}
 ENGLISH_CONTENT |= {adjective.english for adjective in ADJECTIVES}
@@ -46,7 +46,7 @@ def test_a_seed_repeats_its_pairs(name, seed, test):
 def test_pairs_are_the_same_in_every_process():
     """Whatever the hashes of strings: nothing is drawn from a set."""
     code = (
-        "from itertools import islice; from models.languages import pairs; import zlib;"
+        "from itertools import islice; from tinytensor.models.languages import pairs; import zlib;"
         "print(zlib.crc32(repr([(p.source, p.target) for p in islice(pairs('en-ko', 0, False), 200)]).encode()))"
     )
     said = {

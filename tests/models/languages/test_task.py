@@ -5,8 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from models.languages import PAIRS, TranslationTask, Vocabulary, written
-from models.tasks import BOS, EOS, PAD
+from tinytensor.models.languages import PAIRS, TranslationTask, Vocabulary, written
+from tinytensor.models.tasks import BOS, EOS, PAD
 
 
 @pytest.fixture(scope="module", params=PAIRS)

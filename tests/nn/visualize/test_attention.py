@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from nn import visualize
-from nn.visualize.ramp import HIDDEN, SIGNED, WEIGHTS, png
+from tinytensor import nn
+from tinytensor.nn import visualize
+from tinytensor.nn.visualize.ramp import HIDDEN, SIGNED, WEIGHTS, png
 
 from .drawing import AWKWARD, SHOWN, Read, softmax
 
@@ -326,7 +326,7 @@ def test_the_file_asks_nothing_of_the_network_and_no_token_ends_its_data(tmp_pat
     assert "default-src 'none'" in html
     data = json.loads(re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1])
     assert data["views"][0]["source"] == [*tokens[:3], "[U+2028]"]
-    assert len(resources.files("nn.visualize").joinpath("explorer.js").read_bytes()) < 20_000
+    assert len(resources.files("tinytensor.nn.visualize").joinpath("explorer.js").read_bytes()) < 20_000
     page.save(tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == html
     with pytest.raises(ValueError, match=r"expected \.html"):
@@ -334,7 +334,7 @@ def test_the_file_asks_nothing_of_the_network_and_no_token_ends_its_data(tmp_pat
 
 
 def test_the_explorer_of_a_recording():
-    from models import Transformer
+    from tinytensor.models import Transformer
 
     tt.random.manual_seed(0)
     model = Transformer(11, d_model=8, num_heads=2, num_layers=2, max_length=16).eval()

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from nn import visualize
-from nn.visualize.chart import _log_ticks, _ticks
+from tinytensor import nn
+from tinytensor.nn import visualize
+from tinytensor.nn.visualize.chart import _log_ticks, _ticks
 
 from .drawing import Read
 
@@ -216,7 +216,8 @@ def test_pictures_are_not_loaded_with_nn():
 
 def test_pictures_load_nothing_but_what_is_here():
     code = (
-        "import sys\nfrom nn import visualize\nvisualize.attention_lines([[1.0]]), visualize.loss_curve([1.0, 2.0])\n"
+        "import sys\nfrom tinytensor.nn import visualize\n"
+        "visualize.attention_lines([[1.0]]), visualize.loss_curve([1.0, 2.0])\n"
         "print([m for m in ('matplotlib', 'graphviz', 'torch', 'PIL', 'IPython') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
-from nn.visualize.tokens import check_tokens, isolated, visible
-from nn.visualize.weights import choose, read_layers
+from tinytensor import nn
+from tinytensor.nn.visualize.tokens import check_tokens, isolated, visible
+from tinytensor.nn.visualize.weights import choose, read_layers
 
 from .drawing import AWKWARD, SHOWN, softmax
 

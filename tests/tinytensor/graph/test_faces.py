@@ -14,9 +14,9 @@ import graphviz
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 from tinytensor.drawing import DrawingError
 from tinytensor.graph.dot import STYLES
 

@@ -9,8 +9,8 @@ import weakref
 import numpy as np
 import pytest
 
-import nn
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.modes import state
 from tinytensor.node import Node
 from tinytensor.tracing import Statistics, call_site

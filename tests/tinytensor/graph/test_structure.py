@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
 from tinytensor.graph import Saved
 from tinytensor.graph.build import Builder, formula_of, walk
 from tinytensor.graph.cost import flops

@@ -6,14 +6,14 @@ import math
 import numpy as np
 import pytest
 
-import nn
-import nn.functional as F
 import tinytensor as tt
-from models import Transformer
+import tinytensor.nn.functional as F
+from tinytensor import nn
 from tinytensor.graph import Options
 from tinytensor.graph.heat import RAMP, Scale, of_ops, scale
 from tinytensor.graph.plan import main_ops, residuals
 from tinytensor.graph.words import bytes_text, count_text, cut, plural, seconds_text, shape_text, short
+from tinytensor.models import Transformer
 
 from .heads import attention_head
 
