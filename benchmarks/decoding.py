@@ -52,8 +52,8 @@ def sources(folder: Path, path: Path, count: int) -> list[list[int]]:
     Raises ValueError where the model is no Transformer or cannot take a line, and where there is no text.
     """
     from tinytensor.models import Transformer, Translator
-    from tinytensor.models.command_line import UsageError
-    from tinytensor.models.corpus import read_lines
+    from tinytensor.models.data.corpus import read_lines
+    from tinytensor.models.scripts.command_line import UsageError
 
     translator = Translator.from_pretrained(folder)
     if not isinstance(translator.model, Transformer):

@@ -34,14 +34,16 @@ import train_translation
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.models import Translator, command_line, run
-from tinytensor.models.corpus import read_pairs
-from tinytensor.models.languages import TranslationTask, written
+from tinytensor.models import Translator
+from tinytensor.models.data.batch import Batch
+from tinytensor.models.data.corpus import read_pairs
+from tinytensor.models.data.languages import TranslationTask, written
 from tinytensor.models.pretrained import CONFIG, PretrainedError
-from tinytensor.models.run_folder import CHECKPOINT, entries
-from tinytensor.models.tasks import Batch
-from tinytensor.models.training import cross_entropy
-from tinytensor.models.translation import MODELS, bleu
+from tinytensor.models.scripts import command_line, run
+from tinytensor.models.training.evaluation import bleu
+from tinytensor.models.training.presets import MODELS
+from tinytensor.models.training.run_folder import CHECKPOINT, entries
+from tinytensor.models.training.trainer import cross_entropy
 
 TEST_PAIRS = 1000
 GROUPS = 4  # by length, of like size

@@ -16,8 +16,8 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor.graph import DrawingError
-from tinytensor.models import command_line
-from tinytensor.models.attention_graphs import GRAPHS
+from tinytensor.models.scripts import command_line
+from tinytensor.models.scripts.attention_graphs import GRAPHS
 
 
 def parser() -> command_line.Parser:

@@ -20,11 +20,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tinytensor as tt
-from tinytensor.models import attention_graphs, command_line, copy_task, plots, run
-from tinytensor.models.run_folder import RunFolder
-from tinytensor.models.schedules import adam
-from tinytensor.models.tasks import TASKS, SequenceTask
-from tinytensor.models.training import Trainer
+from tinytensor.models.data.sequences import TASKS, SequenceTask
+from tinytensor.models.scripts import attention_graphs, command_line, copy_task, run
+from tinytensor.models.training import plots
+from tinytensor.models.training.run_folder import RunFolder
+from tinytensor.models.training.schedules import adam
+from tinytensor.models.training.trainer import Trainer
 from tinytensor.models.transformer import Transformer
 
 TEST_SEQUENCES = 1000

@@ -26,12 +26,14 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
-from tinytensor.models import command_line, run, text_run, toy_run
-from tinytensor.models.languages import PAIRS
-from tinytensor.models.run_folder import RunFolder
-from tinytensor.models.schedules import SCHEDULES
-from tinytensor.models.training import Trainer
-from tinytensor.models.translation import MODELS, PRESETS, SCORES, TRAINING
+from tinytensor.models.data.languages import PAIRS
+from tinytensor.models.scripts import command_line, run
+from tinytensor.models.scripts import text as text_run
+from tinytensor.models.scripts import toy as toy_run
+from tinytensor.models.training.presets import MODELS, PRESETS, SCORES, TRAINING
+from tinytensor.models.training.run_folder import RunFolder
+from tinytensor.models.training.schedules import SCHEDULES
+from tinytensor.models.training.trainer import Trainer
 
 FILES = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
 

@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
-from tinytensor.models import Translator, command_line, plots
+from tinytensor.models import Translator
 from tinytensor.models.decoding import sample
 from tinytensor.models.pretrained import CONFIG, PretrainedError
-from tinytensor.models.run_folder import CHECKPOINT, read_checkpoint
-from tinytensor.models.translation import LIMIT
+from tinytensor.models.scripts import command_line
+from tinytensor.models.training import plots
+from tinytensor.models.training.evaluation import LIMIT
+from tinytensor.models.training.run_folder import CHECKPOINT, read_checkpoint
 from tinytensor.models.translator import Translation
 
 PROMPT = "> "

@@ -15,9 +15,9 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.models import command_line, copy_task
-from tinytensor.models.run_folder import entries
-from tinytensor.models.tasks import LETTERS
+from tinytensor.models.data.sequences import LETTERS
+from tinytensor.models.scripts import command_line, copy_task
+from tinytensor.models.training.run_folder import entries
 from tinytensor.nn import visualize
 
 

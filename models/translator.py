@@ -11,13 +11,13 @@ import numpy as np
 
 import tinytensor as tt
 
+from .data.languages import ToyText
+from .data.tokenizer import Tokenizer
 from .decoding import Hypothesis
-from .languages import ToyText
 from .pretrained import PretrainedError, make_model, read_folder, write_folder
 from .recurrent import Seq2Seq
-from .tokenizer import Tokenizer
+from .training.evaluation import decode_all
 from .transformer import Transformer
-from .translation import decode_all
 
 
 class TextCodec(Protocol):

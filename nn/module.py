@@ -12,10 +12,10 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import DEVICES, for_device
 from tinytensor.dtypes import as_dtype
-from tinytensor.explaining import module_failed
 from tinytensor.modes import state
+from tinytensor.recording.errors import module_failed
+from tinytensor.recording.tracing import module_path
 from tinytensor.tensor import Hook
-from tinytensor.tracing import module_path
 
 from .parameter import Parameter
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.backend.parallel import concurrently
+from tinytensor.fast.threads import concurrently
 from tinytensor.modes import Modes, state
 from tinytensor.random import Generator, using
 

@@ -10,7 +10,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import for_array
-from tinytensor.recomputation import checkpoint  # noqa: F401  (public here)
+from tinytensor.checkpoint import checkpoint  # noqa: F401  (public here)
 
 CHUNK = 1 << 15
 

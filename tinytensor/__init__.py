@@ -55,9 +55,11 @@ from .primitive import OPS as ops
 from .primitive import op
 
 # isort: split
-from . import creation, indexing, linalg, manipulation, random
-from .backend.parallel import get_num_threads, set_num_threads, use_blas_threads
-from .creation import (
+from . import functions, linalg, random
+from .engine import grad
+from .fast.memory import keep_memory
+from .fast.threads import get_num_threads, set_num_threads, use_blas_threads
+from .functions.creation import (
     arange,
     asarray,
     empty,
@@ -74,8 +76,8 @@ from .creation import (
     zeros,
     zeros_like,
 )
-from .drawing import draw
-from .elementwise import (
+from .functions.einsum import einsum
+from .functions.elementwise import (
     abs,
     acos,
     acosh,
@@ -149,13 +151,39 @@ from .elementwise import (
     trunc,
     where,
 )
-from .engine import grad
-from .explaining import explain_errors
-from .gradcheck import GradientError, gradcheck, gradgradcheck
-from .indexing import index_set, scatter, take, take_along_axis
-from .info import __array_namespace_info__
-from .linear_algebra import einsum, matmul, tensordot, vecdot
-from .manipulation import (
+from .functions.indexing import index_set, scatter, take, take_along_axis
+from .functions.products import matmul, tensordot, vecdot
+from .functions.reductions import (
+    all,
+    any,
+    count_nonzero,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    logsumexp,
+    max,
+    mean,
+    min,
+    prod,
+    std,
+    sum,
+    var,
+)
+from .functions.searching import (
+    argmax,
+    argmin,
+    argsort,
+    nonzero,
+    one_hot,
+    searchsorted,
+    sort,
+    topk,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
+from .functions.shapes import (
     astype,
     broadcast_arrays,
     broadcast_shapes,
@@ -177,39 +205,12 @@ from .manipulation import (
     triu,
     unstack,
 )
-from .memory import keep_memory
-from .printing import backward_program, print_backward
+from .graph.drawing import draw
+from .info import __array_namespace_info__
+from .program import backward_program, print_backward
 from .random import manual_seed
-from .reductions import (
-    all,
-    any,
-    count_nonzero,
-    cumulative_prod,
-    cumulative_sum,
-    diff,
-    logsumexp,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
-from .searching import (
-    argmax,
-    argmin,
-    argsort,
-    nonzero,
-    one_hot,
-    searchsorted,
-    sort,
-    topk,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
+from .recording.errors import explain_errors
+from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"

@@ -20,7 +20,7 @@ from before_numpy import cpuinfo
 
 from . import __version__
 from .backend import DeviceError, for_device
-from .backend.parallel import get_num_threads
+from .fast.threads import get_num_threads
 
 NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott")  # OpenBLAS's kernels that leave AVX-512 unused
 

@@ -16,12 +16,12 @@ import tinytensor as tt
 
 from . import dtypes
 from .backend import NAMESPACES, for_array
+from .checkpoint import Recomputation, restore
 from .modes import set_grad_enabled, state
 from .node import Node, is_finite, written_since
 from .primitive import Primitive, describe
-from .recomputation import Recomputation, restore
+from .recording.tracing import Statistics, Step
 from .tensor import Tensor, wrap
-from .tracing import Statistics, Step
 
 FLOAT16 = dtypes.float16
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import tinytensor as tt
 
-from .linear_algebra import matmul, tensordot, vecdot
-from .manipulation import matrix_transpose
+from .functions.products import matmul, tensordot, vecdot
+from .functions.reductions import normalize_axes
+from .functions.shapes import matrix_transpose
 from .primitive import op
-from .reductions import normalize_axes
 from .tensor import Tensor
 
 __all__ = [

@@ -16,7 +16,7 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .node import Node
-from .tracing import Recording, Scope, Stage, calling_frame, trace
+from .recording.tracing import Recording, Scope, Stage, calling_frame, trace
 
 if TYPE_CHECKING:
     from .graph import Graph

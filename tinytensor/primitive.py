@@ -48,8 +48,8 @@ from . import dtypes
 from .backend import NAMESPACES, DeviceError, for_array
 from .modes import state
 from .node import Node
+from .recording.tracing import module_path
 from .tensor import Tensor, wrap
-from .tracing import module_path
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 
@@ -472,7 +472,7 @@ def describe(value: Any) -> str:
 
 def explain(primitive: Primitive, arrays: Sequence[Any], error: Exception, parents: Sequence[Node | None]) -> Exception:
     """The same kind of exception, with the op, what it met, the module it was called in, and the shapes aligned."""
-    from .explaining import op_failed, operands
+    from .recording.errors import op_failed, operands
 
     met = ", ".join(
         f"{name} {describe(a)}"

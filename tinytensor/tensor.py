@@ -39,7 +39,7 @@ class Tensor:
     _node: Node | None
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, device: str | None = None) -> None:
-        self._data = tt.creation.to_array(data, dtype, device, copy=True)
+        self._data = tt.functions.creation.to_array(data, dtype, device, copy=True)
         self._node = None
         if requires_grad:
             self.requires_grad = True
@@ -59,7 +59,7 @@ class Tensor:
     def data(self, value: Any) -> None:
         array = value._data if isinstance(value, Tensor) else value
         if not hasattr(array, "dtype"):
-            array = tt.creation.to_array(array, self.dtype, self.device, copy=True)
+            array = tt.functions.creation.to_array(array, self.dtype, self.device, copy=True)
         if self._node is not None and (array.shape != self.shape or array.dtype != self.dtype):
             raise ValueError(
                 f"data: a Tensor that requires a gradient keeps its shape {self.shape} and dtype {self.dtype}; "
@@ -238,14 +238,14 @@ class Tensor:
         if dtype is not None:
             result = tt.astype(result, dtype, copy=False)
         if device is not None:
-            result = tt.manipulation.to_device(result, device)
+            result = tt.functions.shapes.to_device(result, device)
         return result
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """This Tensor on a device, under the array API standard's name."""
         if stream is not None:
             raise ValueError("to_device: streams are not supported; pass stream=None")
-        return tt.manipulation.to_device(self, device)
+        return tt.functions.shapes.to_device(self, device)
 
     def cpu(self) -> Tensor:
         return self.to("cpu")
@@ -542,10 +542,10 @@ class Tensor:
     # ---- indexing
 
     def __getitem__(self, key: Any) -> Tensor:
-        return tt.indexing.getitem(self, key)
+        return tt.functions.indexing.getitem(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        tt.indexing.setitem(self, key, value)
+        tt.functions.indexing.setitem(self, key, value)
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:

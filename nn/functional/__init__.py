@@ -6,7 +6,7 @@ below it; see `tinytensor.primitive`.
 
 import os
 
-from tinytensor.tracing import looks_through
+from tinytensor.recording.tracing import looks_through
 
 from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
 from .attention import causal_mask, multi_head_attention_forward, scaled_dot_product_attention

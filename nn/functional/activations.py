@@ -7,7 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.reductions import normalize_axes
+from tinytensor.functions.reductions import normalize_axes
 
 from .precision import raised
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tinytensor.svg import INK, MUTED, RULE, SERIES, Element, Picture, text_width
-
+from .svg import INK, MUTED, RULE, SERIES, Element, Picture, text_width
 from .tokens import isolated
 
 WIDTH, HEIGHT = 720.0, 400.0

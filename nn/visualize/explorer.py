@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from tinytensor.files import atomic_write
-from tinytensor.svg import SERIES, clean
 
 from ..recording import record_attention
 from .ramp import HIDDEN, WEIGHTS
+from .svg import SERIES, clean
 from .tokens import check_tokens, visible
 from .weights import read_layers
 

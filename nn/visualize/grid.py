@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.svg import INK, MUTED, RULE, Element, Picture, number, text_width
-
 from .ramp import HIDDEN, STROKE, WEIGHTS, hatching, pixels, scale, squares
+from .svg import INK, MUTED, RULE, Element, Picture, number, text_width
 from .tokens import check_tokens, isolated, label, visible
 from .weights import choose, read_layers
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.svg import INK, MUTED, PANEL, SERIES, Element, Picture, text_width
-
+from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, text_width
 from .tokens import check_tokens, isolated, label, visible
 from .weights import choose, read_layers
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.svg import Picture
-
 from .chart import chart
+from .svg import Picture
 from .tokens import isolated
 from .weights import to_numpy
 

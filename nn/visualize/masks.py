@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.svg import INK, MUTED, PAPER, RULE, SERIES, Colour, Element, Picture, number, text_width
-
 from .ramp import HIDDEN, hatching
+from .svg import INK, MUTED, PAPER, RULE, SERIES, Colour, Element, Picture, number, text_width
 from .tokens import check_tokens, label, visible
 from .weights import to_numpy
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.svg import INK, MUTED, RULE, Element, Picture
-
 from ..positional import PositionalEncoding, sinusoidal_encoding
 from .ramp import SIGNED, pixels, scale
+from .svg import INK, MUTED, RULE, Element, Picture
 from .weights import to_numpy
 
 LEFT, TOP = 62.0, 84.0

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.svg import Colour, Element
+from .svg import Colour, Element
 
 STEPS = 64
 HIDDEN = Colour("hidden", "#e6d8bd", "#4a4030")

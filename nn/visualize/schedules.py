@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.svg import Picture
-
 from ..optim.lr_scheduler import LRScheduler
 from .chart import chart
+from .svg import Picture
 from .tokens import isolated
 from .weights import to_numpy
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.svg import INK, MUTED, PANEL, RULE, SERIES, Colour, Element, Picture, text_width
-
 from ..recording import AttentionCall, record_attention
+from .svg import INK, MUTED, PANEL, RULE, SERIES, Colour, Element, Picture, text_width
 from .tokens import check_tokens, isolated, label, visible
 from .weights import choose, to_numpy
 

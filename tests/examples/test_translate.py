@@ -12,7 +12,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Seq2Seq, Transformer, Translator
-from tinytensor.models.languages import ToyText
+from tinytensor.models.data.languages import ToyText
 
 from .test_train_copy_task import environment
 

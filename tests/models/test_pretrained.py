@@ -11,7 +11,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor.models import Seq2Seq, Transformer, Translator, pretrained
-from tinytensor.models.languages import ToyText
+from tinytensor.models.data.languages import ToyText
 from tinytensor.models.pretrained import PretrainedError
 from tinytensor.models.translator import Translation
 
@@ -226,7 +226,7 @@ def test_a_translator_comes_back_as_it_was(tmp_path, translator, beam):
 
 def test_subwords_come_back(tmp_path):
     pytest.importorskip("sentencepiece")
-    from tinytensor.models.tokenizer import Tokenizer
+    from tinytensor.models.data.tokenizer import Tokenizer
 
     lines = ["the cat sees a dog", "a small dog sleeps here", "the big cat eats"]
     codec = Tokenizer.train(lines * 5, 40)

@@ -59,7 +59,7 @@ def test_weights_and_gradients_stay_in_32_bits(device):
 
 
 def test_threads_of_a_step_are_told(monkeypatch):
-    from tinytensor.backend import parallel
+    from tinytensor.fast import threads as parallel
 
     monkeypatch.setattr(parallel, "_threads", 2)
     weight, x = tt.tensor(normal(4, 8), requires_grad=True), tt.asarray(normal(3, 8))

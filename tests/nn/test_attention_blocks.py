@@ -9,7 +9,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor.nn.functional import attention_blocks as blocks
-from tinytensor.testing import _formulas
+from tinytensor.testing.check_op import _formulas
 
 TARGET, SOURCE = 300, blocks.SIZES["cpu"].keys + 100
 

@@ -437,7 +437,7 @@ def test_all_problems_are_in_one_message():
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_parameters_of_several_dtypes_and_sizes(threads, monkeypatch):
-    from tinytensor.backend import parallel
+    from tinytensor.fast import threads as parallel
 
     monkeypatch.setattr(parallel, "_threads", threads)
     sizes = ((100, tt.float32), (90, tt.float64), (80, tt.float64), (40_000, tt.float32), (3, tt.float64))

@@ -8,7 +8,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.backend import parallel
+from tinytensor.fast import threads as parallel
 
 
 @pytest.fixture(params=[1, 2, 3])

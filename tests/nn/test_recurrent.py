@@ -6,7 +6,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.backend import parallel
+from tinytensor.fast import threads as parallel
 
 LENGTH, BATCH, INPUT, HIDDEN = 5, 3, 4, 6
 KINDS = ("GRU", "LSTM", "RNN")

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 import tinytensor as tt
-from tinytensor.backend import parallel
+from tinytensor.fast import threads as parallel
 
 PROGRAM = """
 from threadpoolctl import threadpool_info
 import tinytensor as tt
-from tinytensor.backend.parallel import AWAKE, GRAIN, concurrently, in_parts
+from tinytensor.fast.threads import AWAKE, GRAIN, concurrently, in_parts
 
 def threads():
     return {info["num_threads"] for info in threadpool_info() if info["internal_api"] == "openblas"}.pop()
@@ -51,7 +51,7 @@ print("one", told())
 
 INTERRUPTED = """
 import signal, threading, time
-from tinytensor.backend import parallel
+from tinytensor.fast import threads as parallel
 
 def part(i):
     if threading.current_thread() is threading.main_thread():
@@ -71,7 +71,7 @@ except KeyboardInterrupt:
 
 FORKED = """
 import os
-from tinytensor.backend import parallel
+from tinytensor.fast import threads as parallel
 
 child = None
 def part(i):

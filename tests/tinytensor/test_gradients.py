@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tinytensor import gradcheck, gradgradcheck
+from tinytensor import gradgradcheck
+from tinytensor.testing import gradcheck
 
 
 def gradient(function, *values, dtype=tt.float64):

@@ -10,7 +10,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.printing import backward_program, print_backward
+from tinytensor.program import backward_program, print_backward
 
 from ..nn import op_samples  # noqa: F401  (registers the samples)
 from .op_samples import SAMPLES

@@ -36,7 +36,7 @@ def compile_loops() -> bool:
     """
     if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0" or importlib.util.find_spec("numba") is None:
         return False
-    from . import compiled
+    from ..fast import loops as compiled
 
     numpy_backend.loops = compiled
     return True

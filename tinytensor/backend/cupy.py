@@ -118,7 +118,7 @@ from cupy import right_shift as bitwise_right_shift  # noqa: F401
 from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
-from . import kernels
+from ..fast import kernels
 from .numpy import check_range_at_once, out_of_range
 
 device = "gpu"

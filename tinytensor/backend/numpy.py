@@ -114,10 +114,10 @@ from numpy import (  # noqa: F401  (this module is a namespace: ops reach these 
 )
 from numpy import rint as round  # noqa: F401
 
-from .parallel import in_parts
-from .summation import accurate_matmul as matmul  # noqa: F401
-from .summation import accurate_sum
-from .summation import accurate_sum as sum  # noqa: F401
+from ..fast.threads import in_parts
+from .sums import accurate_matmul as matmul  # noqa: F401
+from .sums import accurate_sum
+from .sums import accurate_sum as sum  # noqa: F401
 
 device = "cpu"
 loops: Any = None  # the module `compiled`, once `compile_loops` was called

@@ -8,7 +8,7 @@
     dot, svg, text                                                 (they only write it down)
 """
 
-from ..drawing import DrawingError
+from .drawing import DrawingError
 from .graph import Graph
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex

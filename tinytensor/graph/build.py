@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import for_array
+from ..checkpoint import restore
 from ..modes import state
 from ..node import Node, leaf
 from ..primitive import Primitive
-from ..recomputation import restore
+from ..recording.tracing import Recording, Statistics, TracedNode
 from ..tensor import Tensor, wrap
-from ..tracing import Recording, Statistics, TracedNode
 from . import structure as s
 from .cost import MOVEMENT, flops
-from .words import cut, short
+from .short_text import cut, short
 
 PATTERN = 12
 """Masks of at most this many rows and columns are remembered with their cells."""

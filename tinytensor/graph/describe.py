@@ -6,8 +6,8 @@ import math
 from collections import Counter
 
 from .fold import Folded
+from .short_text import plural
 from .structure import Op, Structure, Value
-from .words import plural
 
 SOFTMAX = ("softmax", "log_softmax")
 ATTENTION = ("attention", "multi_head")

@@ -7,7 +7,7 @@ from typing import Any
 
 from .heat import RAMP
 from .picture import Box, Picture, Vertex, VertexKind
-from .words import cut, printable, shape_text
+from .short_text import cut, printable, shape_text
 
 FONT = "Helvetica,Arial,sans-serif"
 INK, GREY, PALE, RED = "#1a1a1a", "#5a5a5a", "#f6f6f6", "#d00000"

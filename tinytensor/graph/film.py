@@ -22,17 +22,17 @@ import numpy as np
 
 from ..files import atomic_write
 from ..node import Node, written_since
-from ..tracing import Statistics
+from ..recording.tracing import Statistics
 from .build import sources
 from .dot import to_dot
 from .fold import Folded, fold
 from .options import Options
 from .picture import Picture
 from .plan import plan, residuals
-from .rules import function_text, rule_text
+from .short_text import cut, escape, shape_text, short
+from .source import function_text, rule_text
 from .structure import Op, Value
 from .svg import _finish, render
-from .words import cut, escape, shape_text, short
 
 if TYPE_CHECKING:
     from .graph import Graph

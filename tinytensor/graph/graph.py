@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..drawing import DrawingError
 from ..files import atomic_write
 from ..node import Node
 from ..tensor import Tensor
 from .build import Builder, walk
+from .compose import look
 from .dot import to_dot
-from .look import look
+from .drawing import DrawingError
 from .options import Options
 from .picture import Picture
 from .plan import plan

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from .short_text import bytes_text, count_text, seconds_text
 from .structure import Op, Value
-from .words import bytes_text, count_text, seconds_text
 
 RAMP = ("#fff7bc", "#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#993404", "#662506")
 """From little to much: yellow to brown, which grows darker all the way (for print and for the colour-blind)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..drawing import DrawingError
 from .dot import PALE, RED, STYLES, to_dot
+from .drawing import DrawingError
 from .picture import Edge, Picture
-from .words import escape
+from .short_text import escape
 
 
 def to_svg(picture: Picture) -> str:

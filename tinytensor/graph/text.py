@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from .picture import Box, Picture, Vertex
-from .words import cut, printable, shape_text
+from .short_text import cut, printable, shape_text
 
 
 def to_text(picture: Picture) -> str:

@@ -12,7 +12,7 @@ from tinytensor import nn
 from tinytensor.graph import Options
 from tinytensor.graph.heat import RAMP, Scale, of_ops, scale
 from tinytensor.graph.plan import main_ops, residuals
-from tinytensor.graph.words import bytes_text, count_text, cut, plural, seconds_text, shape_text, short
+from tinytensor.graph.short_text import bytes_text, count_text, cut, plural, seconds_text, shape_text, short
 from tinytensor.models import Transformer
 
 from .heads import attention_head

@@ -1,0 +1,118 @@
+"""Translation between toy languages as a task: pairs made from a seed, as batches of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..batch import EOS, PAD, Batch
+from .pairs import LANGUAGES, LONGEST, Pair, languages_of, pairs, written
+
+
+class Vocabulary:
+    """The words of a language and their ids, known before a sentence is made: sorted, after pad, bos and eos.
+
+    English has 433 ids, French 667, Korean 840.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        self.words = ["<pad>", "<bos>", "<eos>", *sorted(LANGUAGES[language].vocabulary())]
+        self._ids = {word: i for i, word in enumerate(self.words)}
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def ids(self, words: Iterable[str]) -> list[int]:
+        """The ids of words.
+
+        Raises ValueError for a word that the language does not have.
+        """
+        try:
+            return [self._ids[word] for word in words]
+        except KeyError as error:
+            word = str(error.args[0])
+            hint = f"it has {word.lower()!r}" if word.lower() in self._ids else "Vocabulary.words has those that are"
+            raise ValueError(f"{word!r} is no word of this toy language; {hint}") from None
+
+    def tokens(self, ids: Any) -> list[str]:
+        """The words of ids up to the end of the sentence."""
+        words = []
+        for i in np.asarray(ids).tolist():
+            if i in (EOS, PAD):
+                break
+            words.append(self.words[i])
+        return words
+
+    def text(self, ids: Any) -> str:
+        """Ids up to the end of the sentence, as it is written."""
+        return written(self.tokens(ids), self.language)
+
+
+class TranslationTask:
+    """Sentences and their translation.
+
+    Args:
+        name: "en-fr" or "en-ko".
+        seed: all sentences follow from it; which combinations are kept for testing does not depend on it.
+        together: batches whose pairs are drawn together and divided by length, so that little is padding. Where their
+            gradients are added up for one step of training, it sees what it would see in one batch.
+
+    Attributes:
+        source, target: the vocabularies.
+        max_length: of a sentence in words, its end not counted.
+
+    Raises ValueError for another name.
+    """
+
+    max_length = LONGEST
+
+    def __init__(self, name: str = "en-fr", seed: int = 0, together: int = 1) -> None:
+        languages_of(name)
+        self.name, self.seed, self.together = name, seed, together
+        self.source, self.target = (Vocabulary(language) for language in name.split("-"))
+        self._made: tuple[tuple[int, int], list[list[Pair]]] | None = None  # the pairs drawn last, and which
+
+    def training_batch(self, step: int, size: int) -> Batch:
+        """The batch of a training step: always the same for the same seed and step."""
+        return self.make_batch(self.training_pairs(step, size))
+
+    def training_pairs(self, step: int, size: int) -> list[Pair]:
+        """The pairs of a training step, none of which has a combination that is kept for testing.
+
+        Two of three are the longest of three that were drawn: a long sentence is more likely to have such a combination
+        and be left out, and it shows more of the grammar.
+        """
+        group, place = divmod(step, self.together)
+        if self._made is None or self._made[0] != (group, size):
+            endless = pairs(self.name, f"training {self.seed} {group}", held_out=False)
+            counts = [3 if i % 3 else 1 for i in range(self.together * size)]
+            drawn = [max(islice(endless, count), key=_lengths) for count in counts]
+            drawn.sort(key=_lengths)
+            order = np.random.default_rng((self.seed, group)).permutation(self.together).tolist()
+            self._made = (group, size), [drawn[i * size : (i + 1) * size] for i in order]
+        return self._made[1][place]
+
+    def test_pairs(self, count: int) -> list[Pair]:
+        """Different pairs, each with a combination that training never shows; the first are the same for any count."""
+        found: dict[tuple[str, ...], Pair] = {}
+        endless = pairs(self.name, f"test {self.seed}", held_out=True)
+        while len(found) < count:
+            pair = next(endless)
+            found.setdefault(pair.source, pair)
+        return list(found.values())
+
+    def make_batch(self, pairs: Sequence[Pair]) -> Batch:
+        """Pairs as a padded batch."""
+        return Batch.of((self.source.ids(pair.source), self.target.ids(pair.target)) for pair in pairs)
+
+    def to_text(self, ids: Any) -> str:
+        """Ids of the target language up to the end of the sentence, as it is written."""
+        return self.target.text(ids)
+
+
+def _lengths(pair: Pair) -> tuple[int, int]:
+    return len(pair.target), len(pair.source)

@@ -1,0 +1,110 @@
+"""Text as subword ids: byte-pair encoding (Sennrich et al. 2016) by sentencepiece, trained on the given text."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tinytensor.files import atomic_write
+
+from ..scripts.command_line import UsageError
+from .batch import BOS, EOS, PAD
+
+UNKNOWN = 3
+
+
+class Tokenizer:
+    """Subwords of one vocabulary for all languages of a model.
+
+    Args:
+        model: the bytes of a sentencepiece model, as `train` or `load` give them.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        import sentencepiece
+
+        self.model = model
+        self._processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+
+    @staticmethod
+    def train(sentences: Iterable[str], vocabulary: int) -> Tokenizer:
+        """Learn a vocabulary of this size. Raises UsageError if the text cannot fill it, or it is too small."""
+        import sentencepiece
+
+        written = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(sentences),
+                model_writer=written,
+                model_type="bpe",
+                vocab_size=vocabulary,
+                character_coverage=1.0,
+                pad_id=PAD,
+                bos_id=BOS,
+                eos_id=EOS,
+                unk_id=UNKNOWN,
+                max_sentence_length=2**30,  # bytes; longer ones would be left out without a word
+                num_threads=1,  # the same text gives the same vocabulary
+                minloglevel=2,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise UsageError(f"--vocabulary {vocabulary} does not suit this text: {_reason(str(error))}") from None
+        return Tokenizer(written.getvalue())
+
+    @staticmethod
+    def load(path: Path) -> Tokenizer:
+        """Read a tokenizer's file. Raises UsageError, with its name, if it is none."""
+        try:
+            return Tokenizer(path.read_bytes())
+        except OSError as error:
+            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        except RuntimeError:
+            raise UsageError(f"{path} is no sentencepiece model") from None
+
+    def save(self, path: Path) -> None:
+        """Write the tokenizer's file, whole or not at all."""
+        atomic_write(path, self.model)
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What `translator` writes of it into a model's folder: plain values and files."""
+        return {"kind": "subwords"}, {"tokenizer.model": self.model}
+
+    def __len__(self) -> int:
+        return self._processor.vocab_size()
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many ids there are, of the source and of the target."""
+        return len(self), len(self)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a sentence, without begin and end."""
+        return self._processor.encode(text)
+
+    def words(self, text: str) -> list[str]:
+        """The words that subwords are made of, as the vocabulary spells them, each with an underline for its space."""
+        return ["▁" + word for word in "".join(self._processor.encode(text, out_type=str)).split("▁") if word]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The sentence of some ids; begin, end and padding are nothing."""
+        return self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)])
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The subwords of some ids, as pictures show them: a space before a word is an underline."""
+        return [self._processor.id_to_piece(i) for i in ids]
+
+    source_pieces = target_pieces = pieces  # one vocabulary for both languages
+
+
+def _reason(message: str) -> str:
+    """What sentencepiece complains about, in our words where they are known."""
+    if "unk_id" in message:
+        return f"padding, begin, end and unknown words take {UNKNOWN + 1}"
+    if needed := re.search(r"(\d+) vs (\d+)", message):
+        return f"its characters and {UNKNOWN + 1} special ids take {needed[2]}"
+    if possible := re.search(r"<= (\d+)", message):
+        return f"it has {possible[1]} subwords at most"
+    return " ".join(message.split())

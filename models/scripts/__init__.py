@@ -1,0 +1,1 @@
+"""What the scripts in `examples/` share: arguments, exit codes, and the story of a training run."""

@@ -1,0 +1,53 @@
+"""The copy, reverse and sort tasks: the model for one, its answers, and a trained one from the folder of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tinytensor as tt
+
+from ..data.batch import EOS
+from ..data.sequences import SequenceTask
+from ..training.run_folder import read_checkpoint
+from ..transformer import Transformer
+from .command_line import UsageError
+
+
+def build(arguments: Mapping[str, Any]) -> tuple[Transformer, SequenceTask]:
+    """The task and a new model for it, both determined by the arguments of the run (`seed` among them)."""
+    tt.manual_seed(arguments["seed"])
+    task = SequenceTask(arguments["task"], arguments["seed"], max_length=arguments["max_length"])
+    model = Transformer(
+        task.vocabulary,
+        d_model=arguments["d_model"],
+        num_heads=arguments["num_heads"],
+        num_layers=arguments["num_layers"],
+        dropout=arguments["dropout"],
+        max_length=arguments["max_length"] + 1,  # the letters and the end
+    )
+    return model.to(arguments["device"]), task
+
+
+def load(folder: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask]:
+    """The model that a run trained, in evaluation mode, and its task.
+
+    Raises UsageError if the folder holds no run, one of something else, or its checkpoint is damaged.
+    """
+    state = read_checkpoint(folder, device)
+    if "task" not in state["arguments"]:
+        raise UsageError(f"{folder} holds a run of another script; expected one of train_copy_task.py")
+    model, task = build({**state["arguments"], "device": device})
+    model.load_state_dict(state["model"])
+    return model.eval(), task
+
+
+def generate(model: Transformer, task: SequenceTask, sequences: list[list[int]]) -> list[list[int]]:
+    """The model's answers, without the end of the sequence."""
+    answers: list[list[int]] = []
+    for start in range(0, len(sequences), 250):
+        batch = task.make_batch(sequences[start : start + 250])
+        for row in model.generate(batch.source, max_length=task.max_length + 1).tolist():
+            answers.append(row[: row.index(EOS)] if EOS in row else row)
+    return answers

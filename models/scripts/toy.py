@@ -1,0 +1,73 @@
+"""Training on a toy language, and what comes of it: `train_translation.py` without parallel text."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import tinytensor as tt
+
+from ..data.languages import ToyText, TranslationTask, crossing, written
+from ..training import plots
+from ..training.evaluation import clearest_layer, toy_figures, translate_pairs
+from ..training.presets import PRESETS, make_model
+from ..training.run_folder import RunFolder
+from ..training.schedules import adam
+from ..training.trainer import Trainer
+from ..translator import Translator
+from . import run
+
+TEST_PAIRS = 1000
+
+
+def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
+    """The loop for a language pair, from the script's arguments."""
+    task = TranslationTask(arguments.pair, arguments.seed, together=arguments.accumulate)
+    sizes = (len(task.source), len(task.target), PRESETS[arguments.preset] | {"dropout": arguments.dropout})
+    model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False, score=arguments.score)
+    model.to(arguments.device)
+    optimizer, schedule = adam(model, arguments.schedule, arguments.learning_rate, arguments.warm_up, arguments.steps)
+    return Trainer(
+        model, optimizer, schedule, task, folder,
+        arguments=run.plain(arguments),
+        batch_size=arguments.batch_size,
+        label_smoothing=arguments.label_smoothing,
+        accumulate=arguments.accumulate,
+        sample_every=400,
+        sample=lambda say: _show_pairs(model, task, 2, say),
+    )  # fmt: skip
+
+
+def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
+    """Save the translator; print how good it is on unseen combinations, draw pictures. Returns the exact match."""
+    model, task, folder = trainer.model, trainer.task, trainer.folder
+    model.eval()
+    Translator(model, ToyText(task.name)).save_pretrained(folder.path)
+    print(f"\n{task.name}: a few sentences with combinations the model has never seen")
+    _show_pairs(model, task, 5, print)
+    figures = toy_figures(model, task, task.test_pairs(TEST_PAIRS))
+    folder.log(event="result", step=trainer.step, sentences=TEST_PAIRS, **figures)
+    print(f"on {TEST_PAIRS:,} sentences with unseen combinations:")
+    print(f"exact match {figures['exact_match']:.1%}, BLEU {figures['bleu']:.1f}", end="")
+    rate = figures.get("alignment_error_rate")
+    print("" if rate is None else f", alignment error of the cross-attention {rate:.1%}")
+    pair = crossing(task.name)
+    batch = task.make_batch([pair])
+    weights = [w[0].numpy() for w in model.cross_attention(tt.asarray(batch.source), tt.asarray(batch.target_in))]
+    source, target = [*pair.source, "<end>"], [*pair.target, "<end>"]
+    if weights:
+        looked = clearest_layer(weights)[1].argmax(axis=1)
+        seen = [f"{word} {source[place]}" for word, place in zip(pair.target, looked)]
+        print(f'in "{written(pair.source, task.name[:2])}", what each word looks at most: {", ".join(seen)}')
+    plots.draw_run(folder, weights, source, target, log=True)
+    return figures["exact_match"]
+
+
+def _show_pairs(model: Any, task: TranslationTask, count: int, say: Callable[[str], None]) -> None:
+    source, target = task.name.split("-")
+    pairs = task.test_pairs(count)
+    for pair, answer in zip(pairs, translate_pairs(model, task, pairs)):
+        right = tuple(answer) == pair.target
+        mark = "" if right else f"   (should be: {written(pair.target, target)})"
+        say(f"  {written(pair.source, source)} -> {written(answer, target)}{mark}")

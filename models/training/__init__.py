@@ -1,0 +1,1 @@
+"""How models are trained and judged: the loop, schedules, presets, run folders, progress, pictures."""

@@ -1,0 +1,209 @@
+"""SVG for the pictures that are laid out here and not by Graphviz: elements, colours, and the document around them.
+
+    cat = Element("text", "the <cat>", x=10, y=20, fill=INK)
+    Picture(200, 40, "A word", "One word, in the colour of text.", [cat]).save("word.svg")
+
+Text is escaped and what XML cannot hold is replaced, numbers are short, and the same picture is the same text in every
+run. A colour is written as an attribute for light backgrounds, which every program understands, and as a class for
+which the document has another colour where the reader prefers dark ones.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import unicodedata
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tinytensor.files import atomic_write
+
+FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+class Picture:
+    """An SVG document; a notebook shows it, `str()` is its text.
+
+    Args:
+        width, height: in pixels.
+        title, description: what it is, and what it shows, for readers who cannot see it.
+        children: the elements.
+    """
+
+    def __init__(
+        self, width: float, height: float, title: str, description: str, children: Iterable[Element] = ()
+    ) -> None:
+        self.width, self.height = math.ceil(width), math.ceil(height)
+        self.title, self.description = title, description
+        self.children = list(children)
+
+    def __str__(self) -> str:
+        used: dict[str, str] = {}
+        body: list[str] = []
+        for child in self.children:
+            child.write(body, used)
+        background: list[str] = []
+        Element("rect", width=self.width, height=self.height, fill=PAPER).write(background, used)
+        rules = "".join(f"\n.tt-picture {selector} {{ {rule} }}" for selector, rule in sorted(used.items()))
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="tt-picture" role="img" width="{self.width}" '
+            f'height="{self.height}" viewBox="0 0 {self.width} {self.height}" font-family="{escape(FONT)}" '
+            f'font-size="13">\n<title>{clean(self.title)}</title>\n<desc>{clean(self.description)}</desc>\n'
+            f"<style>\n@media (prefers-color-scheme: dark) {{{rules}\n}}\n</style>\n"
+            f"{''.join(background)}{''.join(body)}</svg>\n"
+        )
+
+    def __repr__(self) -> str:
+        return f"<picture {self.width}x{self.height}: {self.title}>"
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to a file whose name ends in .svg, whole or not at all.
+
+        Raises ValueError for another ending, OSError where the file cannot be written.
+        """
+        if Path(path).suffix.lower() != ".svg":
+            raise ValueError(f"save: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .svg")
+        atomic_write(path, str(self).encode())
+
+
+class Element:
+    """An element of SVG.
+
+    Args:
+        tag: its name.
+        children: elements, and text, which is escaped.
+        attributes: a hyphen in SVG's name is an underscore here (`stroke_width`), and a name that Python reserves
+            ends in one (`class_`). Numbers are rounded to three decimals; None leaves the attribute out; `fill` and
+            `stroke` take a Colour.
+    """
+
+    __slots__ = ("attributes", "children", "tag")
+
+    def __init__(self, tag: str, *children: Element | str, **attributes: Any) -> None:
+        self.tag = tag
+        self.children = list(children)
+        self.attributes = attributes
+
+    def write(self, parts: list[str], used: dict[str, str]) -> None:
+        """Append the text of the element; `used` gets what is drawn otherwise on dark backgrounds, by its class."""
+        given = {name.rstrip("_").replace("_", "-"): v for name, v in self.attributes.items() if v is not None}
+        classes = given.pop("class", "").split()
+        for name, value in given.items():
+            if isinstance(value, Colour):
+                classes.append(f"{name}-{value.name}")
+                used[f".{name}-{value.name}"] = f"{name}: {value.dark}"
+                given[name] = value.light
+        if "light-only" in classes or "dark-only" in classes:
+            used[".light-only"], used[".dark-only"] = "display: none", "display: inline"
+        if classes:
+            given["class"] = " ".join(classes)
+        parts.append(f"<{self.tag}")
+        parts.extend(f' {name}="{_value(value)}"' for name, value in given.items())
+        if not self.children:
+            parts.append("/>\n")
+            return
+        parts.append(">")
+        for child in self.children:
+            if isinstance(child, Element):
+                child.write(parts, used)
+            else:
+                parts.append(clean(child))
+        parts.append(f"</{self.tag}>\n")
+
+
+class Colour(NamedTuple):
+    """A colour for light backgrounds, and its counterpart for dark ones."""
+
+    name: str
+    light: str
+    dark: str
+
+
+INK = Colour("ink", "#1a1a1a", "#e6edf3")
+MUTED = Colour("muted", "#5a5a5a", "#a8b1bb")
+RULE = Colour("rule", "#d4d4d4", "#3a424c")
+PANEL = Colour("panel", "#f6f6f6", "#161b22")
+PAPER = Colour("paper", "#ffffff", "#0d1117")
+
+# Okabe and Ito (2008), which the colour-blind tell apart, then a second round of them in other lightness. Yellow is
+# darker than theirs on white, where lines in it could not be seen.
+SERIES = (
+    Colour("blue", "#0072b2", "#4aa8e0"),
+    Colour("vermillion", "#d55e00", "#f0803c"),
+    Colour("green", "#009e73", "#1fc699"),
+    Colour("purple", "#b8558f", "#e08fbf"),
+    Colour("orange", "#d18f00", "#e69f00"),
+    Colour("sky", "#3d9fd3", "#8fd0f7"),
+    Colour("yellow", "#a89a00", "#f0e442"),
+    Colour("grey", "#4d4d4d", "#c9d1d9"),
+    Colour("blue-2", "#003e66", "#9cc9e8"),
+    Colour("vermillion-2", "#8a3c00", "#ffb78c"),
+    Colour("green-2", "#005c43", "#8fe3cb"),
+    Colour("purple-2", "#6b2a52", "#f5c8e2"),
+    Colour("orange-2", "#805700", "#ffd27a"),
+    Colour("sky-2", "#1f6286", "#c5e7fb"),
+    Colour("yellow-2", "#665e00", "#faf6b0"),
+    Colour("grey-2", "#8c8c8c", "#8b949e"),
+)
+
+
+def clean(text: str) -> str:
+    """Text as XML holds it: escaped, and U+FFFD in place of what it cannot hold."""
+    return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number without zeros at its end. Raises ValueError if it is not finite: nothing can be drawn there."""
+    if not math.isfinite(value):
+        raise ValueError(f"svg: cannot draw at {value}; expected a finite number")
+    text = f"{value:.{digits}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _value(value: Any) -> str:
+    return clean(value) if isinstance(value, str) else number(float(value))
+
+
+# ---- how wide text is, without a font to ask
+
+NARROW, WIDE = set("iIjlt.,:;'|!()[]{}/\\ fr-"), set("mwMWGOQ@%—…")
+
+
+def text_width(text: str, size: float = 13) -> float:
+    """About how wide text is in a sans-serif font of that size, rather too much than too little."""
+    return size * sum(_em(c) for c in text)
+
+
+def _em(c: str) -> float:
+    if unicodedata.category(c) in ("Mn", "Me", "Cf"):
+        return 0.0
+    if unicodedata.east_asian_width(c) in "WF":
+        return 1.25 if ord(c) > 0x1F000 else 1.05
+    if c in NARROW:
+        return 0.36
+    return 0.9 if c in WIDE else 0.72 if c.isupper() else 0.6
+
+
+def shorten(text: str, width: float, size: float = 13) -> str:
+    """As much of the beginning of a text as fits, with an ellipsis where something was left out."""
+    if text_width(text, size) <= width:
+        return text
+    room = width / size - _em("…")
+    kept = 0
+    for c in text:
+        room -= _em(c)
+        if room < 0:
+            break
+        kept += 1
+    while kept > 0 and (_em(text[kept]) == 0 or text[kept - 1] == "\N{ZERO WIDTH JOINER}"):  # one sign of several parts
+        kept -= 1
+    return f"{text[:kept]}…"

@@ -1,0 +1,380 @@
+"""Loops that Numba compiles for the processor, where NumPy would take several passes over memory: an extra.
+
+`tt.compile_loops()` switches them on. Each function does what the lines on raw arrays beside a formula do, for
+contiguous float32 and float64 arrays (`fits`); other arrays go those lines' way, and so does what is not here because
+NumPy is as fast (the softmax of short rows). `kernels.py` is the same for the GPU. A loop is compiled, for each dtype,
+when it is first used, and kept on disk for the next process.
+
+Sums along rows are kept in float64, or are those of short runs. `reassoc` lets the compiler add in the order that its
+vectors like.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaError
+from numba.extending import overload
+
+from .threads import in_parts
+
+REALS = (np.dtype("float32"), np.dtype("float64"))
+PIECE = 1 << 16  # elements of a parameter that a thread updates at once
+
+
+def loop(function: Any) -> Any:
+    """A function over raw arrays, compiled; other threads run meanwhile."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy"}
+    try:
+        return numba.njit(function, cache=True, **options)
+    except (RuntimeError, NumbaError):  # no folder that could be written to
+        return numba.njit(function, **options)
+
+
+def fits(*arrays: Any) -> bool:
+    """Whether the loops take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
+    dtype = arrays[0].dtype
+    present = [a for a in arrays if a is not None]
+    return dtype in REALS and not [a for a in present if not (a.dtype == dtype and a.size and a.flags.carray)]
+
+
+# ---- the exponential function, in arithmetic that the compiler can do on many elements at once
+
+
+LOG2_E = np.float32(math.log2(math.e))
+LN2_HIGH = np.float32(0.693359375)  # few bits, so that its product with a small integer is exact
+LN2_LOW = np.float32(math.log(2) - 0.693359375)
+TERMS = tuple(np.float32(1 / math.factorial(k)) for k in range(8))
+LEAST = np.float32(-87.3)  # e to this is the smallest number with all its digits; below, the result is 0
+
+
+def _exp(x: Any) -> Any:
+    """e^x, for x up to 88 in float32."""
+    return math.exp(x)
+
+
+def _exp32(x):
+    n = np.floor(x * LOG2_E + np.float32(0.5))  # e^x = 2^n e^r with |r| <= ln(2)/2
+    r = x - n * LN2_HIGH - n * LN2_LOW
+    y = TERMS[7]
+    for k in (6, 5, 4, 3, 2, 1, 0):
+        y = TERMS[k] + r * y
+    two_to_n = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)  # n put where the exponent is
+    return np.float32(0) if x < LEAST else y * two_to_n
+
+
+@overload(_exp, jit_options={"fastmath": {"contract"}})  # in another order, r would lose digits
+def _(x):
+    return _exp32 if x == numba.float32 else (lambda x: math.exp(x))
+
+
+RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
+
+
+@loop
+def _sum_of_exponentials(x, r, shift):
+    """The sum of exp(x[r] - shift), in float64 from run to run."""
+    columns, total = x.shape[1], 0.0
+    for run in range(columns // RUN):
+        part = x.dtype.type(0)
+        for i in range(RUN):
+            part += _exp(x[r, run * RUN + i] - shift)
+        total += part
+    rest = x.dtype.type(0)
+    for i in range(columns // RUN * RUN, columns):
+        rest += _exp(x[r, i] - shift)
+    return total + rest
+
+
+# ---- layer normalisation
+
+
+def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The result, the rows with mean 0 and variance 1, and the factor that each row (n, 1) was scaled by."""
+    out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype=rows.dtype)
+
+    def part(i: slice) -> None:
+        _layer_norm(rows[i], weight, bias, eps, out[i], normal[i], scale[i])
+
+    in_parts(part, len(rows), 2 * rows.size)
+    return out, normal, scale
+
+
+@loop
+def _layer_norm(x, weight, bias, eps, out, normal, scale):
+    columns = x.shape[1]
+    for r in range(x.shape[0]):
+        total = 0.0
+        for i in range(columns):
+            total += x[r, i]
+        mean = x.dtype.type(total / columns)
+        squares = 0.0
+        for i in range(columns):  # two passes: the variance of what is left
+            squares += (x[r, i] - mean) ** 2
+        factor = x.dtype.type(1 / math.sqrt(squares / columns + eps))
+        scale[r, 0] = factor
+        for i in range(columns):
+            normal[r, i] = (x[r, i] - mean) * factor
+            value = normal[r, i]
+            if weight is not None:
+                value *= weight[i]
+            if bias is not None:
+                value += bias[i]
+            out[r, i] = value
+
+
+def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """The gradients for the rows, for the weight and for the bias."""
+    g_x = np.empty_like(normal)
+    sums: dict[int, Any] = {}  # of each part
+
+    def part(i: slice) -> None:
+        sums[i.start] = np.zeros((2, normal.shape[1]))
+        _layer_norm_gradient(g[i], normal[i], scale[i], weight, g_x[i], sums[i.start])
+
+    in_parts(part, len(normal), 2 * normal.size)
+    g_weight, g_bias = sum(sums[start] for start in sorted(sums)).astype(normal.dtype)
+    return g_x, g_weight, g_bias
+
+
+@loop
+def _layer_norm_gradient(g, normal, scale, weight, g_x, sums):
+    columns = g.shape[1]
+    for r in range(g.shape[0]):
+        total, along = 0.0, 0.0
+        for i in range(columns):
+            sums[0, i] += g[r, i] * normal[r, i]
+            sums[1, i] += g[r, i]
+            h = g[r, i] if weight is None else g[r, i] * weight[i]
+            total += h
+            along += h * normal[r, i]
+        mean, mean_along = g.dtype.type(total / columns), g.dtype.type(along / columns)
+        for i in range(columns):
+            h = g[r, i] if weight is None else g[r, i] * weight[i]
+            g_x[r, i] = scale[r, 0] * (h - mean - normal[r, i] * mean_along)
+
+
+# ---- cross-entropy
+
+
+def cross_entropy(logits: Any, target: Any, weight: Any, smoothed: bool) -> tuple[Any, Any, Any, Any]:
+    """For each row: the largest logit, and relative to it the sum of exponentials, the target's logit, their sum.
+
+    The last, times `weight` where there is one, only where the loss is `smoothed`.
+    """
+    shift, total, picked, spread_over = (np.empty(len(logits), dtype=logits.dtype) for _ in range(4))
+
+    def part(i: slice) -> None:
+        np.maximum.reduce(logits[i], axis=1, out=shift[i])
+        _cross_entropy(logits[i], target[i], shift[i], total[i], picked[i])
+        if smoothed:
+            _spread(logits[i], weight, shift[i], spread_over[i])
+
+    in_parts(part, len(logits), 4 * logits.size, width=logits.shape[1])
+    return shift, total, picked, spread_over
+
+
+@loop
+def _cross_entropy(logits, target, shift, total, picked):
+    for r in range(logits.shape[0]):
+        total[r] = _sum_of_exponentials(logits, r, shift[r])
+        picked[r] = logits[r, target[r]] - shift[r]
+
+
+@loop
+def _spread(logits, weight, shift, spread_over):
+    for r in range(logits.shape[0]):
+        total = 0.0
+        for i in range(logits.shape[1]):
+            shifted = logits[r, i] - shift[r]
+            total += shifted if weight is None else shifted * weight[i]
+        spread_over[r] = total
+
+
+def cross_entropy_gradient(
+    logits: Any, target: Any, weight: Any, shift: Any, factor: Any, spread: Any, hit: Any
+) -> Any:
+    """exp(logits - shift) * factor - spread * weight, less `hit` at the target."""
+    gradient = np.empty_like(logits)
+
+    def part(i: slice) -> None:
+        _cross_entropy_gradient(logits[i], target[i], weight, shift[i], factor[i], spread[i], hit[i], gradient[i])
+
+    in_parts(part, len(logits), 3 * logits.size)
+    return gradient
+
+
+@loop
+def _cross_entropy_gradient(logits, target, weight, shift, factor, spread, hit, gradient):
+    for r in range(logits.shape[0]):
+        for i in range(logits.shape[1]):
+            even = spread[r] if weight is None else spread[r] * weight[i]
+            gradient[r, i] = _exp(logits[r, i] - shift[r]) * factor[r] - even
+        gradient[r, target[r]] -= hit[r]
+
+
+# ---- attention in blocks, on the thread that calls
+
+
+def exponentials(x: Any, shift: Any) -> Any:
+    """Turn x (n, columns) into exp(x - shift), in place, with a shift (n, 1); returns the sums of its rows (n, 1).
+
+    For rows of a RUN at most, or nearly.
+    """
+    sums = np.empty_like(shift)
+    _exponentials(x, shift, sums)
+    return sums
+
+
+@loop
+def _exponentials(x, shift, sums):
+    for r in range(x.shape[0]):
+        total = x.dtype.type(0)
+        for i in range(x.shape[1]):
+            x[r, i] = _exp(x[r, i] - shift[r, 0])
+            total += x[r, i]
+        sums[r, 0] = total
+
+
+def attention_gradient(scores: Any, g: Any, log_total: Any, along: Any) -> None:
+    """Turn scores into weights, exp(scores - log_total), and g into weights * (g - along), both in place."""
+    _attention_gradient(scores, g, log_total, along)
+
+
+@loop
+def _attention_gradient(scores, g, log_total, along):
+    for r in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            weight = _exp(scores[r, i] - log_total[r, 0])
+            scores[r, i] = weight
+            g[r, i] = weight * (g[r, i] - along[r, 0])
+
+
+# ---- what decoding looks for in logits
+
+
+def exponential_sums(rows: Any, shifts: Any) -> Any:
+    """The sum of exp(x - shift) over each row (n, columns), as (n, 1), with shifts (n, 1); on this thread alone."""
+    sums = np.empty_like(shifts)
+    _exponential_sums(rows, shifts, sums)
+    return sums
+
+
+@loop
+def _exponential_sums(x, shifts, sums):
+    for r in range(x.shape[0]):
+        sums[r, 0] = _sum_of_exponentials(x, r, shifts[r, 0])
+
+
+def largest_places(x: Any, k: int) -> Any:
+    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    places = np.empty((len(x), k), dtype=np.int64)
+    in_parts(lambda i: _largest_places(x[i], places[i]), len(x), x.size)
+    return places
+
+
+BLOCK = 64  # elements that are compared with the least of the k largest so far, all at once
+
+
+@loop
+def _largest_places(x, places):
+    k = places.shape[1]
+    best = np.empty(k, x.dtype)
+    for r in range(x.shape[0]):
+        count = 0
+        for start in range(0, x.shape[1], BLOCK):
+            if count == k and start + BLOCK <= x.shape[1]:
+                least, larger = best[k - 1], np.int32(0)
+                for i in range(BLOCK):
+                    larger += np.int32(0) if x[r, start + i] <= least else np.int32(1)
+                if larger == 0:
+                    continue
+            for i in range(start, min(start + BLOCK, x.shape[1])):
+                if count == k and (x[r, i] <= best[k - 1] or not _before(x[r, i], best[k - 1])):
+                    continue
+                j = min(count, k - 1)
+                while j > 0 and _before(x[r, i], best[j - 1]):
+                    best[j], places[r, j] = best[j - 1], places[r, j - 1]
+                    j -= 1
+                best[j], places[r, j] = x[r, i], i
+                count = min(count + 1, k)
+
+
+@numba.njit
+def _before(a, b):
+    """Whether a is larger, NaN being larger than every number."""
+    return a > b or (a != a and b == b)
+
+
+# ---- element by element
+
+
+def drop(x: Any, keep: Any, scale: float, out: Any) -> None:
+    """Write x * keep * scale into `out`, which may be x; on this thread alone."""
+    _drop(x.reshape(-1), keep.reshape(-1), x.dtype.type(scale), out.reshape(-1))
+
+
+@loop
+def _drop(x, keep, scale, out):
+    for i in range(x.size):
+        out[i] = x[i] * (scale if keep[i] else x.dtype.type(0))
+
+
+def relu_gradient(g: Any, out: Any) -> Any:
+    """g where the result was positive, else 0."""
+    gradient = np.empty_like(g)
+    flat, result, found = (a.reshape(-1) for a in (g, out, gradient))
+    in_parts(lambda i: _relu_gradient(flat[i], result[i], found[i]), g.size, g.size)
+    return gradient
+
+
+@loop
+def _relu_gradient(g, out, gradient):
+    for i in range(g.size):
+        gradient[i] = g.dtype.type(0) if out[i] <= 0 else g[i]
+
+
+# ---- the rows of an embedding, and the optimiser
+
+
+def add_rows(rows: Any, ids: Any, length: int) -> Any:
+    """Sum the rows (n, d) that share an id (n,) into a new array (length, d)."""
+    out = np.zeros((length, rows.shape[1]), dtype=rows.dtype)
+    _add_rows(rows, ids, out)
+    return out
+
+
+@loop
+def _add_rows(rows, ids, out):
+    for r in range(rows.shape[0]):
+        place = ids[r]
+        for i in range(rows.shape[1]):
+            out[place, i] += rows[r, i]
+
+
+def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]) -> None:
+    """One step for all parameters, each given as theta, g, m and v; `scalars` are those of the loop, in its order."""
+    settings = np.array(scalars, dtype=parameters[0][0].dtype)
+    pieces = []
+    for arrays in parameters:
+        flat = [a.reshape(-1) for a in arrays]
+        pieces += [[a[start : start + PIECE] for a in flat] for start in range(0, flat[0].size, PIECE)]
+
+    def part(i: slice) -> None:
+        for piece in pieces[i]:
+            _adam(*piece, settings)
+
+    in_parts(part, len(pieces), 8 * sum(theta.size for theta, *_ in parameters))
+
+
+@loop
+def _adam(theta, g, m, v, settings):
+    alpha, beta1, rest1, beta2, rest2, eps, shrink, penalty, sign = settings
+    for i in range(theta.size):
+        h = sign * g[i] + penalty * theta[i]
+        m[i] = beta1 * m[i] + rest1 * h
+        v[i] = beta2 * v[i] + rest2 * h * h
+        theta[i] = shrink * theta[i] - alpha * m[i] / (math.sqrt(v[i]) + eps)

@@ -1,0 +1,97 @@
+"""The threads that `parallel.in_parts` splits work over: they start when first needed, then wait for parts."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+import time
+from queue import Empty, SimpleQueue
+
+from .threads import Part, forget_splits, splitting
+
+SPINS = 100  # looks at whether the other threads are done, before going to sleep
+
+_tasks: SimpleQueue[tuple[contextvars.Context, Part, slice, SimpleQueue[BaseException | None]]] = SimpleQueue()
+_workers: list[threading.Thread] = []
+_starting = threading.Lock()
+
+
+def run(function: Part, slices: list[slice], others: int) -> None:
+    """Call `function` with every slice: the first on this thread, the rest on the `others`, as many threads at most.
+
+    Returns when all are done. The first error of a part is raised then.
+    """
+    if len(_workers) < others:
+        _start(others)
+    splitting(1)
+    try:
+        failures = _run(function, slices)
+    finally:
+        splitting(-1)
+    if failures:
+        raise failures[0]
+
+
+def _run(function: Part, slices: list[slice]) -> list[BaseException]:
+    """The same, for threads that are there; returns the errors of the other threads."""
+    done: SimpleQueue[BaseException | None] = SimpleQueue()
+    for part in slices[1:]:
+        _tasks.put((contextvars.copy_context(), function, part, done))
+    try:
+        function(slices[0])
+        for _ in range(SPINS):  # the others are about to finish: looking costs less than sleeping and being woken
+            if done.qsize() == len(slices) - 1:
+                break
+            time.sleep(0)
+    finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
+        failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
+    return failures
+
+
+def _next(done: SimpleQueue[BaseException | None]) -> BaseException | None:
+    """Wait for a part to be done, and take on what waits for a thread meanwhile.
+
+    Parts may have parts of their own, so if every thread only waited, nobody might be left to do the innermost.
+    """
+    while done.empty():
+        try:
+            _do(*_tasks.get_nowait())
+        except Empty:
+            break  # what is waited for is being done by a thread that finds its own parts the same way
+    return done.get()
+
+
+def _start(count: int) -> None:
+    with _starting:
+        while len(_workers) < count:
+            worker = threading.Thread(target=_work, name="tinytensor", daemon=True)
+            worker.start()
+            _workers.append(worker)
+
+
+def _work() -> None:
+    while True:
+        _do(*_tasks.get())
+
+
+def _do(context: contextvars.Context, function: Part, part: slice, done: SimpleQueue[BaseException | None]) -> None:
+    failure: BaseException | None = None
+    try:
+        context.run(function, part)
+    except BaseException as error:
+        failure = error
+    del function, context
+    done.put(failure)
+
+
+def _after_fork() -> None:
+    """A forked process has none of its parent's threads, and nothing is split in it yet."""
+    global _tasks, _starting
+    _workers.clear()
+    _tasks, _starting = SimpleQueue(), threading.Lock()
+    forget_splits()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

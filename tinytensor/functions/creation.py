@@ -1,0 +1,256 @@
+"""Making arrays: from numbers, from other arrays, from a rule.
+
+Where no dtype is given, floats get the default dtype (float32, see `set_default_dtype`) and integers int64; arrays of
+other libraries keep theirs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+
+from .. import dtypes
+from ..backend import for_array, for_device
+from ..tensor import Tensor, wrap
+
+
+def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> Any:
+    """A raw array made of whatever can be made one; `copy=True` never shares memory with `data`.
+
+    Raises TypeError for what is no number, and ValueError for ragged lists or where `copy=False` cannot be kept.
+    """
+    dtype = None if dtype is None else dtypes.as_dtype(dtype)
+    array = data._data if isinstance(data, Tensor) else data
+    fresh = isinstance(array, np.generic)  # whether the array shares memory with nothing
+    if not (isinstance(array, (np.ndarray, np.generic)) or type(array).__module__.partition(".")[0] == "cupy"):
+        if isinstance(array, (list, tuple)):
+            array = _plain(array)
+        elif not isinstance(array, (bool, int, float, complex)):
+            if hasattr(array, "__dlpack__"):
+                array = np.from_dlpack(array)
+            elif not hasattr(array, "__array__") and not hasattr(array, "__array_interface__"):
+                array = _from_buffer(array)
+        python_numbers = isinstance(array, (list, tuple, bool, int, float, complex))
+        try:
+            array = np.asarray(array)
+        except ValueError as error:
+            raise ValueError(f"asarray: the lists are not of one shape ({error})") from None
+        if python_numbers and dtype is None:
+            dtype = dtypes.promote([], [array.flat[0].item()]) if array.size else dtypes.get_default_dtype()
+            if array.dtype.kind == "c":
+                dtype = dtypes.default_complex()
+            elif array.dtype.kind == "f":
+                dtype = dtypes.get_default_dtype()
+            elif array.dtype.kind in "iu" and array.size:
+                dtype = array.dtype if array.dtype.kind == "u" else dtypes.int64
+        if copy is False and python_numbers:
+            raise ValueError("asarray: Python numbers and lists cannot be used without a copy; leave copy=None")
+        fresh = python_numbers
+    elif isinstance(array, np.generic):
+        # A NumPy float64 scalar counts as a Python float; other NumPy scalars keep their type.
+        dtype = dtypes.get_default_dtype() if isinstance(array, float) and dtype is None else dtype
+        array = np.asarray(array)
+    elif isinstance(array, np.ndarray) and type(array) is not np.ndarray:
+        array = array.view(np.ndarray)
+    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
+        raise TypeError(f"asarray: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    source = for_array(array)
+    target = source if device is None else for_device(device)
+    if source is not target:
+        if copy is False and not fresh:
+            raise ValueError(f"asarray: moving from {source.device} to {device} needs a copy; leave copy=None")
+        array, fresh = target.from_numpy(source.to_numpy(array)), True
+    if dtype is not None and array.dtype != dtype:
+        if copy is False and not fresh:
+            raise ValueError(f"asarray: {array.dtype} to {dtype} needs a copy; leave copy=None")
+        return array.astype(dtype)
+    return target.copy(array) if copy and not fresh else array
+
+
+def _plain(value: Any) -> Any:
+    """Nested lists with Tensors in them as nested lists of numbers."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, Tensor):
+        if value._node is not None:
+            raise TypeError(
+                "asarray: a list holds a Tensor that requires a gradient, which would be lost; use tt.stack"
+            )
+        return value.tolist()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value
+
+
+def _from_buffer(value: Any) -> Any:
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        pass
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict)):
+        return _plain(list(value))
+    raise TypeError(f"asarray: cannot make a Tensor of a {type(value).__name__}; expected numbers, lists or an array")
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """A Tensor of numbers, nested lists, an array of NumPy or CuPy, anything with DLPack, or a Tensor.
+
+    A Tensor is given back as it is if nothing has to change. Other libraries' arrays are copied, so that later writes
+    to them cannot change what a gradient needs. `copy=False` shares the memory of a NumPy array instead, which is
+    made read-only from then on, its bases included.
+    """
+    if isinstance(obj, Tensor):
+        result = obj
+        if dtype is not None and dtypes.as_dtype(dtype) != obj.dtype:
+            if copy is False:
+                raise ValueError(f"asarray: {obj.dtype} to {dtypes.as_dtype(dtype)} needs a copy; leave copy=None")
+            result = tt.astype(result, dtype)
+        if device is not None and device != result.device:
+            if copy is False:
+                raise ValueError(f"asarray: moving from {result.device} to {device} needs a copy; leave copy=None")
+            result = result.to(device)
+        return tt.positive(result) if copy and result is obj else result
+    foreign = hasattr(obj, "dtype") or hasattr(obj, "__array__") or hasattr(obj, "__dlpack__")
+    array = to_array(obj, dtype, device, (True if foreign else None) if copy is None else copy)
+    if copy is False:
+        base = array
+        while isinstance(base, np.ndarray):
+            base.flags.writeable = False
+            base = base.base
+    return wrap(array, None)
+
+
+def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
+    """A new Tensor with a copy of `data`, under PyTorch's name."""
+    return Tensor(data, requires_grad=requires_grad, dtype=dtype, device=device)
+
+
+def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """A Tensor of any array that speaks DLPack; copied, unless `copy=False` asks to share (read-only) memory."""
+    if isinstance(x, Tensor):
+        return asarray(x, device=device, copy=copy)
+    if x.__dlpack_device__()[0] == 2:
+        import cupy
+
+        return asarray(cupy.from_dlpack(x), device=device, copy=copy)
+    return asarray(np.from_dlpack(x), device=device, copy=True if copy is None else copy)
+
+
+def as_shape(shape: Any) -> tuple[int, ...]:
+    lengths = (shape,) if hasattr(shape, "__index__") and not isinstance(shape, (tuple, list)) else tuple(shape)
+    lengths = tuple(n.__index__() for n in lengths)
+    if any(n < 0 for n in lengths):
+        raise ValueError(f"shape {lengths} has a negative length")
+    return lengths
+
+
+def _filled(shape: Any, value: Any, dtype: Any, device: str | None) -> Tensor:
+    xp = for_device(device)
+    return wrap(xp.full(as_shape(shape), value, dtype=dtypes.as_dtype(dtype)), None)
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Zeros of a shape."""
+    dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    return wrap(for_device(device).zeros(as_shape(shape), dtype=dtype), None)
+
+
+def ones(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Ones of a shape."""
+    return _filled(shape, 1, dtypes.get_default_dtype() if dtype is None else dtype, device)
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """A shape filled with one value."""
+    if isinstance(fill_value, Tensor):
+        fill_value = fill_value.item()
+    elif isinstance(fill_value, np.generic) and not isinstance(fill_value, float):
+        dtype = fill_value.dtype if dtype is None else dtype
+    return _filled(shape, fill_value, dtypes.promote([], [fill_value]) if dtype is None else dtype, device)
+
+
+def empty(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Memory of a shape, with whatever values stand there."""
+    dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    return wrap(for_device(device).empty(as_shape(shape), dtype=dtype), None)
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Zeros with the shape, dtype and device of x."""
+    x = asarray(x)
+    return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Ones with the shape, dtype and device of x."""
+    x = asarray(x)
+    return ones(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """One value with the shape, dtype and device of x."""
+    x = asarray(x)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+    """Memory with the shape, dtype and device of x."""
+    x = asarray(x)
+    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+
+
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str | None = None
+) -> Tensor:
+    """start, start + step, ... below stop; with one argument, from 0 to it."""
+    if stop is None:
+        start, stop = 0, start
+    start, stop, step = (v.item() if isinstance(v, np.generic) else v for v in (start, stop, step))
+    if dtype is None:
+        dtype = dtypes.promote([], [start, stop, step])
+    dtype = dtypes.as_dtype(dtype)
+    count = max(0, math.ceil((stop - start) / step))
+    if dtype.kind in "iu":
+        values = np.arange(count, dtype=dtype) * dtype.type(step) + dtype.type(start)
+    else:
+        values = (np.arange(count) * step + start).astype(dtype)
+    return wrap(for_device(device).from_numpy(values), None)
+
+
+def linspace(
+    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: str | None = None, endpoint: bool = True
+) -> Tensor:
+    """`num` evenly spaced numbers from start to stop."""
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    default = dtypes.default_complex() if is_complex else dtypes.get_default_dtype()
+    dtype = default if dtype is None else dtypes.as_dtype(dtype)
+    values = np.linspace(start, stop, num, endpoint=endpoint).astype(dtype)
+    return wrap(for_device(device).from_numpy(values), None)
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: str | None = None
+) -> Tensor:
+    """Ones on the k-th diagonal, zeros elsewhere."""
+    dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
+    return wrap(for_device(device).eye(n_rows, n_rows if n_cols is None else n_cols, k, dtype=dtype), None)
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Coordinate arrays of the grid that vectors span; `indexing` is "xy" (Cartesian) or "ij" (matrix)."""
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")
+    vectors = [asarray(a) for a in arrays]
+    rank = len(vectors)
+    order = list(range(rank))
+    if indexing == "xy" and rank > 1:
+        order[:2] = [1, 0]
+    columns = [tt.reshape(v, (1,) * place + (v.size,) + (1,) * (rank - place - 1)) for v, place in zip(vectors, order)]
+    return tuple(tt.broadcast_arrays(*columns))

@@ -1,0 +1,561 @@
+"""Element-wise functions: each a formula and its derivative.
+
+In a rule, `g` is the gradient of the result, and what the rule returns is the gradient of the input: g times the
+derivative. Inputs broadcast against each other; the engine sums a gradient back to its input's shape. Where a
+function has a kink or a pole, the choice made is the one that PROMISES of the project state: abs'(0) = 0, equal
+arguments of maximum and minimum share, x**0 is 1 with gradient 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..primitive import op
+
+# ---- arithmetic
+
+
+@op(x1=lambda xp, g: g, x2=lambda xp, g: g)
+def add(xp, x1, x2):
+    """x1 + x2."""
+    return xp.add(x1, x2)
+
+
+@op(x1=lambda xp, g: g, x2=lambda xp, g: xp.negative(g))
+def subtract(xp, x1, x2):
+    """x1 - x2."""
+    return xp.subtract(x1, x2)
+
+
+@op(x1=lambda xp, g, x2: g * x2, x2=lambda xp, g, x1: g * x1)
+def multiply(xp, x1, x2):
+    """x1 * x2."""
+    return xp.multiply(x1, x2)
+
+
+@op(floating=True, x1=lambda xp, g, x2: g / x2, x2=lambda xp, g, x1, x2: -g * x1 / x2 / x2)
+def divide(xp, x1, x2):
+    """x1 / x2; integers divide to the default float dtype."""
+    return xp.divide(x1, x2)
+
+
+@op(x1=lambda xp, g: xp.zeros_like(g), x2=lambda xp, g: xp.zeros_like(g))
+def floor_divide(xp, x1, x2):
+    """floor(x1 / x2); its gradient is 0, as it is constant between its steps."""
+    return xp.floor_divide(x1, x2)
+
+
+@op(x1=lambda xp, g: g, x2=lambda xp, g, x1, x2: -g * xp.floor_divide(x1, x2))
+def remainder(xp, x1, x2):
+    """x1 - floor(x1 / x2) * x2: the remainder with the sign of x2."""
+    return xp.remainder(x1, x2)
+
+
+def _pow_base(xp, g, x1, x2):
+    if isinstance(x2, (int, float)):  # the common case, x ** 2
+        return xp.zeros_like(g) if x2 == 0 else g * (x2 * x1 ** (x2 - 1))
+    zero = x2 == 0  # x**0 is 1 for every x: gradient 0, at x = 0 as well
+    return g * xp.where(zero, 0.0, x2 * x1 ** (xp.where(zero, 1.0, x2) - 1))
+
+
+def _pow_exponent(xp, g, out, x1, x2):
+    if isinstance(x1, (int, float)):
+        return g * out * math.log(x1) if x1 > 0 else g * xp.where(x2 >= 0 if x1 == 0 else x2 != x2, 0.0, math.nan)
+    zero = (x1 == 0) & (x2 >= 0)  # 0**y is 0 for y > 0: gradient 0
+    return g * xp.where(zero, 0.0, out * xp.log(xp.where(zero, 1.0, x1)))
+
+
+@op(x1=_pow_base, x2=_pow_exponent)
+def pow(xp, x1, x2):
+    """x1 to the power x2; x**0 is 1 with gradient 0, and 0**y has gradient 0 for y > 0."""
+    return xp.pow(x1, x2)
+
+
+@op(x=lambda xp, g: -g)
+def negative(xp, x):
+    """-x."""
+    return xp.negative(x)
+
+
+@op(x=lambda xp, g: g)
+def positive(xp, x):
+    """+x: a copy."""
+    return xp.copy(x)
+
+
+@op(x=lambda xp, g, x: g * xp.sign(x))
+def abs(xp, x):
+    """The absolute value; its gradient at 0 is 0."""
+    return xp.abs(x)
+
+
+@op(x=lambda xp, g, x: g * (2 * x))
+def square(xp, x):
+    """x * x."""
+    return xp.square(x)
+
+
+@op(floating=True, x=lambda xp, g, out: g * 0.5 / out)
+def sqrt(xp, x):
+    """The square root."""
+    return xp.sqrt(x)
+
+
+@op(floating=True, x=lambda xp, g, out: -g * out * out)
+def reciprocal(xp, x):
+    """1 / x."""
+    return xp.reciprocal(x)
+
+
+# ---- exponentials and logarithms
+
+
+@op(floating=True, x=lambda xp, g, out: g * out)
+def exp(xp, x):
+    """e to the power x."""
+    return xp.exp(x)
+
+
+@op(floating=True, x=lambda xp, g, out: g * (out + 1))
+def expm1(xp, x):
+    """exp(x) - 1, accurate for small x."""
+    return xp.expm1(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / x)
+def log(xp, x):
+    """The natural logarithm."""
+    return xp.log(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / (1 + x))
+def log1p(xp, x):
+    """log(1 + x), accurate for small x."""
+    return xp.log1p(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / (x * math.log(2)))
+def log2(xp, x):
+    """The logarithm to base 2."""
+    return xp.log2(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / (x * math.log(10)))
+def log10(xp, x):
+    """The logarithm to base 10."""
+    return xp.log10(x)
+
+
+def _logaddexp_rule(xp, g, out, a):
+    """g * exp(a - out), where two infinitely small terms weigh nothing."""
+    empty = out == -math.inf
+    return g * xp.where(empty, 0.0, xp.exp(a - xp.where(empty, 0.0, out)))
+
+
+@op(
+    floating=True,
+    x1=lambda xp, g, out, x1: _logaddexp_rule(xp, g, out, x1),
+    x2=lambda xp, g, out, x2: _logaddexp_rule(xp, g, out, x2),
+)
+def logaddexp(xp, x1, x2):
+    """log(exp(x1) + exp(x2)), without overflow."""
+    return xp.logaddexp(x1, x2)
+
+
+def _check_real(x: Any) -> None:
+    if x.dtype.kind == "c":
+        raise TypeError(f"expected real numbers, got {x.dtype}")
+
+
+@op(floating=True, x=lambda xp, g, out: g * (out * (1 - out)))
+def sigmoid(xp, x):
+    """1 / (1 + exp(-x)), without overflow, of real numbers."""
+    _check_real(x)
+    return xp.sigmoid(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g * xp.sigmoid(x))
+def softplus(xp, x):
+    """log(1 + exp(x)), without overflow: the smooth form of max(x, 0), for real x."""
+    _check_real(x)
+    return xp.maximum(x, 0) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+@op(floating=True, x=lambda xp, g, x: g * (2 / math.sqrt(math.pi)) * xp.exp(-x * x))
+def erf(xp, x):
+    """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to x (computed by SciPy on the CPU)."""
+    return xp.erf(x)
+
+
+# ---- trigonometric and hyperbolic functions
+
+
+@op(floating=True, x=lambda xp, g, x: g * xp.cos(x))
+def sin(xp, x):
+    """The sine of x in radians."""
+    return xp.sin(x)
+
+
+@op(floating=True, x=lambda xp, g, x: -g * xp.sin(x))
+def cos(xp, x):
+    """The cosine of x in radians."""
+    return xp.cos(x)
+
+
+@op(floating=True, x=lambda xp, g, out: g * (1 + out * out))
+def tan(xp, x):
+    """The tangent of x in radians."""
+    return xp.tan(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / xp.sqrt((1 - x) * (1 + x)))
+def asin(xp, x):
+    """The angle whose sine is x."""
+    return xp.asin(x)
+
+
+@op(floating=True, x=lambda xp, g, x: -g / xp.sqrt((1 - x) * (1 + x)))
+def acos(xp, x):
+    """The angle whose cosine is x."""
+    return xp.acos(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / (1 + x * x))
+def atan(xp, x):
+    """The angle whose tangent is x."""
+    return xp.atan(x)
+
+
+@op(
+    floating=True,
+    x1=lambda xp, g, x1, x2: g * x2 / (x1 * x1 + x2 * x2),
+    x2=lambda xp, g, x1, x2: -g * x1 / (x1 * x1 + x2 * x2),
+)
+def atan2(xp, x1, x2):
+    """The angle of the point (x2, x1), from -pi to pi."""
+    return xp.atan2(x1, x2)
+
+
+@op(floating=True, x=lambda xp, g, x: g * xp.cosh(x))
+def sinh(xp, x):
+    """The hyperbolic sine."""
+    return xp.sinh(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g * xp.sinh(x))
+def cosh(xp, x):
+    """The hyperbolic cosine."""
+    return xp.cosh(x)
+
+
+@op(floating=True, x=lambda xp, g, out: g * (1 - out * out))
+def tanh(xp, x):
+    """The hyperbolic tangent."""
+    return xp.tanh(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / xp.sqrt(x * x + 1))
+def asinh(xp, x):
+    """The inverse of sinh."""
+    return xp.asinh(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / xp.sqrt((x - 1) * (x + 1)))
+def acosh(xp, x):
+    """The inverse of cosh."""
+    return xp.acosh(x)
+
+
+@op(floating=True, x=lambda xp, g, x: g / ((1 - x) * (1 + x)))
+def atanh(xp, x):
+    """The inverse of tanh."""
+    return xp.atanh(x)
+
+
+def _hypot_rule(xp, g, out, a):
+    zero = out == 0  # the norm of the zero vector has gradient 0
+    return g * xp.where(zero, 0.0, a / xp.where(zero, 1.0, out))
+
+
+@op(
+    floating=True,
+    x1=lambda xp, g, out, x1: _hypot_rule(xp, g, out, x1),
+    x2=lambda xp, g, out, x2: _hypot_rule(xp, g, out, x2),
+)
+def hypot(xp, x1, x2):
+    """sqrt(x1**2 + x2**2), without overflow; its gradient at (0, 0) is 0."""
+    return xp.hypot(x1, x2)
+
+
+# ---- choosing
+
+
+def _share(xp, g, wins, ties):
+    """The gradient of the one that was chosen; equal values share it evenly."""
+    return g * (xp.astype(wins, g.dtype) + 0.5 * xp.astype(ties, g.dtype))
+
+
+@op(
+    x1=lambda xp, g, x1, x2: _share(xp, g, x1 > x2, x1 == x2),
+    x2=lambda xp, g, x1, x2: _share(xp, g, x2 > x1, x1 == x2),
+)
+def maximum(xp, x1, x2):
+    """The larger of two values; equal ones share the gradient evenly."""
+    return xp.maximum(x1, x2)
+
+
+@op(
+    x1=lambda xp, g, x1, x2: _share(xp, g, x1 < x2, x1 == x2),
+    x2=lambda xp, g, x1, x2: _share(xp, g, x2 < x1, x1 == x2),
+)
+def minimum(xp, x1, x2):
+    """The smaller of two values; equal ones share the gradient evenly."""
+    return xp.minimum(x1, x2)
+
+
+@op(
+    x1=lambda xp, g, condition: xp.where(condition, g, 0.0),
+    x2=lambda xp, g, condition: xp.where(condition, 0.0, g),
+)
+def where(xp, condition, x1, x2):
+    """x1 where the condition is true, else x2.
+
+    The branch not taken has gradient 0, but `where` cannot stop a NaN that its own computation makes:
+    `where(x > 0, log(x), 0)` has NaN gradients at x = 0. Make both branches safe:
+    `where(x > 0, log(where(x > 0, x, 1)), 0)`.
+    """
+    return xp.where(condition, x1, x2)
+
+
+def _clip_x(xp, g, x, low, high):
+    if low is not None:
+        g = xp.where(x >= low, g, 0.0)
+    return g if high is None else xp.where(x <= high, g, 0.0)
+
+
+def _clip_low(xp, g, x, low, high):
+    return xp.where(x < low if high is None else (x < low) & (low <= high), g, 0.0)
+
+
+def _clip_high(xp, g, x, low, high):
+    return xp.where(x > high if low is None else (x > high) | (low > high), g, 0.0)
+
+
+@op(x=_clip_x, low=_clip_low, high=_clip_high)
+def _clip(xp, x, low, high):
+    if low is None and high is None:
+        return xp.copy(x)
+    out = x if low is None else xp.maximum(x, low)
+    return out if high is None else xp.minimum(out, high)
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+    """x limited to the interval from min to max, of which either may be missing; at a bound the gradient passes."""
+    return _clip(x, min, max)
+
+
+@op(x=lambda xp, g, mask: xp.where(mask, 0.0, g), value=lambda xp, g, mask: xp.where(mask, g, 0.0))
+def masked_fill(xp, x, mask, value):
+    """x with `value` (a number or a 0-d Tensor) wherever the boolean mask is true; the mask broadcasts to x."""
+    if mask.dtype.kind != "b":
+        raise TypeError(f"the mask must be boolean, got {mask.dtype}")
+    return xp.where(mask, value, x)
+
+
+@op(
+    x1=lambda xp, g, x1, x2: g * xp.sign(x1) * xp.copysign(xp.ones_like(g), x2),
+    x2=lambda xp, g: xp.zeros_like(g),
+)
+def copysign(xp, x1, x2):
+    """The magnitude of x1 with the sign of x2; at x1 = 0 its gradient is 0."""
+    return xp.copysign(x1, x2)
+
+
+@op(x1=lambda xp, g: g, x2=lambda xp, g: xp.zeros_like(g))
+def nextafter(xp, x1, x2):
+    """The next representable number after x1 towards x2."""
+    return xp.nextafter(x1, x2)
+
+
+# ---- steps: constant between their jumps, so their gradient is 0
+
+
+def _zero(xp, g):
+    return xp.zeros_like(g)
+
+
+@op(x=_zero)
+def ceil(xp, x):
+    """The smallest integer not below x, in x's dtype."""
+    return xp.ceil(x) if x.dtype.kind == "f" else xp.copy(x)
+
+
+@op(x=_zero)
+def floor(xp, x):
+    """The largest integer not above x, in x's dtype."""
+    return xp.floor(x) if x.dtype.kind == "f" else xp.copy(x)
+
+
+@op(x=_zero)
+def trunc(xp, x):
+    """The integer part of x, in x's dtype."""
+    return xp.trunc(x) if x.dtype.kind == "f" else xp.copy(x)
+
+
+@op(x=_zero)
+def round(xp, x):
+    """The nearest integer, halves to the even one, in x's dtype."""
+    return xp.round(x) if x.dtype.kind in "fc" else xp.copy(x)
+
+
+@op(x=_zero)
+def sign(xp, x):
+    """-1, 0 or 1."""
+    return xp.sign(x)
+
+
+# ---- complex numbers
+
+
+@op(x=lambda xp, g: xp.conj(g))
+def conj(xp, x):
+    """The complex conjugate; real numbers are their own."""
+    return xp.conj(x)
+
+
+@op(x=lambda xp, g: g)
+def real(xp, x):
+    """The real part."""
+    return xp.real(x)
+
+
+@op
+def imag(xp, x):
+    """The imaginary part of a complex array."""
+    if x.dtype.kind != "c":
+        raise TypeError(f"expected a complex array, got {x.dtype}")
+    return xp.imag(x)
+
+
+# ---- comparisons and tests: boolean results, no gradient
+
+
+@op
+def equal(xp, x1, x2):
+    """x1 == x2, element by element."""
+    return xp.equal(x1, x2)
+
+
+@op
+def not_equal(xp, x1, x2):
+    """x1 != x2, element by element."""
+    return xp.not_equal(x1, x2)
+
+
+@op
+def less(xp, x1, x2):
+    """x1 < x2, element by element."""
+    return xp.less(x1, x2)
+
+
+@op
+def less_equal(xp, x1, x2):
+    """x1 <= x2, element by element."""
+    return xp.less_equal(x1, x2)
+
+
+@op
+def greater(xp, x1, x2):
+    """x1 > x2, element by element."""
+    return xp.greater(x1, x2)
+
+
+@op
+def greater_equal(xp, x1, x2):
+    """x1 >= x2, element by element."""
+    return xp.greater_equal(x1, x2)
+
+
+@op
+def isfinite(xp, x):
+    """Whether each element is neither infinite nor NaN."""
+    return xp.isfinite(x)
+
+
+@op
+def isinf(xp, x):
+    """Whether each element is infinite."""
+    return xp.isinf(x)
+
+
+@op
+def isnan(xp, x):
+    """Whether each element is NaN."""
+    return xp.isnan(x)
+
+
+@op
+def signbit(xp, x):
+    """Whether the sign bit is set: true for negative numbers and for -0."""
+    return xp.signbit(x)
+
+
+@op
+def logical_and(xp, x1, x2):
+    """Whether both are true."""
+    return xp.logical_and(x1, x2)
+
+
+@op
+def logical_or(xp, x1, x2):
+    """Whether either is true."""
+    return xp.logical_or(x1, x2)
+
+
+@op
+def logical_xor(xp, x1, x2):
+    """Whether exactly one is true."""
+    return xp.logical_xor(x1, x2)
+
+
+@op
+def logical_not(xp, x):
+    """Whether it is false."""
+    return xp.logical_not(x)
+
+
+@op
+def bitwise_and(xp, x1, x2):
+    """The bits set in both."""
+    return xp.bitwise_and(x1, x2)
+
+
+@op
+def bitwise_or(xp, x1, x2):
+    """The bits set in either."""
+    return xp.bitwise_or(x1, x2)
+
+
+@op
+def bitwise_xor(xp, x1, x2):
+    """The bits set in exactly one."""
+    return xp.bitwise_xor(x1, x2)
+
+
+@op
+def bitwise_invert(xp, x):
+    """Every bit turned over."""
+    return xp.bitwise_invert(x)
+
+
+@op
+def bitwise_left_shift(xp, x1, x2):
+    """x1 shifted to the left by x2 bits."""
+    return xp.bitwise_left_shift(x1, x2)
+
+
+@op
+def bitwise_right_shift(xp, x1, x2):
+    """x1 shifted to the right by x2 bits."""
+    return xp.bitwise_right_shift(x1, x2)

@@ -1,0 +1,202 @@
+"""Reading and writing parts of a Tensor, both differentiable.
+
+Keys are NumPy's: integers, slices, `...`, `None`, integer arrays and boolean masks, and tuples of these. Reading a
+place twice adds up the gradients. Writing a place twice leaves the last value there, on every device, and that one
+alone has a gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+
+from .. import dtypes
+from ..modes import state
+from ..node import mark_written
+from ..primitive import op
+from ..tensor import Tensor
+from .reductions import normalize_axes
+
+
+def _is_array(part: Any) -> bool:
+    return (hasattr(part, "dtype") and not isinstance(part, np.generic)) or isinstance(part, list)
+
+
+def _raw_key(x: Tensor, key: Any, keep: bool) -> Any:
+    """The key with raw arrays of x's device in it; copies of them if they are to be kept."""
+    parts = key if isinstance(key, tuple) else (key,)
+    raw = []
+    for part in parts:
+        if isinstance(part, Tensor):
+            if part.device != x.device:
+                raise tt.DeviceError(f"index: the Tensor is on {x.device}, an index on {part.device}; move one of them")
+            array = part._data
+            part = tt.backend.for_array(array).copy(array) if keep else array
+        elif _is_array(part):
+            part = tt.asarray(part, device=x.device)._data
+            if part.size == 0 and part.dtype.kind == "f":
+                part = part.astype(dtypes.int64)
+        elif isinstance(part, np.generic):
+            part = part.item()
+        elif isinstance(part, slice):  # bounds that are arrays could change later
+            bounds = (part.start, part.stop, part.step)
+            part = slice(*(b if b is None or type(b) is int else b.__index__() for b in bounds))
+        if hasattr(part, "dtype") and part.dtype.kind not in "iub":
+            raise IndexError(f"index: arrays in an index must be integer or boolean, got {part.dtype}")
+        if not (part is None or part is Ellipsis or isinstance(part, (int, slice)) or hasattr(part, "dtype")):
+            if not hasattr(part, "__index__"):
+                raise IndexError(f"index: got a {type(part).__name__}; expected integers, slices, ..., None or arrays")
+            part = part.__index__()
+        raw.append(part)
+    _check_bounds(x, raw)
+    return tuple(raw)
+
+
+def _check_bounds(x: Tensor, key: list[Any]) -> None:
+    """Integer arrays out of range raise on every device (CuPy would wrap them round in silence)."""
+    if x.device == "cpu":
+        return
+    used = sum(_consumed(part) for part in key if part is not Ellipsis)
+    axis = 0
+    for part in key:
+        if part is Ellipsis:
+            axis += x.ndim - used
+        elif part is not None:
+            if hasattr(part, "dtype") and part.dtype.kind != "b" and part.size:
+                length = x.shape[axis]
+                low, high = int(part.min()), int(part.max())
+                if low < -length or high >= length:
+                    wrong = high if high >= length else low
+                    raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
+            axis += _consumed(part)
+
+
+def _consumed(part: Any) -> int:
+    """How many dimensions of the array a part of a key stands for."""
+    if part is None:
+        return 0
+    return part.ndim if hasattr(part, "dtype") and part.dtype.kind == "b" else 1
+
+
+@op(x=lambda xp, g, shape, key: xp.scatter(g, key, shape))
+def _getitem(xp, x, *, key):
+    return x[key]
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """`x[key]`."""
+    return _getitem(x, key=_raw_key(x, key, keep=x._node is not None))
+
+
+@op(values=lambda xp, g, key: g[key])
+def _scatter(xp, values, *, key, to):
+    return xp.scatter(values, key, to)
+
+
+def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Tensor:
+    """Zeros of a shape with `values` added at `key`, places named twice receiving both: the transpose of reading."""
+    values = tt.asarray(values)
+    target = tt.broadcast_to(tt.zeros((), dtype=values.dtype, device=values.device), shape)
+    return _scatter(values, key=_raw_key(target, key, keep=True), to=target.shape)
+
+
+def _written_x(xp, g, key):
+    zero = xp.zeros_like(g[key])
+    return xp.index_set(g, key, zero)
+
+
+def _written_values(xp, g, key, wins):
+    picked = g[key]
+    return picked if wins is None else xp.where(wins, picked, 0.0)
+
+
+@op(
+    x=lambda xp, g, key: _written_x(xp, g, key),
+    values=lambda xp, g, key, wins: _written_values(xp, g, key, wins),
+)
+def _index_set(xp, x, values, *, key, wins):
+    return xp.index_set(x, key, values, wins)
+
+
+def index_set(x: Any, key: Any, values: Any) -> Tensor:
+    """A copy of x in which `values`, broadcast, stand at `key`; of several at one place the last remains."""
+    x = tt.asarray(x)
+    raw = _raw_key(x, key, keep=True)
+    return _index_set(x, values, key=raw, wins=_winners(x, raw))
+
+
+def _winners(x: Tensor, key: tuple[Any, ...]) -> Any:
+    """Which of the written elements are the last at their place; None where no place can be written twice."""
+    if not any(hasattr(part, "dtype") and part.dtype.kind != "b" for part in key):
+        return None
+    xp = tt.backend.for_array(x._data)
+    places = xp.reshape(xp.arange(x.size), x.shape)[key]
+    flat = xp.reshape(places, (-1,))
+    order = xp.arange(flat.size)
+    return xp.reshape(xp.last_of_each(flat, x.size)[flat] == order, places.shape)
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """`x[key] = value`. In a graph x moves on to a new array; outside of one its memory is written."""
+    x._check_writable("x[...] = value")
+    if not isinstance(value, Tensor):
+        value = tt.asarray(value, dtype=x.dtype, device=x.device)
+    if value.dtype != x.dtype:
+        if value.dtype.kind == "c" and x.dtype.kind != "c":
+            raise TypeError(f"x[...] = value: complex values do not fit into {x.dtype}")
+        value = tt.astype(value, x.dtype)
+    recorded = state.grad_enabled and (x._node is not None or value._node is not None)
+    if recorded or not getattr(x._data.flags, "writeable", True):
+        x._become(index_set(x, key, value))
+        return
+    if value.device != x.device:
+        raise tt.DeviceError(f"x[...] = value: x is on {x.device}, the value on {value.device}; move one of them")
+    raw = _raw_key(x, key, keep=False)
+    xp = tt.backend.for_array(x._data)
+    try:
+        xp.write(x._data, raw, value._data, _winners(x, raw) if x.device != "cpu" else None)
+    except ValueError as error:
+        raise ValueError(f"x[...] = value: {error}; x {x.shape}, value {value.shape}") from None
+    mark_written(x._data)
+
+
+# ---- by position along one axis
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
+    """The slices of x at the integer `indices` along `axis` (which may be left out for one dimension)."""
+    x = tt.asarray(x)
+    indices = _indices(x, indices)
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"take: axis may be left out for 1 dimension only; got shape {x.shape}")
+        axis = 0
+    if indices.dtype.kind not in "iu":
+        raise IndexError(f"take: indices must be integers, got {indices.dtype}")
+    return getitem(x, (slice(None),) * normalize_axes(axis, x.ndim)[0] + (indices,))
+
+
+def _indices(x: Tensor, indices: Any) -> Tensor:
+    """Indices as a Tensor; lists go to the device of x, but Tensors stay where they are, for `getitem` to refuse."""
+    return indices if isinstance(indices, Tensor) else tt.asarray(indices, device=x.device)
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
+    """For each place, the element of x at the index that `indices` names there along `axis`."""
+    x = tt.asarray(x)
+    indices = _indices(x, indices)
+    if indices.ndim != x.ndim:
+        raise ValueError(f"take_along_axis: indices {indices.shape} must have the {x.ndim} dimensions of {x.shape}")
+    axis = normalize_axes(axis, x.ndim)[0]
+    key: list[Any] = []
+    shape = tt.broadcast_shapes(*((*s[:axis], 1, *s[axis + 1 :]) for s in (x.shape, indices.shape)))
+    for i, length in enumerate(shape):
+        if i == axis:
+            key.append(indices)
+        else:
+            row = tt.arange(length, device=x.device) * (x.shape[i] > 1)  # a dimension of length 1 broadcasts
+            key.append(tt.reshape(row, (1,) * i + (length,) + (1,) * (x.ndim - i - 1)))
+    return getitem(x, tuple(key))

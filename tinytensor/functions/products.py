@@ -1,0 +1,90 @@
+"""Products of vectors, matrices and higher arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tinytensor as tt
+
+from .. import dtypes
+from ..primitive import op
+from ..tensor import Tensor
+from .reductions import normalize_axes
+
+
+@op(
+    x1=lambda xp, g, x2: xp.matmul(g, xp.matrix_transpose(xp.conj(x2) if x2.dtype.kind == "c" else x2)),
+    x2=lambda xp, g, x1: xp.matmul(xp.matrix_transpose(x1), g),
+)
+def _matmul(xp, x1, x2):
+    return xp.matmul(x1, x2)
+
+
+def matmul(x1: Any, x2: Any, /) -> Tensor:
+    """The matrix product over the last two dimensions; further ones broadcast.
+
+    A one-dimensional x1 is a row, a one-dimensional x2 a column, and the result lacks that dimension.
+
+    Shapes: (..., n, k) @ (..., k, m) -> (..., n, m). Raises ValueError, with both shapes, where the k differ.
+    """
+    a = x1 if isinstance(x1, Tensor) else tt.asarray(x1)
+    b = x2 if isinstance(x2, Tensor) else tt.asarray(x2)
+    rank1, rank2 = a._data.ndim, b._data.ndim
+    if rank1 > 1 and rank2 > 1:
+        return _matmul(a, b)
+    if not rank1 or not rank2:
+        raise ValueError(f"matmul: expected at least 1 dimension each, got shapes {a.shape} and {b.shape}")
+    if rank1 == 1:
+        a = tt.expand_dims(a, axis=0)
+    if rank2 == 1:
+        b = tt.expand_dims(b, axis=1)
+    gone = ((-2,) if rank1 == 1 else ()) + ((-1,) if rank2 == 1 else ())
+    return tt.squeeze(_matmul(a, b), gone)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
+    """The product summed over pairs of axes: the last `axes` of x1 with the first of x2, or two lists of axes."""
+    a, b = tt.asarray(x1), tt.asarray(x2)
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ValueError(f"tensordot: axes={axes} with shapes {a.shape} and {b.shape}")
+        first, second = list(range(a.ndim - axes, a.ndim)), list(range(axes))
+    else:
+        first, second = ([i] if isinstance(i, int) else list(i) for i in axes)
+        normalize_axes(tuple(first), a.ndim)
+        normalize_axes(tuple(second), b.ndim)
+        first, second = [i % a.ndim for i in first], [i % b.ndim for i in second]
+    if [a.shape[i] for i in first] != [b.shape[i] for i in second]:
+        raise ValueError(f"tensordot: axes {first} of {a.shape} and {second} of {b.shape} differ in length")
+    rest1 = [i for i in range(a.ndim) if i not in first]
+    rest2 = [i for i in range(b.ndim) if i not in second]
+    shape = [a.shape[i] for i in rest1] + [b.shape[i] for i in rest2]
+    inner = 1
+    for i in first:
+        inner *= a.shape[i]
+    outer = [1, 1]
+    for side, (array, rest) in enumerate(((a, rest1), (b, rest2))):
+        for i in rest:
+            outer[side] *= array.shape[i]
+    left = tt.reshape(tt.permute_dims(a, rest1 + first), (outer[0], inner))
+    right = tt.reshape(tt.permute_dims(b, second + rest2), (inner, outer[1]))
+    return tt.reshape(matmul(left, right), shape)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """The dot product of vectors along `axis`; further dimensions broadcast (complex x1 is conjugated).
+
+    float32 is as accurate as `sum`, and float16 is multiplied and added up in float32.
+    """
+    a, b = tt.asarray(x1), tt.asarray(x2)
+    if axis >= 0 or not a.ndim or not b.ndim or -axis > min(a.ndim, b.ndim):
+        # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
+        rank = max(a.ndim, b.ndim)
+        axis = normalize_axes(axis, rank)[0] - rank
+    if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:
+        raise ValueError(f"vecdot: shapes {a.shape} and {b.shape} differ along axis {axis}")
+    if a.dtype == b.dtype == dtypes.float16:
+        wide = vecdot(tt.astype(a, dtypes.float32), tt.astype(b, dtypes.float32), axis=axis)
+        return tt.astype(wide, dtypes.float16)
+    left = tt.conj(a) if a.dtype.kind == "c" else a
+    return tt.sum(left * b, axis=axis)

@@ -1,0 +1,329 @@
+"""Functions of a whole axis: sums, products, extremes, statistics, running sums.
+
+`axis` is an integer, a tuple of integers or None for all axes; negative ones count from the end. float32 and float16
+sums are accurate over any axis (see `backend/summation.py`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import tinytensor as tt
+
+from .. import dtypes
+from ..primitive import op
+from ..tensor import Tensor
+
+
+def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """An `axis` argument as a tuple of distinct axes from 0 to ndim - 1, in increasing order.
+
+    Raises IndexError for an axis out of range and ValueError for one named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:
+        return (axis % ndim,)
+    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    found = []
+    for one in axes:
+        i = one.__index__()
+        if not -ndim <= i < ndim:
+            raise IndexError(f"axis {one} is out of range for {ndim} dimensions")
+        found.append(i % ndim)
+    if len(set(found)) != len(found):
+        raise ValueError(f"axis {axis} names a dimension twice")
+    return tuple(sorted(found))
+
+
+def _expand(xp, value, axis):
+    """Put reduced axes back, with length 1."""
+    for i in axis:
+        value = xp.expand_dims(value, axis=i)
+    return value
+
+
+def _restore(xp, value, axis, keepdims):
+    return value if keepdims or axis is None else _expand(xp, value, axis)
+
+
+@op(x=lambda xp, g, shape, axis, keepdims: xp.broadcast_to(_restore(xp, g, axis, keepdims), shape))
+def _sum(xp, x, *, axis=None, dtype=None, keepdims=False):
+    return xp.sum(x, axis, dtype, keepdims)
+
+
+def _sum_dtype(x: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        return dtypes.as_dtype(dtype)
+    if x.dtype.kind in "bi":
+        return dtypes.int64
+    return dtypes.uint64 if x.dtype.kind == "u" else x.dtype
+
+
+def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
+    if not isinstance(x, Tensor):
+        x = tt.asarray(x)
+    if dtype is not None or x._data.dtype.kind != "f":
+        dtype = _sum_dtype(x, dtype)
+    elif axis is None and not keepdims:
+        return _sum(x)
+    if axis is not None:
+        axis = normalize_axes(axis, x._data.ndim)
+    return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def _count(x: Any, axes: tuple[int, ...]) -> int:
+    return math.prod(x.shape[i] for i in axes)
+
+
+def _mean_rule(xp, g, shape, axis, keepdims):
+    count = math.prod(shape[i] for i in axis)
+    return xp.broadcast_to(_restore(xp, g, axis, keepdims) * (1 / builtins.max(count, 1)), shape)
+
+
+@op(floating=True, x=_mean_rule)
+def _mean(xp, x, *, axis, keepdims):
+    return xp.mean(x, axis=axis, keepdims=keepdims)
+
+
+def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean over `axis`; of nothing it is NaN."""
+    x = tt.asarray(x)
+    return _mean(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+
+
+def _real(name: str, x: Any) -> Tensor:
+    x = tt.asarray(x)
+    if x.dtype.kind == "c":
+        raise TypeError(f"{name}: expected real numbers, got {x.dtype}")
+    return x
+
+
+def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction).
+
+    Computed in two passes, so that a large mean costs no accuracy.
+    """
+    x = _real("var", x)
+    axes = normalize_axes(axis, x.ndim)
+    deviation = x - mean(x, axis=axes, keepdims=True)
+    count = _count(x, axes)
+    free = count - correction
+    spread = mean(tt.square(deviation), axis=axes, keepdims=keepdims)  # the sum itself may be too large for float16
+    return spread * (count / free if free > 0 else math.nan)
+
+
+def _std_rule(xp, g, out, x, axis, correction, keepdims):
+    out, g = _restore(xp, out, axis, keepdims), _restore(xp, g, axis, keepdims)
+    free = math.prod(x.shape[i] for i in axis) - correction
+    # All elements equal: gradient 0. The deviation itself may be a rounding error away from 0.
+    constant = xp.max(x, axis=axis, keepdims=True) == xp.min(x, axis=axis, keepdims=True)
+    deviation = x - xp.mean(x, axis=axis, keepdims=True)
+    return xp.where(constant, 0.0, g * deviation / (xp.where(constant, 1.0, out) * free))
+
+
+@op(floating=True, x=_std_rule)
+def _std(xp, x, *, axis, correction, keepdims):
+    deviation = x - xp.mean(x, axis=axis, keepdims=True)
+    count = math.prod(x.shape[i] for i in axis)
+    free = count - correction
+    spread = xp.mean(deviation * deviation, axis=axis, keepdims=keepdims)
+    return xp.sqrt(spread * (count / free)) if free > 0 else spread * math.nan
+
+
+def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation, sqrt(var(x)); where all elements are equal its gradient is 0."""
+    x = _real("std", x)
+    return _std(x, axis=normalize_axes(axis, x.ndim), correction=correction, keepdims=keepdims)
+
+
+def _others(xp, x, axis):
+    """For each element, the product of all others along `axis`, exact also where elements are zero."""
+    one = xp.ones_like(x[(slice(None),) * axis + (slice(0, 1),)])
+    keep = (slice(None),) * axis + (slice(None, -1),)
+    before = xp.concat([one, xp.cumulative_prod(x, axis=axis)[keep]], axis=axis)
+    turned = xp.flip(x, axis=axis)
+    after = xp.flip(xp.concat([one, xp.cumulative_prod(turned, axis=axis)[keep]], axis=axis), axis=axis)
+    return before * after
+
+
+@op(x=lambda xp, g, x, axis, keepdims: xp.expand_dims(g, axis=axis) * _others(xp, x, axis) if not keepdims
+    else g * _others(xp, x, axis))  # fmt: skip
+def _prod(xp, x, *, axis, keepdims):
+    return xp.prod(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+
+
+def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The product over `axis`; its gradients are exact also where elements are zero."""
+    x = tt.asarray(x)
+    axes = normalize_axes(axis, x.ndim)
+    x = tt.astype(x, _sum_dtype(x, dtype), copy=False)
+    if not axes:
+        return tt.positive(x)
+    for i in reversed(axes):
+        x = _prod(x, axis=i, keepdims=keepdims)
+    return x
+
+
+def _extreme_rule(xp, g, out, x, axis, keepdims):
+    """Elements equal to the extreme share its gradient evenly."""
+    hit = x == _restore(xp, out, axis, keepdims)
+    ties = xp.sum(xp.astype(hit, g.dtype), axis=axis, keepdims=True)
+    return xp.where(hit, _restore(xp, g, axis, keepdims) / ties, 0.0)
+
+
+@op(x=_extreme_rule)
+def _max(xp, x, *, axis, keepdims):
+    return xp.max(x, axis=axis, keepdims=keepdims)
+
+
+def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The largest element over `axis`; equal ones share the gradient evenly."""
+    x = tt.asarray(x)
+    return _max(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+
+
+@op(x=_extreme_rule)
+def _min(xp, x, *, axis, keepdims):
+    return xp.min(x, axis=axis, keepdims=keepdims)
+
+
+def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over `axis`; equal ones share the gradient evenly."""
+    x = tt.asarray(x)
+    return _min(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+
+
+def _logsumexp_rule(xp, g, out, x, axis, keepdims):
+    out, g = _restore(xp, out, axis, keepdims), _restore(xp, g, axis, keepdims)
+    empty = out == -math.inf  # nothing but -inf: no element weighs anything
+    return g * xp.where(empty, 0.0, xp.exp(x - xp.where(empty, 0.0, out)))
+
+
+@op(floating=True, x=_logsumexp_rule)
+def _logsumexp(xp, x, *, axis, keepdims):
+    largest = xp.max(x, axis=axis, keepdims=True)
+    largest = xp.where(xp.isfinite(largest), largest, 0.0)
+    total = xp.sum(xp.exp(x - largest), axis=axis, keepdims=True)
+    nothing = total == 0
+    out = xp.where(nothing, -math.inf, xp.log(xp.where(nothing, 1.0, total)) + largest)
+    return out if keepdims else xp.reshape(out, tuple(n for i, n in enumerate(x.shape) if i not in axis))
+
+
+def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing."""
+    x = tt.asarray(x)
+    return _logsumexp(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+
+
+# ---- running sums and products
+
+
+def _turned_sum(xp, g, axis):
+    """Sums from each element to the end: the transpose of running sums."""
+    return xp.flip(xp.cumulative_sum(xp.flip(g, axis=axis), axis=axis), axis=axis)
+
+
+@op(x=lambda xp, g, axis: _turned_sum(xp, g, axis))
+def _cumulative_sum(xp, x, *, axis, dtype):
+    return xp.cumulative_sum(x, axis=axis, dtype=dtype)
+
+
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """Running sums along `axis` (which may be left out for one dimension); `include_initial` puts a 0 in front."""
+    x = tt.asarray(x)
+    axis = _running_axis("cumulative_sum", x, axis)
+    out = _cumulative_sum(x, axis=axis, dtype=_sum_dtype(x, dtype))
+    return _with_initial(out, axis, 0) if include_initial else out
+
+
+def _cumulative_prod_rule(xp, g, out, x, axis):
+    if x.shape[axis] and bool(xp.all(x != 0)):
+        return _turned_sum(xp, g * out, axis) / x
+    # With zeros, d out_i / d x_k is the running product with x_k replaced by 1: row k of a square of them.
+    rows = xp.expand_dims(xp.moveaxis(x, axis, -1), axis=-2)
+    square = xp.ones_like(rows + xp.matrix_transpose(rows))
+    diagonal = xp.tril(square) * xp.triu(square) > 0
+    without = xp.cumulative_prod(xp.where(diagonal, 1.0, rows), axis=rows.ndim - 1)
+    gradient = xp.sum(xp.triu(without) * xp.expand_dims(xp.moveaxis(g, axis, -1), axis=-2), axis=rows.ndim - 1)
+    return xp.moveaxis(gradient, -1, axis)
+
+
+@op(x=_cumulative_prod_rule)
+def _cumulative_prod(xp, x, *, axis, dtype):
+    return xp.cumulative_prod(x, axis=axis, dtype=dtype)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """Running products along `axis`; gradients are exact also at zeros; `include_initial` puts a 1 in front."""
+    x = tt.asarray(x)
+    axis = _running_axis("cumulative_prod", x, axis)
+    out = _cumulative_prod(x, axis=axis, dtype=_sum_dtype(x, dtype))
+    return _with_initial(out, axis, 1) if include_initial else out
+
+
+def _running_axis(name: str, x: Tensor, axis: int | None) -> int:
+    if x.ndim == 0:
+        raise ValueError(f"{name}: expected at least 1 dimension, got a 0-d array")
+    if axis is None:
+        if x.ndim != 1:
+            raise ValueError(f"{name}: axis may be left out for 1 dimension only; got shape {x.shape}")
+        return 0
+    return normalize_axes(axis, x.ndim)[0]
+
+
+def _with_initial(out: Tensor, axis: int, value: int) -> Tensor:
+    shape = (*out.shape[:axis], 1, *out.shape[axis + 1 :])
+    return tt.concat([tt.full(shape, value, dtype=out.dtype, device=out.device), out], axis=axis)
+
+
+# ---- tests of whole axes: no gradient
+
+
+@op
+def _all(xp, x, *, axis, keepdims):
+    return xp.all(x, axis=axis, keepdims=keepdims)
+
+
+def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether every element over `axis` is true (not zero)."""
+    x = tt.asarray(x)
+    return _all(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+
+
+@op
+def _any(xp, x, *, axis, keepdims):
+    return xp.any(x, axis=axis, keepdims=keepdims)
+
+
+def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether some element over `axis` is true (not zero)."""
+    x = tt.asarray(x)
+    return _any(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+
+
+@op
+def _count_nonzero(xp, x, *, axis, keepdims):
+    return xp.sum(x != 0, axis=axis, dtype=dtypes.int64, keepdims=keepdims)
+
+
+def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """How many elements over `axis` are not zero."""
+    x = tt.asarray(x)
+    return _count_nonzero(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+    """The differences between neighbours along `axis`, taken n times."""
+    x = tt.asarray(x)
+    parts = [tt.asarray(p) for p in (prepend, x, append) if p is not None]
+    x = parts[0] if len(parts) == 1 else tt.concat(parts, axis=axis)
+    axis = normalize_axes(axis, x.ndim)[0]
+    for _ in range(n):
+        later = x[(slice(None),) * axis + (slice(1, None),)]
+        earlier = x[(slice(None),) * axis + (slice(None, -1),)]
+        x = later ^ earlier if x.dtype == dtypes.bool_ else later - earlier
+    return x

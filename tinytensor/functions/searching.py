@@ -1,0 +1,148 @@
+"""Sorting, searching, sets."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import tinytensor as tt
+
+from .. import dtypes
+from ..backend import for_array
+from ..primitive import op
+from ..tensor import Tensor, wrap
+from .reductions import normalize_axes
+
+
+@op
+def _argmax(xp, x, *, axis):
+    return xp.argmax(x, axis=axis)
+
+
+@op
+def _argmin(xp, x, *, axis):
+    return xp.argmin(x, axis=axis)
+
+
+def _position(find: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:
+    x = tt.asarray(x)
+    if x.size == 0 and (axis is None or x.shape[axis] == 0):
+        raise ValueError(f"{find.op.name}: an empty array of shape {x.shape} has no largest or smallest element")
+    if axis is not None:
+        axis = normalize_axes(axis, x.ndim)[0]
+    out = find(x, axis=axis)
+    if keepdims:
+        out = tt.reshape(out, tuple(1 if axis in (None, i) else n for i, n in enumerate(x.shape)))
+    return out
+
+
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the largest element along `axis` (None: of the flattened array); the first of equal ones."""
+    return _position(_argmax, x, axis, keepdims)
+
+
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the smallest element along `axis` (None: of the flattened array); the first of equal ones."""
+    return _position(_argmin, x, axis, keepdims)
+
+
+@op
+def _argsort(xp, x, *, axis, descending):
+    return xp.stable_argsort(x, axis, descending)
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """The indices that sort x along `axis`; equal elements keep their order."""
+    x = tt.asarray(x)
+    return _argsort(x, axis=normalize_axes(axis, x.ndim)[0], descending=descending)
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """x sorted along `axis`; gradients go back to where the elements came from."""
+    x = tt.asarray(x)
+    return tt.take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
+
+
+def topk(x: Any, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
+    """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first."""
+    x = tt.asarray(x)
+    axis = normalize_axes(axis, x.ndim)[0]
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"topk: k={k} of {x.shape[axis]} elements along axis {axis}")
+    xp = for_array(x._data)
+    turned = xp.moveaxis(x._data, axis, -1)
+    rows = xp.reshape(turned, (math.prod(turned.shape[:-1]), turned.shape[-1]))
+    found = xp.reshape(xp.largest_places(rows, k), (*turned.shape[:-1], k))
+    order = wrap(xp.moveaxis(found, -1, axis), None)
+    return tt.take_along_axis(x, order, axis=axis), order
+
+
+def nonzero(x: Any, /) -> tuple[Tensor, ...]:
+    """For each dimension, the indices of the elements that are not zero."""
+    x = tt.asarray(x)
+    if x.ndim == 0:
+        raise ValueError("nonzero: expected at least 1 dimension, got a 0-d array")
+    return tuple(wrap(found, None) for found in for_array(x._data).nonzero(x._data))
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
+    """Where in the sorted vector x1 each element of x2 would have to stand."""
+    if side not in ("left", "right"):
+        raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
+    a, b = tt.asarray(x1), tt.asarray(x2)
+    if sorter is not None:
+        a = tt.take(a, sorter)
+    xp = for_array(a._data)
+    return wrap(xp.asarray(xp.searchsorted(a._data, b._data, side=side)), None)
+
+
+class UniqueAll(NamedTuple):
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """The distinct values, sorted, with their first indices, the inverse and the counts."""
+    x = tt.asarray(x)
+    found = for_array(x._data).unique(x._data)
+    return UniqueAll(*(wrap(part, None) for part in found))
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """The distinct values, sorted, and how often each occurs."""
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """The distinct values, sorted, and for each element of x the index of its value."""
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Tensor:
+    """The distinct values, sorted."""
+    return unique_all(x).values
+
+
+def one_hot(x: Any, num_classes: int, /, *, dtype: Any = None) -> Tensor:
+    """For each integer i in x, a row of zeros with a 1 at i: (...,) -> (..., num_classes)."""
+    x = tt.asarray(x)
+    if x.dtype.kind not in "iu":
+        raise TypeError(f"one_hot: expected integers, got {x.dtype}")
+    if x.size and (int(tt.min(x).item()) < 0 or int(tt.max(x).item()) >= num_classes):
+        raise IndexError(f"one_hot: indices must be from 0 to {num_classes - 1}")
+    places = tt.arange(num_classes, device=x.device)
+    return tt.astype(tt.expand_dims(x, axis=-1) == places, dtypes.int64 if dtype is None else dtype)

@@ -1,0 +1,324 @@
+"""Functions that move elements and do not change them: shapes, axes, joins, copies in another dtype or device.
+
+Each one's gradient moves the elements back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from operator import index
+from typing import Any
+
+import tinytensor as tt
+
+from .. import backend, dtypes
+from ..modes import state
+from ..primitive import op
+from ..tensor import Tensor, wrap
+from .reductions import normalize_axes
+
+
+@op(x=lambda xp, g: g)
+def _astype(xp, x, *, dtype):
+    return x.astype(dtype)
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """x in another dtype. Between floating dtypes gradients flow; `copy=False` gives x itself if nothing changes."""
+    x = tt.asarray(x)
+    dtype = dtypes.as_dtype(dtype)
+    if device is not None:
+        x = to_device(x, device)
+    if x.dtype == dtype and not copy:
+        return x
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        raise TypeError(f"astype: {x.dtype} to {dtype} would drop the imaginary part; use tt.real or tt.abs")
+    return _astype(x, dtype=dtype)
+
+
+def _move_back(xp, g, origin):
+    return to_device(g, origin) if isinstance(g, Tensor) else to_device(wrap(g, None), origin)._data
+
+
+@op(x=_move_back)
+def _to_device(xp, x, *, origin):
+    return xp.copy(x)
+
+
+def to_device(x: Any, device: str) -> Tensor:
+    """x on a device; x itself if it is there. Gradients flow back to the device they came from."""
+    x = tt.asarray(x)
+    target = backend.for_device(device)
+    if x.device == device:
+        return x
+    moved = wrap(target.from_numpy(x._to_numpy()), None)
+    if x._node is not None and state.recorder is not None:  # recorded by hand: no other op has two devices
+        moved._node = state.recorder(
+            _to_device.op, (x._node,), (), {"origin": x.device}, moved._data, [x._data, moved._data]
+        )
+    return moved
+
+
+@op(x=lambda xp, g, shape: xp.reshape(g, shape))
+def _reshape(xp, x, *, to):
+    return x.reshape(to)
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+    """The elements of x in another shape, in row-major order; one length may be -1."""
+    x = x if isinstance(x, Tensor) else tt.asarray(x)
+    to = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(map(index, shape))
+    if to and min(to) < -1:
+        raise ValueError(f"reshape: {to} is no shape; lengths are 0 or more, and one may be -1")
+    return _reshape(tt.positive(x) if copy else x, to=to)
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    turned = [0] * len(axes)
+    for place, axis in enumerate(axes):
+        turned[axis] = place
+    return tuple(turned)
+
+
+@op(x=lambda xp, g, axes: xp.permute_dims(g, _inverse(axes)))
+def _permute_dims(xp, x, *, axes):
+    return xp.permute_dims(x, axes)
+
+
+def permute_dims(x: Any, /, axes: Any) -> Tensor:
+    """x with its dimensions in the order `axes`."""
+    x = tt.asarray(x)
+    axes = tuple(int(i) for i in axes)
+    if sorted(i % x.ndim if -x.ndim <= i < x.ndim else -1 for i in axes) != list(range(x.ndim)):
+        raise ValueError(f"permute_dims: {axes} is no order of the {x.ndim} dimensions of {x.shape}")
+    return _permute_dims(x, axes=tuple(i % x.ndim for i in axes))
+
+
+@op(x=lambda xp, g: xp.matrix_transpose(g))
+def _matrix_transpose(xp, x):
+    return xp.matrix_transpose(x)
+
+
+def matrix_transpose(x: Any, /) -> Tensor:
+    """x with its last two dimensions swapped."""
+    x = tt.asarray(x)
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose: expected at least 2 dimensions, got shape {x.shape}")
+    return _matrix_transpose(x)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
+    """x with the dimensions `source` moved to the places `destination`; the others keep their order."""
+    x = tt.asarray(x)
+    sources = [source] if isinstance(source, int) else list(source)
+    destinations = [destination] if isinstance(destination, int) else list(destination)
+    if len(sources) != len(destinations):
+        raise ValueError(f"moveaxis: {len(sources)} sources but {len(destinations)} destinations")
+    for axes in (sources, destinations):
+        normalize_axes(tuple(axes), x.ndim)
+    sources = [i % x.ndim for i in sources]
+    order = [i for i in range(x.ndim) if i not in sources]
+    for to, axis in sorted((d % x.ndim, s) for s, d in zip(sources, destinations)):
+        order.insert(to, axis)
+    return permute_dims(x, order)
+
+
+@op(x=lambda xp, g, shape: xp.reshape(g, shape))
+def _expand_dims(xp, x, *, axis):
+    return xp.expand_dims(x, axis=axis)
+
+
+def expand_dims(x: Any, /, axis: int = 0) -> Tensor:
+    """x with a dimension of length 1 put in at `axis`."""
+    x = tt.asarray(x)
+    return _expand_dims(x, axis=normalize_axes(axis, x.ndim + 1)[0])
+
+
+@op(x=lambda xp, g, shape: xp.reshape(g, shape))
+def _squeeze(xp, x, *, axis):
+    return xp.squeeze(x, axis=axis)
+
+
+def squeeze(x: Any, /, axis: Any) -> Tensor:
+    """x without the dimensions `axis`, which must have length 1."""
+    x = tt.asarray(x)
+    axes = normalize_axes(axis, x.ndim)
+    for i in axes:
+        if x.shape[i] != 1:
+            raise ValueError(f"squeeze: dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1")
+    return _squeeze(x, axis=axes)
+
+
+@op(x=lambda xp, g: g)
+def _broadcast_to(xp, x, *, to):
+    return xp.broadcast_to(x, to)
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Tensor:
+    """x repeated along new dimensions and along those of length 1, without a copy."""
+    return _broadcast_to(tt.asarray(x), to=tuple(shape))
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape that arrays of these shapes broadcast to."""
+    result: list[int] = []
+    for lengths in itertools.zip_longest(*(tuple(s)[::-1] for s in shapes), fillvalue=1):
+        longer = {n for n in lengths if n != 1}
+        if len(longer) > 1:
+            raise ValueError(f"broadcast: shapes {', '.join(str(tuple(s)) for s in shapes)} do not fit together")
+        result.append(longer.pop() if longer else 1)
+    return tuple(result[::-1])
+
+
+def broadcast_arrays(*arrays: Any) -> list[Tensor]:
+    """The arrays, broadcast against each other."""
+    tensors = [tt.asarray(a) for a in arrays]
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return [broadcast_to(t, shape) for t in tensors]
+
+
+@op(arrays=lambda xp, g, index, axis, ends: g[(slice(None),) * axis + (slice(ends[index], ends[index + 1]),)])
+def _concat(xp, *arrays, axis, ends):
+    return xp.concat(arrays, axis=axis)
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
+    """The arrays one after the other along an existing axis; `axis=None` flattens them first."""
+    tensors = [tt.asarray(a) for a in arrays]
+    if not tensors:
+        raise ValueError("concat: expected at least one array, got none")
+    if axis is None:
+        tensors, axis = [reshape(t, (-1,)) for t in tensors], 0
+    first = tensors[0]
+    axis = normalize_axes(axis, first.ndim)[0]
+    for t in tensors:
+        if t.ndim != first.ndim or any(n != m for i, (n, m) in enumerate(zip(t.shape, first.shape)) if i != axis):
+            shapes = ", ".join(str(t.shape) for t in tensors)
+            raise ValueError(f"concat: shapes {shapes} must agree in every dimension but {axis}")
+    ends = (0, *itertools.accumulate(t.shape[axis] for t in tensors))
+    return _concat(*tensors, axis=axis, ends=ends)
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+    """The arrays, of one shape, along a new axis."""
+    tensors = [tt.asarray(a) for a in arrays]
+    if not tensors:
+        raise ValueError("stack: expected at least one array, got none")
+    if len({t.shape for t in tensors}) > 1:
+        raise ValueError(f"stack: shapes {', '.join(str(t.shape) for t in tensors)} must all be equal")
+    return concat([expand_dims(t, axis=axis) for t in tensors], axis=axis)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices of x along `axis`."""
+    x = tt.asarray(x)
+    axis = normalize_axes(axis, x.ndim)[0]
+    return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
+
+
+def split(x: Any, sections: int | Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """x in equal parts (`sections` an integer), or in parts of the given lengths, along `axis`."""
+    x = tt.asarray(x)
+    axis = normalize_axes(axis, x.ndim)[0]
+    length = x.shape[axis]
+    if isinstance(sections, int):
+        if sections < 1 or length % sections:
+            raise ValueError(f"split: length {length} of {x.shape} does not divide into {sections} equal parts")
+        sections = (length // sections,) * sections
+    if sum(sections) != length:
+        raise ValueError(f"split: parts {tuple(sections)} do not add up to length {length} of {x.shape}")
+    ends = (0, *itertools.accumulate(sections))
+    return tuple(x[(slice(None),) * axis + (slice(a, b),)] for a, b in itertools.pairwise(ends))
+
+
+@op(x=lambda xp, g, axis: xp.flip(g, axis=axis))
+def _flip(xp, x, *, axis):
+    return xp.flip(x, axis=axis)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Tensor:
+    """x with the elements along `axis` in reverse order."""
+    x = tt.asarray(x)
+    return _flip(x, axis=normalize_axes(axis, x.ndim))
+
+
+def _roll_back(shift: Any) -> Any:
+    return tuple(-s for s in shift) if isinstance(shift, tuple) else -shift
+
+
+@op(x=lambda xp, g, shift, axis: xp.roll(g, _roll_back(shift), axis=axis))
+def _roll(xp, x, *, shift, axis):
+    return xp.roll(x, shift, axis=axis)
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
+    """x with the elements along `axis` shifted, those that leave at one end coming in at the other."""
+    x = tt.asarray(x)
+    shift = tuple(shift) if isinstance(shift, (tuple, list)) else int(shift)
+    axis = tuple(axis) if isinstance(axis, list) else axis
+    if axis is not None:
+        normalize_axes(axis, x.ndim)
+    return _roll(x, shift=shift, axis=axis)
+
+
+@op(x=lambda xp, g, shape, repetitions: _untile(xp, g, shape, repetitions))
+def _tile(xp, x, *, repetitions):
+    return xp.tile(x, repetitions)
+
+
+def _untile(xp, g, shape, repetitions):
+    ndim = max(len(shape), len(repetitions))
+    times = (1,) * (ndim - len(repetitions)) + repetitions
+    lengths = (1,) * (ndim - len(shape)) + tuple(shape)
+    pairs = xp.reshape(g, tuple(n for pair in zip(times, lengths) for n in pair))
+    return xp.reshape(xp.sum(pairs, axis=tuple(range(0, 2 * ndim, 2))), shape)
+
+
+def tile(x: Any, repetitions: Any, /) -> Tensor:
+    """x repeated as a whole, `repetitions[i]` times along dimension i."""
+    x = tt.asarray(x)
+    times = (repetitions,) if isinstance(repetitions, int) else tuple(int(n) for n in repetitions)
+    return _tile(x, repetitions=times)
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Each element of x repeated in place, along `axis`; `repeats` is a number, or one for each element."""
+    x = tt.asarray(x)
+    if axis is None:
+        x, axis = reshape(x, (-1,)), 0
+    axis = normalize_axes(axis, x.ndim)[0]
+    length = x.shape[axis]
+    counts = [repeats] * length if isinstance(repeats, int) else [int(n) for n in tt.asarray(repeats).numpy().ravel()]
+    if len(counts) == 1:
+        counts = counts * length
+    if len(counts) != length or any(n < 0 for n in counts):
+        raise ValueError(f"repeat: expected a count of 0 or more for each of {length} elements, got {counts}")
+    indices = [i for i, n in enumerate(counts) for _ in range(n)]
+    return tt.take(x, tt.asarray(indices, dtype=dtypes.int64, device=x.device), axis=axis)
+
+
+@op(x=lambda xp, g, k: xp.tril(g, k=k))
+def _tril(xp, x, *, k):
+    return xp.tril(x, k=k)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Tensor:
+    """x with zeros above the k-th diagonal of its last two dimensions."""
+    return _tril(_matrix("tril", x), k=k)
+
+
+@op(x=lambda xp, g, k: xp.triu(g, k=k))
+def _triu(xp, x, *, k):
+    return xp.triu(x, k=k)
+
+
+def triu(x: Any, /, *, k: int = 0) -> Tensor:
+    """x with zeros below the k-th diagonal of its last two dimensions."""
+    return _triu(_matrix("triu", x), k=k)
+
+
+def _matrix(name: str, x: Any) -> Tensor:
+    x = tt.asarray(x)
+    if x.ndim < 2:
+        raise ValueError(f"{name}: expected at least 2 dimensions, got shape {x.shape}")
+    return x

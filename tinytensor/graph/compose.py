@@ -1,0 +1,311 @@
+"""From a `Structure` to a `Picture`: which vertices stand for its ops and values, and what connects them."""
+
+from __future__ import annotations
+
+import math
+
+from . import heat as heating
+from .describe import describe
+from .fold import Folded, fold
+from .options import Options
+from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
+from .plan import plan, residuals
+from .short_text import bytes_text, count_text, plural, shape_text
+from .structure import Op, Scope, Structure, Value
+
+MANY = 2000
+"""A picture of more vertices than this is drawn only if the user insists."""
+
+SLIDE = 1700
+"""Graphs that would be wider than this many pixels from left to right stand upright, unless told otherwise."""
+
+
+def look(structure: Structure, options: Options, title: str | None, failed: str | None = None) -> Picture:
+    """The picture of a structure; `failed` is the id of an op that an error is about.
+
+    Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for was
+    not measured.
+    """
+    return _Look(structure, options, failed).picture(title)
+
+
+class _Look:
+    def __init__(self, structure: Structure, options: Options, failed: str | None) -> None:
+        self.options = options
+        self.failed = failed
+        self.structure = structure
+        self.folded = fold(structure) if options.fold else Folded(structure)
+        self.shown = self.folded.structure
+        self.plan = plan(self.shown, options)
+        self.around = residuals(structure)
+        self.scopes = {scope.id: scope for scope in structure.scopes}
+        self.values = {value.id: value for value in structure.values}
+        self.makers = {op.output: op for op in self.plan.ops}
+        self.groups: dict[str, list[Op]] = {}  # by vertex
+        self.readers: dict[str, list[Op]] = {}  # by value
+        for op in self.plan.ops:
+            self.groups.setdefault(self.plan.drawn[op.id], []).append(op)
+            for value in op.inputs:
+                if value is not None:
+                    self.readers.setdefault(value, []).append(op)
+        self.vertices: dict[str, Vertex] = {}
+        self.edges: dict[tuple[str, str, str, EdgeKind], Edge] = {}
+
+    def picture(self, title: str | None) -> Picture:
+        for op in self.plan.ops:
+            self._add(op)
+        for i, output in enumerate(self.shown.outputs):
+            self._add_output(i, self.values[output])
+        if self.options.backward:
+            self._add_gradients()
+        if len(self.vertices) > MANY and not self.options.large:
+            raise ValueError(
+                f"draw: the picture would have {len(self.vertices):,} vertices, more than anyone can read; close "
+                "modules (a smaller depth, or collapse), or pass large=True"
+            )
+        vertices = list(self.vertices.values())
+        numbers = [v.heat for v in vertices]
+        options = self.options
+        scale = heating.scale(options.heat, numbers) if options.heat else None
+        notes = (self._saved_note(),) if options.saved else ()
+        direction = options.direction or ("TB" if self._width() > SLIDE else "LR")
+        description = describe(self.structure, self.plan.ops, self.folded, self.around)
+        edges = tuple(self.edges.values())
+        return Picture(
+            tuple(vertices), edges, self._boxes(), direction, title or "Computation graph", description, scale, notes
+        )
+
+    # ---- ops and modules
+
+    def _add(self, op: Op) -> None:
+        place = self.plan.drawn[op.id]
+        incoming = [(value, self._tail(value, op)) for value in op.inputs if value is not None]
+        if place not in self.vertices:
+            self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(op)
+        for value, tail in incoming:
+            if tail is None or tail == place:
+                continue
+            residual = self.around.get(op.id) == value
+            closed = place != op.id and op.id not in self.plan.joined
+            if residual and closed:  # what goes around the block is drawn beside what goes in
+                self._connect(tail, place, self.values[value])
+            self._connect(tail, place, self.values[value], "residual" if residual else "data")
+
+    def _tail(self, value: str, reader: Op) -> str | None:
+        """The vertex that a value leaves; None if it is a detail of a closed module."""
+        maker = self.makers.get(value)
+        return self.plan.drawn[maker.id] if maker is not None else self._leaf(self.values[value], reader)
+
+    def _op(self, op: Op) -> Vertex:
+        """The vertex of an op, or of a chain of ops that only move numbers."""
+        group = self.groups[op.id]
+        value = self.values[group[-1].output]
+        name = value.name if value.id not in self.shown.outputs else ""
+        chain = ", ".join(o.name for o in group)
+        title, detail = (op.name, op.detail) if len(group) == 1 else ("rearrange", chain)
+        lines = [detail] if detail else []
+        if op.id == self.failed:
+            lines = ["on " + " and ".join(shape_text(self.values[v].shape) for v in op.inputs if v is not None)]
+        if op.id in self.around:
+            lines.append("residual")
+        return Vertex(
+            op.id, "op", title, name, (*lines, *self._saved_lines(group)), value.shape,
+            value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
+            failed=any(o.id == self.failed for o in group),
+        )  # fmt: skip
+
+    def _module(self, scope: Scope) -> Vertex:
+        group = self.groups[scope.id]
+        last = self.values[group[-1].output]
+        parameters = {v: self.values[v] for op in group for v in op.inputs if v and self.values[v].owned}
+        count = sum(math.prod(v.shape) for v in parameters.values())
+        sums = [op.id for op in group if op.id in self.around]
+        around = sum(op not in self.plan.joined for op in sums)
+        formula = scope.kind == "formula"
+        lines = []
+        if count:
+            lines.append(f"{count_text(count)} parameters")
+        if around:
+            lines.append(plural(around, "residual connection"))
+        label = self.folded.labels.get(scope.id)
+        if label:
+            lines.append(label)
+        title = scope.name if formula or scope.kind == "stage" else scope.kind
+        name = "" if title == scope.name else self._names(scope)
+        if len(sums) > around:
+            title = "Add & Norm"
+        words = (
+            f"{'formula' if formula else 'module'} {'.'.join(scope.path)} ({scope.kind}): {plural(len(group), 'op')}, "
+            f"{count:,} parameters, result {shape_text(last.shape)} {last.dtype}"
+        )
+        return Vertex(
+            scope.id, "module", title, name, (*lines, *self._saved_lines(group)), last.shape, last.dtype,
+            self._box(scope.parent), words, self._heat(group), failed=any(op.id == self.failed for op in group),
+        )  # fmt: skip
+
+    def _words(self, op: Op) -> str:
+        value = self.values[op.output]
+        parts = [f"{value.name} = {op.name}" if value.name else op.name, op.detail]
+        parts.append(f"{shape_text(value.shape)} {value.dtype}")
+        parts.extend(f"keeps {bytes_text(kept.nbytes)}: {kept.why}" for kept in op.saved)
+        if op.step is not None:
+            parts.append(f"gradient norm {op.step.arrived.norm:.4g}")
+        parts.append(op.origin or "")
+        return "; ".join(part for part in parts if part)
+
+    def _heat(self, ops: list[Op]) -> float | None:
+        if self.options.heat is None:
+            return None
+        every = [member for op in ops for member in self.folded.members.get(op.id, [op])]
+        return heating.of_ops(self.options.heat, every, self.values)
+
+    def _saved_lines(self, ops: list[Op]) -> list[str]:
+        if not self.options.saved:
+            return []
+        kept = self._kept([member for op in ops for member in self.folded.members.get(op.id, [op])])
+        if not kept:
+            return []
+        ids = [saved.value for op in ops for saved in op.saved if saved.memory in kept and saved.value]
+        names = [self.values[v].name for v in ids if self.values[v].name]
+        who = f": {', '.join(dict.fromkeys(names))}" if names and len(ops) == 1 else ""
+        return [f"keeps {bytes_text(sum(kept.values()))}{who}"]
+
+    def _kept(self, ops: list[Op]) -> dict[str, int]:
+        """Bytes of what ops keep, by memory: each once. Parameters are there anyway, so they do not count."""
+        found: dict[str, int] = {}
+        for op in ops:
+            for saved in op.saved:
+                if not saved.value or self.values[saved.value].kind != "parameter":
+                    found[saved.memory] = max(found.get(saved.memory, 0), saved.nbytes)
+        return found
+
+    def _saved_note(self) -> str:
+        kept = self._kept(list(self.structure.ops))
+        return f"kept until the backward pass: {bytes_text(sum(kept.values()))} in {plural(len(kept), 'array')}"
+
+    # ---- arrays from outside, and results
+
+    def _leaf(self, value: Value, reader: Op) -> str | None:
+        kind: VertexKind = "input"
+        if value.mask:
+            kind = "mask"
+        elif value.kind == "parameter":
+            kind = "parameter"
+        elif not value.dtype.startswith(("int", "uint")) and (value.kind == "result" or not value.name):
+            kind = "constant"
+        if self.plan.drawn[reader.id] != reader.id and (kind == "constant" or (kind == "parameter" and value.owned)):
+            return None
+        if value.id not in self.vertices:
+            box = None if kind == "input" else self._common_box(value.id)
+            name = value.name or (f"{value.mask} mask" if value.mask else kind)
+            if box is not None:  # the box says the rest of the path
+                name = name.removeprefix(".".join([*self.scopes[box].path[1:], ""]))
+            lines = (value.mask,) if value.mask not in name else ()
+            words = f"{kind} {name}, {shape_text(value.shape)} {value.dtype}"
+            gradient = value.gradient
+            if gradient is not None:
+                words += f"; gradient norm {gradient.norm:.4g}"
+            hot = gradient.norm if gradient is not None and self.options.heat == "grad" else None
+            self.vertices[value.id] = Vertex(
+                value.id, kind, name, "", lines, value.shape, value.dtype, box, words, hot, value.pattern
+            )
+        return value.id
+
+    def _add_output(self, number: int, value: Value) -> None:
+        maker = self.makers.get(value.id)
+        if maker is None or maker.id == self.failed:
+            return
+        name = value.name or ("output" if len(self.shown.outputs) == 1 else f"output {number + 1}")
+        place = f"r{number + 1}"
+        words = f"output {name}, {shape_text(value.shape)} {value.dtype}"
+        self.vertices[place] = Vertex(place, "output", name, "", (), value.shape, value.dtype, None, words)
+        self._connect(self.plan.drawn[maker.id], place, value)
+
+    def _connect(self, tail: str, head: str, value: Value, kind: EdgeKind = "data") -> None:
+        label = shape_text(value.shape)
+        self.edges.setdefault((tail, head, label, kind), Edge(tail, head, label, kind))
+
+    # ---- boxes
+
+    def _box(self, scope: str | None) -> str | None:
+        while scope is not None and scope not in self.plan.open:
+            scope = self.scopes[scope].parent
+        return scope
+
+    def _common_box(self, value: str) -> str | None:
+        """The innermost open box around all that reads a value."""
+        paths = []
+        for op in self.readers[value]:
+            path, box = [], self._box(op.scope)
+            while box is not None:
+                path.append(box)
+                box = self._box(self.scopes[box].parent)
+            paths.append(path[::-1])
+        shared = None
+        for together in zip(*paths):
+            if len(set(together)) > 1:
+                break
+            shared = together[0]
+        return shared
+
+    def _names(self, scope: Scope) -> str:
+        first, last = self.folded.names.get(scope.id, (scope.name, scope.name))
+        return first if first == last else f"{first} … {last}"
+
+    def _boxes(self) -> tuple[Box, ...]:
+        return tuple(
+            Box(s.id, self._names(s), s.kind, self._box(s.parent), s.path, self.folded.labels.get(s.id, ""))
+            for s in self.shown.scopes
+            if s.id in self.plan.open
+        )
+
+    # ---- gradients
+
+    def _add_gradients(self) -> None:
+        """Beside every vertex that gradients flow through, its gradient; edges the other way round."""
+        mirrored: dict[str, str] = {}
+        for vertex in list(self.vertices.values()):
+            group = self.groups.get(vertex.id, [])
+            value = self.values.get(vertex.id)
+            if vertex.kind not in ("parameter", "output") and not any(op.differentiable for op in group):
+                continue
+            arrived = value.gradient if value is not None else None
+            for op in group:
+                arrived = op.step.arrived if op.step is not None else arrived
+            title = f"∂L/∂{vertex.title}" if vertex.kind in ("parameter", "output") else f"∇ {vertex.title}"
+            lines = (f"norm {arrived.norm:.3g}",) if arrived is not None else ()
+            mirrored[vertex.id] = place = f"g{vertex.id}"
+            words = f"gradient of {vertex.name or vertex.title}, {shape_text(vertex.shape)}"
+            self.vertices[place] = Vertex(
+                place, "gradient", title, vertex.name, lines, vertex.shape, vertex.dtype, None, words
+            )
+        for edge in list(self.edges.values()):
+            if edge.tail in mirrored and edge.head in mirrored:
+                tail, head = mirrored[edge.head], mirrored[edge.tail]
+                self.edges[tail, head, edge.label, "gradient"] = Edge(tail, head, edge.label, "gradient")
+        for origin, place in mirrored.items():
+            if any(op.saved for op in self.groups.get(origin, ())):
+                self.edges[origin, place, "", "uses"] = Edge(origin, place, "", "uses")
+
+    def _width(self) -> float:
+        """Roughly how many pixels the picture takes from left to right: its longest path."""
+        width = {
+            v.id: 9 * max([len(v.title) + len(v.name), *(0.7 * len(x) for x in v.lines)]) + 30
+            for v in self.vertices.values()
+        }
+        reach = dict(width)
+        ahead: dict[str, list[Edge]] = {}
+        waiting = dict.fromkeys(self.vertices, 0)
+        for edge in self.edges.values():
+            if edge.kind in ("data", "residual"):
+                ahead.setdefault(edge.tail, []).append(edge)
+                waiting[edge.head] += 1
+        ready = [v for v, n in waiting.items() if not n]
+        while ready:
+            vertex = ready.pop()
+            for edge in ahead.get(vertex, ()):
+                reach[edge.head] = max(reach[edge.head], reach[vertex] + 7 * len(edge.label) + 40 + width[edge.head])
+                waiting[edge.head] -= 1
+                if not waiting[edge.head]:
+                    ready.append(edge.head)
+        return max(reach.values(), default=0)

@@ -1,0 +1,84 @@
+"""Drawing what a Tensor was computed from.
+
+    with tt.record():
+        scores = query @ key.mT / math.sqrt(d)
+    tt.draw(scores, "scores.svg")
+
+`tinytensor.graph` has the graph as data, and what makes it a picture.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ..tensor import Tensor
+
+if TYPE_CHECKING:
+    from . import Graph
+
+
+def draw(
+    outputs: Tensor | Iterable[Tensor],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    names: Any = None,
+    title: str | None = None,
+    **options: Any,
+) -> Graph:
+    """The graph of what a Tensor, or several, were computed from; a notebook shows it, `path` saves it.
+
+    Compute within `tt.record()` to see modules as boxes around their ops, inputs that need no gradient, and the names
+    of variables; such a graph can be drawn after `backward` as well. Others must be drawn before it, or with
+    `retain_graph=True`.
+
+    Args:
+        outputs: one or more computed Tensors.
+        path: a file to write; its ending says what: .svg, .png, .pdf, .dot, .mmd, .txt, .json or .html (`Graph.save`).
+        names: what Tensors are called: a dict from names to Tensors or modules, or a module (anything that has
+            `named_parameters()`). Computed Tensors may be named as well.
+        title: a line above the picture.
+        **options: how it is drawn, for example `depth=3`, `saved=True`; see `tinytensor.graph.Options`.
+
+    Raises ValueError if an output was not recorded, RuntimeError if its graph was freed.
+    """
+    tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    if not tensors:
+        raise ValueError("draw: expected at least one output, got none")
+    for i, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"draw: output {i} is a {type(tensor).__name__}; expected a Tensor")
+        if tensor._node is None:
+            raise ValueError(
+                f"draw: output {i} {tensor.shape} has no graph: nothing it was computed from requires a gradient, or "
+                "gradients were off; set requires_grad=True on an input, or save the graph that tt.record() gives: "
+                "`with tt.record() as graph: ...`"
+            )
+    from . import Graph  # costs a third of the package's own import time, so only where pictures are made
+
+    roots = [t._node for t in tensors if t._node is not None]
+    graph = Graph.behind(roots, names=named(names), title=title, **options)
+    if path is not None:
+        graph.save(path)
+    return graph
+
+
+class DrawingError(RuntimeError):
+    """A picture could not be laid out: Graphviz is missing, or failed."""
+
+
+def named(names: Any) -> Iterator[tuple[str, Tensor]]:
+    """Pairs of a name and a Tensor, from a module or from a dict of Tensors and modules."""
+    if names is None:
+        return
+    if hasattr(names, "named_parameters"):
+        yield from names.named_parameters()
+        return
+    for name, value in names.items():
+        if hasattr(value, "named_parameters"):
+            yield from ((f"{name}.{inner}", tensor) for inner, tensor in value.named_parameters())
+        elif isinstance(value, Tensor):
+            yield str(name), value
+        else:
+            raise TypeError(f"names[{name!r}] is a {type(value).__name__}; expected a Tensor or a module")

@@ -1,0 +1,593 @@
+"""Arrays that write down how they are computed: what a printed program is made of.
+
+To the ops and to the engine, `Traced` is the array type of one more backend, and `Namespace` its module. What is done
+to such an array becomes an expression in NumPy's own names. Beside it, the array holds a value, so that rules may ask
+for shapes and dtypes, and branch on numbers where these are known.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import NAMESPACES
+from ..backend import numpy as backend
+
+COMPARISON, OR, XOR, AND, SHIFT, SUM, PRODUCT, UNARY, POWER, ATOM = range(1, 11)  # how tightly Python's syntax binds
+
+INFIX: dict[str, tuple[str, int, Callable[[Any, Any], Any]]] = {
+    "add": ("+", SUM, operator.add),
+    "subtract": ("-", SUM, operator.sub),
+    "multiply": ("*", PRODUCT, operator.mul),
+    "divide": ("/", PRODUCT, operator.truediv),
+    "floor_divide": ("//", PRODUCT, operator.floordiv),
+    "remainder": ("%", PRODUCT, operator.mod),
+    "matmul": ("@", PRODUCT, operator.matmul),
+    "pow": ("**", POWER, operator.pow),
+    "bitwise_and": ("&", AND, operator.and_),
+    "bitwise_or": ("|", OR, operator.or_),
+    "bitwise_xor": ("^", XOR, operator.xor),
+    "bitwise_left_shift": ("<<", SHIFT, operator.lshift),
+    "bitwise_right_shift": (">>", SHIFT, operator.rshift),
+    "equal": ("==", COMPARISON, operator.eq),
+    "not_equal": ("!=", COMPARISON, operator.ne),
+    "less": ("<", COMPARISON, operator.lt),
+    "less_equal": ("<=", COMPARISON, operator.le),
+    "greater": (">", COMPARISON, operator.gt),
+    "greater_equal": (">=", COMPARISON, operator.ge),
+}
+
+HELPERS = {
+    "erf": "from scipy.special import erf",
+    "sigmoid": '''\
+def sigmoid(x):
+    """1 / (1 + exp(-x)), without overflow."""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, e) / (1 + e)''',
+    "scatter": '''\
+def scatter(values, key, shape):
+    """Zeros with values added at x[key]: the transpose of reading x[key]."""
+    x = np.zeros(shape, dtype=values.dtype)
+    np.add.at(x, key, values)
+    return x''',
+    "replace": '''\
+def replace(x, key, values):
+    """A copy of x in which x[key] = values."""
+    x = np.array(x)
+    x[key] = values
+    return x''',
+    "argsort_descending": '''\
+def argsort_descending(x, axis):
+    """Indices that sort in descending order, equal elements in their original order."""
+    turned = np.argsort(np.flip(x, axis), axis=axis, stable=True)
+    return x.shape[axis] - 1 - np.flip(turned, axis)''',
+}
+"""What NumPy lacks, by name: a program that uses one begins with its text."""
+
+
+class Operand(NamedTuple):
+    """A place in an expression's text for another array; what binds less tightly than `binding` gets brackets."""
+
+    array: Traced
+    binding: int
+
+
+@dataclass(eq=False)
+class Section:
+    """What one op, or one gradient rule, wrote."""
+
+    backward: bool = False
+    place: str = ""  # the module and the fused op around it
+    title: str = ""
+    arrays: list[Traced] = field(default_factory=list)
+
+
+class Trace:
+    """A program in the making: its sections in order, and the arrays it takes from outside."""
+
+    def __init__(self) -> None:
+        self.sections = [Section()]
+        self.arguments: list[Traced] = []
+
+    def argument(self, value: Any, known: bool, hint: str) -> Traced:
+        """An array that comes from outside."""
+        array = Traced(self, [], ATOM, value, known, ("argument",))
+        array.hint, array.pinned = hint, True
+        self.arguments.append(array)
+        return array
+
+    def write(self, value: Any, binding: int = 0) -> list[str | Operand]:
+        """The text of a value, with places for the arrays in it."""
+        if isinstance(value, Traced):
+            return [Operand(value, binding)]
+        if isinstance(value, np.ndarray):
+            text = _literal(value)
+            return [text] if text else [Operand(self.argument(value, True, ""), ATOM)]
+        if isinstance(value, (tuple, list)):
+            first, last = "()" if isinstance(value, tuple) else "[]"
+            parts: list[str | Operand] = [first]
+            for item in value:
+                parts += [", "] * (len(parts) > 1) + self.write(item)
+            return [*parts, ",)" if isinstance(value, tuple) and len(value) == 1 else last]
+        text = _scalar(value)
+        return [f"({text})" if text.startswith("-") and binding > UNARY else text]
+
+    def write_key(self, key: Any) -> list[str | Operand]:
+        """The text of what stands in square brackets behind an array."""
+        parts: list[str | Operand] = []
+        for part in key if isinstance(key, tuple) else (key,):
+            parts += [", "] * bool(parts)
+            if isinstance(part, slice):
+                ends = ["" if end is None else str(end) for end in (part.start, part.stop, part.step)]
+                parts.append(":".join(ends if part.step is not None else ends[:2]))
+            elif isinstance(part, np.ndarray) and part.ndim and 0 < part.size <= SMALL and not _rule(part):
+                parts.append(_nested(part.tolist()))
+            else:
+                parts += self.write(part)
+        return parts or ["()"]
+
+
+class Traced:
+    """An array of a program: an expression, a value, and where it stands.
+
+    Attributes:
+        parts: the expression, text with places for other arrays.
+        binding: how tightly the expression binds.
+        value: a NumPy array of its shape and dtype.
+        known: whether these are the real numbers; else they stand in for them.
+        form: what kind of expression it is and of what, where shorter ones can be made of it.
+        section: where it was written.
+        pinned: whether it has a line of its own, whatever uses it.
+        hint: what to call it.
+        gradient_of: the array whose gradient it is, or is a part of.
+    """
+
+    __slots__ = (
+        "binding", "form", "gradient_of", "hint", "known", "parts", "pinned", "section", "trace", "value",
+    )  # fmt: skip
+
+    __array_ufunc__ = None  # so that `ndarray * Traced` asks the Traced
+    __hash__ = object.__hash__
+    base = None
+    flags = SimpleNamespace(c_contiguous=True)
+
+    def __init__(
+        self, trace: Trace, parts: list[str | Operand], binding: int, value: Any, known: bool, form: tuple[Any, ...]
+    ) -> None:
+        self.trace, self.parts, self.binding = trace, parts, binding
+        self.value, self.known, self.form = value, known, form
+        self.section = trace.sections[-1]
+        self.section.arrays.append(self)
+        self.pinned = False
+        self.hint = ""
+        self.gradient_of: Traced | None = None
+
+    @property
+    def operands(self) -> list[Traced]:
+        return [part.array for part in self.parts if isinstance(part, Operand)]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.value.ndim
+
+    @property
+    def size(self) -> int:
+        return self.value.size
+
+    @property
+    def itemsize(self) -> int:
+        return self.value.itemsize
+
+    @property
+    def T(self) -> Traced:
+        return NAMESPACE.permute_dims(self, tuple(reversed(range(self.ndim))))
+
+    @property
+    def mT(self) -> Traced:
+        return _matrix_transpose(self)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def _number(self) -> Any:
+        if not self.known:
+            raise RuntimeError(
+                "print_backward: an op decides by a number that the graph does not hold; give the Tensors that it was "
+                "computed from in names="
+            )
+        return self.value
+
+    def __bool__(self) -> bool:
+        return bool(self._number())
+
+    def __int__(self) -> int:
+        return int(self._number())
+
+    def __float__(self) -> float:
+        return float(self._number())
+
+    __index__ = __int__
+
+    def item(self) -> Any:
+        return self._number().item()
+
+    def tolist(self) -> Any:
+        return self._number().tolist()
+
+    def view(self) -> Traced:
+        return self
+
+    def astype(self, dtype: Any, copy: bool = True) -> Traced:
+        dtype = np.dtype(dtype)
+        if dtype == self.dtype:
+            return alias(self)
+        return _express([Operand(self, ATOM), f".astype({_scalar(dtype)})"], ATOM, lambda x: x.astype(dtype), self)
+
+    def reshape(self, *shape: Any) -> Traced:
+        return _reshape(self, shape[0] if len(shape) == 1 else shape)
+
+    def __getitem__(self, key: Any) -> Traced:
+        parts = [Operand(self, ATOM), "[", *self.trace.write_key(key), "]"]
+        return _express(parts, ATOM, operator.getitem, self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("print_backward: an op writes into an array; its functions may only make new ones")
+
+    def __neg__(self) -> Traced:
+        return _express(["-", Operand(self, UNARY)], UNARY, operator.neg, self)
+
+    def __pos__(self) -> Traced:
+        return alias(self)
+
+    def __invert__(self) -> Traced:
+        return _express(["~", Operand(self, UNARY)], UNARY, operator.invert, self)
+
+    def __abs__(self) -> Traced:
+        return NAMESPACE.abs(self)
+
+    def __iadd__(self, other: Any) -> Traced:
+        """In place, as the engine adds the later gradients: this array becomes the sum."""
+        former = Traced.__new__(Traced)
+        for name in Traced.__slots__:
+            setattr(former, name, getattr(self, name))
+        arrays = former.section.arrays
+        arrays[[a is self for a in arrays].index(True)] = former
+        total = former + other
+        for name in Traced.__slots__:
+            setattr(self, name, getattr(total, name))
+        total.section.arrays[-1] = self
+        return self
+
+
+def _infix(name: str, left: Any, right: Any) -> Any:
+    if name == "pow" and type(right) is int and right == 1:
+        return alias(left)
+    symbol, binding, compute = INFIX[name]
+    array = left if isinstance(left, Traced) else right
+    if type(right) is float and name in ("multiply", "divide") and left.form[0] == "expand" and not left.pinned:
+        _, source, axes = left.form  # scaled before the axes come back, so that `broadcast_to` may leave them out
+        return _expand(_infix(name, source, right), axes)
+    lower, upper = (POWER + 1, UNARY) if name == "pow" else (binding + (binding == COMPARISON), binding + 1)
+    parts = [*array.trace.write(left, lower), f" {symbol} ", *array.trace.write(right, upper)]
+    return _express(parts, binding, compute, left, right, form=(name, left, right))
+
+
+def _operators() -> None:
+    names = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "floor_divide": "floordiv",
+             "remainder": "mod", "matmul": "matmul", "pow": "pow", "bitwise_and": "and", "bitwise_or": "or",
+             "bitwise_xor": "xor", "bitwise_left_shift": "lshift", "bitwise_right_shift": "rshift"}  # fmt: skip
+    for name, method in names.items():
+        setattr(Traced, f"__{method}__", lambda self, other, name=name: _infix(name, self, other))
+        setattr(Traced, f"__r{method}__", lambda self, other, name=name: _infix(name, other, self))
+    for name, method in (("equal", "eq"), ("not_equal", "ne"), ("less", "lt"), ("less_equal", "le"),
+                         ("greater", "gt"), ("greater_equal", "ge")):  # fmt: skip
+        setattr(Traced, f"__{method}__", lambda self, other, name=name: _infix(name, self, other))
+
+
+_operators()
+
+
+def _flat(value: Any) -> Iterator[Traced]:
+    if isinstance(value, Traced):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _flat(item)
+
+
+def _values(value: Any) -> Any:
+    if isinstance(value, Traced):
+        return value.value
+    return type(value)(_values(v) for v in value) if isinstance(value, (tuple, list)) else value
+
+
+def _express(
+    parts: list[str | Operand],
+    binding: int,
+    compute: Callable[..., Any],
+    *arguments: Any,
+    form: tuple[Any, ...] = ("other",),
+    **options: Any,
+) -> Any:
+    """A new array from its text and the function that computes it."""
+    arrays = list(_flat((arguments, tuple(options.values()))))
+    known = all(a.known for a in arrays)
+    try:
+        with np.errstate(all="ignore"):
+            value = compute(*_values(arguments), **{k: _values(v) for k, v in options.items()})
+    except np.linalg.LinAlgError as error:
+        if known:
+            raise
+        raise RuntimeError(
+            f"print_backward: an op needs numbers that the graph does not hold ({error}); give the Tensors that it "
+            "was computed from in names="
+        ) from error
+    value = value if isinstance(value, tuple) else np.asarray(value)
+    return Traced(arrays[0].trace, parts, binding, value, known, form)
+
+
+def alias(x: Traced) -> Traced:
+    """Another name of an array."""
+    return Traced(x.trace, [Operand(x, 0)], x.binding, x.value, x.known, ("alias", x))
+
+
+def _call(text: str, compute: Callable[..., Any], *arguments: Any, form: tuple[Any, ...] = (), **options: Any) -> Any:
+    """`text(arguments, options)`, without the options that are off."""
+    trace = next(_flat((arguments, tuple(options.values())))).trace
+    parts: list[str | Operand] = [f"{text}("]
+    for value in arguments:
+        parts += [", "] * (len(parts) > 1) + trace.write(value)
+    for name, value in options.items():
+        if value is not None and value is not False:
+            parts += [f", {name}=", *trace.write(value)]
+    return _express([*parts, ")"], ATOM, compute, *arguments, form=form or ("call", text), **options)
+
+
+# ---- the namespace
+
+
+class Namespace:
+    """What ops get as `xp`: NumPy's functions, written down; those of arrays that are not traced are computed."""
+
+    device = "cpu"
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "linalg":
+            return Namespace("linalg.")
+        return partial(_function, self._prefix + name)
+
+    def adopt(self, arrays: list[Any]) -> None:
+        """Make arguments of the plain arrays among some that a formula made itself, in place of the list's items."""
+        trace = next(_flat(arrays)).trace
+        for i, array in enumerate(arrays):
+            if isinstance(array, np.ndarray):
+                arrays[i] = trace.argument(array, True, "")
+
+    def storage(self, x: Any) -> int:
+        return id(x)
+
+    def to_numpy(self, x: Any) -> Any:
+        return x._number() if isinstance(x, Traced) else x
+
+
+NAMESPACE: Any = Namespace()
+NAMESPACES[Traced] = NAMESPACE
+
+
+def _function(name: str, *arguments: Any, **options: Any) -> Any:
+    compute = operator.attrgetter(name)(backend)
+    if next(_flat((arguments, tuple(options.values()))), None) is None:
+        return compute(*arguments, **options)
+    if name in SPELLINGS:
+        return SPELLINGS[name](*arguments, **options)
+    if name in INFIX:
+        return _infix(name, *arguments)
+    try:
+        same = operator.attrgetter(name)(np) is compute
+    except AttributeError:
+        same = False
+    if not same or "out" in options:
+        raise NotImplementedError(f"print_backward: xp.{name}{'(out=...)' * same} cannot be written as a NumPy program")
+    return _call(f"np.{name}", compute, *arguments, **options)
+
+
+def _reduction(name: str, x: Traced, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    axes = tuple(range(x.ndim)) if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    shown = None if axes == tuple(range(x.ndim)) else axes[0] if len(axes) == 1 else axes
+    options = {"dtype": dtype} if dtype is not None and dtype != x.dtype else {}
+
+    def compute(x: Any, axis: Any, keepdims: Any, **options: Any) -> Any:
+        return getattr(backend, name)(x, axis=axes, keepdims=bool(keepdims), **options)
+
+    form = ("reduction", name, x, axes, dtype) if keepdims else ("other",)
+    return _call(f"np.{name}", compute, x, axis=shown, **options, keepdims=keepdims or None, form=form)
+
+
+def _running(name: str, x: Traced, axis: int, dtype: Any = None) -> Any:
+    options = {"dtype": dtype} if dtype is not None and dtype != x.dtype else {}
+    return _call(f"np.{name}", getattr(backend, name), x, axis=axis, **options)
+
+
+def _reshape(x: Traced, shape: Any) -> Any:
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if -1 in shape:
+        shape = x.value.reshape(shape).shape
+    if shape == x.shape:
+        return alias(x)
+    if x.form[0] == "reduction" and not x.pinned:  # summed over axes that are then left out: the same in one step
+        _, name, source, axes, dtype = x.form
+        if shape == tuple(n for i, n in enumerate(source.shape) if i not in axes):
+            return _reduction(name, source, axes, dtype)
+    text = ", ".join(map(str, shape)) or "()"
+    return _express([Operand(x, ATOM), f".reshape({text})"], ATOM, lambda x: x.reshape(shape), x)
+
+
+def _expand(x: Traced, axes: tuple[int, ...]) -> Traced:
+    ndim = x.ndim + len(axes)
+    last = max(axes) + 1
+    text = ", ".join("None" if i in axes else ":" for i in range(ndim)[:last])
+    form = ("expand", x, axes)
+    return _express([Operand(x, ATOM), f"[{text}]"], ATOM, lambda x: np.expand_dims(x, axes), x, form=form)
+
+
+def _expand_dims(x: Traced, axis: int = 0) -> Traced:
+    axis %= x.ndim + 1
+    if x.form[0] == "expand" and not x.pinned and axis > max(x.form[2]):
+        return _expand(x.form[1], (*x.form[2], axis))
+    return _expand(x, (axis,))
+
+
+def _broadcast_to(x: Any, shape: Any) -> Any:
+    shape = tuple(shape)
+    if shape == x.shape:
+        return alias(x)
+    if x.form[0] == "expand" and not x.pinned and x.form[2] == tuple(range(len(x.form[2]))):
+        return _broadcast_to(x.form[1], shape)
+    return _call("np.broadcast_to", np.broadcast_to, x, shape)
+
+
+def _matrix_transpose(x: Traced) -> Any:
+    text = ".T" if x.ndim == 2 else ".mT"
+    return _express([Operand(x, ATOM), text], ATOM, np.matrix_transpose, x, form=("transpose", x))
+
+
+def _squeeze(x: Traced, axis: Any) -> Any:
+    axis = axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
+    return _call("np.squeeze", np.squeeze, x, axis=axis)
+
+
+def _scatter(values: Any, key: Any, shape: Any) -> Any:
+    trace = next(_flat((values, key))).trace
+    text = trace.write(tuple(key) if len(key) != 1 else key[0])
+    if any(isinstance(part, slice) for part in key):
+        text = ["np.s_[", *trace.write_key(key), "]"]
+    parts = ["scatter(", *trace.write(values), ", ", *text, f", {tuple(shape)})"]
+    compute = partial(_computed_scatter, tuple(shape))
+    return _express(parts, ATOM, compute, values, tuple(key), form=("call", "scatter"))
+
+
+def _computed_scatter(shape: tuple[int, ...], values: Any, key: Any) -> Any:
+    return backend.scatter(values, key, shape)
+
+
+def _index_set(x: Any, key: Any, values: Any, wins: Any = None) -> Any:
+    trace = next(_flat((x, key, values))).trace
+    text = ["np.s_[", *trace.write_key(key), "]"] if any(isinstance(part, slice) for part in key) else trace.write(key)
+    parts = ["replace(", *trace.write(x), ", ", *text, ", ", *trace.write(values), ")"]
+    return _express(parts, ATOM, backend.index_set, x, tuple(key), values, form=("call", "replace"))
+
+
+def _stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    if descending:
+        return _call("argsort_descending", partial(backend.stable_argsort, descending=True), x, axis)
+    return _call("np.argsort", np.argsort, x, axis=axis, stable=True)
+
+
+SPELLINGS: dict[str, Callable[..., Any]] = {
+    **{name: partial(_reduction, name) for name in ("sum", "mean", "prod", "max", "min")},
+    **{name: partial(_running, name) for name in ("cumulative_sum", "cumulative_prod")},
+    "asarray": lambda x, dtype=None: x if dtype is None else x.astype(dtype),
+    "astype": lambda x, dtype: x.astype(dtype),
+    "bitwise_invert": operator.invert,
+    "broadcast_to": _broadcast_to,
+    "conj": lambda x: _call("np.conj", np.conj, x) if x.dtype.kind == "c" else alias(x),
+    "contiguous": alias,
+    "copy": alias,
+    "erf": partial(_call, "erf", backend.erf),
+    "expand_dims": _expand_dims,
+    "index_set": _index_set,
+    "matrix_transpose": _matrix_transpose,
+    "negative": operator.neg,
+    "real": lambda x: _call("np.real", np.real, x) if x.dtype.kind == "c" else alias(x),
+    "reshape": _reshape,
+    "round": partial(_call, "np.rint", np.rint),
+    "row_dot": lambda a, b: _reduction("sum", a * b, -1 % a.ndim, keepdims=True),
+    "row_max": lambda x: _reduction("max", x, -1 % x.ndim, keepdims=True),
+    "row_sum": lambda x: _reduction("sum", x, -1 % x.ndim, keepdims=True),
+    "scatter": _scatter,
+    "sigmoid": partial(_call, "sigmoid", backend.sigmoid),
+    "squeeze": _squeeze,
+    "stable_argsort": _stable_argsort,
+}
+"""Functions whose text is not simply `np.name(...)`."""
+
+
+# ---- values as text
+
+SMALL = 8  # arrays up to this size stand in the program as they are
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return f"np.{value.name}"
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return f"np.{value.__name__}"
+    if isinstance(value, np.generic) and value.dtype not in (np.float64, np.int64, np.bool_):
+        return f"np.{value.dtype.name}({_scalar(value.item())})"
+    if isinstance(value, float):
+        value = float(value)
+        return (
+            repr(value)
+            if math.isfinite(value)
+            else "np.nan"
+            if value != value
+            else "np.inf"
+            if value > 0
+            else "-np.inf"
+        )
+    if value is Ellipsis:
+        return "..."
+    if isinstance(value, slice):
+        return f"slice({_scalar(value.start)}, {_scalar(value.stop)}, {_scalar(value.step)})"
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _nested(value: Any) -> str:
+    return f"[{', '.join(map(_nested, value))}]" if isinstance(value, list) else _scalar(value)
+
+
+def write_array(array: Any) -> str:
+    """An array as text that gives the same array back."""
+    if not array.size:
+        return f"np.zeros({array.shape}, dtype=np.{array.dtype.name})"
+    plain = array.dtype in (np.float64, np.int64, np.bool_)
+    return f"np.array({_nested(array.tolist())}{'' if plain else f', dtype=np.{array.dtype.name}'})"
+
+
+def _literal(array: Any) -> str:
+    """The text of an array that is small or follows a plain rule; else an empty one."""
+    return _rule(array) or (write_array(array) if array.size <= SMALL else "")
+
+
+def _rule(array: Any) -> str:
+    """The text of an array that counts, or is the same everywhere; else an empty one."""
+    if array.size > 2 and array.dtype == np.int64 and (array.ravel() == np.arange(array.size)).all():
+        text = f"np.arange({array.size})"
+        if array.ndim == 1:
+            return text
+        column = array.shape == (array.size, 1)
+        return f"{text}[:, None]" if column else f"{text}.reshape({', '.join(map(str, array.shape))})"
+    if array.size > 2 and (array == array.flat[0]).all():
+        return f"np.full({array.shape}, {_scalar(array.flat[0].item())}, dtype=np.{array.dtype.name})"
+    return ""

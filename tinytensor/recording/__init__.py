@@ -1,0 +1,1 @@
+"""What is remembered of a computation beside its numbers: where each op was called, for pictures and for errors."""

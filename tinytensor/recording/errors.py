@@ -1,0 +1,197 @@
+"""When an op fails: its operands' shapes axis by axis, and the graph so far with the failing op in red."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..modes import record, state
+from ..node import Node
+from .tracing import Recording, TracedNode, call_site
+
+if TYPE_CHECKING:
+    from ..primitive import Primitive
+
+LAST = 200
+"""Of a graph that is too large to draw, this many ops before the failure are drawn."""
+
+
+class explain_errors(record):
+    """Within it, an error comes with a picture: the graph so far, and in red the op or module that failed.
+
+        with tt.explain_errors("error.svg"):
+            loss = model(x).sum()
+
+    The error is raised as ever, with a note that says where the picture is. In a notebook the picture is shown as
+    well; there, an op that fails outside of this context shows what led to its operands. The first number that is not
+    finite in `detect_anomaly` is shown the same way. Records what is computed, as `record` does, so it is slow.
+
+    Args:
+        path: where the picture goes (.svg, .png, .pdf, .dot, .mmd, .txt).
+        **options: how it is drawn; see `tinytensor.graph.Options`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] = "error.svg", **options: Any) -> None:
+        super().__init__()
+        self.path = os.fspath(path)
+        self.options = options
+
+    def _clone(self) -> explain_errors:
+        return explain_errors(self.path, **self.options)
+
+    def __exit__(self, *exception: Any) -> None:
+        recording = state.recording
+        super().__exit__(*exception)
+        error = exception[1]
+        if isinstance(error, Exception) and recording is not None:
+            error.add_note(_show(recording, error, self.path, self.options))
+
+
+def aligned(shapes: Mapping[str, Sequence[int]], misfits: Callable[[int, int], bool] | None = None) -> str:
+    """Shapes under each other, last axis under last axis; axes that do not fit are in brackets.
+
+        x1   2  [3]
+        x2   3  [4]
+
+    Args:
+        shapes: by the name of the operand.
+        misfits: whether an axis of an operand does not fit, by the operand's number and the axis counted from the end
+            (-1 is the last); default: lengths that do not broadcast.
+    """
+    rows = [tuple(shape) for shape in shapes.values()]
+
+    def differ(_: int, axis: int) -> bool:
+        return len({row[axis] for row in rows if len(row) >= -axis} - {1}) > 1
+
+    wrong = misfits or differ
+    width = max((len(row) for row in rows), default=0)
+    cells = [
+        [f"[{row[axis]}]" if wrong(i, axis) else f" {row[axis]} " for axis in range(-len(row), 0)]
+        for i, row in enumerate(rows)
+    ]
+    cells = [["" for _ in range(width - len(row))] + row for row in cells]
+    widths = [max(len(row[j]) for row in cells) for j in range(width)]
+    names = max(map(len, shapes))
+    lines = [
+        f"  {name:<{names}}  " + " ".join(cell.rjust(w) for cell, w in zip(row, widths))
+        for name, row in zip(shapes, cells)
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def operands(primitive: Primitive, arrays: Sequence[Any]) -> str:
+    """The operands' shapes axis by axis; "" where there are fewer than two."""
+    names = primitive.inputs if not primitive.variadic else [f"{primitive.inputs[0]}[{i}]" for i in range(len(arrays))]
+    shapes = {name: a.shape for name, a in zip(names, arrays) if hasattr(a, "shape")}
+    if len(shapes) < 2:
+        return ""
+    rows = list(shapes.values())
+    if primitive.name == "matmul" and min(map(len, rows)) > 0:
+        inner = (-1, -1 if len(rows[1]) == 1 else -2)
+        unequal = rows[0][-1] != rows[1][inner[1]]
+
+        def misfits(operand: int, axis: int) -> bool:
+            if axis >= -2:
+                return unequal and axis == inner[operand]
+            return len({row[axis] for row in rows if len(row) >= -axis} - {1}) > 1
+
+        return "\n" + aligned(shapes, misfits)
+    return "\n" + aligned(shapes)
+
+
+def op_failed(primitive: Primitive, arrays: Sequence[Any], parents: Sequence[Node | None], error: Exception) -> None:
+    """Remember which op failed; in a notebook, show it."""
+    recording = state.recording
+    alone = recording is None and in_notebook() and any(parents)
+    if alone:
+        recording = _behind(parents)
+    if recording is None:
+        return
+    node = TracedNode(primitive, tuple(parents), (), {}, _Nothing())
+    recording.add(node, tuple(parents), [*arrays, node])
+    node.saved = ()
+    node.values = (*arrays, None)
+    node.origin = call_site()[0]
+    recording.failed = node
+    if alone:
+        _show(recording, error, None, {})
+
+
+def not_finite(node: TracedNode, values: Sequence[Any], error: Exception) -> None:
+    """Remember which op gave the first number that is not finite; in a notebook, show it."""
+    if state.recording is not None:
+        state.recording.failed = node
+    elif in_notebook():
+        recording = _behind(node.parents)
+        recording.add(node, node.parents, values)
+        recording.failed = node
+        _show(recording, error, None, {})
+
+
+def _behind(parents: Sequence[Node | None]) -> Recording:
+    """What led to the operands of an op, as if it had been recorded."""
+    from ..graph.build import walk
+
+    recording = Recording(None, [])
+    known: list[Any] = walk([p for p in parents if p is not None and p.kept is not None])
+    recording.nodes.extend(known)
+    return recording
+
+
+def module_failed(name: str, arguments: Sequence[Any]) -> None:
+    """Remember which module failed, unless an op in it did."""
+    recording = state.recording
+    if recording is None or recording.failed is not None:
+        return
+    from ..primitive import Primitive
+
+    def failure(xp: Any, *inputs: Any) -> Any: ...
+
+    primitive = Primitive(failure, {}, False)
+    primitive.name = name
+    tensors = [x for x in arguments if hasattr(x, "_data")]
+    op_failed(primitive, [x._data for x in tensors], [x._node for x in tensors], Exception())
+
+
+class _Nothing:
+    """In place of the result that was not computed."""
+
+    shape = ()
+    dtype = np.dtype(np.float32)
+
+
+def _show(recording: Recording, error: Exception, path: str | None, options: Mapping[str, Any]) -> str:
+    """Draw what was recorded up to the failure; says where the picture is."""
+    from ..graph import Graph
+    from ..graph.drawing import DrawingError
+
+    text = str(error).partition("\n")[0]
+    nodes: list[Any] = list(recording.nodes)
+    note = ""
+    for part in (nodes, nodes[-LAST:]):
+        graph = Graph(part, title=text, failed=recording.failed, **options)
+        try:
+            if path is not None:
+                graph.save(path)
+                note = f"the graph so far, with what failed in red: {path}"
+            if in_notebook():
+                from IPython.display import SVG, display
+
+                display(SVG(graph.to_svg()))
+            return note
+        except DrawingError as problem:
+            return f"{problem}\n{graph.to_text()}"
+        except ValueError as problem:
+            note = f"no picture of this error: {problem}"
+    return note
+
+
+def in_notebook() -> bool:
+    """Whether code runs in a Jupyter notebook, which shows pictures."""
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and hasattr(running, "kernel")

@@ -1,0 +1,321 @@
+"""What is remembered of each op while `record` or `detect_anomaly` is on: where it was called, and on what.
+
+An ordinary node holds what its gradient needs. A `TracedNode` knows the source line and the module as well, and while
+recording it also keeps its inputs and its result, ops without a gradient included: what pictures, films and printed
+programs are made of. Ordinary nodes pay nothing for it.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import math
+import os
+import sys
+import time
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..backend import for_array
+from ..node import Node, is_finite
+
+if TYPE_CHECKING:
+    from ..modes import State
+
+SMALL = 64
+"""Arrays of at most this many elements are remembered with their numbers, larger ones by statistics."""
+
+
+class TracedNode(Node):
+    """A node that knows where it was made.
+
+    Attributes:
+        origin: the source line of the call, and the modules around it.
+        variable: the name that this line gave the result, if any.
+        scope: while recording, the call of the module it was made in.
+        needs: while recording, whether each input wanted a gradient.
+        sources: while recording, each input: a node, None, or a number as it is. Arrays that no recorded op made have a
+            node of their own, without an op.
+        values: while recording, the arrays (or numbers) of the inputs and, last, of the result.
+        saved: while recording, what was kept for the gradient, also after it was freed; None where none flows.
+        seconds: while recording, the time from the end of the op before to the end of this one.
+        step: what the last backward pass did here, once it was run.
+    """
+
+    __slots__ = ("needs", "origin", "saved", "scope", "seconds", "sources", "step", "values", "variable")
+
+    origin: str | None
+    scope: Scope | None
+    needs: tuple[bool, ...] | None
+    sources: tuple[Any, ...] | None
+    values: Any
+    saved: Any
+    seconds: float | None
+    step: Step | None
+
+    @property
+    def traced(self) -> bool:  # type: ignore[override]
+        return self.sources is not None
+
+    @property
+    def constants(self) -> tuple[Any, ...]:  # type: ignore[override]
+        """The inputs that need no gradient, None for the others."""
+        if self.sources is None or not self.parents:
+            return ()
+        return tuple([a if p is None else None for p, a in zip(self.parents, self.values)])
+
+
+class Scope:
+    """One call of a module, or a stage named by `named_scope`.
+
+    Attributes:
+        name: of the module in the module that holds it; the outermost has the name of its class.
+        kind: the module's class; "" for a stage.
+        parent: the scope around it.
+    """
+
+    __slots__ = ("kind", "name", "parent")
+
+    def __init__(self, name: str, kind: str, parent: Scope | None) -> None:
+        self.name = name
+        self.kind = kind
+        self.parent = parent
+
+
+class Stage(str):
+    """A name on the stack of scopes that is no module, so that a module's path leaves it out."""
+
+    __slots__ = ()
+
+
+class Statistics(NamedTuple):
+    """Numbers about an array: its Euclidean norm, extremes and mean, and all of its numbers if it is small."""
+
+    shape: tuple[int, ...]
+    norm: float
+    minimum: float
+    maximum: float
+    mean: float
+    finite: bool
+    numbers: Any = None
+
+    @staticmethod
+    def of(array: Any, shape: tuple[int, ...] | None = None) -> Statistics:
+        """Of an array of any backend, summed to the shape that was broadcast to its own, as the engine sums gradients.
+
+        An empty one has norm 0 and no extremes (NaN).
+        """
+        x = np.asarray(array if isinstance(array, np.generic) else for_array(array).to_numpy(array))
+        if shape is not None and x.shape != shape:
+            extra = x.ndim - len(shape)
+            stretched = tuple(i for i, n in enumerate(x.shape) if i < extra or shape[i - extra] == 1 != n)
+            x = x.sum(axis=stretched, keepdims=True)[(0,) * extra]
+        numbers = x.tolist() if x.size <= SMALL else None
+        shape, x = x.shape, x.astype(np.float64, copy=False)
+        if not x.size:
+            return Statistics(shape, 0.0, math.nan, math.nan, math.nan, True, numbers)
+        with np.errstate(all="ignore"):
+            low, high, mean, norm = x.min(), x.max(), x.mean(), np.linalg.norm(x)
+        return Statistics(shape, float(norm), float(low), float(high), float(mean), bool(np.isfinite(x).all()), numbers)
+
+
+class Step(NamedTuple):
+    """One op's turn in a backward pass.
+
+    Attributes:
+        number: of the turn, from 1.
+        arrived: the gradient of the op's result, summed over the paths that lead here.
+        left: the gradients of its inputs, None where none was wanted.
+        seconds: how long the rules took.
+        given: the shapes in which the rules gave them; the engine sums them to the inputs' over broadcast axes.
+    """
+
+    number: int
+    arrived: Statistics
+    left: tuple[Statistics | None, ...]
+    seconds: float
+    given: tuple[tuple[int, ...] | None, ...]
+
+    @staticmethod
+    def of(number: int, g: Any, contributions: Any, parents: tuple[Node | None, ...], seconds: float) -> Step:
+        """Arrays are summed up at once: the engine may add to them later."""
+        left = [
+            None if parent is None or c is None else Statistics.of(getattr(c, "_data", c), parent.shape)
+            for parent, c in zip(parents, contributions)
+        ]
+        given = tuple([None if c is None else tuple(c.shape) for c in contributions])
+        return Step(number, Statistics.of(getattr(g, "_data", g)), tuple(left), seconds, given)
+
+
+class Recording:
+    """The nodes of what was computed within `record`, in order, and the module being called."""
+
+    def __init__(self, outer: Recording | None, scopes: list[str]) -> None:
+        self.nodes: list[TracedNode] = []
+        self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
+        self.failed: TracedNode | None = None  # what an error is about
+        self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
+        self.scope: Scope | None = None if outer is None else outer.scope
+        if outer is None:
+            for name in scopes:
+                self.scope = Scope(name, "", self.scope)
+        self.last = time.perf_counter()
+
+    def enter(self, name: str, module: Any, arguments: tuple[Any, ...]) -> None:
+        """A module is called. The outermost tells its parameters' names, and what its forward calls its arguments."""
+        if not self._in_module():
+            for path, parameter in module.named_parameters():
+                if parameter._node is not None:
+                    parameter._node.variable, parameter._node.owned = path, True
+            for parameter, value in zip(inspect.signature(module.forward).parameters.values(), arguments):
+                if hasattr(value, "_data") and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                    self.name(value, parameter.name)
+        self.scope = Scope(name, type(module).__name__, self.scope)
+
+    def _in_module(self) -> bool:
+        scope = self.scope
+        while scope is not None and not scope.kind:
+            scope = scope.parent
+        return scope is not None
+
+    def leave(self) -> None:
+        """The call of the innermost module is over."""
+        if self.scope is not None:
+            self.scope = self.scope.parent
+
+    def name(self, tensor: Any, name: str) -> None:
+        """Say what a Tensor is called, unless that is known."""
+        node = tensor._node or self.maker(tensor._data)
+        if not node.variable:
+            node.variable = name
+
+    def maker(self, array: Any) -> Node:
+        """The node of an array that needs no gradient: what computed it, or one without an op."""
+        node = self.makers.get(id(array))
+        if node is None:
+            node = self.makers[id(array)] = self._fill(TracedNode(None, (), (), {}, array), (), (array,))
+        return node
+
+    def cast(self, array: Any, other: Any) -> None:
+        """An array is computed with as another, of the dtype of the op's other inputs: pictures show it as itself."""
+        self.makers[id(other)] = self.maker(array)
+        self.casts.append(other)
+
+    def add(self, node: TracedNode, parents: tuple[Node | None, ...], values: Any) -> None:
+        """One more op was computed; `values` are its inputs and its result."""
+        now = time.perf_counter()
+        sources: list[Any] = []
+        for parent, value in zip(parents, values):
+            if parent is not None:
+                self.makers.setdefault(id(value), parent)  # a detached Tensor has the same array
+                sources.append(parent)
+            else:
+                sources.append(self.maker(value) if hasattr(value, "dtype") else value)
+        self._fill(node, tuple(sources), tuple(values))
+        node.saved, node.needs = node.kept, tuple([p is not None for p in parents])
+        node.seconds = now - self.last
+        node.origin, node.variable = call_site()
+        if node.variable and self.nodes:  # of the ops in one call, the last makes what the variable holds
+            former = self.nodes[-1]
+            if former.variable == node.variable and former.origin is not None and former.origin.startswith(node.origin):
+                former.variable = ""
+        self.makers[id(values[-1])] = node
+        self.nodes.append(node)
+        self.last = time.perf_counter()
+
+    def _fill(self, node: TracedNode, sources: tuple[Any, ...], values: tuple[Any, ...]) -> TracedNode:
+        node.origin, node.variable, node.scope = None, "", self.scope
+        node.sources, node.values = sources, values
+        node.needs = node.saved = node.seconds = node.step = None
+        return node
+
+
+def trace(
+    state: State, op: Any, parents: tuple[Node | None, ...], kept: Any, params: Any, out: Any, values: Any
+) -> TracedNode | None:
+    """Leave a node that knows where it was made; None where gradients are off, or no input needs one.
+
+    In anomaly mode, raises FloatingPointError if its op is the first to leave finite numbers.
+    """
+    node = TracedNode(op, parents, kept, params, out)
+    if state.recording is not None:
+        state.recording.add(node, parents, values)
+    else:
+        node.origin, node.variable = call_site()
+        node.needs = node.scope = node.sources = node.values = node.saved = node.seconds = node.step = None
+    path = module_path(state)
+    if path:
+        node.origin = f"{node.origin}, module {path}"
+    if state.anomaly and not is_finite(out) and all(is_finite(a) for a in values[:-1]):
+        shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in values[:-1])
+        error = FloatingPointError(
+            f"{node.name}: the first result that is not finite, from finite inputs {shapes} (called at {node.origin})"
+        )
+        from .errors import not_finite
+
+        not_finite(node, values, error)
+        raise error
+    if state.grad_enabled and node.dtype.kind in "fc" and any(p is not None for p in parents):
+        return node
+    node.kept = node.saved = None
+    return None
+
+
+def module_path(state: State) -> str:
+    """The path of the module being called in this thread; "" outside of all."""
+    return ".".join([name for name in state.scopes if type(name) is not Stage])
+
+
+# ---- where an op was called
+
+# Whether files in a folder are looked through; the innermost folder that is named says.
+_folders = {"": False, os.path.dirname(os.path.dirname(__file__)) + os.sep: True}
+
+
+def looks_through(folder: str, answer: bool) -> None:
+    """Say that files in this folder are not (or are) where an op was called; if not, the line that called them is."""
+    _folders[folder + os.sep] = answer
+    _is_looked_through.cache_clear()
+
+
+@functools.cache
+def _is_looked_through(filename: str) -> bool:
+    return _folders[max((f for f in _folders if filename.startswith(f)), key=len, default="")]
+
+
+def call_site() -> tuple[str, str]:
+    """The line outside of the library that called, as `file:line in function`, and the variable it assigns to."""
+    frame = calling_frame()
+    code = frame.f_code
+    line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
+    return line, _assigned(code).get(frame.f_lasti, "")
+
+
+def calling_frame() -> types.FrameType:
+    """The innermost frame outside of the library."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_looked_through(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+@functools.lru_cache(maxsize=512)
+def _assigned(code: Any) -> dict[int, str]:
+    """For each instruction of a function whose result is at once assigned to a variable: the variable."""
+    found: dict[int, str] = {}
+    before = None
+    for instruction in dis.get_instructions(code):
+        if instruction.opname == "EXTENDED_ARG":
+            continue
+        if before is not None and instruction.opname.startswith("STORE_") and instruction.opname not in NO_VARIABLE:
+            name = instruction.argval  # two names where CPython merged two instructions into one
+            places = range(before, instruction.offset, 2)  # a call of a Python function ends in the caches behind it
+            found.update(dict.fromkeys(places, name if isinstance(name, str) else name[0]))
+        before = instruction.offset
+    return found
+
+
+NO_VARIABLE = ("STORE_ATTR", "STORE_SUBSCR", "STORE_SLICE")

@@ -1,0 +1,404 @@
+"""Checks that every op must pass, for one set of inputs: `check_op`, what a new op's test consists of.
+
+def test_multiply():
+    rng = np.random.default_rng(0)
+    check_op(multiply, rng.normal(size=(3, 4)), rng.normal(size=4), reference=np.multiply)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+
+from .. import dtypes
+from ..backend import NAMESPACES, for_array
+from ..engine import _gradients, grad
+from ..node import Node
+from ..primitive import OPS
+from ..tensor import Tensor, wrap
+from .gradcheck import gradcheck, gradgradcheck
+
+
+def check_op(
+    function: Callable[..., Any],
+    *inputs: Any,
+    reference: Callable[..., Any] | None = None,
+    differentiable: Sequence[int] | None = None,
+    second_order: bool = True,
+    every_kept: bool = True,
+    device: str | None = None,
+    rtol: float = 1e-7,
+    **params: Any,
+) -> None:
+    """Check an op, or any function of Tensors, on one set of inputs: its values, gradients and manners.
+
+    In float64: the values against `reference`; first and second derivatives against differences; the gradient of an
+    ordinary backward pass against that of `create_graph=True`; a fused op's fast pair against its formula, values,
+    first and second order; the same results for inputs laid out differently in memory. Inputs and incoming gradient
+    must stay unchanged byte for byte, a float32 input must give a float32 result and a float32 gradient, and each
+    array that is kept until backward must be needed there.
+
+    Args:
+        function: called as `function(*inputs, **params)`; gives a Tensor or several.
+        *inputs: arrays, Tensors and numbers. Away from kinks, where differences say nothing.
+        reference: the same function of NumPy arrays.
+        differentiable: the places of the inputs that have gradients; default: all floating arrays.
+        second_order: whether second derivatives exist.
+        every_kept: whether each kept array must be needed for these inputs (its values may not always be).
+        device: where to run; default: where the inputs are.
+        rtol: how far from the reference values may be, relatively.
+        **params: passed on to the function.
+
+    Raises AssertionError, naming the check that failed.
+    """
+    case = _Case(function, [_tensor(x, device) for x in inputs], differentiable, params)
+    if reference is not None:
+        _check_values(case, reference, rtol)
+    _check_unchanged(case)
+    _check_float32(case)
+    _check_layouts(case)
+    if not case.places:
+        return
+    _check_derivatives(case, second_order)
+    _check_create_graph(case)
+    with _named("the fast pair against the formula"):
+        _check_fused(case, second_order)
+    _check_released(case)
+    if every_kept and all(x.size for x in case.inputs if isinstance(x, Tensor)):
+        unread = [name for name, needed in _kept_needed(case).items() if not needed]
+        if unread:
+            raise AssertionError(f"kept arrays: {', '.join(unread)} kept until backward, but not needed there")
+
+
+class _Case:
+    """A function with its inputs in float64, and which of these are differentiated."""
+
+    def __init__(
+        self, function: Callable[..., Any], inputs: list[Any], places: Sequence[int] | None, params: Any
+    ) -> None:
+        self.function, self.inputs, self.params = function, inputs, params
+        if places is None:
+            places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.kind == "f"]
+        self.places = list(places)
+
+    def leaves(self, dtype: Any = None) -> list[Any]:
+        """Fresh copies of the inputs, with gradients where they are wanted, floats in another dtype if one is given."""
+        fresh = []
+        for i, x in enumerate(self.inputs):
+            if isinstance(x, Tensor):
+                x = tt.tensor(x, dtype=dtype if x.dtype.kind == "f" else None, requires_grad=i in self.places)
+            fresh.append(x)
+        return fresh
+
+    def __call__(self, *inputs: Any) -> list[Tensor]:
+        result = self.function(*inputs, **self.params)
+        return [result] if isinstance(result, Tensor) else list(result)
+
+    def floating(self, *inputs: Any) -> list[Tensor]:
+        """The results that have gradients."""
+        return [out for out in self(*inputs) if out._node is not None]
+
+    def backward(self, leaves: list[Any], outs: list[Tensor], create_graph: bool = False) -> list[Any]:
+        """The gradients of the leaves, from the incoming gradients that `_incoming` gives."""
+        wanted = [leaves[i] for i in self.places]
+        return list(grad(outs, wanted, _incoming(outs), create_graph=create_graph, allow_unused=True))
+
+    def gradients(self, leaves: list[Any], create_graph: bool = False) -> list[Any]:
+        """The gradients of the leaves."""
+        return self.backward(leaves, self.floating(*leaves), create_graph)
+
+
+def _incoming(outs: Sequence[Tensor]) -> list[Tensor]:
+    """Gradients to begin with: random, and the same in every call."""
+    generator = tt.random.Generator(0)
+    return [generator.normal(o.shape, dtype=dtypes.float64, device=o.device).to(o.dtype) for o in outs]
+
+
+def _tensor(x: Any, device: str | None) -> Any:
+    if not hasattr(x, "dtype"):
+        return x
+    x = tt.asarray(x, device=device)
+    return tt.astype(x.detach(), dtypes.float64, copy=False) if x.dtype.kind == "f" else x.detach()
+
+
+@contextmanager
+def _named(check: str) -> Iterator[None]:
+    """Errors inside become an AssertionError that names the check."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"{check}: {error}") from error
+
+
+def _same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-10) -> None:
+    found, expected = (x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in (found, expected))
+    if found.shape != expected.shape:
+        raise AssertionError(f"{check}: shape {found.shape}, expected {expected.shape}")
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=check)
+
+
+def _check_values(case: _Case, reference: Callable[..., Any], rtol: float) -> None:
+    given = [np.array(x.numpy()) if isinstance(x, Tensor) else x for x in case.inputs]
+    expected = reference(*given, **case.params)
+    with _named("forward"):
+        found = case(*case.leaves())
+    for out, want in zip(found, expected if isinstance(expected, (tuple, list)) else [expected], strict=True):
+        _same("forward against the reference", out, want, rtol, 1e-12)
+
+
+def _check_unchanged(case: _Case) -> None:
+    """Neither forward nor backward writes into what it was given."""
+    for create_graph in (False, True):
+        leaves = case.leaves()
+        before = [_bytes(x) for x in leaves]
+        if case.places:
+            outs = case.floating(*leaves)
+            g = _incoming(outs)
+            wanted = [leaves[i] for i in case.places]
+            with _named("backward"):
+                grad(outs, wanted, g, create_graph=create_graph, allow_unused=True)
+            if [_bytes(x) for x in g] != [_bytes(x) for x in _incoming(outs)]:
+                raise AssertionError("backward: the incoming gradient was changed")
+        else:
+            case(*leaves)
+        for i, x in enumerate(leaves):
+            if _bytes(x) != before[i]:
+                raise AssertionError(f"input {i} was changed")
+
+
+def _bytes(x: Any) -> Any:
+    return x.detach().numpy().tobytes() if isinstance(x, Tensor) else x
+
+
+def _check_float32(case: _Case) -> None:
+    wide, narrow = case(*case.leaves()), case(*case.leaves(dtypes.float32))
+    for out64, out32 in zip(wide, narrow):
+        expected = {dtypes.float64: dtypes.float32, dtypes.complex128: dtypes.complex64}.get(out64.dtype, out64.dtype)
+        has_floats = any(isinstance(x, Tensor) and x.dtype.kind == "f" for x in case.inputs)
+        if has_floats and out32.dtype != expected:
+            raise AssertionError(f"float32: inputs in float32 give a result in {out32.dtype}, expected {expected}")
+    if not case.places:
+        return
+    leaves = case.leaves(dtypes.float32)
+    outs = case.floating(*leaves)
+    with _named("float32 backward"):
+        for node in _nodes(outs):
+            _check_rule_dtype(node, outs[0].device)
+        narrow_gradients = case.backward(leaves, outs)
+        wide_gradients = case.gradients(case.leaves())
+    for i, found, wanted in zip(case.places, narrow_gradients, wide_gradients):
+        if found is None:
+            continue
+        if (found.shape, found.dtype, found.device) != (leaves[i].shape, dtypes.float32, leaves[i].device):
+            raise AssertionError(
+                f"float32: the gradient of input {i} is {found.shape} {found.dtype} on {found.device}, "
+                f"expected {leaves[i].shape} float32 on {leaves[i].device}"
+            )
+        scale = float(np.max(np.abs(wanted.numpy()), initial=1.0))
+        _same(f"float32 gradient of input {i}", found, wanted, 1e-3, 1e-3 * scale)
+
+
+def _check_rule_dtype(node: Node, device: str) -> None:
+    """A rule computes in the dtype it is given: the engine would cast a wider result back, at a price."""
+    if node.op is None or any(p is not None and p.dtype != node.dtype for p in node.parents):
+        return
+    g = tt.ones(node.shape, dtype=node.dtype, device=device)._data
+    for i, found in enumerate(_gradients(node, node.op, g, node.parents, False)):
+        if found is not None and found.dtype != node.dtype:
+            raise AssertionError(f"the gradient of {node.name} with respect to its input {i} comes in {found.dtype}")
+
+
+def _check_layouts(case: _Case) -> None:
+    """The same values in strided, reversed and column-major memory."""
+    expected = case(*case.leaves())
+    gradients = case.gradients(case.leaves()) if case.places else []
+    for layout, lay in (("strided", _strided), ("reversed", _reversed), ("column-major", _column_major)):
+        leaves = []
+        for i, x in enumerate(case.inputs):
+            if isinstance(x, Tensor):
+                x = wrap(lay(x._data), None).requires_grad_(i in case.places)
+            leaves.append(x)
+        with _named(f"{layout} inputs"):
+            found, found_gradients = case(*leaves), case.gradients(leaves) if case.places else []
+        for a, b in zip([*found, *found_gradients], [*expected, *gradients]):
+            if a is not None:
+                _same(f"{layout} inputs", a, b)
+
+
+def _strided(array: Any) -> Any:
+    if not array.ndim:
+        return array
+    xp = for_array(array)
+    return xp.repeat(array, 2, axis=array.ndim - 1)[..., ::2]
+
+
+def _reversed(array: Any) -> Any:
+    if not array.ndim:
+        return array
+    everywhere = (slice(None, None, -1),) * array.ndim
+    return for_array(array).copy(array[everywhere])[everywhere]
+
+
+def _column_major(array: Any) -> Any:
+    xp = for_array(array)
+    axes = tuple(reversed(range(array.ndim)))
+    return xp.permute_dims(xp.copy(xp.permute_dims(array, axes)), axes)
+
+
+def _check_derivatives(case: _Case, second_order: bool) -> None:
+    def floating(*inputs: Any) -> list[Tensor]:
+        return [out for out in case(*inputs) if out.dtype.kind == "f"]
+
+    gradcheck(floating, case.leaves())
+    if second_order:
+        with _named("second order"):
+            gradgradcheck(floating, case.leaves())
+
+
+def _check_create_graph(case: _Case) -> None:
+    raw, recorded = case.gradients(case.leaves()), case.gradients(case.leaves(), create_graph=True)
+    for i, a, b in zip(case.places, raw, recorded):
+        if (a is None) != (b is None):
+            raise AssertionError(f"create_graph: the gradient of input {i} is {b}, without it {a}")
+        if a is not None:
+            _same(f"create_graph: the gradient of input {i}", b, a)
+
+
+@contextmanager
+def _formulas() -> Iterator[None]:
+    """Within it, fused ops run as their formulas."""
+    fused = [(primitive, primitive.fast_forward) for primitive in OPS.values() if primitive.fast_forward is not None]
+    try:
+        for primitive, _ in fused:
+            primitive.fast_forward = None
+        yield
+    finally:
+        for primitive, forward in fused:
+            primitive.fast_forward = forward
+
+
+def _check_fused(case: _Case, second_order: bool) -> None:
+    outs = case.floating(*case.leaves())
+    if all(node.op is None or node.op.pure for node in _nodes(outs)):
+        return
+    fast = case.gradients(case.leaves())
+    with _formulas():
+        expected, slow = case.floating(*case.leaves()), case.gradients(case.leaves())
+    for a, b in zip([*outs, *fast], [*expected, *slow]):
+        if b is not None:
+            _same("values and gradients", a, b, 1e-9)
+    if second_order:
+        found = _second(case)
+        with _formulas():
+            wanted = _second(case)
+        for a, b in zip(found, wanted):
+            _same("second order", a, b, 1e-8, 1e-9)
+
+
+def _second(case: _Case) -> list[Any]:
+    leaves = case.leaves()
+    first = [f for f in case.gradients(leaves, create_graph=True) if f is not None and f._node is not None]
+    if not first:
+        return []
+    weights = [tt.ones_like(f) for f in first]
+    found = grad(first, [leaves[i] for i in case.places], weights, allow_unused=True)
+    return [f for f in found if f is not None]
+
+
+def _nodes(outs: Sequence[Tensor]) -> list[Node]:
+    seen: dict[Node, None] = {}
+    stack = [out._node for out in outs]
+    while stack:
+        node = stack.pop()
+        if node is not None and node not in seen:
+            seen[node] = None
+            stack.extend(node.parents)
+    return list(seen)
+
+
+def _check_released(case: _Case) -> None:
+    """Whatever is not kept may be overwritten after the forward pass without harm to the gradient."""
+    expected = case.gradients(case.leaves())
+    leaves = case.leaves()
+    outs = case.floating(*leaves)
+    kept = [a for node in _nodes(outs) for _, a in _kept_arrays(node)]
+    for node in _nodes(outs):
+        if node.op is not None and not node.op.pure:
+            kept += [a for a in node.kept[0] if type(a) in NAMESPACES]
+    needed = {for_array(a).storage(a) for a in kept}
+    for tensor in [*[leaves[i] for i in case.places], *outs]:
+        array = tensor._data
+        if array.base is None and for_array(array).storage(array) not in needed:
+            array[...] = np.nan
+    for i, found, wanted in zip(case.places, case.backward(leaves, outs), expected):
+        if wanted is not None:
+            _same(f"the gradient of input {i} reads an array that is not kept", found, wanted)
+
+
+def kept_needed(
+    function: Callable[..., Any], *inputs: Any, differentiable: Sequence[int] | None = None, **params: Any
+) -> dict[str, bool]:
+    """For each array that is kept until backward, as `op.name`: whether the gradient for these inputs depends on it.
+
+    The arguments are those of `check_op`.
+    """
+    return _kept_needed(_Case(function, [_tensor(x, None) for x in inputs], differentiable, params))
+
+
+def _kept_needed(case: _Case) -> dict[str, bool]:
+    expected = case.gradients(case.leaves())
+    count = sum(len(_kept_arrays(node)) for node in _nodes(case.floating(*case.leaves())))
+    needed: dict[str, bool] = {}
+    for place in range(count):
+        for spoil in _SPOILERS:
+            leaves = case.leaves()
+            outs = case.floating(*leaves)
+            node, label, array = [(node, *kept) for node in _nodes(outs) for kept in _kept_arrays(node)][place]
+            _replace_kept(node, array, spoil(array))
+            name = f"{node.name}.{label}"
+            needed[name] = needed.get(name, False) or _changes(case, leaves, outs, expected)
+    return needed
+
+
+_SPOILERS: list[Callable[[Any], Any]] = [
+    lambda a: a * np.nan if a.dtype.kind == "f" else a ^ True if a.dtype.kind == "b" else a * 0,
+    lambda a: -1.0 - a if a.dtype.kind == "f" else a ^ True if a.dtype.kind == "b" else a * 0 + 1,
+]
+
+
+def _kept_arrays(node: Node) -> list[tuple[str, Any]]:
+    """What backward of a node reads: names and arrays."""
+    op = node.op
+    if op is None or node.kept is None:
+        return []
+    if not op.pure:
+        return [(f"residual {i}", r) for i, r in enumerate(node.kept[1] or ()) if type(r) in NAMESPACES]
+    names = op.keepers[sum(1 << i for i, parent in enumerate(node.parents) if parent is not None)].names
+    found = []
+    for name, value in zip(names, node.kept):
+        found += [(name, v) for v in (value if isinstance(value, tuple) else (value,)) if type(v) in NAMESPACES]
+    return found
+
+
+def _replace_kept(node: Node, old: Any, new: Any) -> None:
+    def replaced(value: Any) -> Any:
+        return tuple(replaced(v) for v in value) if isinstance(value, tuple) else new if value is old else value
+
+    pure = node.op is not None and node.op.pure
+    node.kept = replaced(tuple(node.kept)) if pure else (node.kept[0], replaced(tuple(node.kept[1])))
+
+
+def _changes(case: _Case, leaves: list[Any], outs: list[Tensor], expected: list[Any]) -> bool:
+    """Whether the gradients are not the expected ones, or fail."""
+    try:
+        with np.errstate(all="ignore"):
+            found = case.backward(leaves, outs)
+    except RuntimeError:
+        return True
+    pairs = [(a.numpy(), b.numpy()) for a, b in zip(found, expected) if b is not None]
+    return not all(np.allclose(a, b, rtol=1e-10, atol=1e-10) for a, b in pairs)
