@@ -12,9 +12,8 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import DEVICES, for_device
 from tinytensor.dtypes import as_dtype
-from tinytensor.modes import state
+from tinytensor.modes import module_path, state
 from tinytensor.recording.errors import module_failed
-from tinytensor.recording.tracing import module_path
 from tinytensor.tensor import Hook
 
 from .parameter import Parameter
@@ -78,7 +77,7 @@ class Module:
             if recording is not None:
                 module_failed(type(self).__name__, args)
             # Every path further in begins with this one, so that only the innermost module is named.
-            where = f"in module {module_path(state)}"
+            where = f"in module {module_path()}"
             if not any(where in text for text in (str(error), *getattr(error, "__notes__", ()))):
                 plain = isinstance(error, (ValueError, TypeError, RuntimeError, IndexError))
                 if plain and error.args == (str(error),):

@@ -95,8 +95,8 @@ def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[
 
 def _in_modes(modes: Modes, task: Callable[[], T]) -> T:
     """Call it in the given modes of whichever thread this is."""
-    former = state.change(*modes)
+    former = state.change(**modes)
     try:
         return task()
     finally:
-        state.change(*former)
+        state.change(**former)

@@ -47,7 +47,7 @@ def device(request):
 def loops():
     """The compiled loops, switched on."""
     import tinytensor as tt
-    from tinytensor.backend import numpy
+    from tinytensor.fast import numpy
 
     if not tt.compile_loops():
         pytest.skip("Numba is not installed")
@@ -57,6 +57,6 @@ def loops():
 @pytest.fixture(autouse=True)
 def no_loops_left(monkeypatch):
     """A script that a test calls switches the loops on; not for the next test."""
-    from tinytensor.backend import numpy
+    from tinytensor.fast import numpy
 
     monkeypatch.setattr(numpy, "loops", None)

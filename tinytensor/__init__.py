@@ -38,24 +38,24 @@ from .dtypes import (
     uint64,
 )
 from .modes import (
-    detect_anomaly,
     enable_grad,
     is_anomaly_enabled,
     is_grad_enabled,
-    named_scope,
     no_grad,
-    record,
     set_grad_enabled,
+    textbook,
 )
 from .node import mark_written
-from .tensor import Tensor
-
-# isort: split
 from .primitive import OPS as ops
 from .primitive import op
+from .tensor import Tensor
+
+if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.isdir(os.path.join(__path__[0], "fast")):
+    from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
 from . import functions, linalg, random
+from .drawing import draw
 from .engine import grad
 from .fast.memory import keep_memory
 from .fast.threads import get_num_threads, set_num_threads, use_blas_threads
@@ -205,11 +205,11 @@ from .functions.shapes import (
     triu,
     unstack,
 )
-from .graph.drawing import draw
 from .info import __array_namespace_info__
 from .program import backward_program, print_backward
 from .random import manual_seed
 from .recording.errors import explain_errors
+from .recording.record import detect_anomaly, named_scope, record
 from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
 
 __version__ = "0.1.0"

@@ -69,7 +69,7 @@ class Call:
 
     def again(self) -> tuple[Any, list[Node]]:
         """The result, and the nodes that lead to it."""
-        modes = state.change(True, False, None)
+        modes = state.change(grad_enabled=True, anomaly=False, recording=None, observer=None)
         generator = random.get_state() if self.generator is not None else None
         former, state.recomputing = state.recomputing, True
         start = tick()
@@ -81,7 +81,7 @@ class Call:
             state.recomputing = former
             if generator is not None:
                 random.set_state(generator)
-            state.change(*modes)
+            state.change(**modes)
         return result, _made_since(start, result)
 
 
@@ -101,7 +101,7 @@ class Recomputation:
         self.described = [_describe(node) for node in nodes]
         self.results = results
         for node in nodes:
-            node.kept = self
+            node.kept, node.residuals, node.recomputation = None, None, self
 
     def restore(self) -> None:
         """Compute the arrays again and give them back to the nodes."""
@@ -121,17 +121,13 @@ class Recomputation:
                 )
         partner = {weakref.ref(twin): node for twin, node in zip(twins, self.nodes)}
         for twin, reference in zip(twins, self.nodes):
-            if isinstance(twin.kept, Recomputation):  # a call within this one, which shall restore our nodes
-                twin.kept.nodes = [partner.get(n, n) for n in twin.kept.nodes]
+            inner = twin.recomputation
+            if inner is not None:  # a call within this one, which shall restore our nodes
+                inner.nodes = [partner.get(n, n) for n in inner.nodes]
             node = reference()
-            if node is not None and node.kept is self:  # else it was used and freed already
-                node.kept, node.renewed = twin.kept, twin.serial
-
-
-def restore(node: Node) -> None:
-    """See that a node has its arrays."""
-    while isinstance(node.kept, Recomputation):
-        node.kept.restore()
+            if node is not None and node.recomputation is self:  # else it was used and freed already
+                node.kept, node.residuals, node.recomputation = twin.kept, twin.residuals, inner
+                node.renewed = twin.serial
 
 
 def _handles(value: Any) -> Any:

@@ -1,27 +1,40 @@
 """The node: what an op leaves behind so that its gradient can be taken.
 
-A node is data, not a closure: the op's record, the nodes of its inputs, the arrays its gradient rules read, its
-parameters, and the shape and dtype of its result. Edges run from node to node. A Tensor points to its node and no
-node points to a Tensor, so there are no reference cycles, and an array dies with the last thing that needs it.
+A node is data, not a closure: the op's record, the nodes of its inputs, the arrays its gradient rules read (saved for
+backward), its parameters, and the shape and dtype of its result. Edges run from node to node. A Tensor points to its
+node and no node points to a Tensor, so there are no reference cycles: an array dies with the last thing that needs it.
 
 One clock orders everything. A node takes its tick when it is made, so later nodes have larger numbers, and sorting by
-them is a topological order. A write into memory takes a tick as well: an array that a node keeps is stale when its
-memory was written at a later tick than the node's own.
+them is a topological order. A write into memory takes a tick as well: a saved array is stale when its memory was
+written at a later tick than the node's own.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .backend import for_array
 
 if TYPE_CHECKING:
+    from .checkpoint import Recomputation
     from .primitive import Primitive
 
 tick = itertools.count(1).__next__
+
+
+class Saved(NamedTuple):
+    """One value that a node saved for backward.
+
+    Attributes:
+        name: of the input, or "out"; of what the fast pair of a fused op put aside, "residual 0", "residual 1", ...
+        value: an array, or a number.
+        source: the node it is the result of; None where no gradient flows to it, and for residuals.
+    """
+
+    name: str
+    value: Any
+    source: Node | None
 
 
 class Node:
@@ -30,48 +43,49 @@ class Node:
     Attributes:
         op: the op's record; None for a leaf.
         parents: the node of each input, None where an input needs no gradient.
-        kept: what the gradient rules read; None once it was freed.
+        kept: what is saved for backward, by the name in the gradient rules (of a fused op all inputs, by theirs); None
+            once it was freed. `saved` tells it value by value.
+        residuals: what the fast pair of a fused op put aside for its backward half.
         params: the op's keyword arguments.
         shape, dtype: of the result.
         serial: the tick of the clock at which the node was made.
         hooks: functions that see, and may replace, the gradient of the result.
         grad: the Tensor that collects the gradient, for leaves and where `retain_grad` asked for it.
         retains_grad: whether `grad` is to be filled.
-        variable: what the user calls a leaf, if `record` found out.
-        owned: whether a leaf is known to be a parameter of a module.
-        arrived: of a leaf, statistics of the gradient that the last backward pass over a recorded graph brought.
-        renewed: the tick at which what it keeps was computed again, if it was.
-        origin, traced, constants: see `tracing`; here the values of a node that does not know.
+        recomputation: what computes `kept` again, where `checkpoint` dropped it.
+        renewed: the tick at which what is saved was computed again, if it was.
+        variable, owned, arrived, origin, traced, witness, constants: what `recording` knows of it; here, the values of
+            a node that was not recorded.
     """
 
-    __slots__ = (
-        "__dict__", "__weakref__", "dtype", "kept", "op", "params", "parents", "serial", "shape",
-    )  # fmt: skip
+    __slots__ = ("__dict__", "__weakref__", "dtype", "kept", "op", "params", "parents", "residuals", "serial", "shape")
 
     # Few nodes have these, so they are attributes of the class until a node gets its own.
     hooks: dict[int, Any] | None = None
     grad: Any = None
     retains_grad = False
+    recomputation: Recomputation | None = None
+    renewed: int = 0
     variable = ""
     owned = False
     arrived: Any = None
     origin: str | None = None
     traced = False
+    witness: Any = None
     constants: tuple[Any, ...] = ()
-    renewed: int = 0
 
     def __init__(
         self,
         op: Primitive | None,
         parents: tuple[Node | None, ...],
-        kept: Any,
+        kept: dict[str, Any] | None,
         params: dict[str, Any],
         out: Any,
-        values: Any = None,
     ) -> None:
         self.op = op
         self.parents = parents
         self.kept = kept
+        self.residuals: tuple[Any, ...] | None = None
         self.params = params
         self.shape = out.shape
         self.dtype = out.dtype
@@ -84,10 +98,44 @@ class Node:
     def __repr__(self) -> str:
         return f"<node {self.serial}: {self.name} -> {tuple(self.shape)} {self.dtype}>"
 
+    @property
+    def freed(self) -> bool:
+        """Whether what it saved is gone for good."""
+        return self.kept is None and self.recomputation is None
+
+    def saved(self) -> list[Saved]:
+        """What is saved for backward, value by value."""
+        return _saved(self, self.kept, self.parents)
+
+    def restore(self) -> None:
+        """See that what `checkpoint` dropped is there again."""
+        while self.recomputation is not None:
+            self.recomputation.restore()
+
+    def free(self) -> None:
+        """Let go of what is saved, and of the nodes behind."""
+        self.kept, self.residuals, self.parents = None, None, ()
+        if self.recomputation is not None:
+            self.recomputation = None
+
+
+def _saved(node: Node, kept: dict[str, Any] | None, sources: tuple[Node | None, ...]) -> list[Saved]:
+    if node.op is None or kept is None:
+        return []
+    found = []
+    for name, value in kept.items():
+        if name == "out":
+            found.append(Saved(name, value, node))
+        elif node.op.variadic:
+            found += [Saved(name, part, source) for part, source in zip(value, sources)]
+        else:
+            found.append(Saved(name, value, sources[node.op.inputs.index(name)]))
+    return found + [Saved(f"residual {i}", value, None) for i, value in enumerate(node.residuals or ())]
+
 
 def leaf(data: Any) -> Node:
     """The node of a Tensor that was not computed and wants a gradient."""
-    node = Node(None, (), (), {}, data)
+    node = Node(None, (), {}, {}, data)
     node.retains_grad = True
     return node
 
@@ -99,13 +147,21 @@ _last_write = 0
 def mark_written(array: Any) -> None:
     """Say that the memory of an array was written in place.
 
-    Entries are never removed: a number that a later array reuses carries an older tick than any node that keeps the
+    Entries are never removed: a number that a later array reuses carries an older tick than any node that saved the
     later array, so it cannot be mistaken for a write to it.
     """
     global _last_write
     now = tick()
     _written[for_array(array).storage(array)] = now
     _last_write = now
+
+
+def stale(node: Node) -> Any:
+    """The first of the arrays saved in a node whose memory was written since; None if there is none."""
+    then = node.renewed or node.serial
+    if _last_write < then:
+        return None
+    return written_since(then, (value for _, value, _ in node.saved()))
 
 
 def written_since(then: int, arrays: Any) -> Any:
@@ -116,14 +172,3 @@ def written_since(then: int, arrays: Any) -> Any:
         if hasattr(array, "shape") and _written.get(for_array(array).storage(array), 0) > then:
             return array
     return None
-
-
-def is_finite(value: Any) -> bool:
-    """Whether a value, an array or several hold finite numbers only (what has no numbers counts as finite)."""
-    if isinstance(value, (tuple, list)):
-        return all(is_finite(v) for v in value)
-    if value is None or isinstance(value, (bool, str)):
-        return True
-    if hasattr(value, "dtype"):
-        return value.dtype.kind not in "fc" or bool(for_array(value).isfinite(value).all())
-    return bool(np.isfinite(value))

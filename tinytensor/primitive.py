@@ -18,17 +18,19 @@ A *fused* op is a formula in tinytensor's own functions and, beside it, a fast p
         return e / tt.sum(e, axis=axis, keepdims=True)
 
     @softmax.forward
-    def _(xp, x, *, axis):
+    def softmax_forward(xp, x, *, axis):
         ...
-        return out, (out,)                         # the result, and what backward needs
+        return out, (out,)                         # the result, and residuals: what the backward half needs
 
     @softmax.backward
-    def _(xp, g, kept, needs, *, axis):
-        (out,) = kept
+    def softmax_backward(xp, g, residuals, needs, *, axis):
+        (out,) = residuals
         ...
         return (gx,)                               # one gradient for each input, None where needs[i] is False
 
-Higher derivatives differentiate the formula; tests hold the pair against it.
+The formula is the definition; the pair, which stands in a room of its own (`fast/`), is a faster way to the same
+numbers. Higher derivatives differentiate the formula, `tt.textbook()` computes by it, and tests hold the pair against
+it.
 
 Positional parameters are the op's inputs (Tensors, arrays, Python numbers or None); keyword-only parameters are
 passed on as they are.
@@ -39,22 +41,22 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from . import dtypes
-from .backend import NAMESPACES, DeviceError, for_array
-from .modes import state
+from .backend import NAMESPACES, common_namespace, for_array
+from .messages import describe, operands
+from .modes import failure_listeners, module_path, state
 from .node import Node
-from .recording.tracing import module_path
-from .tensor import Tensor, wrap
-
-FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
+from .tensor import Tensor
 
 OPS: dict[str, Primitive] = {}
 """Every declared op by name."""
+
+shortcuts: list[Callable[[Primitive, Callable[..., Any]], Callable[..., Any]]] = []
+"""Given an op and its call, each may give a faster call that does the same; `fast/shortcuts.py` puts itself here."""
 
 
 class Primitive:
@@ -65,7 +67,7 @@ class Primitive:
         inputs: names of the positional parameters; for a variadic op (`*arrays`) the one name.
         function: the forward function of a pure op, the formula of a fused one.
         rules: by input name, the gradient rule and the names it reads (pure ops).
-        fast_forward, fast_backward: the pair of a fused op.
+        fast_forward, fast_backward: the pair of a fused op, where one is registered.
         floating: whether integer inputs become the default float dtype first.
         call: what users call.
     """
@@ -83,7 +85,7 @@ class Primitive:
         self.floating = floating
         self.defaults = dict(function.__kwdefaults__ or {})
         self.pure = bool(positional) and positional[0] == "xp"
-        self.variadic = bool(code.co_flags & 0x04)
+        self.variadic = bool(code.co_flags & inspect.CO_VARARGS)
         after = code.co_argcount + code.co_kwonlyargcount
         self.params = code.co_varnames[code.co_argcount : after]
         self.inputs = (code.co_varnames[after],) if self.variadic else positional[self.pure :]
@@ -94,7 +96,7 @@ class Primitive:
         for name, rule in rules.items():
             self._add_rule(name, rule)
         self.promoted = frozenset(i for i, name in enumerate(self.inputs) if not self.rules or name in self.rules)
-        self.keepers = Keepers(self)
+        self.reads = Reads(self)
 
     def _add_rule(self, name: str, rule: Callable[..., Any]) -> None:
         if not self.pure:
@@ -116,40 +118,23 @@ class Primitive:
         return f"<op {self.name}({', '.join(self.inputs)})>"
 
 
-class Keeper(NamedTuple):
-    """What backward reads: `pick` takes it from `(*inputs, out)`, and `names` says what it took."""
-
-    pick: Callable[[Any], Any]
-    names: tuple[str, ...]
-
-
-class Keepers(dict[int, Keeper]):
-    """The keeper of an op, by which of its inputs need gradients (bit i of the key for input i)."""
+class Reads(dict[tuple[bool, ...], tuple[str, ...]]):
+    """What an op saves for backward, given which of its inputs need gradients: names of inputs, and "out"."""
 
     def __init__(self, primitive: Primitive) -> None:
         super().__init__()
         self.primitive = primitive
 
-    def __missing__(self, mask: int) -> Keeper:
+    def __missing__(self, needs: tuple[bool, ...]) -> tuple[str, ...]:
         inputs, rules = self.primitive.inputs, self.primitive.rules
-        if self.primitive.variadic:
-            read = set(rules[inputs[0]][1]) if inputs[0] in rules else set()
-            keep_inputs, keep_out = inputs[0] in read, "out" in read
-            names = inputs * keep_inputs + ("out",) * keep_out
-
-            def pick(values: Any) -> Any:
-                return (tuple(values[:-1]),) * keep_inputs + (values[-1],) * keep_out
-
+        if not self.primitive.pure:  # the formula may read anything
+            names = inputs
         else:
-            wanted = [name for i, name in enumerate(inputs) if mask >> i & 1 and name in rules]
-            read = {r for name in wanted for r in rules[name][1]}
-            places = [i for i, name in enumerate((*inputs, "out")) if name in read]
-            names = tuple((*inputs, "out")[i] for i in places)
-            first = places[0] if places else 0
-            slices = slice(first, first + len(places))  # one item as a tuple of one, none as an empty tuple
-            pick = itemgetter(*places) if len(places) > 1 else itemgetter(slices)  # type: ignore[assignment]
-        keeper = self[mask] = Keeper(pick, names)
-        return keeper
+            wanted = inputs if self.primitive.variadic else [name for name, need in zip(inputs, needs) if need]
+            read = {r for name in wanted if name in rules for r in rules[name][1]}
+            names = tuple([name for name in (*inputs, "out") if name in read])
+        self[needs] = names
+        return names
 
 
 def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False, **rules: Callable[..., Any]) -> Any:
@@ -159,7 +144,7 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
         floating: integer inputs become the default float dtype first (as `exp` and `divide` want it).
         **rules: for each differentiable input, its gradient rule `rule(xp, g, ...)`. Its further argument names say
             what it reads: inputs by name, `out`, parameters by name, `shape` (of the input the rule is for), and in a
-            variadic op `index` (which of the inputs the rule is for). Only the arrays it names are kept until
+            variadic op `index` (which of the inputs the rule is for). Only the arrays it names are saved for
             backward. An integer or boolean input without a rule (a mask, indices) takes no part in type promotion.
 
     A rule's result may be of the broadcast shape or of another float dtype: it is summed and cast to the input's.
@@ -168,18 +153,23 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         primitive = Primitive(function, rules, floating)
         OPS[primitive.name] = primitive
-        call = _pure_call(primitive) if primitive.pure else _fused_call(primitive)
-        if primitive.pure and len(primitive.inputs) == 1 and not primitive.variadic:
-            call = _unary_call(primitive, call)
-        elif primitive.pure and len(primitive.inputs) == 2:
-            call = _binary_call(primitive, call)
-        functools.update_wrapper(call, function)
-        call.__signature__ = _signature(primitive)  # type: ignore[attr-defined]
-        call.op = primitive  # type: ignore[attr-defined]
-        primitive.call = call
-        return call
+        public = _reference_call(primitive)
+        for shorten in shortcuts:
+            public = shorten(primitive, public)
+        primitive.call = functools.update_wrapper(public, function)
+        public.__signature__ = _signature(primitive)  # type: ignore[attr-defined]
+        public.op = primitive  # type: ignore[attr-defined]
+        if not primitive.pure:
+            public.forward = functools.partial(_register, primitive, "fast_forward")  # type: ignore[attr-defined]
+            public.backward = functools.partial(_register, primitive, "fast_backward")  # type: ignore[attr-defined]
+        return public
 
     return declare if function is None else declare(function)
+
+
+def _register(primitive: Primitive, half: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    setattr(primitive, half, function)
+    return function
 
 
 def _signature(primitive: Primitive) -> inspect.Signature:
@@ -189,195 +179,61 @@ def _signature(primitive: Primitive) -> inspect.Signature:
     return inspect.Signature([p.replace(kind=by_place) if p.kind is by_name else p for p in parameters])
 
 
-def _pure_call(primitive: Primitive) -> Callable[..., Any]:
-    forward = primitive.function
-    keepers = primitive.keepers
+def _reference_call(primitive: Primitive) -> Callable[..., Any]:
+    """The function that users call: Tensors in, a Tensor out, and a node where a gradient may be asked for."""
 
-    def call(*inputs: Any, **params: Any) -> Any:
-        arrays, parents, mask, bit = [], [], 0, 1
-        kind: Any = None
-        dtype: Any = None
-        plain, numbers = True, False
-        for value in inputs:
-            if isinstance(value, Tensor):
-                array = value._data
-                node = value._node
-                if node is not None:
-                    mask |= bit
-                parents.append(node)
-                arrays.append(array)
-                if array.dtype is not dtype or type(array) is not kind:
-                    plain = kind is None and plain
-                    dtype = array.dtype
-                    kind = type(array)
+    def reference(*inputs: Any, **params: Any) -> Any:
+        if not primitive.pure and (state.textbook or not has_pair(primitive)):
+            return primitive.function(*inputs, **params)  # by its formula: one op after the other
+        xp, arrays, nodes = gather(primitive, inputs)
+        residuals = None
+        try:
+            if primitive.pure:
+                out = primitive.function(xp, *arrays, **params)
             else:
-                numbers = True
-                if type(value) is not float and type(value) is not int:
-                    value = _constant(primitive, value, len(arrays))
-                    plain = False
-                parents.append(None)
-                arrays.append(value)
-            bit <<= 1
-        usual = dtype is FLOAT32 or dtype is FLOAT64
-        if not plain or kind is None or ((numbers or primitive.floating) and not usual):
-            kind = _prepare(primitive, arrays)
-        xp = NAMESPACES[kind]
-        try:
-            out = forward(xp, *arrays, **params)
+                out, residuals = primitive.fast_forward(xp, *arrays, **params)  # type: ignore[misc]
         except Exception as error:
-            raise explain(primitive, arrays, error, parents) from error
-        if type(out) is not kind:
-            out = _as_array(primitive, xp, out)
-        tensor = Tensor.__new__(Tensor)
-        tensor._data = out
-        tensor._node = None
-        if mask and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
-            recorder = state.recorder
-            if recorder is not None:
-                values = (*arrays, out)
-                tensor._node = recorder(primitive, tuple(parents), keepers[mask].pick(values), params, out, values)
-        elif state.recording is not None:
-            state.recorder(primitive, tuple(parents), (), params, out, (*arrays, out))  # type: ignore[misc]
-        return tensor
+            raise explain(primitive, arrays, nodes, error) from error
+        result = Tensor.__new__(Tensor)
+        result._data = out = out if NAMESPACES.get(type(out)) is xp else as_array(primitive, xp, out)
+        result._node = None
+        if state.observer is not None or (state.grad_enabled and any(nodes) and out.dtype.kind in "fc"):
+            values = dict(zip(primitive.inputs, [tuple(arrays)] if primitive.variadic else arrays), out=out)
+            kept = {name: values[name] for name in primitive.reads[tuple([n is not None for n in nodes])]}
+            if state.observer is None:
+                result._node = Node(primitive, nodes, kept, params, out)
+            else:
+                result._node = state.observer(primitive, nodes, kept, params, out, arrays)
+            if residuals is not None and result._node is not None:
+                result._node.residuals = residuals
+        return result
 
-    return call
-
-
-def _unary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for one Tensor of a usual dtype, without what several inputs need: half of what small ops cost."""
-    forward = primitive.function
-    pick = primitive.keepers[1].pick
-    new = Tensor.__new__
-
-    def call(x: Any, **params: Any) -> Any:
-        if not isinstance(x, Tensor):
-            return general(x, **params)
-        array = x._data
-        dtype = array.dtype
-        if dtype is not FLOAT32 and dtype is not FLOAT64:
-            return general(x, **params)
-        kind = type(array)
-        xp = NAMESPACES[kind]
-        try:
-            out = forward(xp, array, **params) if params else forward(xp, array)
-        except Exception as error:
-            raise explain(primitive, [array], error, [x._node]) from error
-        if type(out) is not kind:
-            out = _as_array(primitive, xp, out)
-        tensor = new(Tensor)
-        tensor._data = out
-        tensor._node = None
-        node = x._node
-        if node is not None and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
-            recorder = state.recorder
-            if recorder is not None:
-                values = (array, out)
-                tensor._node = recorder(primitive, (node,), pick(values), params, out, values)
-        elif state.recording is not None:
-            state.recorder(primitive, (node,), (), params, out, (array, out))  # type: ignore[misc]
-        return tensor
-
-    return call
+    return named_after(primitive, reference)
 
 
-def _binary_call(primitive: Primitive, general: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a Tensor of a usual dtype with another of that dtype, or with a Python number behind it."""
-    forward = primitive.function
-    keepers = primitive.keepers
-    new = Tensor.__new__
-
-    def call(*inputs: Any, **params: Any) -> Any:
-        if len(inputs) != 2 or not isinstance(inputs[0], Tensor):
-            return general(*inputs, **params)
-        x, y = inputs
-        a, p = x._data, x._node
-        kind, dtype = type(a), a.dtype
-        if isinstance(y, Tensor):
-            b, q = y._data, y._node
-            alike = b.dtype is dtype and type(b) is kind
-        else:
-            b, q = y, None
-            alike = type(y) is float or type(y) is int
-        if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return general(x, y, **params)
-        xp = NAMESPACES[kind]
-        try:
-            out = forward(xp, a, b, **params) if params else forward(xp, a, b)
-        except Exception as error:
-            raise explain(primitive, [a, b], error, [p, q]) from error
-        if type(out) is not kind:
-            out = _as_array(primitive, xp, out)
-        tensor = new(Tensor)
-        tensor._data = out
-        tensor._node = None
-        mask = (p is not None) + 2 * (q is not None)
-        if mask and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc"):
-            recorder = state.recorder
-            if recorder is not None:
-                values = (a, b, out)
-                tensor._node = recorder(primitive, (p, q), keepers[mask].pick(values), params, out, values)
-        elif state.recording is not None:
-            state.recorder(primitive, (p, q), (), params, out, (a, b, out))  # type: ignore[misc]
-        return tensor
-
-    return call
+def named_after(primitive: Primitive, function: Any) -> Any:
+    """The function under the op's own name, which is what a traceback shows."""
+    function.__code__ = function.__code__.replace(co_name=primitive.name, co_qualname=primitive.name)
+    return function
 
 
-def _fused_call(primitive: Primitive) -> Callable[..., Any]:
-    formula = primitive.function
-
-    def call(*inputs: Any, **params: Any) -> Any:
-        forward = primitive.fast_forward
-        if forward is None or primitive.fast_backward is None:
-            return formula(*inputs, **params)
-        arrays, nodes = [], []
-        kind: Any = None
-        dtype: Any = None  # of the floats: masks and indices stay what they are
-        plain = True
-        for i, value in enumerate(inputs):
-            array = node = None
-            if isinstance(value, Tensor):
-                array, node = value._data, value._node
-                if type(array) is not kind:
-                    plain = plain and kind is None
-                    kind = type(array)
-                if array.dtype is not dtype and array.dtype.kind in "fc":
-                    plain = plain and dtype is None and (array.dtype is FLOAT32 or array.dtype is FLOAT64)
-                    dtype = array.dtype
-            elif value is not None:
-                array = _constant(primitive, value, i)
-                plain = False
-            arrays.append(array)
-            nodes.append(node)
-        parents = tuple(nodes)
-        if not plain or dtype is None:
-            kind = _prepare(primitive, arrays)
-        xp = NAMESPACES[kind]
-        try:
-            out, residuals = forward(xp, *arrays, **params)
-        except Exception as error:
-            raise explain(primitive, arrays, error, parents) from error
-        if type(out) is not kind:
-            out = xp.asarray(out)
-        recorder = state.recorder
-        if recorder is None or not (any(parents) or state.recording):
-            return wrap(out, None)
-        return wrap(out, recorder(primitive, parents, (tuple(arrays), residuals), params, out, [*arrays, out]))
-
-    def set_forward(function: Callable[..., Any]) -> Callable[..., Any]:
-        primitive.fast_forward = function
-        return call
-
-    def set_backward(function: Callable[..., Any]) -> Callable[..., Any]:
-        primitive.fast_backward = function
-        return call
-
-    call.forward = set_forward  # type: ignore[attr-defined]
-    call.backward = set_backward  # type: ignore[attr-defined]
-    return call
+def has_pair(primitive: Primitive) -> bool:
+    """Whether both halves of a fused op's fast pair are registered."""
+    return primitive.fast_forward is not None and primitive.fast_backward is not None
 
 
-def _as_array(primitive: Primitive, xp: Any, out: Any) -> Any:
+def gather(primitive: Primitive, inputs: Sequence[Any]) -> tuple[Any, list[Any], tuple[Node | None, ...]]:
+    """The inputs of a call as raw arrays of one dtype on one device: their namespace, the arrays, and their nodes."""
+    arrays = [x._data if isinstance(x, Tensor) else _constant(primitive, x, i) for i, x in enumerate(inputs)]
+    nodes = tuple([x._node if isinstance(x, Tensor) else None for x in inputs])
+    kinds = {(type(a), a.dtype) if type(a) in NAMESPACES else None for a in arrays}
+    kind, dtype = (len(kinds) == 1 and next(iter(kinds))) or (None, None)
+    if kind is None or (primitive.floating and dtype.kind in "biu"):
+        return _unify(primitive, arrays), arrays, nodes
+    return NAMESPACES[kind], arrays, nodes
+
+
+def as_array(primitive: Primitive, xp: Any, out: Any) -> Any:
     """What a forward function gave, as an array: NumPy's reductions give scalars."""
     if not hasattr(out, "dtype") and not isinstance(out, (bool, int, float, complex)):
         raise TypeError(f"{primitive.name}: its forward function gave a {type(out).__name__}; expected one array")
@@ -400,40 +256,17 @@ def _constant(primitive: Primitive, value: Any, place: int) -> Any:
     )
 
 
-def _prepare(primitive: Primitive, arrays: list[Any]) -> type:
+def _unify(primitive: Primitive, arrays: list[Any]) -> Any:
     """Bring the inputs to one dtype, in place of the list's items, and see that they are on one device.
 
-    Returns the type of their arrays.
+    Returns the namespace that computes with them.
     """
     if not arrays:
         raise TypeError(f"{primitive.name}: got no inputs; expected {', '.join(primitive.inputs)}")
-    kind: Any = None
-    for value in arrays:
-        if not hasattr(value, "dtype") or isinstance(value, np.generic):
-            continue
-        if type(value) not in NAMESPACES:
-            for_array(value)
-        if kind is None:
-            kind = type(value)
-        elif type(value) is not kind:
-            kinds = {type(a) for a in arrays if type(a) in NAMESPACES}
-            if writers := [k for k in kinds if hasattr(NAMESPACES[k], "adopt")]:  # a formula with constants of its own
-                kind = writers[0]
-                NAMESPACES[kind].adopt(arrays)
-                break
-            devices = " and ".join(sorted({str(for_array(a).device) for a in arrays if hasattr(a, "dtype")}))
-            raise DeviceError(
-                f"{primitive.name}: inputs are on {devices}; move them to one device first, for example x.to('gpu')"
-            )
-    kind = kind or np.ndarray  # Python numbers alone are computed on the CPU
+    xp = common_namespace(primitive.name, arrays)
     for i, value in enumerate(arrays):
         if isinstance(value, np.generic):  # NumPy's scalars have a dtype, but no device
-            arrays[i] = NAMESPACES[kind].asarray(value)
-    _promote(primitive, arrays, kind)
-    return kind
-
-
-def _promote(primitive: Primitive, arrays: list[Any], kind: type) -> None:
+            arrays[i] = xp.asarray(value)
     if primitive.variadic:
         chosen = list(range(len(arrays)))
     elif primitive.pure:
@@ -441,15 +274,10 @@ def _promote(primitive: Primitive, arrays: list[Any], kind: type) -> None:
     else:  # of a fused op's inputs, masks and indices stay what they are
         chosen = [i for i, a in enumerate(arrays) if not hasattr(a, "dtype") or a.dtype.kind in "fc"]
     chosen = [i for i in chosen if arrays[i] is not None]
-    known, weak = [], []
-    for i in chosen:
-        value = arrays[i]
-        if hasattr(value, "dtype"):
-            known.append(value.dtype)
-        else:
-            weak.append(value)
-    if not known and not weak:
-        return
+    known = [arrays[i].dtype for i in chosen if hasattr(arrays[i], "dtype")]
+    weak = [arrays[i] for i in chosen if not hasattr(arrays[i], "dtype")]
+    if not chosen:
+        return xp
     dtype = dtypes.promote(known, weak)
     if primitive.floating and dtype.kind in "biu":
         dtype = dtypes.get_default_dtype()
@@ -460,31 +288,26 @@ def _promote(primitive: Primitive, arrays: list[Any], kind: type) -> None:
             if state.recording is not None:
                 state.recording.cast(value, arrays[i])
     if not known:  # numbers alone: one of them as an array carries the dtype
-        arrays[chosen[0]] = NAMESPACES[kind].asarray(arrays[chosen[0]], dtype=dtype)
+        arrays[chosen[0]] = xp.asarray(arrays[chosen[0]], dtype=dtype)
+    return xp
 
 
-def describe(value: Any) -> str:
-    """An operand in an error message: shape and dtype of an array, a number as it is."""
-    if hasattr(value, "dtype"):
-        return f"{tuple(value.shape)} {value.dtype}"
-    return repr(value)
-
-
-def explain(primitive: Primitive, arrays: Sequence[Any], error: Exception, parents: Sequence[Node | None]) -> Exception:
+def explain(primitive: Primitive, arrays: Sequence[Any], nodes: Sequence[Node | None], error: Exception) -> Exception:
     """The same kind of exception, with the op, what it met, the module it was called in, and the shapes aligned."""
-    from .recording.errors import op_failed, operands
-
-    met = ", ".join(
-        f"{name} {describe(a)}"
-        for name, a in zip(primitive.inputs if not primitive.variadic else primitive.inputs * len(arrays), arrays)
-    )
-    path = module_path(state)
+    names = primitive.inputs
+    if primitive.variadic:
+        names = tuple(f"{names[0]}[{i}]" for i in range(len(arrays)))
+    met = ", ".join(f"{name} {describe(a)}" for name, a in zip(names, arrays))
+    path = module_path()
     where = f" (in module {path})" if path else ""
-    mistake = isinstance(error, (ValueError, ArithmeticError))
     what = str(error).removeprefix(f"{primitive.name}: ")  # NumPy's own errors may begin with the name
-    text = f"{primitive.name}: {what}; inputs: {met}{where}{operands(primitive, arrays) if mistake else ''}"
+    text = f"{primitive.name}: {what}; inputs: {met}{where}"
+    mistake = isinstance(error, (ValueError, ArithmeticError))
+    if mistake:
+        text += operands(primitive.name, {name: a.shape for name, a in zip(names, arrays) if hasattr(a, "shape")})
     kinds = (IndexError, TypeError, ZeroDivisionError, OverflowError, MemoryError, NotImplementedError)
     kind = next((k for k in kinds if isinstance(error, k)), ValueError if mistake else RuntimeError)
     explained = kind(text)
-    op_failed(primitive, arrays, parents, explained)
+    for listener in failure_listeners:
+        listener(primitive, arrays, nodes, explained)
     return explained

@@ -96,8 +96,8 @@ class Generator:
         shape = tt.functions.creation.as_shape(shape)
         count = math.prod(shape)
         xp = for_device(device)
-        if count and (bernoulli := xp.kernel("bernoulli")):
-            return wrap(bernoulli(p, shape, int(self._generator.integers(2**63))), None)
+        if count and hasattr(xp, "bernoulli") and (mask := xp.bernoulli(p, shape, self._generator)) is not None:
+            return wrap(mask, None)
         words = -(-count // 4)
         bits = self._generator.integers(2**64, size=words, dtype=np.uint64).view(np.uint16)
         first, rest = divmod(p * 2**16, 1)

@@ -1,12 +1,12 @@
 """The Tensor: an array that remembers how it was made.
 
-Its operators and methods are the functions of the namespace under the names people expect; the mathematics stands
-there. `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
+Its operators and methods stand in `operators.py`; the mathematics, in `functions/`.
+`import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,13 @@ import tinytensor as tt
 from . import backend, dtypes
 from .modes import state
 from .node import Node, leaf, mark_written, tick
+from .operators import Operators
 
 VIEWS = {"broadcast_to", "expand_dims", "getitem", "matrix_transpose", "permute_dims", "reshape", "squeeze"}
 """Ops whose results share memory with their input."""
 
 
-class Tensor:
+class Tensor(Operators):
     """An n-dimensional array, on the CPU or a GPU, through which gradients can flow.
 
     Args:
@@ -113,6 +114,8 @@ class Tensor:
             parts.append("requires_grad=True" if self._node.op is None else f"op={self._node.name}")
         return f"tensor({', '.join(parts)})"
 
+    __hash__ = object.__hash__  # by identity, though == compares element by element
+
     # ---- its gradient
 
     @property
@@ -183,7 +186,8 @@ class Tensor:
         """Add the gradient of this Tensor with respect to every leaf to that leaf's `.grad`.
 
         Args:
-            gradient: what this Tensor's elements weigh, of its shape; default: 1 for a Tensor of one element.
+            gradient: the incoming gradient (the vector of the vector-Jacobian product), of this Tensor's shape;
+                default: 1 for a Tensor of one element.
             retain_graph: keep what the graph holds, so that backward can run again; default: as `create_graph`.
             create_graph: record the gradient's own computation, so that gradients of gradients can be taken.
 
@@ -328,161 +332,7 @@ class Tensor:
             raise RuntimeError("pickle: this Tensor was computed; use detach() first")
         return _rebuild, (type(self), np.array(self._to_numpy()), self.requires_grad, self.device)
 
-    # ---- operators
-
-    __hash__ = object.__hash__
-
-    def __add__(self, other: Any) -> Tensor:
-        return tt.add(self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return tt.add(other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return tt.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return tt.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return tt.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return tt.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return tt.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return tt.divide(other, self)
-
-    def __floordiv__(self, other: Any) -> Tensor:
-        return tt.floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Tensor:
-        return tt.floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Tensor:
-        return tt.remainder(self, other)
-
-    def __rmod__(self, other: Any) -> Tensor:
-        return tt.remainder(other, self)
-
-    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
-        return self // other, self % other
-
-    def __pow__(self, other: Any) -> Tensor:
-        return tt.pow(self, other)
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return tt.pow(other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return tt.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return tt.matmul(other, self)
-
-    def __and__(self, other: Any) -> Tensor:
-        return tt.bitwise_and(self, other)
-
-    def __rand__(self, other: Any) -> Tensor:
-        return tt.bitwise_and(other, self)
-
-    def __or__(self, other: Any) -> Tensor:
-        return tt.bitwise_or(self, other)
-
-    def __ror__(self, other: Any) -> Tensor:
-        return tt.bitwise_or(other, self)
-
-    def __xor__(self, other: Any) -> Tensor:
-        return tt.bitwise_xor(self, other)
-
-    def __rxor__(self, other: Any) -> Tensor:
-        return tt.bitwise_xor(other, self)
-
-    def __lshift__(self, other: Any) -> Tensor:
-        return tt.bitwise_left_shift(self, other)
-
-    def __rlshift__(self, other: Any) -> Tensor:
-        return tt.bitwise_left_shift(other, self)
-
-    def __rshift__(self, other: Any) -> Tensor:
-        return tt.bitwise_right_shift(self, other)
-
-    def __rrshift__(self, other: Any) -> Tensor:
-        return tt.bitwise_right_shift(other, self)
-
-    def __neg__(self) -> Tensor:
-        return tt.negative(self)
-
-    def __pos__(self) -> Tensor:
-        return tt.positive(self)
-
-    def __abs__(self) -> Tensor:
-        return tt.abs(self)
-
-    def __invert__(self) -> Tensor:
-        return tt.bitwise_invert(self)
-
-    def __eq__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return tt.equal(self, other)
-
-    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
-        return tt.not_equal(self, other)
-
-    def __lt__(self, other: Any) -> Tensor:
-        return tt.less(self, other)
-
-    def __le__(self, other: Any) -> Tensor:
-        return tt.less_equal(self, other)
-
-    def __gt__(self, other: Any) -> Tensor:
-        return tt.greater(self, other)
-
-    def __ge__(self, other: Any) -> Tensor:
-        return tt.greater_equal(self, other)
-
     # ---- in place
-
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._update("+=", tt.add, other)
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self._update("-=", tt.subtract, other)
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self._update("*=", tt.multiply, other)
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._update("/=", tt.divide, other)
-
-    def __ifloordiv__(self, other: Any) -> Tensor:
-        return self._update("//=", tt.floor_divide, other)
-
-    def __imod__(self, other: Any) -> Tensor:
-        return self._update("%=", tt.remainder, other)
-
-    def __ipow__(self, other: Any) -> Tensor:
-        return self._update("**=", tt.pow, other)
-
-    def __imatmul__(self, other: Any) -> Tensor:
-        return self._update("@=", tt.matmul, other)
-
-    def __iand__(self, other: Any) -> Tensor:
-        return self._update("&=", tt.bitwise_and, other)
-
-    def __ior__(self, other: Any) -> Tensor:
-        return self._update("|=", tt.bitwise_or, other)
-
-    def __ixor__(self, other: Any) -> Tensor:
-        return self._update("^=", tt.bitwise_xor, other)
-
-    def __ilshift__(self, other: Any) -> Tensor:
-        return self._update("<<=", tt.bitwise_left_shift, other)
-
-    def __irshift__(self, other: Any) -> Tensor:
-        return self._update(">>=", tt.bitwise_right_shift, other)
 
     def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Tensor:
         self._check_writable(symbol)
@@ -524,178 +374,6 @@ class Tensor:
             mark_written(array)
         else:
             self._data = result._data
-
-    def fill_(self, value: float) -> Tensor:
-        """Set every element, in place."""
-        self[...] = value
-        return self
-
-    def zero_(self) -> Tensor:
-        """Set every element to 0, in place."""
-        return self.fill_(0)
-
-    def copy_(self, other: Any) -> Tensor:
-        """Take the values of another Tensor or array, broadcast, in place."""
-        self[...] = other
-        return self
-
-    # ---- indexing
-
-    def __getitem__(self, key: Any) -> Tensor:
-        return tt.functions.indexing.getitem(self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        tt.functions.indexing.setitem(self, key, value)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        if not self.shape:
-            raise TypeError("iteration over a 0-d Tensor")
-        return (self[i] for i in range(self.shape[0]))
-
-    def __contains__(self, value: Any) -> bool:
-        return bool(tt.any(self == value))
-
-    # ---- functions that people write as methods; each is the function of the same name
-
-    @property
-    def T(self) -> Tensor:
-        """The transpose of a matrix."""
-        if self.ndim != 2:
-            raise ValueError(f"T: expected 2 dimensions, got shape {self.shape}; use .mT or tt.permute_dims")
-        return tt.matrix_transpose(self)
-
-    @property
-    def mT(self) -> Tensor:
-        """The transpose of the last two dimensions."""
-        return tt.matrix_transpose(self)
-
-    def abs(self) -> Tensor:
-        return tt.abs(self)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.all(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.any(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return tt.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
-        return tt.argmin(self, axis=axis, keepdims=keepdims)
-
-    def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-        return tt.argsort(self, axis=axis, descending=descending, stable=stable)
-
-    def astype(self, dtype: Any, copy: bool = True) -> Tensor:
-        return tt.astype(self, dtype, copy=copy)
-
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        return tt.clip(self, min, max)
-
-    def clone(self) -> Tensor:
-        """A copy in memory of its own; gradients flow through it."""
-        return tt.positive(self)
-
-    copy = clone
-
-    def cos(self) -> Tensor:
-        return tt.cos(self)
-
-    def cumulative_sum(self, axis: int | None = None) -> Tensor:
-        return tt.cumulative_sum(self, axis=axis)
-
-    def erf(self) -> Tensor:
-        return tt.erf(self)
-
-    def exp(self) -> Tensor:
-        return tt.exp(self)
-
-    def flatten(self) -> Tensor:
-        return tt.reshape(self, (-1,))
-
-    def isnan(self) -> Tensor:
-        return tt.isnan(self)
-
-    def log(self) -> Tensor:
-        return tt.log(self)
-
-    def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.logsumexp(self, axis=axis, keepdims=keepdims)
-
-    def masked_fill(self, mask: Any, value: Any) -> Tensor:
-        return tt.masked_fill(self, mask, value)
-
-    def matmul(self, other: Any) -> Tensor:
-        return tt.matmul(self, other)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.max(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.mean(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.min(self, axis=axis, keepdims=keepdims)
-
-    def nonzero(self) -> tuple[Tensor, ...]:
-        return tt.nonzero(self)
-
-    def permute(self, *axes: Any) -> Tensor:
-        return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
-
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.prod(self, axis=axis, keepdims=keepdims)
-
-    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
-        return tt.repeat(self, repeats, axis=axis)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        return tt.reshape(self, shape[0] if len(shape) == 1 else shape)
-
-    def round(self) -> Tensor:
-        return tt.round(self)
-
-    def sigmoid(self) -> Tensor:
-        return tt.sigmoid(self)
-
-    def sin(self) -> Tensor:
-        return tt.sin(self)
-
-    def sort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-        return tt.sort(self, axis=axis, descending=descending, stable=stable)
-
-    def sqrt(self) -> Tensor:
-        return tt.sqrt(self)
-
-    def squeeze(self, axis: Any = None) -> Tensor:
-        if axis is None:
-            axis = tuple(i for i, n in enumerate(self.shape) if n == 1)
-        return tt.squeeze(self, axis)
-
-    def std(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        return tt.std(self, axis=axis, correction=correction, keepdims=keepdims)
-
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
-        return tt.sum(self, axis=axis, keepdims=keepdims)
-
-    def take(self, indices: Any, axis: int | None = None) -> Tensor:
-        return tt.take(self, indices, axis=axis)
-
-    def tanh(self) -> Tensor:
-        return tt.tanh(self)
-
-    def transpose(self, axis1: int, axis2: int) -> Tensor:
-        """Swap two dimensions."""
-        axes = list(range(self.ndim))
-        axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
-        return tt.permute_dims(self, tuple(axes))
-
-    def unsqueeze(self, axis: int) -> Tensor:
-        return tt.expand_dims(self, axis=axis)
-
-    def var(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-        return tt.var(self, axis=axis, correction=correction, keepdims=keepdims)
 
 
 class Hook:

@@ -10,7 +10,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import for_device
-from tinytensor.recording.errors import aligned
+from tinytensor.messages import aligned
 
 from . import attention_blocks as blocks
 from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows

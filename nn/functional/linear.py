@@ -8,7 +8,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import for_array
-from tinytensor.recording.errors import aligned
+from tinytensor.messages import aligned
 
 from .precision import lowered
 

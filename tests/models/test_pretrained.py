@@ -72,7 +72,7 @@ def test_saving_again_replaces_all_and_leaves_nothing_behind(tmp_path):
 KILL = """
 import os, signal, sys
 import tinytensor as tt
-from models import Transformer
+from tinytensor.models import Transformer
 calls = 0
 def killing(function):
     def call(*args, **kwargs):

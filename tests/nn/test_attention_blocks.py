@@ -129,7 +129,7 @@ def test_what_is_in_the_future_changes_nothing():
 PROGRAM = """
 import resource, sys
 import tinytensor as tt
-from nn import functional as F
+from tinytensor.nn import functional as F
 
 tt.manual_seed(0)
 q, k, v = (tt.tensor(tt.random.randn(1, 8, n, 16), requires_grad=True) for n in ({target}, 16384, 16384))

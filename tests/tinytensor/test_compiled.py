@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.backend import numpy as backend
+from tinytensor.fast import numpy as backend
 from tinytensor.models import Transformer
 from tinytensor.models.decoding import beam_search
 from tinytensor.nn.functional import attention_blocks

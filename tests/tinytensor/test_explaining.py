@@ -8,7 +8,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.recording.errors import aligned
+from tinytensor.messages import aligned
 
 
 class Net(nn.Module):

@@ -25,7 +25,9 @@ def kernels(monkeypatch):
     """The module, over the stand-in where there is no CuPy."""
     from tinytensor.backend import for_device
 
-    found = for_device("gpu").kernels
+    for_device("gpu")
+    from tinytensor.fast.cupy import kernels as found
+
     if not found.available():
         pytest.skip("no C++ compiler")
     return found
@@ -136,7 +138,7 @@ def test_without_a_compiler_everything_goes_another_way(kernels, monkeypatch):
 
 def test_bounds_are_looked_at_without_waiting(kernels, monkeypatch):
     """Nothing is read until a number is; then all that was out of range by then is known."""
-    from tinytensor.backend import cupy as backend
+    from tinytensor.fast import cupy as backend
 
     ids, weight = tt.asarray([0, 9, 2], device="gpu"), tt.ones((4, 2), device="gpu")
     with monkeypatch.context() as patch:
@@ -150,7 +152,7 @@ def test_bounds_are_looked_at_without_waiting(kernels, monkeypatch):
 
 
 def test_more_bounds_than_there_are_slots_are_looked_at_at_once(kernels, monkeypatch):
-    from tinytensor.backend import cupy as backend
+    from tinytensor.fast import cupy as backend
 
     monkeypatch.setattr(backend, "SLOTS", len(backend._slots))
     with pytest.raises(IndexError, match="embedding: ids must be from 0 to 122, got 123"):
@@ -158,14 +160,16 @@ def test_more_bounds_than_there_are_slots_are_looked_at_at_once(kernels, monkeyp
 
 
 def test_no_step_of_training_waits(kernels, monkeypatch):
-    from tinytensor.backend import cupy as backend
+    from tinytensor.fast import cupy as backend
 
     model = nn.Sequential(nn.Embedding(7, 8), nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 7))
     model.to("gpu")
     optimizer = nn.optim.Adam(model.parameters())
     ids = tt.asarray([[1, 2, 3], [4, 5, 6]], device="gpu")
     for name in ("get", "item", "tolist", "__bool__", "__int__", "__float__", "__index__"):
-        monkeypatch.setattr(backend.ndarray, name, lambda *a, _name=name: pytest.fail(f"{_name} waits for the GPU"))
+        monkeypatch.setattr(
+            backend.cupy.ndarray, name, lambda *a, _name=name: pytest.fail(f"{_name} waits for the GPU")
+        )
     monkeypatch.setattr(backend.cupy, "asnumpy", lambda x: pytest.fail("asnumpy waits for the GPU"))
     optimizer.zero_grad()
     loss = F.cross_entropy(model(ids).reshape(-1, 7), ids.reshape(-1))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,9 @@ from . import numpy as numpy_backend
 NAMESPACES: dict[type, ModuleType] = {np.ndarray: numpy_backend}
 
 DEVICES = ("cpu", "gpu")
+
+on_load: list[Callable[[ModuleType], None]] = []
+"""Called with the namespace of the GPU when it is loaded; `fast` adds to it."""
 
 
 class DeviceError(RuntimeError):
@@ -36,9 +40,10 @@ def compile_loops() -> bool:
     """
     if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0" or importlib.util.find_spec("numba") is None:
         return False
-    from ..fast import loops as compiled
+    from ..fast import loops
+    from ..fast import numpy as room
 
-    numpy_backend.loops = compiled
+    room.loops = loops
     return True
 
 
@@ -66,6 +71,34 @@ def for_array(array: Any) -> ModuleType:
     return found
 
 
+def common_namespace(name: str, arrays: Sequence[Any]) -> Any:
+    """The namespace that computes with all these arrays; NumPy's where there are Python numbers alone.
+
+    A namespace that has `adopt` takes over the arrays of others, in place of the list's items. Raises DeviceError, with
+    the name of the op, where arrays are on different devices.
+    """
+    kinds = {type(a): for_array(a) for a in arrays if hasattr(a, "dtype") and not isinstance(a, np.generic)}
+    if len(kinds) < 2:
+        return next(iter(kinds.values()), numpy_backend)
+    for namespace in kinds.values():
+        if hasattr(namespace, "adopt"):
+            namespace.adopt(arrays)
+            return namespace
+    devices = " and ".join(sorted({str(namespace.device) for namespace in kinds.values()}))
+    raise DeviceError(f"{name}: inputs are on {devices}; move them to one device first, for example x.to('gpu')")
+
+
+def is_finite(value: Any) -> bool:
+    """Whether a value, an array or several hold finite numbers only (what has no numbers counts as finite)."""
+    if isinstance(value, (tuple, list)):
+        return all(is_finite(v) for v in value)
+    if value is None or isinstance(value, (bool, str)):
+        return True
+    if hasattr(value, "dtype"):
+        return value.dtype.kind not in "fc" or bool(for_array(value).isfinite(value).all())
+    return bool(np.isfinite(value))
+
+
 def _load_cupy() -> ModuleType:
     try:
         from . import cupy as cupy_backend
@@ -79,5 +112,8 @@ def _load_cupy() -> ModuleType:
             "device 'gpu' needs an NVIDIA GPU, and CuPy finds none; "
             "check that `nvidia-smi` lists one and that the installed CuPy matches its CUDA version"
         )
-    NAMESPACES[cupy_backend.ndarray] = cupy_backend
+    if cupy_backend.ndarray not in NAMESPACES:
+        NAMESPACES[cupy_backend.ndarray] = cupy_backend
+        for extend in on_load:
+            extend(cupy_backend)
     return cupy_backend

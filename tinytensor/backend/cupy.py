@@ -6,103 +6,11 @@ differ in which of the standard's names they have, so names are taken from where
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import cupy
 import cupyx
 import numpy as np
-from cupy import (  # noqa: F401  (this module is a namespace: ops reach these as `xp.name`)
-    abs,
-    add,
-    all,
-    any,
-    arange,
-    argmax,
-    argmin,
-    bitwise_and,
-    bitwise_or,
-    bitwise_xor,
-    broadcast_to,
-    ceil,
-    conj,
-    copysign,
-    cos,
-    cosh,
-    count_nonzero,
-    divide,
-    einsum,
-    empty,
-    empty_like,
-    equal,
-    exp,
-    expand_dims,
-    expm1,
-    eye,
-    flip,
-    floor,
-    floor_divide,
-    full,
-    greater,
-    greater_equal,
-    hypot,
-    imag,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    linalg,
-    linspace,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    matmul,
-    maximum,
-    minimum,
-    moveaxis,
-    multiply,
-    ndarray,
-    negative,
-    nextafter,
-    nonzero,
-    not_equal,
-    ones,
-    ones_like,
-    real,
-    reciprocal,
-    remainder,
-    repeat,
-    reshape,
-    roll,
-    searchsorted,
-    sign,
-    signbit,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    squeeze,
-    stack,
-    subtract,
-    swapaxes,
-    take_along_axis,
-    tan,
-    tanh,
-    tensordot,
-    tile,
-    tril,
-    triu,
-    trunc,
-    zeros,
-    zeros_like,
-)
 from cupy import arccos as acos  # noqa: F401
 from cupy import arccosh as acosh  # noqa: F401
 from cupy import arcsin as asin  # noqa: F401
@@ -113,21 +21,21 @@ from cupy import arctanh as atanh  # noqa: F401
 from cupy import concatenate as concat  # noqa: F401
 from cupy import invert as bitwise_invert  # noqa: F401
 from cupy import left_shift as bitwise_left_shift  # noqa: F401
+from cupy import matmul, ndarray  # noqa: F401
 from cupy import power as pow  # noqa: F401
 from cupy import right_shift as bitwise_right_shift  # noqa: F401
 from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
-from ..fast import kernels
-from .numpy import check_range_at_once, out_of_range
+from .numpy import check_range, check_range_at_once  # noqa: F401
 
 device = "gpu"
 
 
-def kernel(name: str, *arrays: Any) -> Any:
-    """A kernel of our own that does in one launch what several of CuPy's would, if there is one for these arrays."""
-    found = getattr(kernels, name, None)
-    return found if found is not None and kernels.fits(*arrays) else None
+def __getattr__(name: str) -> Any:
+    """What is not here is CuPy's: looked up once, then kept."""
+    function = globals()[name] = getattr(cupy, name)
+    return function
 
 
 def is_available() -> bool:
@@ -151,49 +59,8 @@ def copy(x: Any) -> Any:
     return cupy.array(x, copy=True, order="C")
 
 
-def contiguous(x: Any) -> Any:
-    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x).reshape(x.shape)
-
-
 def to_numpy(x: Any) -> Any:
-    if _asked:
-        _tell_what_was_out_of_range()
     return cupy.asnumpy(x)
-
-
-# Ids are compared with their bounds on the GPU, and what was found is looked at where numbers are read anyway: to look
-# at once would mean to wait for the GPU in every step. Beyond SLOTS different bounds it is looked at at once.
-
-SLOTS = 64
-_slots: dict[tuple[str, str, int], int] = {}
-_asked: set[tuple[str, str, int]] = set()
-
-
-@functools.cache
-def _found() -> Any:
-    """For each slot, whether an id was out of range, and such an id."""
-    return cupy.zeros((SLOTS, 2), dtype=np.int64)
-
-
-def check_range(name: str, what: str, ids: Any, length: int) -> None:
-    """See to it that IndexError is raised, when a number is read next, unless all ids are from 0 to length - 1."""
-    key = (name, what, length)
-    if kernels.available() and ids.dtype == np.int64 and ids.flags.c_contiguous and len(_slots | {key: 0}) <= SLOTS:
-        kernels.look_for_outside(ids, length, _found()[_slots.setdefault(key, len(_slots))])
-        _asked.add(key)
-        return
-    check_range_at_once(name, what, ids, length)
-
-
-def _tell_what_was_out_of_range() -> None:
-    found = cupy.asnumpy(_found())
-    asked = sorted(_asked, key=_slots.__getitem__)
-    _asked.clear()
-    for name, what, length in asked:
-        outside, value = found[_slots[name, what, length]].tolist()
-        if outside:
-            _found().fill(0)
-            raise out_of_range(name, what, value, length)
 
 
 def from_numpy(x: Any) -> Any:
@@ -210,7 +77,7 @@ def matrix_transpose(x: Any) -> Any:
 
 
 def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
-    return sum(multiply(conj(x1), x2), axis=axis)
+    return sum(cupy.multiply(cupy.conj(x1), x2), axis=axis)
 
 
 def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
@@ -249,15 +116,15 @@ def cumulative_prod(x: Any, axis: int, dtype: Any = None) -> Any:
 
 
 def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    return take_along_axis(x, stable_argsort(x, axis, descending), axis)
+    return cupy.take_along_axis(x, stable_argsort(x, axis, descending), axis)
 
 
 def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     """Indices that sort, equal elements in their original order, in both directions (CuPy's sort is stable)."""
     if not descending:
         return cupy.argsort(x, axis=axis)
-    turned = cupy.argsort(flip(x, axis), axis=axis)
-    return x.shape[axis] - 1 - flip(turned, axis)
+    turned = cupy.argsort(cupy.flip(x, axis), axis=axis)
+    return x.shape[axis] - 1 - cupy.flip(turned, axis)
 
 
 def largest_places(x: Any, k: int) -> Any:
@@ -289,7 +156,7 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    e = exp(-abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
+    e = cupy.exp(-cupy.abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
     return where(x >= 0, x.dtype.type(1), e) / (1 + e)
 
 
@@ -304,10 +171,10 @@ def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
     """Zeros of a shape with `values` added at `key`, a place named twice receiving both."""
     if any_array(key):
         wide = np.dtype("float64") if values.dtype.kind == "f" else values.dtype  # a place may be read many times
-        out = zeros(shape, dtype=wide)
+        out = cupy.zeros(shape, dtype=wide)
         index_add(out, key, astype(values, wide))
         return astype(out, values.dtype)
-    out = zeros(shape, dtype=values.dtype)
+    out = cupy.zeros(shape, dtype=values.dtype)
     out[key] = values
     return out
 
@@ -329,20 +196,12 @@ def write(x: Any, key: Any, values: Any, wins: Any = None) -> None:
     if wins is None:
         x[key] = values
         return
-    places = reshape(arange(x.size), x.shape)[key]
-    values = broadcast_to(asarray(values, dtype=x.dtype), places.shape)
-    flat = reshape(x, (-1,))  # a view where x is contiguous, else a copy that is written back
+    places = cupy.reshape(cupy.arange(x.size), x.shape)[key]
+    values = cupy.broadcast_to(asarray(values, dtype=x.dtype), places.shape)
+    flat = cupy.reshape(x, (-1,))  # a view where x is contiguous, else a copy that is written back
     flat[places[wins]] = values[wins]
     if not x.flags.c_contiguous:
-        x[...] = reshape(flat, x.shape)
-
-
-def add_rows(rows: Any, ids: Any, length: int) -> Any:
-    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
-    out = cupy.zeros((length, rows.shape[1]), dtype=rows.dtype)
-    if len(ids):
-        cupyx.scatter_add(out, ids, rows)
-    return out
+        x[...] = cupy.reshape(flat, x.shape)
 
 
 def last_of_each(ids: Any, length: int) -> Any:
@@ -350,42 +209,6 @@ def last_of_each(ids: Any, length: int) -> Any:
     last = cupy.zeros(length, dtype=np.uint64)  # CUDA knows no atomic maximum of int64
     cupyx.scatter_max(last, ids, cupy.arange(ids.size, dtype=np.uint64))
     return astype(last, np.int64)
-
-
-# ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
-
-
-def row_max(x: Any) -> Any:
-    return cupy.max(x, axis=-1, keepdims=True)
-
-
-def row_sum(x: Any) -> Any:
-    return sum(x, axis=-1, keepdims=True)
-
-
-def row_dot(a: Any, b: Any) -> Any:
-    return sum(a * b, axis=-1, keepdims=True)
-
-
-def in_parts(function: Any, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
-    """Call `function` for all rows at once: the GPU splits the work itself."""
-    function(slice(0, rows))
-
-
-def zero_where(condition: Any, x: Any, out: Any) -> Any:
-    """0 where the condition holds, also in place of infinite and NaN elements, else x."""
-    out[...] = where(condition, 0.0, x)
-    return out
-
-
-def within(x: Any, bound: float) -> bool:
-    """Whether all of x lies in [-bound, bound]; to ask would mean to wait for the GPU, so the answer is no."""
-    return False
-
-
-def surely_all(x: Any) -> bool:
-    """Whether all of x is true; to ask would mean to wait for the GPU, so the answer is no."""
-    return False
 
 
 def synchronize() -> None:

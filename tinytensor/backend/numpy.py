@@ -1,4 +1,4 @@
-"""The NumPy namespace: the standard's names, NumPy's functions, and the few the standard lacks."""
+"""The NumPy namespace: the standard's names, which are NumPy's own but for what follows, and the few it lacks."""
 
 from __future__ import annotations
 
@@ -6,132 +6,20 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy import (  # noqa: F401  (this module is a namespace: ops reach these as `xp.name`)
-    abs,
-    acos,
-    acosh,
-    add,
-    all,
-    any,
-    arange,
-    argmax,
-    argmin,
-    argsort,
-    asarray,
-    asin,
-    asinh,
-    atan,
-    atan2,
-    atanh,
-    bitwise_and,
-    bitwise_invert,
-    bitwise_left_shift,
-    bitwise_or,
-    bitwise_right_shift,
-    bitwise_xor,
-    ceil,
-    concat,
-    conj,
-    copysign,
-    cos,
-    cosh,
-    count_nonzero,
-    divide,
-    einsum,
-    empty,
-    empty_like,
-    equal,
-    exp,
-    expand_dims,
-    expm1,
-    eye,
-    flip,
-    floor,
-    floor_divide,
-    full,
-    greater,
-    greater_equal,
-    hypot,
-    imag,
-    isfinite,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    linalg,
-    linspace,
-    log,
-    log1p,
-    log2,
-    log10,
-    logaddexp,
-    logical_and,
-    logical_not,
-    logical_or,
-    logical_xor,
-    matrix_transpose,
-    maximum,
-    minimum,
-    moveaxis,
-    multiply,
-    negative,
-    nextafter,
-    nonzero,
-    not_equal,
-    ones,
-    ones_like,
-    permute_dims,
-    pow,
-    real,
-    reciprocal,
-    remainder,
-    repeat,
-    reshape,
-    roll,
-    searchsorted,
-    sign,
-    signbit,
-    sin,
-    sinh,
-    sqrt,
-    square,
-    squeeze,
-    stack,
-    subtract,
-    swapaxes,
-    take_along_axis,
-    tan,
-    tanh,
-    tensordot,
-    tile,
-    tril,
-    triu,
-    trunc,
-    vecdot,
-    where,
-    zeros,
-    zeros_like,
-)
-from numpy import rint as round  # noqa: F401
+from numpy import rint as round  # noqa: F401  (this module is a namespace: ops reach these as `xp.name`)
 
-from ..fast.threads import in_parts
 from .sums import accurate_matmul as matmul  # noqa: F401
 from .sums import accurate_sum
 from .sums import accurate_sum as sum  # noqa: F401
 
 device = "cpu"
-loops: Any = None  # the module `compiled`, once `compile_loops` was called
-
-SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
-GROUP = 32  # elements of which the largest stands for all when the largest of a long row are looked for
-DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwise summation does
 ndarray = np.ndarray
 
 
-def kernel(name: str, *arrays: Any) -> Any:
-    """A function of our own that does in one pass what several of NumPy's would, if there is one for these arrays."""
-    found = getattr(loops, name, None)
-    return found if found is not None and loops.fits(*arrays) else None
+def __getattr__(name: str) -> Any:
+    """What is not here is NumPy's: looked up once, then kept."""
+    function = globals()[name] = getattr(np, name)
+    return function
 
 
 def astype(x: Any, dtype: Any) -> Any:
@@ -140,18 +28,6 @@ def astype(x: Any, dtype: Any) -> Any:
 
 def copy(x: Any) -> Any:
     return np.array(x, copy=True, order="C")
-
-
-def contiguous(x: Any) -> Any:
-    return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
-
-
-def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
-    if x.ndim:
-        return np.broadcast_to(x, shape)
-    view = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))  # the same of one number, in a fifth of the time
-    view.flags.writeable = False
-    return view
 
 
 def to_numpy(x: Any) -> Any:
@@ -205,7 +81,7 @@ def cumulative_prod(x: Any, axis: int, dtype: Any = None) -> Any:
 
 
 def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    return take_along_axis(x, stable_argsort(x, axis, descending), axis)
+    return np.take_along_axis(x, stable_argsort(x, axis, descending), axis)
 
 
 def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
@@ -218,27 +94,7 @@ def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
 
 def largest_places(x: Any, k: int) -> Any:
     """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
-    if k and (largest_places := kernel("largest_places", x)):
-        return largest_places(x, k)
-    count, length = x.shape
-    places = empty((count, k), dtype=np.int64)
-
-    def part(i: slice) -> None:
-        rows = x[i]
-        groups = length // GROUP
-        heads = rows
-        if groups >= 2 * k:  # of so many maxima the k-th is no larger than the k-th of all, and found much faster
-            heads = np.maximum.reduce(rows[:, : groups * GROUP].reshape(len(rows), GROUP, groups), axis=1)
-        bound = np.partition(heads, -k, axis=1)[:, -k, None]
-        found = np.flatnonzero(~(rows < bound))  # NaN is no smaller than anything
-        row, place = np.divmod(found[::-1], length)
-        order = np.lexsort((rows[row, place], -row))[::-1]  # turned twice: descending, yet equal ones in their order
-        first = np.searchsorted(row[order], np.arange(len(rows)))
-        places[i] = place[order[first[:, None] + np.arange(k)]]
-
-    if k:
-        in_parts(part, count, 4 * x.size)
-    return places
+    return stable_argsort(x, descending=True)[:, :k]
 
 
 def unique(x: Any) -> tuple[Any, Any, Any, Any]:
@@ -256,8 +112,8 @@ def erf(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    e = exp(-abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
-    return where(x >= 0, x.dtype.type(1), e) / (1 + e)
+    e = np.exp(-np.abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
+    return np.where(x >= 0, x.dtype.type(1), e) / (1 + e)
 
 
 def index_add(x: Any, key: Any, values: Any) -> None:
@@ -269,10 +125,10 @@ def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
     """Zeros of a shape with `values` added at `key`, a place named twice receiving both."""
     if any_array(key):
         wide = np.dtype("float64") if values.dtype.kind == "f" else values.dtype  # a place may be read many times
-        out = zeros(shape, dtype=wide)
+        out = np.zeros(shape, dtype=wide)
         index_add(out, key, astype(values, wide))
         return astype(out, values.dtype)
-    out = zeros(shape, dtype=values.dtype)
+    out = np.zeros(shape, dtype=values.dtype)
     out[key] = values
     return out
 
@@ -294,60 +150,11 @@ def write(x: Any, key: Any, values: Any, wins: Any = None) -> None:
     x[key] = values
 
 
-def add_rows(rows: Any, ids: Any, length: int) -> Any:
-    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
-    if add_rows := kernel("add_rows", rows):
-        return add_rows(rows, ids, length)
-    out = np.zeros((length, rows.shape[1]), dtype=rows.dtype)
-    if len(ids):
-        order = np.argsort(ids, kind="stable")
-        sorted_ids = ids[order]
-        starts = np.flatnonzero(np.concatenate(([True], sorted_ids[1:] != sorted_ids[:-1])))
-        out[sorted_ids[starts]] = np.add.reduceat(rows[order], starts, axis=0)
-    return out
-
-
 def last_of_each(ids: Any, length: int) -> Any:
     """For each place 0..length-1, the position of its last mention in `ids` (undefined where there is none)."""
     last = np.zeros(length, dtype=np.int64)
     last[ids] = np.arange(ids.size)
     return last
-
-
-# ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
-
-
-def row_max(x: Any) -> Any:
-    length = x.shape[-1]
-    if not 0 < length <= SHORT_ROW:
-        return np.maximum.reduce(x, axis=-1, keepdims=True)
-    # NumPy's loop over many short rows costs more than turning them round and comparing long ones.
-    turned = np.ascontiguousarray(x.reshape(-1, length).T)
-    return np.maximum.reduce(turned, axis=0).reshape(*x.shape[:-1], 1)
-
-
-def row_sum(x: Any) -> Any:
-    length = x.shape[-1]
-    if not 0 < length <= DOT_ROW:
-        return accurate_sum(x, -1 % x.ndim, None, True)
-    return (x.reshape(-1, length) @ np.ones(length, x.dtype)).reshape(*x.shape[:-1], 1)
-
-
-def row_dot(a: Any, b: Any) -> Any:
-    return np.einsum("...i,...i->...", a, b)[..., None]
-
-
-def zero_where(condition: Any, x: Any, out: Any) -> Any:
-    """0 where the condition holds, also in place of infinite and NaN elements, else x; contiguous arrays."""
-    # A branch for each element costs NumPy's `where` six times as much as masking the bits does.
-    kind = np.dtype(f"i{x.itemsize}")
-    np.bitwise_and(x.view(kind), np.subtract(condition.view(np.int8), 1).astype(kind), out=out.view(kind))
-    return out
-
-
-def within(x: Any, bound: float) -> bool:
-    """Whether all of x lies in [-bound, bound]; a backend that would have to wait for the answer may say no."""
-    return x.size > 0 and bool(np.maximum.reduce(x, axis=None) <= bound and np.minimum.reduce(x, axis=None) >= -bound)
 
 
 def check_range(name: str, what: str, ids: Any, length: int) -> None:
@@ -362,11 +169,6 @@ check_range_at_once = check_range
 
 def out_of_range(name: str, what: str, found: int, length: int) -> IndexError:
     return IndexError(f"{name}: {what} must be from 0 to {length - 1}, got {found}")
-
-
-def surely_all(x: Any) -> bool:
-    """Whether all of x is true; a backend that would have to wait for the answer may say no."""
-    return bool(x.all())
 
 
 def synchronize() -> None:

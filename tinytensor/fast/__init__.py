@@ -1,1 +1,42 @@
-"""The engine room: what makes ops fast and changes no number but by rounding. No formula is here."""
+"""The engine room: what makes ops fast and changes no number but by rounding. No formula is here.
+
+It registers itself: short cuts for the calls of ops, and what fast pairs need in the namespaces of the backends. It can
+be deleted, and all else computes the same; `tt.textbook()` leaves it aside.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .. import backend
+from ..modes import state
+from . import numpy as numpy_room
+from . import shortcuts
+
+
+def extend(namespace: ModuleType) -> None:
+    """Add to a backend's namespace what fast pairs need, and faster versions of what it has."""
+    room: ModuleType = numpy_room
+    if namespace.device == "gpu":
+        from . import cupy as cupy_room
+
+        room = cupy_room
+    for name, function in vars(room).items():
+        if isinstance(function, FunctionType) and function.__module__.startswith(__name__) and name[0] != "_":
+            slow = getattr(namespace, name, None)
+            setattr(namespace, name, function if slow is None else _unless_textbook(function, slow))
+
+
+def _unless_textbook(fast: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fast)
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        return (slow if state.textbook else fast)(*args, **kwargs)
+
+    return choose
+
+
+extend(backend.for_device("cpu"))
+backend.on_load.append(extend)

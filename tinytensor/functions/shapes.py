@@ -13,6 +13,7 @@ import tinytensor as tt
 
 from .. import backend, dtypes
 from ..modes import state
+from ..node import Node
 from ..primitive import op
 from ..tensor import Tensor, wrap
 from .reductions import normalize_axes
@@ -52,10 +53,9 @@ def to_device(x: Any, device: str) -> Tensor:
     if x.device == device:
         return x
     moved = wrap(target.from_numpy(x._to_numpy()), None)
-    if x._node is not None and state.recorder is not None:  # recorded by hand: no other op has two devices
-        moved._node = state.recorder(
-            _to_device.op, (x._node,), (), {"origin": x.device}, moved._data, [x._data, moved._data]
-        )
+    if x._node is not None and state.grad_enabled:  # recorded by hand: no other op has two devices
+        call = _to_device.op, (x._node,), {}, {"origin": x.device}, moved._data
+        moved._node = Node(*call) if state.observer is None else state.observer(*call, [x._data])
     return moved
 
 

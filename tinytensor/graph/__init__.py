@@ -8,11 +8,11 @@
     dot, svg, text                                                 (they only write it down)
 """
 
-from .drawing import DrawingError
 from .graph import Graph
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
 from .structure import Op, Saved, Scope, Statistics, Step, Structure, Value
+from .svg import DrawingError
 
 __all__ = [
     "Box",

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import for_array
-from ..checkpoint import restore
 from ..modes import state
 from ..node import Node, leaf
 from ..primitive import Primitive
-from ..recording.tracing import Recording, Statistics, TracedNode
+from ..recording.tracing import Recording, Statistics, TracedNode, trace
 from ..tensor import Tensor, wrap
 from . import structure as s
 from .cost import MOVEMENT, flops
@@ -49,8 +48,8 @@ def walk(roots: Iterable[Node]) -> list[Node]:
 
 def check_whole(node: Node) -> None:
     """Raise RuntimeError if what a node was computed from was freed."""
-    restore(node)
-    if node.kept is None and not node.traced:
+    node.restore()
+    if node.freed and not node.traced:
         raise RuntimeError(
             f"draw: the graph behind {node.name} {tuple(node.shape)} was already used and freed; draw before "
             "backward, pass retain_graph=True to it, or compute within tt.record()"
@@ -71,7 +70,7 @@ def needs(node: Node) -> tuple[bool, ...]:
 
 def wants_gradient(node: Node) -> bool:
     """Whether gradients flow to a node (also after it was used and freed)."""
-    return node.saved is not None if isinstance(node, TracedNode) and node.traced else True
+    return node.kept_before is not None if isinstance(node, TracedNode) and node.traced else True
 
 
 class Builder:
@@ -259,7 +258,7 @@ def formula_of(node: Any) -> Formula | None:
     if node.traced:
         arrays = node.values[:-1]
     elif node.kept is not None:
-        arrays = node.kept[0]
+        arrays = [node.kept[name] for name in node.op.inputs]
     else:
         return None
     stand_ins: list[Any] = [
@@ -270,13 +269,13 @@ def formula_of(node: Any) -> Formula | None:
     for x in stand_ins:
         if isinstance(x, Tensor) and x._node is not None:
             recording.makers[id(x._data)] = x._node
-    before = state.change(True, False, recording)
+    before = state.change(grad_enabled=True, anomaly=False, recording=recording, observer=trace)
     try:
         inputs = [(x._node or recording.maker(x._data)) if isinstance(x, Tensor) else None for x in stand_ins]
         out = node.op.function(*stand_ins, **node.params)
         result = out._node or recording.maker(out._data)
     finally:
-        state.change(*before)
+        state.change(**before)
         state.scopes = scopes
     nodes: list[Any] = walk([result])
     for inner in nodes:
@@ -290,13 +289,12 @@ def formula_of(node: Any) -> Formula | None:
 
 def _kept(node: Any, op: Primitive, values: list[str | None]) -> Iterable[tuple[Any, str, str]]:
     """Each array that an op keeps until backward, the id of the value it is, and why it is kept."""
-    kept = node.saved if node.traced else node.kept
+    kept = node.kept_before if node.traced else node.kept
     if not kept or not wants_gradient(node):
         return
     if op.pure:
         wanted = [i for i, need in enumerate(needs(node)) if need]
-        names = op.keepers[sum(1 << i for i in wanted)].names
-        for name, array in zip(names, kept):
+        for name, array in kept.items():
             if op.variadic and name != "out":
                 yield from (
                     (part, v or "", f"the rule of {op.name} reads its inputs") for v, part in zip(values, array)
@@ -307,7 +305,7 @@ def _kept(node: Any, op: Primitive, values: list[str | None]) -> Iterable[tuple[
                 why = f"the gradient of {' and '.join(readers) or 'its inputs'} reads {name}"
                 yield array, values[place] or "", why
         return
-    inputs, residuals = kept
+    inputs, residuals = [kept[name] for name in op.inputs], node.residuals or ()
     known = {_storage(a): v for a, v in zip([*inputs, *(node.values[-1:] if node.traced else ())], values) if v}
     met = set()
     for array in _arrays(residuals):

@@ -16,12 +16,11 @@ from ..tensor import Tensor
 from .build import Builder, walk
 from .compose import look
 from .dot import to_dot
-from .drawing import DrawingError
 from .options import Options
 from .picture import Picture
 from .plan import plan
 from .structure import Op, Scope, Structure, Value
-from .svg import render, to_svg
+from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".html")

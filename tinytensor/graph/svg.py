@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 
 from .dot import PALE, RED, STYLES, to_dot
-from .drawing import DrawingError
 from .picture import Edge, Picture
 from .short_text import escape
+
+
+class DrawingError(RuntimeError):
+    """A picture could not be laid out: Graphviz is missing, or failed."""
 
 
 def to_svg(picture: Picture) -> str:

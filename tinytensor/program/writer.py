@@ -10,7 +10,6 @@ from __future__ import annotations
 import keyword
 import os
 import re
-import threading
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,16 +20,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import for_array
-from ..checkpoint import restore
-from ..engine import _check_versions, _reachable, grad
+from ..drawing import named
+from ..engine import check_versions, grad, reachable
 from ..files import atomic_write
 from ..functions.shapes import _to_device
 from ..graph.build import sources
-from ..graph.drawing import named
 from ..modes import state
 from ..node import Node
 from ..tensor import Tensor, wrap
-from ..testing.check_op import _formulas
 from .expressions import HELPERS, NAMESPACE, SMALL, Section, Trace, Traced, alias, write_array
 
 FUNCTION = "forward_and_backward"
@@ -87,20 +84,17 @@ if __name__ == "__main__":
 """
 
 
-_lock = threading.Lock()  # that fused ops run as their formulas is a state of all threads
-
-
 def build(roots: list[Node], names: Any) -> Program:
     """The program of the graph behind some nodes."""
     given = list(named(names))
-    before = state.change(True, False, None)
+    before = state.change(grad_enabled=True, textbook=True, anomaly=False, recording=None, observer=None)
     try:
-        with _lock, _formulas(), np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
             replay = Replay(roots, given)
             replay.forward()
             replay.backward()
     finally:
-        state.change(*before)
+        state.change(**before)
     return Writer(replay).program()
 
 
@@ -120,7 +114,7 @@ class Replay:
 
     def __init__(self, roots: list[Node], given: list[tuple[str, Tensor]]) -> None:
         self.roots = roots
-        self.nodes = _reachable(roots)
+        self.nodes = reachable(roots)
         self.trace = Trace()
         self.outputs: list[Traced] = []
         self.gradients: list[tuple[Traced, Traced]] = []
@@ -142,8 +136,8 @@ class Replay:
             self._values.update({n: a for n, a in _kept_values(node) if n not in self._values})
 
     def _check(self, node: Node) -> None:
-        restore(node)
-        if node.kept is None:
+        node.restore()
+        if node.freed:
             raise RuntimeError(
                 f"print_backward: the graph behind {node.name} {tuple(node.shape)} was already used and freed; print "
                 "before backward, or pass retain_graph=True to it"
@@ -153,11 +147,11 @@ class Replay:
                 f"print_backward: {node.name} {tuple(node.shape)} has a hook, which no program can hold; remove it"
             )
         if node.op is not None:
-            _check_versions(node, node.op)
+            check_versions(node, node.op)
 
     def forward(self) -> None:
         """Compute every node again."""
-        state.recorder = self._record
+        state.change(observer=self._record)
         for node in self.nodes:
             if node.op is None:
                 continue
@@ -187,8 +181,10 @@ class Replay:
         array = array if isinstance(array, Traced) else self.trace.argument(array, True, "")
         return alias(array) if array.form[0] == "argument" or array.hint else array
 
-    def _record(self, op: Any, parents: Any, kept: Any, params: Any, out: Any, values: Any) -> Node:
+    def _record(self, op: Any, parents: Any, kept: Any, params: Any, out: Any, inputs: Any) -> Node | None:
         """What an op leaves behind: a node whose gradient gets a name, and a section for what is written next."""
+        if not any(parents) or out.dtype.kind not in "fc":
+            return None
         node = Node(op, parents, kept, params, out)
         section = self.trace.sections[-1]
         section.title = f"{node.name} {tuple(node.shape)}"
@@ -282,21 +278,7 @@ def _kept_values(node: Any) -> Iterator[tuple[Node, Any]]:
         yield node, node.values[-1]
         yield from ((p, a) for p, a in zip(node.parents, node.values) if p is not None)
         return
-    if not op.pure:
-        yield from ((p, a) for p, a in zip(node.parents, node.kept[0]) if p is not None)
-        return
-    for name, value in zip(_kept_names(node), node.kept):
-        if name == "out":
-            yield node, value
-        elif op.variadic:
-            yield from ((p, a) for p, a in zip(node.parents, value) if p is not None)
-        elif node.parents[op.inputs.index(name)] is not None:
-            yield node.parents[op.inputs.index(name)], value
-
-
-def _kept_names(node: Node) -> tuple[str, ...]:
-    assert node.op is not None
-    return node.op.keepers[sum(1 << i for i, p in enumerate(node.parents) if p is not None)].names
+    yield from ((saved.source, saved.value) for saved in node.saved() if saved.source is not None)
 
 
 def _constant(node: Any, place: int) -> Any:
@@ -307,16 +289,13 @@ def _constant(node: Any, place: int) -> Any:
         return node.values[place]
     if node.constants:
         return node.constants[place]
-    if not op.pure:
-        return node.kept[0][place]
     name = op.inputs[0 if op.variadic else place]
-    kept = dict(zip(_kept_names(node), node.kept))
-    if name not in kept:
+    if name not in node.kept:
         raise RuntimeError(
             f"print_backward: {op.name} {tuple(node.shape)} does not keep its input {name!r}, which the forward pass "
             "needs; compute within `with tt.record():`"
         )
-    return kept[name][place] if op.variadic else kept[name]
+    return node.kept[name][place] if op.variadic else node.kept[name]
 
 
 def _numpy(array: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..modes import record, state
+from ..modes import failure_listeners, state
 from ..node import Node
+from .record import record
 from .tracing import Recording, TracedNode, call_site
 
 if TYPE_CHECKING:
@@ -51,85 +52,33 @@ class explain_errors(record):
             error.add_note(_show(recording, error, self.path, self.options))
 
 
-def aligned(shapes: Mapping[str, Sequence[int]], misfits: Callable[[int, int], bool] | None = None) -> str:
-    """Shapes under each other, last axis under last axis; axes that do not fit are in brackets.
-
-        x1   2  [3]
-        x2   3  [4]
-
-    Args:
-        shapes: by the name of the operand.
-        misfits: whether an axis of an operand does not fit, by the operand's number and the axis counted from the end
-            (-1 is the last); default: lengths that do not broadcast.
-    """
-    rows = [tuple(shape) for shape in shapes.values()]
-
-    def differ(_: int, axis: int) -> bool:
-        return len({row[axis] for row in rows if len(row) >= -axis} - {1}) > 1
-
-    wrong = misfits or differ
-    width = max((len(row) for row in rows), default=0)
-    cells = [
-        [f"[{row[axis]}]" if wrong(i, axis) else f" {row[axis]} " for axis in range(-len(row), 0)]
-        for i, row in enumerate(rows)
-    ]
-    cells = [["" for _ in range(width - len(row))] + row for row in cells]
-    widths = [max(len(row[j]) for row in cells) for j in range(width)]
-    names = max(map(len, shapes))
-    lines = [
-        f"  {name:<{names}}  " + " ".join(cell.rjust(w) for cell, w in zip(row, widths))
-        for name, row in zip(shapes, cells)
-    ]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def operands(primitive: Primitive, arrays: Sequence[Any]) -> str:
-    """The operands' shapes axis by axis; "" where there are fewer than two."""
-    names = primitive.inputs if not primitive.variadic else [f"{primitive.inputs[0]}[{i}]" for i in range(len(arrays))]
-    shapes = {name: a.shape for name, a in zip(names, arrays) if hasattr(a, "shape")}
-    if len(shapes) < 2:
-        return ""
-    rows = list(shapes.values())
-    if primitive.name == "matmul" and min(map(len, rows)) > 0:
-        inner = (-1, -1 if len(rows[1]) == 1 else -2)
-        unequal = rows[0][-1] != rows[1][inner[1]]
-
-        def misfits(operand: int, axis: int) -> bool:
-            if axis >= -2:
-                return unequal and axis == inner[operand]
-            return len({row[axis] for row in rows if len(row) >= -axis} - {1}) > 1
-
-        return "\n" + aligned(shapes, misfits)
-    return "\n" + aligned(shapes)
-
-
-def op_failed(primitive: Primitive, arrays: Sequence[Any], parents: Sequence[Node | None], error: Exception) -> None:
-    """Remember which op failed; in a notebook, show it."""
+def op_failed(
+    primitive: Primitive,
+    arrays: Sequence[Any],
+    parents: Sequence[Node | None],
+    error: Exception,
+    node: TracedNode | None = None,
+) -> None:
+    """Remember which op failed; in a notebook, show it. `node` is the op's own, where it gave a result."""
     recording = state.recording
     alone = recording is None and in_notebook() and any(parents)
     if alone:
         recording = _behind(parents)
     if recording is None:
         return
-    node = TracedNode(primitive, tuple(parents), (), {}, _Nothing())
-    recording.add(node, tuple(parents), [*arrays, node])
-    node.saved = ()
-    node.values = (*arrays, None)
-    node.origin = call_site()[0]
+    if node is None or alone:
+        failed = node or TracedNode(primitive, tuple(parents), {}, {}, _Nothing())
+        recording.add(failed, tuple(parents), [*arrays, failed])
+        failed.values = (*arrays, None)
+        if node is None:
+            failed.kept_before, failed.origin = {}, call_site()[0]
+        node = failed
     recording.failed = node
     if alone:
         _show(recording, error, None, {})
 
 
-def not_finite(node: TracedNode, values: Sequence[Any], error: Exception) -> None:
-    """Remember which op gave the first number that is not finite; in a notebook, show it."""
-    if state.recording is not None:
-        state.recording.failed = node
-    elif in_notebook():
-        recording = _behind(node.parents)
-        recording.add(node, node.parents, values)
-        recording.failed = node
-        _show(recording, error, None, {})
+failure_listeners.append(op_failed)
 
 
 def _behind(parents: Sequence[Node | None]) -> Recording:
@@ -137,7 +86,7 @@ def _behind(parents: Sequence[Node | None]) -> Recording:
     from ..graph.build import walk
 
     recording = Recording(None, [])
-    known: list[Any] = walk([p for p in parents if p is not None and p.kept is not None])
+    known: list[Any] = walk([p for p in parents if p is not None and not p.freed])
     recording.nodes.extend(known)
     return recording
 
@@ -166,8 +115,7 @@ class _Nothing:
 
 def _show(recording: Recording, error: Exception, path: str | None, options: Mapping[str, Any]) -> str:
     """Draw what was recorded up to the failure; says where the picture is."""
-    from ..graph import Graph
-    from ..graph.drawing import DrawingError
+    from ..graph import DrawingError, Graph
 
     text = str(error).partition("\n")[0]
     nodes: list[Any] = list(recording.nodes)

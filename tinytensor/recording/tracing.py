@@ -15,15 +15,14 @@ import os
 import sys
 import time
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import for_array
-from ..node import Node, is_finite
-
-if TYPE_CHECKING:
-    from ..modes import State
+from ..backend import for_array, is_finite
+from ..modes import failure_listeners, module_path, state
+from ..node import Node, Saved, _saved
 
 SMALL = 64
 """Arrays of at most this many elements are remembered with their numbers, larger ones by statistics."""
@@ -40,25 +39,37 @@ class TracedNode(Node):
         sources: while recording, each input: a node, None, or a number as it is. Arrays that no recorded op made have a
             node of their own, without an op.
         values: while recording, the arrays (or numbers) of the inputs and, last, of the result.
-        saved: while recording, what was kept for the gradient, also after it was freed; None where none flows.
+        kept_before: while recording, what was kept for the gradient, also after it was freed; None where none flows.
         seconds: while recording, the time from the end of the op before to the end of this one.
         step: what the last backward pass did here, once it was run.
     """
 
-    __slots__ = ("needs", "origin", "saved", "scope", "seconds", "sources", "step", "values", "variable")
+    __slots__ = ("kept_before", "needs", "origin", "scope", "seconds", "sources", "step", "values", "variable")
 
     origin: str | None
     scope: Scope | None
     needs: tuple[bool, ...] | None
     sources: tuple[Any, ...] | None
     values: Any
-    saved: Any
+    kept_before: dict[str, Any] | None
     seconds: float | None
     step: Step | None
 
     @property
     def traced(self) -> bool:  # type: ignore[override]
         return self.sources is not None
+
+    @property
+    def witness(self) -> Witness | None:  # type: ignore[override]
+        return Witness() if self.traced else None
+
+    def saved(self) -> list[Saved]:
+        if self.sources is None:
+            return super().saved()
+        sources = tuple(
+            [s if isinstance(s, Node) and need else None for s, need in zip(self.sources, self.needs or ())]
+        )
+        return _saved(self, self.kept_before, sources)
 
     @property
     def constants(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -83,12 +94,6 @@ class Scope:
         self.name = name
         self.kind = kind
         self.parent = parent
-
-
-class Stage(str):
-    """A name on the stack of scopes that is no module, so that a module's path leaves it out."""
-
-    __slots__ = ()
 
 
 class Statistics(NamedTuple):
@@ -215,7 +220,7 @@ class Recording:
             else:
                 sources.append(self.maker(value) if hasattr(value, "dtype") else value)
         self._fill(node, tuple(sources), tuple(values))
-        node.saved, node.needs = node.kept, tuple([p is not None for p in parents])
+        node.kept_before, node.needs = node.kept, tuple([p is not None for p in parents])
         node.seconds = now - self.last
         node.origin, node.variable = call_site()
         if node.variable and self.nodes:  # of the ops in one call, the last makes what the variable holds
@@ -229,44 +234,67 @@ class Recording:
     def _fill(self, node: TracedNode, sources: tuple[Any, ...], values: tuple[Any, ...]) -> TracedNode:
         node.origin, node.variable, node.scope = None, "", self.scope
         node.sources, node.values = sources, values
-        node.needs = node.saved = node.seconds = node.step = None
+        node.needs = node.kept_before = node.seconds = node.step = None
         return node
 
 
+class Witness:
+    """Watches a backward pass from the first recorded op on: what arrives at each node and what it passes on."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    def watched(self, vjp: Callable[..., Any]) -> Callable[..., Any]:
+        """The engine's function for one op's vector-Jacobian product, which leaves a `Step` with recorded nodes."""
+
+        def watched_vjp(
+            node: Any, op: Any, g: Any, parents: tuple[Node | None, ...], create_graph: bool
+        ) -> Sequence[Any]:
+            began = time.perf_counter()
+            gradients: Sequence[Any] = vjp(node, op, g, parents, create_graph)
+            if node.traced:
+                self.turns += 1
+                node.step = Step.of(self.turns, g, gradients, parents, time.perf_counter() - began)
+            return gradients
+
+        return watched_vjp
+
+    def arrived(self, node: Node, g: Any) -> None:
+        """The gradient of a leaf is complete."""
+        if node.op is None and self.turns:
+            node.arrived = Statistics.of(getattr(g, "_data", g))
+
+
 def trace(
-    state: State, op: Any, parents: tuple[Node | None, ...], kept: Any, params: Any, out: Any, values: Any
+    op: Any, parents: tuple[Node | None, ...], kept: dict[str, Any], params: Any, out: Any, inputs: Sequence[Any]
 ) -> TracedNode | None:
     """Leave a node that knows where it was made; None where gradients are off, or no input needs one.
 
     In anomaly mode, raises FloatingPointError if its op is the first to leave finite numbers.
     """
+    if state.recording is None and not (state.grad_enabled and any(parents)):
+        return None
     node = TracedNode(op, parents, kept, params, out)
     if state.recording is not None:
-        state.recording.add(node, parents, values)
+        state.recording.add(node, parents, (*inputs, out))
     else:
         node.origin, node.variable = call_site()
-        node.needs = node.scope = node.sources = node.values = node.saved = node.seconds = node.step = None
-    path = module_path(state)
+        node.needs = node.scope = node.sources = node.values = node.kept_before = node.seconds = node.step = None
+    path = module_path()
     if path:
         node.origin = f"{node.origin}, module {path}"
-    if state.anomaly and not is_finite(out) and all(is_finite(a) for a in values[:-1]):
-        shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in values[:-1])
+    if state.anomaly and not is_finite(out) and all(is_finite(a) for a in inputs):
+        shapes = ", ".join(str(tuple(a.shape)) if hasattr(a, "shape") else repr(a) for a in inputs)
         error = FloatingPointError(
             f"{node.name}: the first result that is not finite, from finite inputs {shapes} (called at {node.origin})"
         )
-        from .errors import not_finite
-
-        not_finite(node, values, error)
+        for listener in failure_listeners:
+            listener(op, inputs, parents, error, node)
         raise error
     if state.grad_enabled and node.dtype.kind in "fc" and any(p is not None for p in parents):
         return node
-    node.kept = node.saved = None
+    node.kept = node.kept_before = None
     return None
-
-
-def module_path(state: State) -> str:
-    """The path of the module being called in this thread; "" outside of all."""
-    return ".".join([name for name in state.scopes if type(name) is not Stage])
 
 
 # ---- where an op was called

@@ -17,9 +17,9 @@ import tinytensor as tt
 
 from .. import dtypes
 from ..backend import NAMESPACES, for_array
-from ..engine import _gradients, grad
+from ..engine import grad, op_vjp
+from ..modes import textbook
 from ..node import Node
-from ..primitive import OPS
 from ..tensor import Tensor, wrap
 from .gradcheck import gradcheck, gradgradcheck
 
@@ -208,7 +208,7 @@ def _check_rule_dtype(node: Node, device: str) -> None:
     if node.op is None or any(p is not None and p.dtype != node.dtype for p in node.parents):
         return
     g = tt.ones(node.shape, dtype=node.dtype, device=device)._data
-    for i, found in enumerate(_gradients(node, node.op, g, node.parents, False)):
+    for i, found in enumerate(op_vjp(node, node.op, g, node.parents, False)):
         if found is not None and found.dtype != node.dtype:
             raise AssertionError(f"the gradient of {node.name} with respect to its input {i} comes in {found.dtype}")
 
@@ -269,32 +269,19 @@ def _check_create_graph(case: _Case) -> None:
             _same(f"create_graph: the gradient of input {i}", b, a)
 
 
-@contextmanager
-def _formulas() -> Iterator[None]:
-    """Within it, fused ops run as their formulas."""
-    fused = [(primitive, primitive.fast_forward) for primitive in OPS.values() if primitive.fast_forward is not None]
-    try:
-        for primitive, _ in fused:
-            primitive.fast_forward = None
-        yield
-    finally:
-        for primitive, forward in fused:
-            primitive.fast_forward = forward
-
-
 def _check_fused(case: _Case, second_order: bool) -> None:
     outs = case.floating(*case.leaves())
     if all(node.op is None or node.op.pure for node in _nodes(outs)):
         return
     fast = case.gradients(case.leaves())
-    with _formulas():
+    with textbook():
         expected, slow = case.floating(*case.leaves()), case.gradients(case.leaves())
     for a, b in zip([*outs, *fast], [*expected, *slow]):
         if b is not None:
             _same("values and gradients", a, b, 1e-9)
     if second_order:
         found = _second(case)
-        with _formulas():
+        with textbook():
             wanted = _second(case)
         for a, b in zip(found, wanted):
             _same("second order", a, b, 1e-8, 1e-9)
@@ -329,7 +316,7 @@ def _check_released(case: _Case) -> None:
     kept = [a for node in _nodes(outs) for _, a in _kept_arrays(node)]
     for node in _nodes(outs):
         if node.op is not None and not node.op.pure:
-            kept += [a for a in node.kept[0] if type(a) in NAMESPACES]
+            kept += [saved.value for saved in node.saved() if type(saved.value) in NAMESPACES]
     needed = {for_array(a).storage(a) for a in kept}
     for tensor in [*[leaves[i] for i in case.places], *outs]:
         array = tensor._data
@@ -373,24 +360,20 @@ _SPOILERS: list[Callable[[Any], Any]] = [
 
 def _kept_arrays(node: Node) -> list[tuple[str, Any]]:
     """What backward of a node reads: names and arrays."""
-    op = node.op
-    if op is None or node.kept is None:
+    if node.op is None:
         return []
-    if not op.pure:
-        return [(f"residual {i}", r) for i, r in enumerate(node.kept[1] or ()) if type(r) in NAMESPACES]
-    names = op.keepers[sum(1 << i for i, parent in enumerate(node.parents) if parent is not None)].names
-    found = []
-    for name, value in zip(names, node.kept):
-        found += [(name, v) for v in (value if isinstance(value, tuple) else (value,)) if type(v) in NAMESPACES]
-    return found
+    read = node.saved() if node.op.pure else [s for s in node.saved() if s.name.startswith("residual ")]
+    return [(saved.name, saved.value) for saved in read if type(saved.value) in NAMESPACES]
 
 
 def _replace_kept(node: Node, old: Any, new: Any) -> None:
     def replaced(value: Any) -> Any:
         return tuple(replaced(v) for v in value) if isinstance(value, tuple) else new if value is old else value
 
-    pure = node.op is not None and node.op.pure
-    node.kept = replaced(tuple(node.kept)) if pure else (node.kept[0], replaced(tuple(node.kept[1])))
+    if node.op is not None and node.op.pure:
+        node.kept = {name: replaced(value) for name, value in (node.kept or {}).items()}
+    else:
+        node.residuals = replaced(tuple(node.residuals or ()))
 
 
 def _changes(case: _Case, leaves: list[Any], outs: list[Tensor], expected: list[Any]) -> bool:

@@ -17,8 +17,8 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
+from tinytensor.graph import DrawingError
 from tinytensor.graph.dot import STYLES
-from tinytensor.graph.drawing import DrawingError
 
 from .heads import attention_head
 

@@ -200,7 +200,8 @@ def test_a_recording_ends_with_an_exception():
     with pytest.raises(ZeroDivisionError), tt.record():
         1 / 0  # noqa: B018
     assert state.recording is None
-    assert state.recorder is Node
+    assert state.observer is None
+    assert type((tt.ones(1).requires_grad_() * 2.0)._node) is Node
 
 
 def test_a_recording_is_of_one_thread():
@@ -280,7 +281,8 @@ def test_without_recording_nodes_are_plain():
     assert type(y._node) is Node
     assert not y._node.traced
     assert (y._node.constants, y._node.origin, y._node.variable) == ((), None, "")
-    assert state.recorder is Node
+    assert state.observer is None
+    assert type((tt.ones(1).requires_grad_() * 2.0)._node) is Node
 
 
 def test_nothing_is_left_of_a_recording_that_nobody_holds():

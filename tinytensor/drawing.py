@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..tensor import Tensor
+from .tensor import Tensor
 
 if TYPE_CHECKING:
-    from . import Graph
+    from .graph import Graph
 
 
 def draw(
@@ -55,17 +55,13 @@ def draw(
                 "gradients were off; set requires_grad=True on an input, or save the graph that tt.record() gives: "
                 "`with tt.record() as graph: ...`"
             )
-    from . import Graph  # costs a third of the package's own import time, so only where pictures are made
+    from .graph import Graph  # costs a third of the package's own import time, so only where pictures are made
 
     roots = [t._node for t in tensors if t._node is not None]
     graph = Graph.behind(roots, names=named(names), title=title, **options)
     if path is not None:
         graph.save(path)
     return graph
-
-
-class DrawingError(RuntimeError):
-    """A picture could not be laid out: Graphviz is missing, or failed."""
 
 
 def named(names: Any) -> Iterator[tuple[str, Tensor]]:

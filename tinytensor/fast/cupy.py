@@ -1,0 +1,117 @@
+"""What the fast pairs need of CuPy beside the namespace in `backend/cupy.py`, and a few of its own, faster.
+
+`fast/__init__.py` adds all of it to that namespace, so that pairs reach it as `xp.name`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+
+from ..backend import cupy as namespace
+from ..backend.numpy import check_range_at_once, out_of_range
+from . import kernels
+
+
+def kernel(name: str, *arrays: Any) -> Any:
+    """A kernel of our own that does in one launch what several of CuPy's would, if there is one for these arrays."""
+    found = getattr(kernels, name, None)
+    return found if found is not None and kernels.fits(*arrays) else None
+
+
+def contiguous(x: Any) -> Any:
+    return x if x.flags.c_contiguous else cupy.ascontiguousarray(x).reshape(x.shape)
+
+
+def bernoulli(p: float, shape: tuple[int, ...], generator: np.random.Generator) -> Any:
+    """Booleans that are true with probability p, drawn on the GPU from a seed; None where nothing compiles kernels."""
+    return kernels.bernoulli(p, shape, int(generator.integers(2**63))) if kernels.available() else None
+
+
+def add_rows(rows: Any, ids: Any, length: int) -> Any:
+    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
+    out = cupy.zeros((length, rows.shape[1]), dtype=rows.dtype)
+    if len(ids):
+        cupyx.scatter_add(out, ids, rows)
+    return out
+
+
+# ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
+
+
+def row_max(x: Any) -> Any:
+    return cupy.max(x, axis=-1, keepdims=True)
+
+
+def row_sum(x: Any) -> Any:
+    return namespace.sum(x, axis=-1, keepdims=True)
+
+
+def row_dot(a: Any, b: Any) -> Any:
+    return namespace.sum(a * b, axis=-1, keepdims=True)
+
+
+def in_parts(function: Any, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
+    """Call `function` for all rows at once: the GPU splits the work itself."""
+    function(slice(0, rows))
+
+
+def zero_where(condition: Any, x: Any, out: Any) -> Any:
+    """0 where the condition holds, also in place of infinite and NaN elements, else x."""
+    out[...] = namespace.where(condition, 0.0, x)
+    return out
+
+
+def within(x: Any, bound: float) -> bool:
+    """Whether all of x lies in [-bound, bound]; to ask would mean to wait for the GPU, so the answer is no."""
+    return False
+
+
+def surely_all(x: Any) -> bool:
+    """Whether all of x is true; to ask would mean to wait for the GPU, so the answer is no."""
+    return False
+
+
+# Ids are compared with their bounds on the GPU, and what was found is looked at where numbers are read anyway: to look
+# at once would mean to wait for the GPU in every step. Beyond SLOTS different bounds it is looked at at once.
+
+SLOTS = 64
+_slots: dict[tuple[str, str, int], int] = {}
+_asked: set[tuple[str, str, int]] = set()
+
+
+@functools.cache
+def _found() -> Any:
+    """For each slot, whether an id was out of range, and such an id."""
+    return cupy.zeros((SLOTS, 2), dtype=np.int64)
+
+
+def check_range(name: str, what: str, ids: Any, length: int) -> None:
+    """See to it that IndexError is raised, when a number is read next, unless all ids are from 0 to length - 1."""
+    key = (name, what, length)
+    if kernels.available() and ids.dtype == np.int64 and ids.flags.c_contiguous and len(_slots | {key: 0}) <= SLOTS:
+        kernels.look_for_outside(ids, length, _found()[_slots.setdefault(key, len(_slots))])
+        _asked.add(key)
+        return
+    check_range_at_once(name, what, ids, length)
+
+
+def to_numpy(x: Any) -> Any:
+    if _asked:
+        _tell_what_was_out_of_range()
+    return cupy.asnumpy(x)
+
+
+def _tell_what_was_out_of_range() -> None:
+    found = cupy.asnumpy(_found())
+    asked = sorted(_asked, key=_slots.__getitem__)
+    _asked.clear()
+    for name, what, length in asked:
+        outside, value = found[_slots[name, what, length]].tolist()
+        if outside:
+            _found().fill(0)
+            raise out_of_range(name, what, value, length)

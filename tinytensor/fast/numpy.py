@@ -1,0 +1,116 @@
+"""What the fast pairs need of NumPy beside the namespace in `backend/numpy.py`, and a few of its own, faster.
+
+`fast/__init__.py` adds all of it to that namespace, so that pairs reach it as `xp.name`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..backend.sums import accurate_sum
+from .threads import in_parts
+
+loops: Any = None  # the module of that name, once `compile_loops` was called
+
+SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
+GROUP = 32  # elements of which the largest stands for all when the largest of a long row are looked for
+DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwise summation does
+
+
+def kernel(name: str, *arrays: Any) -> Any:
+    """A function of our own that does in one pass what several of NumPy's would, if there is one for these arrays."""
+    found = getattr(loops, name, None)
+    return found if found is not None and loops.fits(*arrays) else None
+
+
+def contiguous(x: Any) -> Any:
+    return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
+
+
+def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
+    if x.ndim:
+        return np.broadcast_to(x, shape)
+    view = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))  # the same of one number, in a fifth of the time
+    view.flags.writeable = False
+    return view
+
+
+def largest_places(x: Any, k: int) -> Any:
+    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    if k and (largest_places := kernel("largest_places", x)):
+        return largest_places(x, k)
+    count, length = x.shape
+    places = np.empty((count, k), dtype=np.int64)
+
+    def search_rows(i: slice) -> None:
+        rows = x[i]
+        groups = length // GROUP
+        heads = rows
+        if groups >= 2 * k:  # of so many maxima the k-th is no larger than the k-th of all, and found much faster
+            heads = np.maximum.reduce(rows[:, : groups * GROUP].reshape(len(rows), GROUP, groups), axis=1)
+        bound = np.partition(heads, -k, axis=1)[:, -k, None]
+        found = np.flatnonzero(~(rows < bound))  # NaN is no smaller than anything
+        row, place = np.divmod(found[::-1], length)
+        order = np.lexsort((rows[row, place], -row))[::-1]  # turned twice: descending, yet equal ones in their order
+        first = np.searchsorted(row[order], np.arange(len(rows)))
+        places[i] = place[order[first[:, None] + np.arange(k)]]
+
+    if k:
+        in_parts(search_rows, count, 4 * x.size)
+    return places
+
+
+def add_rows(rows: Any, ids: Any, length: int) -> Any:
+    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
+    if add_rows := kernel("add_rows", rows):
+        return add_rows(rows, ids, length)
+    out = np.zeros((length, rows.shape[1]), dtype=rows.dtype)
+    if len(ids):
+        order = np.argsort(ids, kind="stable")
+        sorted_ids = ids[order]
+        starts = np.flatnonzero(np.concatenate(([True], sorted_ids[1:] != sorted_ids[:-1])))
+        out[sorted_ids[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return out
+
+
+# ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
+
+
+def row_max(x: Any) -> Any:
+    length = x.shape[-1]
+    if not 0 < length <= SHORT_ROW:
+        return np.maximum.reduce(x, axis=-1, keepdims=True)
+    # NumPy's loop over many short rows costs more than turning them round and comparing long ones.
+    turned = np.ascontiguousarray(x.reshape(-1, length).T)
+    return np.maximum.reduce(turned, axis=0).reshape(*x.shape[:-1], 1)
+
+
+def row_sum(x: Any) -> Any:
+    length = x.shape[-1]
+    if not 0 < length <= DOT_ROW:
+        return accurate_sum(x, -1 % x.ndim, None, True)
+    return (x.reshape(-1, length) @ np.ones(length, x.dtype)).reshape(*x.shape[:-1], 1)
+
+
+def row_dot(a: Any, b: Any) -> Any:
+    return np.einsum("...i,...i->...", a, b)[..., None]
+
+
+def zero_where(condition: Any, x: Any, out: Any) -> Any:
+    """0 where the condition holds, also in place of infinite and NaN elements, else x; contiguous arrays."""
+    # A branch for each element costs NumPy's `where` six times as much as masking the bits does.
+    kind = np.dtype(f"i{x.itemsize}")
+    np.bitwise_and(x.view(kind), np.subtract(condition.view(np.int8), 1).astype(kind), out=out.view(kind))
+    return out
+
+
+def within(x: Any, bound: float) -> bool:
+    """Whether all of x lies in [-bound, bound]; a backend that would have to wait for the answer may say no."""
+    return x.size > 0 and bool(np.maximum.reduce(x, axis=None) <= bound and np.minimum.reduce(x, axis=None) >= -bound)
+
+
+def surely_all(x: Any) -> bool:
+    """Whether all of x is true; a backend that would have to wait for the answer may say no."""
+    return bool(x.all())

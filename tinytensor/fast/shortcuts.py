@@ -1,0 +1,161 @@
+"""Short cuts for the usual calls of ops: the same as the reference call in `primitive`, at half the price.
+
+One Tensor, two Tensors, a Tensor and a number, and fused ops with a fast pair. Whatever is unusual (another dtype,
+arrays of two devices, numbers alone), and whatever is asked for beside the result (`tt.textbook()`, a recording,
+anomaly mode), goes the way of the reference call. Without this file everything computes the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes
+from ..backend import NAMESPACES
+from ..modes import state
+from ..node import Node
+from ..primitive import Primitive, as_array, explain, named_after, shortcuts
+from ..tensor import Tensor
+
+FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
+new = Tensor.__new__
+
+
+def shorten(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """The call of an op with a short cut in front, where there is one for its number of inputs."""
+    if not primitive.pure:
+        return named_after(primitive, _fused(primitive, reference))
+    if primitive.variadic or len(primitive.inputs) > 2:
+        return reference
+    shortcut = _unary if len(primitive.inputs) == 1 else _binary
+    return named_after(primitive, shortcut(primitive, reference))
+
+
+shortcuts.append(shorten)
+
+
+def _unary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
+    forward = primitive.function
+    name = primitive.inputs[0]
+    reads = primitive.reads[(True,)]
+    keeps_input, keeps_output = name in reads, "out" in reads
+
+    def shortcut(x: Any, **params: Any) -> Any:
+        grad_enabled = state.plain
+        if grad_enabled is None or not isinstance(x, Tensor):
+            return reference(x, **params)
+        array = x._data
+        dtype = array.dtype
+        if dtype is not FLOAT32 and dtype is not FLOAT64:
+            return reference(x, **params)
+        kind = type(array)
+        xp = NAMESPACES[kind]
+        try:
+            out = forward(xp, array, **params) if params else forward(xp, array)
+        except Exception as error:
+            raise explain(primitive, [array], [x._node], error) from error
+        if type(out) is not kind:
+            out = as_array(primitive, xp, out)
+        tensor = new(Tensor)
+        tensor._data = out
+        node = x._node
+        if (
+            grad_enabled
+            and node is not None
+            and ((dtype := out.dtype) is FLOAT32 or dtype is FLOAT64 or dtype.kind in "fc")
+        ):
+            if keeps_output:
+                kept = {name: array, "out": out} if keeps_input else {"out": out}
+            else:
+                kept = {name: array} if keeps_input else {}
+            tensor._node = Node(primitive, (node,), kept, params, out)
+        else:
+            tensor._node = None
+        return tensor
+
+    return shortcut
+
+
+def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """For a Tensor of a usual dtype with another of that dtype, or with a Python number behind it."""
+    forward = primitive.function
+    one, two = primitive.inputs
+    first, second, both = (primitive.reads[needs] for needs in ((True, False), (False, True), (True, True)))
+
+    def shortcut(*inputs: Any, **params: Any) -> Any:
+        grad_enabled = state.plain
+        if grad_enabled is None or len(inputs) != 2 or not isinstance(inputs[0], Tensor):
+            return reference(*inputs, **params)
+        x, y = inputs
+        a, p = x._data, x._node
+        kind, dtype = type(a), a.dtype
+        if isinstance(y, Tensor):
+            b, q = y._data, y._node
+            alike = b.dtype is dtype and type(b) is kind
+        else:
+            b, q = y, None
+            alike = type(y) is float or type(y) is int
+        if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
+            return reference(x, y, **params)
+        xp = NAMESPACES[kind]
+        try:
+            out = forward(xp, a, b, **params) if params else forward(xp, a, b)
+        except Exception as error:
+            raise explain(primitive, [a, b], [p, q], error) from error
+        if type(out) is not kind:
+            out = as_array(primitive, xp, out)
+        tensor = new(Tensor)
+        tensor._data = out
+        tensor._node = None
+        if grad_enabled and (p is not None or q is not None) and (out.dtype is dtype or out.dtype.kind in "fc"):
+            names = first if q is None else second if p is None else both
+            kept = {name: a if name is one else b if name is two else out for name in names} if names else {}
+            tensor._node = Node(primitive, (p, q), kept, params, out)
+        return tensor
+
+    return shortcut
+
+
+def _fused(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
+    names = primitive.inputs
+
+    def shortcut(*inputs: Any, **params: Any) -> Any:
+        forward = primitive.fast_forward
+        grad_enabled = state.plain
+        if forward is None or grad_enabled is None or primitive.fast_backward is None:
+            return reference(*inputs, **params)
+        arrays, nodes = [], []
+        kind: Any = None
+        dtype: Any = None  # of the floats: masks and indices stay what they are
+        for value in inputs:
+            array = node = None
+            if isinstance(value, Tensor):
+                array, node = value._data, value._node
+                if type(array) is not kind:
+                    if kind is not None:
+                        return reference(*inputs, **params)
+                    kind = type(array)
+                if array.dtype is not dtype and array.dtype.kind in "fc":
+                    if dtype is not None or not (array.dtype is FLOAT32 or array.dtype is FLOAT64):
+                        return reference(*inputs, **params)
+                    dtype = array.dtype
+            elif value is not None:
+                return reference(*inputs, **params)
+            arrays.append(array)
+            nodes.append(node)
+        if dtype is None:
+            return reference(*inputs, **params)
+        xp = NAMESPACES[kind]
+        try:
+            out, residuals = forward(xp, *arrays, **params)
+        except Exception as error:
+            raise explain(primitive, arrays, nodes, error) from error
+        tensor = new(Tensor)
+        tensor._data = out = out if type(out) is kind else xp.asarray(out)
+        tensor._node = None
+        if grad_enabled and any(nodes):
+            tensor._node = node = Node(primitive, tuple(nodes), dict(zip(names, arrays)), params, out)
+            node.residuals = residuals
+        return tensor
+
+    return shortcut
