@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import tinytensor as tt
 
@@ -19,8 +19,13 @@ class Operators:
 
     __slots__ = ()
 
-    shape: tuple[int, ...]
-    ndim: int
+    if TYPE_CHECKING:
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def ndim(self) -> int: ...
+        def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Self: ...
 
     def __add__(self, other: Any) -> Tensor:
         return tt.add(self, other)
@@ -135,55 +140,55 @@ class Operators:
 
     # ---- in place
 
-    def __iadd__(self, other: Any) -> Tensor:
+    def __iadd__(self, other: Any) -> Self:
         return self._update("+=", tt.add, other)
 
-    def __isub__(self, other: Any) -> Tensor:
+    def __isub__(self, other: Any) -> Self:
         return self._update("-=", tt.subtract, other)
 
-    def __imul__(self, other: Any) -> Tensor:
+    def __imul__(self, other: Any) -> Self:
         return self._update("*=", tt.multiply, other)
 
-    def __itruediv__(self, other: Any) -> Tensor:
+    def __itruediv__(self, other: Any) -> Self:
         return self._update("/=", tt.divide, other)
 
-    def __ifloordiv__(self, other: Any) -> Tensor:
+    def __ifloordiv__(self, other: Any) -> Self:
         return self._update("//=", tt.floor_divide, other)
 
-    def __imod__(self, other: Any) -> Tensor:
+    def __imod__(self, other: Any) -> Self:
         return self._update("%=", tt.remainder, other)
 
-    def __ipow__(self, other: Any) -> Tensor:
+    def __ipow__(self, other: Any) -> Self:
         return self._update("**=", tt.pow, other)
 
-    def __imatmul__(self, other: Any) -> Tensor:
+    def __imatmul__(self, other: Any) -> Self:
         return self._update("@=", tt.matmul, other)
 
-    def __iand__(self, other: Any) -> Tensor:
+    def __iand__(self, other: Any) -> Self:
         return self._update("&=", tt.bitwise_and, other)
 
-    def __ior__(self, other: Any) -> Tensor:
+    def __ior__(self, other: Any) -> Self:
         return self._update("|=", tt.bitwise_or, other)
 
-    def __ixor__(self, other: Any) -> Tensor:
+    def __ixor__(self, other: Any) -> Self:
         return self._update("^=", tt.bitwise_xor, other)
 
-    def __ilshift__(self, other: Any) -> Tensor:
+    def __ilshift__(self, other: Any) -> Self:
         return self._update("<<=", tt.bitwise_left_shift, other)
 
-    def __irshift__(self, other: Any) -> Tensor:
+    def __irshift__(self, other: Any) -> Self:
         return self._update(">>=", tt.bitwise_right_shift, other)
 
-    def fill_(self, value: float) -> Tensor:
+    def fill_(self, value: float) -> Self:
         """Set every element, in place."""
         self[...] = value
         return self
 
-    def zero_(self) -> Tensor:
+    def zero_(self) -> Self:
         """Set every element to 0, in place."""
         return self.fill_(0)
 
-    def copy_(self, other: Any) -> Tensor:
+    def copy_(self, other: Any) -> Self:
         """Take the values of another Tensor or array, broadcast, in place."""
         self[...] = other
         return self

@@ -227,10 +227,10 @@ def gather(primitive: Primitive, inputs: Sequence[Any]) -> tuple[Any, list[Any],
     arrays = [x._data if isinstance(x, Tensor) else _constant(primitive, x, i) for i, x in enumerate(inputs)]
     nodes = tuple([x._node if isinstance(x, Tensor) else None for x in inputs])
     kinds = {(type(a), a.dtype) if type(a) in NAMESPACES else None for a in arrays}
-    kind, dtype = (len(kinds) == 1 and next(iter(kinds))) or (None, None)
-    if kind is None or (primitive.floating and dtype.kind in "biu"):
+    alike = kinds.pop() if len(kinds) == 1 else None
+    if alike is None or (primitive.floating and alike[1].kind in "biu"):
         return _unify(primitive, arrays), arrays, nodes
-    return NAMESPACES[kind], arrays, nodes
+    return NAMESPACES[alike[0]], arrays, nodes
 
 
 def as_array(primitive: Primitive, xp: Any, out: Any) -> Any:

@@ -7,7 +7,7 @@ Its operators and methods stand in `operators.py`; the mathematics, in `function
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -334,7 +334,7 @@ class Tensor(Operators):
 
     # ---- in place
 
-    def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Tensor:
+    def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Self:
         self._check_writable(symbol)
         result = function(self, other)
         if result.shape != self.shape or result.dtype != self.dtype:

@@ -86,7 +86,7 @@ def _getitem(xp, x, *, key):
     return x[key]
 
 
-def getitem(x: Tensor, key: Any) -> Tensor:
+def getitem(x: Any, key: Any) -> Tensor:
     """`x[key]`."""
     return _getitem(x, key=_raw_key(x, key, keep=x._node is not None))
 
@@ -139,7 +139,7 @@ def _winners(x: Tensor, key: tuple[Any, ...]) -> Any:
     return xp.reshape(xp.last_of_each(flat, x.size)[flat] == order, places.shape)
 
 
-def setitem(x: Tensor, key: Any, value: Any) -> None:
+def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`. In a graph x moves on to a new array; outside of one its memory is written."""
     x._check_writable("x[...] = value")
     if not isinstance(value, Tensor):

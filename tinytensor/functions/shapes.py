@@ -54,7 +54,7 @@ def to_device(x: Any, device: str) -> Tensor:
         return x
     moved = wrap(target.from_numpy(x._to_numpy()), None)
     if x._node is not None and state.grad_enabled:  # recorded by hand: no other op has two devices
-        call = _to_device.op, (x._node,), {}, {"origin": x.device}, moved._data
+        call: tuple[Any, ...] = _to_device.op, (x._node,), {}, {"origin": x.device}, moved._data
         moved._node = Node(*call) if state.observer is None else state.observer(*call, [x._data])
     return moved
 

@@ -60,7 +60,7 @@ class TracedNode(Node):
         return self.sources is not None
 
     @property
-    def witness(self) -> Witness | None:  # type: ignore[override]
+    def witness(self) -> Witness | None:
         return Witness() if self.traced else None
 
     def saved(self) -> list[Saved]:
@@ -201,7 +201,7 @@ class Recording:
         """The node of an array that needs no gradient: what computed it, or one without an op."""
         node = self.makers.get(id(array))
         if node is None:
-            node = self.makers[id(array)] = self._fill(TracedNode(None, (), (), {}, array), (), (array,))
+            node = self.makers[id(array)] = self._fill(TracedNode(None, (), {}, {}, array), (), (array,))
         return node
 
     def cast(self, array: Any, other: Any) -> None:
