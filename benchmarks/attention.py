@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
-from interleaved import Side, choices, ratio, refuse
+from checkout import Checkout, module
+from command_line import Parser, count, counts, probability, require_torch, script, some_of, write_json
+from interleaved import Side, print_blas, ratio
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+ROOT = Path(__file__).resolve().parents[1]
+LENGTHS = [1024, 4096, 16384]
 APART = 1e-3  # by how much results and gradients may differ, on the scale of the largest of each
 
 
@@ -39,14 +41,11 @@ def sample(found: list[Any]) -> list[Any]:
 
 
 def ours(sizes: tuple[int, int, int], causal: bool, dropout: float, whole: bool):
-    import tinytensor as tt
-    from tinytensor.nn import functional as F
-    from tinytensor.nn.functional import attention_blocks
-
-    tt.keep_memory()
-    tt.compile_loops()
+    checkout = Checkout(ROOT)
+    tt, F = checkout.tt, checkout.nn.functional
+    checkout.speed_up()
     if whole:
-        attention_blocks.LONG["cpu"] = sys.maxsize
+        module("nn.functional.attention_blocks").LONG["cpu"] = sys.maxsize
     *leaves, g = (tt.tensor(x, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
 
     def step():
@@ -82,13 +81,13 @@ def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dic
     for name, others in found.items():
         apart = max(float(abs(a - b).max() / abs(b).max()) for a, b in zip(found["ours"], others))
         if apart > APART and not arguments.dropout:
-            raise SystemExit(f"{interleaved.script()}: {length} positions: ours and {name} are {apart:.2g} apart")
+            raise SystemExit(f"{script()}: {length} positions: ours and {name} are {apart:.2g} apart")
     for side in sides.values():
         side.seconds.clear()
     for _ in range(arguments.rounds):
         for side in sides.values():
             side.ask()
-    results = {}
+    results: dict[str, Any] = {"blas": {name: side.blas for name, side in sides.items()}}
     for name, side in sides.items():
         of_it, median, peak = ratio(sides["ours"].seconds, side.seconds), statistics.median(side.seconds), side.close()
         print(f"{length:9,} {name:8} {1e3 * median:9.0f}   {of_it!s:22} {peak / 2**20:8.0f}", flush=True)
@@ -97,27 +96,24 @@ def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dic
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lengths", default="1024,4096,16384", help="positions (default 1024,4096,16384)")
-    parser.add_argument("--peers", default="torch", help="some of torch,whole (default torch)")
-    parser.add_argument("--heads", type=int, default=8, help="default 8")
-    parser.add_argument("--head-dim", type=int, default=64, help="size of each head (default 64)")
+    parser = Parser(__doc__)
+    peers = some_of("torch", "whole")
+    parser.add_argument("--lengths", type=counts, default=LENGTHS, help=f"positions (default {str(LENGTHS)[1:-1]})")
+    parser.add_argument("--peers", type=peers, default=["torch"], help="some of torch,whole (default torch)")
+    parser.add_argument("--heads", type=count, default=8, help="default 8")
+    parser.add_argument("--head-dim", type=count, default=64, help="size of each head (default 64)")
     parser.add_argument("--causal", action="store_true", help="each position sees those before it only")
-    parser.add_argument("--dropout", type=float, default=0.0, help="of the weights (default 0)")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--dropout", type=probability, default=0.0, help="of the weights (default 0)")
+    parser.add_argument("--rounds", type=count, default=3, help="interleaved rounds (default 3)")
+    parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
+    parser.add_json()
     arguments = parser.parse_args()
-    lengths = arguments.lengths.split(",")
-    if not all(length.isdigit() and int(length) > 0 for length in lengths):
-        refuse(f"--lengths: expected positive integers, got {arguments.lengths!r}")
-    if min(arguments.heads, arguments.head_dim, arguments.rounds, arguments.threads) < 1 or not (
-        0 <= arguments.dropout < 1
-    ):
-        refuse("counts must be at least 1, --dropout in [0, 1)")
-    peers = choices("--peers", arguments.peers, ("torch", "whole"))
+    if "torch" in arguments.peers:
+        require_torch()
     print(f"{'positions':>9} {'side':8} {'ms':>9}   {'ours takes, of it':22} {'peak MiB':>8}")
-    interleaved.write_json(arguments.json, {length: compare(int(length), arguments, peers) for length in lengths})
+    results = {length: compare(length, arguments, arguments.peers) for length in arguments.lengths}
+    print_blas(next(iter(results.values()))["blas"])
+    write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/decoding.py [--sentences 1000] [--beam 5] [--batch 256] [--rounds 3] [--json FILE]
     python benchmarks/decoding.py --model FOLDER --source FILE ...
+    python benchmarks/decoding.py --against FOLDER ...    # another checkout of tinytensor in PyTorch's place
 
 A Transformer decodes sentences in float32, sorted by length, in batches: the one that train_translation.py left in the
 folder, on the lines of a text file; or one of d_model 128, 4 + 4 layers, 4 heads, feed-forward 256 and 10,000 ids with
@@ -11,6 +12,7 @@ as many ids as its source has, and a few more.
     cached      beam_search(model, ...)
     recomputed  beam_search(Recomputed(model), ...): each step computes the whole of every hypothesis
     torch       the same weights, cache and search in PyTorch
+    other       the cached search of another checkout
 
 Each side runs in a process of its own. All decode a batch in turn, then the next; a round is all batches. The ratio
 (below 1: cached is faster) is the median over rounds. The best hypotheses of all sides are compared.
@@ -18,51 +20,52 @@ Each side runs in a process of its own. All decode a batch in turn, then the nex
 
 from __future__ import annotations
 
-import argparse
 import math
 import statistics
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import interleaved
-from interleaved import Side, choices, ratio, refuse
+from checkout import Checkout, module
+from command_line import Parser, count, refuse, require_torch, script, some_of, write_json
+from interleaved import Side, print_blas, ratio
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+ROOT = Path(__file__).resolve().parents[1]
 VOCABULARY = 10_000
 SIZES = {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.0, "max_length": 256}
 PAD, BOS, EOS = 0, 1, 2
+SIDES = ("cached", "recomputed", "torch")
 LIMITS = {"random": (1.0, 2), "trained": (1.2, 50)}  # ids of a hypothesis: so many for each of the source, and more
 APART = 1e-3  # by how much the sides' best scores may differ
 
 
-def random_sources(count: int) -> list[list[int]]:
+def random_sources(number: int) -> list[list[int]]:
     """Ids of sentences, each ending in eos."""
     import numpy as np
 
     rng = np.random.default_rng(0)
-    lengths = np.clip(rng.normal(14, 4.5, count).round(), 5, 40).astype(int)
+    lengths = np.clip(rng.normal(14, 4.5, number).round(), 5, 40).astype(int)
     return [[*rng.integers(3, VOCABULARY, length).tolist(), EOS] for length in lengths]
 
 
-def sources(folder: Path, path: Path, count: int) -> list[list[int]]:
+def sources(folder: Path, path: Path, number: int) -> list[list[int]]:
     """Ids of the lines of a text, as the translator in a folder has them, each ending in eos.
 
     Raises ValueError where the model is no Transformer or cannot take a line, and where there is no text.
     """
-    from tinytensor.models import Transformer, Translator
+    models = Checkout(ROOT).models
     from tinytensor.models.data.corpus import read_lines
     from tinytensor.models.scripts.command_line import UsageError
 
-    translator = Translator.from_pretrained(folder)
-    if not isinstance(translator.model, Transformer):
+    translator = models.Translator.from_pretrained(folder)
+    if not isinstance(translator.model, models.Transformer):
         raise ValueError(f"--model {folder}: expected a Transformer, got a {type(translator.model).__name__}")
     try:
         lines = read_lines(path)
     except UsageError as error:
         raise ValueError(f"--source: {error}") from None
-    found = [[*translator.codec.encode(line), EOS] for line in lines[:count] if line]
+    found = [[*translator.codec.encode(line), EOS] for line in lines[:number] if line]
     if not found:
         raise ValueError(f"--source {path}: there is no line in it")
     longest = max(map(len, found))
@@ -88,20 +91,21 @@ def batches(sentences: list[list[int]], size: int) -> list:
 
 # ---- the sides: functions from a source (sentences, length) and a beam to the best ids and score of each sentence
 
+Made = tuple[dict[str, Any], dict[str, Any]]  # the sizes of a model and its weights
 
-def ours(folder: Path | None, recomputed: bool) -> tuple[Callable, tuple[dict, dict]]:
-    import tinytensor as tt
-    from tinytensor.models import Transformer
-    from tinytensor.models.decoding import Recomputed, beam_search
 
+def ours(checkout: Checkout, folder: Path | None, made: Made | None, recomputed: bool) -> tuple[Callable, Made]:
+    tt, Transformer, decoding = checkout.tt, checkout.models.Transformer, module("models.decoding")
     tt.manual_seed(0)
     model = Transformer(VOCABULARY, **SIZES) if folder is None else Transformer.from_pretrained(folder)
+    if made is not None:
+        model.load_state_dict({name: tt.asarray(value) for name, value in made[1].items()})
     state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
-    decoded = Recomputed(model) if recomputed else model
+    decoded = decoding.Recomputed(model) if recomputed else model
     limit = LIMITS["random" if folder is None else "trained"]
 
     def decode(source, beam: int) -> list[tuple[list[int], float]]:
-        found = beam_search(decoded, source, beam=beam, max_length=limit)
+        found = decoding.beam_search(decoded, source, beam=beam, max_length=limit)
         return [(best.ids, best.score) for best, *_ in found]
 
     return decode, (model.config, state)
@@ -111,12 +115,10 @@ def theirs(folder: Path | None, config: dict, state: dict) -> Callable:
     import torch
     from torch.nn import functional as F
 
-    from tinytensor.nn import sinusoidal_encoding
-
     weights = {name: torch.tensor(value) for name, value in state.items()}
     d_model, heads, layers = config["d_model"], config["num_heads"], config["num_layers"]
     vocabulary = len(weights["projection.weight"])
-    encoding = torch.tensor(sinusoidal_encoding(config["max_length"], d_model).numpy())
+    encoding = torch.tensor(Checkout(ROOT).nn.sinusoidal_encoding(config["max_length"], d_model).numpy())
     limit = LIMITS["random" if folder is None else "trained"]
 
     def linear(x, name: str):
@@ -213,7 +215,9 @@ def theirs(folder: Path | None, config: dict, state: dict) -> Callable:
     return decode
 
 
-def decoder(name: str, threads: int, sentences: list[list[int]], size: int, folder: Path | None, made: tuple):
+def decoder(
+    name: str, root: Path, threads: int, sentences: list[list[int]], size: int, folder: Path | None, made: Made | None
+) -> tuple[Callable, Made]:
     """One side: a function from the number of a batch and a beam to what it finds, and the weights it starts from."""
     if name == "torch":
         import torch
@@ -221,32 +225,33 @@ def decoder(name: str, threads: int, sentences: list[list[int]], size: int, fold
         torch.set_num_threads(threads)
         decode = theirs(folder, *made)
     else:
-        import tinytensor as tt
-
-        tt.keep_memory()
-        tt.compile_loops()
-        decode, made = ours(folder, recomputed=name == "recomputed")
+        checkout = Checkout(root)
+        checkout.speed_up()
+        decode, made = ours(checkout, folder, made, recomputed=name == "recomputed")
     parts = batches(sentences, size)
     return lambda number, beam: decode(parts[number], beam), made
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sentences", type=int, default=1000, help="how many (default 1000)")
+    parser = Parser(__doc__)
+    parser.add_argument("--sentences", type=count, default=1000, help="how many (default 1000)")
     parser.add_argument("--model", type=Path, help="the folder of a trained Transformer (default: random weights)")
     parser.add_argument("--source", type=Path, help="a text for it, one sentence a line")
-    parser.add_argument("--beam", type=int, default=5, help="hypotheses followed at the same time (default 5)")
-    parser.add_argument("--batch", type=int, default=256, help="sentences in a batch (default 256)")
-    parser.add_argument("--rounds", type=int, default=3, help="interleaved rounds (default 3)")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
-    parser.add_argument("--sides", default="cached,recomputed,torch", help="comma-separated, cached among them")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--beam", type=count, default=5, help="hypotheses followed at the same time (default 5)")
+    parser.add_argument("--batch", type=count, default=256, help="sentences in a batch (default 256)")
+    parser.add_argument("--rounds", type=count, default=3, help="interleaved rounds (default 3)")
+    parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--sides", type=some_of(*SIDES), help=f"some of {','.join(SIDES)}, cached among them (all)")
+    parser.add_against()
+    parser.add_json()
     arguments = parser.parse_args()
-    names = choices("--sides", arguments.sides, ("cached", "recomputed", "torch"))
+    if arguments.against and arguments.sides:
+        refuse("--against compares with that checkout alone, so it takes no --sides")
+    names = ["cached", "other"] if arguments.against else arguments.sides or list(SIDES)
     if "cached" not in names:
         refuse("--sides: expected cached and any of recomputed, torch")
-    if min(arguments.sentences, arguments.beam, arguments.batch, arguments.rounds, arguments.threads) < 1:
-        refuse("counts must be at least 1")
+    if "torch" in names:
+        require_torch()
     if (arguments.model is None) != (arguments.source is None):
         refuse("--model and --source belong together")
     try:
@@ -255,13 +260,14 @@ def main() -> None:
             if arguments.model is None
             else sources(arguments.model, arguments.source, arguments.sentences)
         )
-    except (ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         refuse(str(error))
     sides: dict[str, Side] = {}
-    made: tuple = ()
+    made: Made | None = None
     for name in sorted(names):  # cached comes first: the others start from its weights
         environment = interleaved.torch if name == "torch" else interleaved.ours
-        given = (name, arguments.threads, sentences, arguments.batch, arguments.model, made)
+        root = arguments.against if name == "other" else ROOT
+        given = (name, root, arguments.threads, sentences, arguments.batch, arguments.model, made)
         sides[name] = Side(decoder, environment(arguments.threads), *given)
         made = sides[name].greeting
     numbers = range(-(-len(sentences) // arguments.batch))
@@ -276,12 +282,12 @@ def main() -> None:
                 for (ids, score), (cached_ids, cached_score) in zip(found, answers["cached"]):
                     apart = max(apart, abs(score - cached_score))
                     equal[name] += ids == cached_ids
-    rounds = {name: [sum(part) for part in batched(side.seconds, len(numbers))] for name, side in sides.items()}
+    rounds = {name: [sum(times) for times in batched(side.seconds, len(numbers))] for name, side in sides.items()}
     for side in sides.values():
         side.close()
     if apart > APART:
-        raise SystemExit(f"decoding.py: the best scores of the sides are {apart:.2g} apart")
-    results = {}
+        raise SystemExit(f"{script()}: the best scores of the sides are {apart:.2g} apart")
+    results: dict[str, Any] = {"blas": {name: sides[name].blas for name in names}}
     print(f"{len(sentences)} sentences, beam {arguments.beam}, batches of {arguments.batch}; scores {apart:.1e} apart")
     print(f"{'side':10} {'seconds':>8}   {'cached takes, of it':22} same best ids")
     for name in sorted(names):
@@ -289,7 +295,8 @@ def main() -> None:
         same = equal[name] / (len(sentences) * arguments.rounds)
         print(f"{name:10} {median:8.2f}   {of_it!s:22} {same:.1%}", flush=True)
         results[name] = {"seconds": median, "cached_takes": of_it._asdict(), "same_ids": same}
-    interleaved.write_json(arguments.json, results)
+    print_blas(results["blas"])
+    write_json(arguments.json, results)
 
 
 def batched(values: list[float], size: int) -> list[list[float]]:

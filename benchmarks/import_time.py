@@ -1,45 +1,79 @@
 """What `import tinytensor` adds to `import numpy`, in milliseconds, from interleaved fresh interpreters.
 
-python benchmarks/import_time.py [--rounds 15]
+    python benchmarks/import_time.py [--rounds 15] [--against FOLDER] [--json FILE]
+
+The second line is for tinytensor with tinytensor.nn. With another checkout, the ratio (below 1: ours is faster) is the
+median over rounds, in each of which both start once. Byte code is compiled before.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import json
 import statistics
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
+from typing import Any
 
-CODE = """
-import time
+from command_line import Parser, count, write_json
+from interleaved import environment_of, print_blas, ratio
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+CODE = f"""
+import sys, time
+sys.path.insert(0, {str(HERE)!r})
+import checkout
 import numpy
+checkout.enter(sys.argv[1])
 start = time.perf_counter()
-import {module}
-print(time.perf_counter() - start)
+import tinytensor
+after_tinytensor = time.perf_counter()
+checkout.module("nn")
+after_nn = time.perf_counter()
+import blas, json
+print(json.dumps([after_tinytensor - start, after_nn - start, str(blas.in_use())]))
 """
+MODULES = ("tinytensor", "tinytensor.nn")
 
 
-def milliseconds(module: str) -> float:
-    """The time that importing a module takes after NumPy, in an interpreter of its own."""
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # as installed: compiled
-    command = [sys.executable, "-c", CODE.format(module=module)]
-    out = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return 1e3 * float(out.stdout)
+def imported(folder: Path, byte_code: str) -> tuple[list[float], str]:
+    """The seconds that importing each of MODULES takes after NumPy, in an interpreter of its own, and its BLAS."""
+    environment = environment_of({"PYTHONPYCACHEPREFIX": byte_code})
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # as installed: compiled
+    command = [sys.executable, "-c", CODE, str(folder)]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+    *seconds, used = json.loads(out)
+    return seconds, used
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="fresh interpreters for each module (default 15)")
-    rounds = parser.parse_args().rounds
-    modules = ("tinytensor", "tinytensor.nn")
-    times = {module: [] for module in modules}
-    for _ in range(rounds + 1):  # the first writes the byte code
-        for module in modules:
-            times[module].append(milliseconds(module))
-    for module, found in times.items():
-        found = sorted(found[1:])
-        print(f"import {module:10} after numpy: {statistics.median(found):6.1f} ms (min {found[0]:.1f})")
+    parser = Parser(__doc__)
+    parser.add_argument("--rounds", type=count, default=15, help="fresh interpreters for each checkout (default 15)")
+    parser.add_against()
+    parser.add_json()
+    arguments = parser.parse_args()
+    folders = {"ours": ROOT} | ({"other": arguments.against} if arguments.against else {})
+    seconds: dict[str, list[list[float]]] = {side: [] for side in folders}
+    used = {}
+    with tempfile.TemporaryDirectory() as byte_code:
+        for _ in range(arguments.rounds + 1):  # the first writes the byte code
+            for side, folder in folders.items():
+                took, used[side] = imported(folder, byte_code)
+                seconds[side].append(took)
+    heading = "   ours takes, of it" if arguments.against else ""
+    print(f"{'import':14} {'side':6} {'ms':>6} {'min':>6}{heading}")
+    results: dict[str, Any] = {"blas": used}
+    for module, *times in zip(MODULES, *([list(column) for column in zip(*seconds[side][1:])] for side in folders)):
+        results[module] = {}
+        for side, its in zip(folders, times):
+            milliseconds, of_it = 1e3 * statistics.median(its), ratio(times[0], its)
+            compared = f"   {of_it}" if arguments.against else ""
+            print(f"{module:14} {side:6} {milliseconds:6.1f} {1e3 * min(its):6.1f}{compared}", flush=True)
+            results[module][side] = {"ms": milliseconds, "min_ms": 1e3 * min(its), "ours_takes": of_it._asdict()}
+    print_blas(used)
+    write_json(arguments.json, results)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,19 @@ once, and the figure is the median of the rounds' ratios.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import blas
+from command_line import script
+
+FORCED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # a machine that sets them has kernels that no user has
 
 
 class Ratio(NamedTuple):
@@ -35,15 +39,17 @@ def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
 
 
 def ours(threads: int) -> dict[str, str]:
-    """The environment of tinytensor, as `before_numpy.prepare` sets it, with so many threads."""
+    """The environment of tinytensor, with so many threads of its own and one of BLAS."""
     return {"TINYTENSOR_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
 
 
-def torch(threads: int, keep_memory: bool = False) -> dict[str, str]:
-    """The environment of PyTorch; `keep_memory` has its allocator keep freed memory, as `tt.keep_memory` does."""
-    environment = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    kept = {"MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_MMAP_THRESHOLD_": str(2**40)}
-    return environment | kept if keep_memory else environment
+def torch(threads: int) -> dict[str, str]:
+    """The environment of PyTorch, with so many threads."""
+    return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+
+
+KEPT = {"MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_MMAP_THRESHOLD_": str(2**40)}
+"""What has an allocator keep freed memory, as `tt.keep_memory` does."""
 
 
 class Side:
@@ -51,23 +57,26 @@ class Side:
 
     The function may have an attribute `peak`, which tells its peak memory where that is not the process's.
 
+    Args:
+        environment: what is set for the process beside what is set here; `FORCED` is never.
+
     Attributes:
         greeting: what `make` gave beside the function, for example the weights to start from.
+        blas: what the process multiplies matrices with.
         seconds: how long each call took.
     """
 
-    def __init__(self, make: Callable[..., tuple[Callable[..., Any], Any]], environment: dict[str, str], *arguments):
+    def __init__(
+        self, make: Callable[..., tuple[Callable[..., Any], Any]], environment: Mapping[str, str], *arguments: Any
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, there = context.Pipe()
-        former = {name: os.environ.get(name) for name in environment}
-        os.environ.update(environment)  # a spawned process reads it before it loads NumPy
         self._process = context.Process(target=_serve, args=(there, make, arguments), daemon=True)
-        self._process.start()
-        for name, value in former.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+        with _in_environment(environment):  # a spawned process reads it before it loads NumPy
+            self._process.start()
         there.close()
         self.seconds: list[float] = []
-        self.greeting = self._receive()
+        self.greeting, self.blas = self._receive()
 
     def ask(self, *request: Any) -> Any:
         """The function's result; how long it took is remembered in `seconds`."""
@@ -90,9 +99,26 @@ class Side:
             raise SystemExit(f"{script()}: a side ended early; its own message is above") from None
 
 
+def environment_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a side: that of this process without `FORCED`, and some settings."""
+    return {name: value for name, value in os.environ.items() if name not in FORCED} | dict(settings)
+
+
+@contextmanager
+def _in_environment(settings: Mapping[str, str]) -> Iterator[None]:
+    former, side = dict(os.environ), environment_of(settings)
+    try:
+        os.environ.clear()
+        os.environ.update(side)
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(former)
+
+
 def _serve(pipe: Any, make: Callable[..., tuple[Callable[..., Any], Any]], arguments: tuple[Any, ...]) -> None:
     function, greeting = make(*arguments)
-    pipe.send(greeting)
+    pipe.send((greeting, str(blas.in_use())))
     while (request := pipe.recv()) is not None:
         start = time.perf_counter()
         answer = function(*request)
@@ -100,36 +126,14 @@ def _serve(pipe: Any, make: Callable[..., tuple[Callable[..., Any], Any]], argum
     pipe.send(getattr(function, "peak", peak_memory)())
 
 
+def print_blas(used: Mapping[str, str]) -> None:
+    """A line for each side: what it multiplies matrices with."""
+    for name, library in used.items():
+        print(f"{name} multiplies with {library}", flush=True)
+
+
 def peak_memory() -> float:
     """The most memory that this process has held so far, in bytes."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-# ---- what the command lines share
-
-
-def script() -> str:
-    return Path(sys.argv[0]).name
-
-
-def refuse(message: str) -> NoReturn:
-    """End with one line and exit code 2: a mistake on the command line."""
-    print(f"{script()}: {message}", file=sys.stderr)
-    raise SystemExit(2)
-
-
-def choices(option: str, text: str, known: Sequence[str]) -> list[str]:
-    """The names in a comma-separated list, all of them known."""
-    names = [name for name in text.split(",") if name]
-    unknown = sorted(set(names) - set(known))
-    if unknown or not names:
-        refuse(f"{option}: {', '.join(unknown) or 'nothing'} given; expected some of {','.join(known)}")
-    return names
-
-
-def write_json(path: Path | None, results: Any) -> None:
-    """Write the figures to a file, if one was asked for."""
-    if path is not None:
-        path.write_text(json.dumps(results, indent=1) + "\n")

@@ -9,7 +9,6 @@ that gives a view of its operand as none. Where a number is read, Python waits u
 
 from __future__ import annotations
 
-import argparse
 import functools
 import sys
 from collections import Counter
@@ -18,17 +17,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import interleaved
 import numpy as np
-from train_step import ROOT, WORKLOADS, ours
+import train_step
+from command_line import Parser, probability, refuse, write_json
+from interleaved import Side, print_blas
+from train_step import ROOT, WORKLOADS, Workload
 
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "standin")]
-import cuda_on_cpu  # noqa: E402
-import cupy  # noqa: E402
-import cupyx  # noqa: E402
-
-if cuda_on_cpu.COMPILER is None:
-    interleaved.refuse("a C++ compiler is needed, g++ or clang++: the kernels are compiled for the CPU")
+sys.path.insert(0, str(ROOT / "tests" / "standin"))
+import cuda_on_cpu
+import cupy
+import cupyx
 
 NO_LAUNCH = {"empty", "empty_like", "asnumpy", "ascontiguousarray"}  # the last calls another where it copies
 READS = ("get", "item", "tolist", "__bool__", "__int__", "__float__", "__index__")
@@ -95,28 +93,40 @@ class Count:
 OURS = tuple(str(ROOT / name) for name in ("tinytensor", "nn", "models", "benchmarks"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="copy", help="default copy")
-    parser.add_argument("--dropout", type=float, default=0.0, help="in all the paper's places (default 0)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    arguments = parser.parse_args()
-    if not 0 <= arguments.dropout < 1:
-        interleaved.refuse("--dropout must be in [0, 1)")
-
+def counted_step(w: Workload, dropout: float) -> tuple[Callable[[], tuple[dict, dict]], None]:
+    """The side: a function that makes a step and gives its launches and waits."""
     count = Count()
     count.watch()  # before the library takes names from CuPy
     cupy.get_default_memory_pool = lambda: SimpleNamespace(total_bytes=lambda: 0)
-    steps, _ = ours(str(ROOT), WORKLOADS[arguments.workload], arguments.dropout, "gpu")
+    steps, _ = train_step.ours(ROOT, w, dropout, "gpu")
     steps(1)
-    count.launches.clear()
-    count.waits.clear()
-    steps(1)
-    for title, found in (("launches", count.launches), ("waits", count.waits)):
-        print(f"{title}: {found.total()}")
-        for name, number in found.most_common():
+
+    def step() -> tuple[dict[str, int], dict[str, int]]:
+        count.launches.clear()
+        count.waits.clear()
+        steps(1)
+        return dict(count.launches.most_common()), dict(count.waits.most_common())
+
+    return step, None
+
+
+def main() -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="copy", help="default copy")
+    parser.add_argument("--dropout", type=probability, default=0.0, help="in all the paper's places (default 0)")
+    parser.add_json()
+    arguments = parser.parse_args()
+    if cuda_on_cpu.COMPILER is None:
+        refuse("a C++ compiler is needed, g++ or clang++: the kernels are compiled for the CPU")
+    side = Side(counted_step, {}, WORKLOADS[arguments.workload], arguments.dropout)
+    results = dict(zip(("launches", "waits"), side.ask()))
+    side.close()
+    for title, numbers in results.items():
+        print(f"{title}: {sum(numbers.values())}")
+        for name, number in numbers.items():
             print(f"  {number:5}  {name}")
-    interleaved.write_json(arguments.json, {"launches": dict(count.launches), "waits": dict(count.waits)})
+    print_blas(used := {"the stand-in": side.blas})
+    write_json(arguments.json, {"blas": used} | results)
 
 
 if __name__ == "__main__":

@@ -1,95 +1,115 @@
 """The time of one recorded op on 4 x 4 arrays, ours against PyTorch's, as ratios from one interleaved run.
 
     python benchmarks/op_overhead.py [--rounds 15] [--json FILE]
+    python benchmarks/op_overhead.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
 
 A ratio below 1 means that ours is faster. Each op runs on float32 arrays of which one requires a gradient: forward
-alone with recording on, then forward and backward. The last lines are chains of multiplications.
+alone with recording on, then forward and backward. The last lines are chains of multiplications. Each side runs in a
+process of its own, as imported: nothing is switched on.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import torch
+from checkout import Checkout
+from command_line import Parser, count, require_torch, write_json
+from interleaved import Side, print_blas, ratio
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from interleaved import ratio, write_json
-
-import tinytensor as tt
-
+ROOT = Path(__file__).resolve().parents[1]
 NUMBER = 2000
 CHAINS = {1000: 3, 100_000: 1}  # ops of a chain, and how many chains are timed at once
 
+OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "multiply": lambda x, y: x * y,
+    "multiply by 2.0": lambda x, y: x * 2.0,
+    "exp": lambda x, y: x.exp(),
+    "tanh": lambda x, y: x.tanh(),
+    "matmul": lambda x, y: x @ y,
+    "sum": lambda x, y: x.sum(),
+    "reshape": lambda x, y: x.reshape(2, 8),
+}
 
-def seconds(function: Callable[[], object], number: int) -> float:
-    start = time.perf_counter()
-    for _ in range(number):
-        function()
-    return (time.perf_counter() - start) / number
+
+# ---- the sides: each gives a function that runs a case so many times, and tells the cases' names and numbers
 
 
-def cases() -> dict[str, tuple[Callable[[], object], Callable[[], object], int]]:
+def ours(folder: Path) -> tuple[Callable[[str, int], None], dict[str, int]]:
+    tt = Checkout(folder).tt
+    return cases(tt.tensor, tt.ones)
+
+
+def theirs() -> tuple[Callable[[str, int], None], dict[str, int]]:
+    import torch
+
+    return cases(torch.tensor, torch.ones)
+
+
+def cases(tensor: Callable[..., Any], ones: Callable[..., Any]) -> tuple[Callable[[str, int], None], dict[str, int]]:
+    import numpy as np
+
     rng = np.random.default_rng(0)
     a, b = (rng.random((4, 4)).astype(np.float32) + 0.5 for _ in range(2))
-    x, y = tt.tensor(a, requires_grad=True), tt.tensor(b)
-    u, v = torch.tensor(a, requires_grad=True), torch.tensor(b)
-    ops: dict[str, Callable] = {
-        "add": lambda x, y: x + y,
-        "multiply": lambda x, y: x * y,
-        "multiply by 2.0": lambda x, y: x * 2.0,
-        "exp": lambda x, y: x.exp(),
-        "tanh": lambda x, y: x.tanh(),
-        "matmul": lambda x, y: x @ y,
-        "sum": lambda x, y: x.sum(),
-        "reshape": lambda x, y: x.reshape(2, 8),
-    }
-    found: dict[str, tuple[Callable[[], object], Callable[[], object], int]] = {}
-    for name, op in ops.items():
-        found[name] = (lambda op=op: op(x, y)), (lambda op=op: op(u, v)), NUMBER
-    for name, op in ops.items():
-        g, h = tt.ones(op(x, y).shape), torch.ones(op(u, v).shape)
-        found[f"{name}: forward and backward"] = (
-            lambda op=op, g=g: op(x, y).backward(g),
-            lambda op=op, h=h: op(u, v).backward(h),
-            NUMBER // 2,
-        )
+    x, y = tensor(a, requires_grad=True), tensor(b)
+    functions: dict[str, Callable[[], object]] = {}
+    numbers: dict[str, int] = {}
+    for name, op in OPS.items():
+        functions[name] = lambda op=op: op(x, y)
+        numbers[name] = NUMBER
+    for name, op in OPS.items():
+        g = ones(op(x, y).shape)
+        functions[f"{name}: forward and backward"] = lambda op=op, g=g: op(x, y).backward(g)
+        numbers[f"{name}: forward and backward"] = NUMBER // 2
 
-    def chain(start, length: int):
-        value = start
+    def chain(length: int) -> Any:
+        value = x
         for _ in range(length):
             value = value * 1.0
         return value
 
     for length, number in CHAINS.items():
-        found[f"chain of {length:,}"] = (lambda n=length: chain(x, n)), (lambda n=length: chain(u, n)), number
-        found[f"chain of {length:,}: forward and backward"] = (
-            lambda n=length: chain(x, n).sum().backward(),
-            lambda n=length: chain(u, n).sum().backward(),
-            number,
-        )
-    return found
+        functions[f"chain of {length:,}"] = lambda n=length: chain(n)
+        functions[f"chain of {length:,}: forward and backward"] = lambda n=length: chain(n).sum().backward()
+        numbers |= dict.fromkeys(list(functions)[-2:], number)
+
+    def repeat(name: str, number: int) -> None:
+        function = functions[name]
+        for _ in range(number):
+            function()
+
+    return repeat, numbers
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=15, help="interleaved rounds (default 15)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser = Parser(__doc__)
+    parser.add_argument("--rounds", type=count, default=15, help="interleaved rounds (default 15)")
+    parser.add_against()
+    parser.add_json()
     arguments = parser.parse_args()
-    results = {}
-    print(f"{'op on 4 x 4 float32':40} {'ours us':>10} {'torch us':>10}   ours takes, of it")
-    for name, (ours, theirs, number) in cases().items():
-        seconds(ours, number), seconds(theirs, number)
-        mine, its = zip(*((seconds(ours, number), seconds(theirs, number)) for _ in range(arguments.rounds)))
-        of_it, medians = ratio(mine, its), [1e6 * statistics.median(times) for times in (mine, its)]
+    if not arguments.against:
+        require_torch()
+    mine = Side(ours, {}, ROOT)
+    peer, its = ("other", Side(ours, {}, arguments.against)) if arguments.against else ("torch", Side(theirs, {}))
+    print_blas(used := {"ours": mine.blas, peer: its.blas})
+    print(f"{'op on 4 x 4 float32':40} {'ours us':>10} {f'{peer} us':>10}   ours takes, of it")
+    results: dict[str, Any] = {"blas": used}
+    for name, number in mine.greeting.items():
+        for side in (mine, its):
+            side.ask(name, number)
+            side.seconds.clear()
+        for _ in range(arguments.rounds):
+            mine.ask(name, number)
+            its.ask(name, number)
+        of_it = ratio(mine.seconds, its.seconds)
+        medians = [1e6 * statistics.median(side.seconds) / number for side in (mine, its)]
         print(f"{name:40} {medians[0]:10.2f} {medians[1]:10.2f}   {of_it}", flush=True)
-        results[name] = {"ours_us": medians[0], "torch_us": medians[1], "ours_takes": of_it._asdict()}
+        results[name] = {"ours_us": medians[0], f"{peer}_us": medians[1], "ours_takes": of_it._asdict()}
+    for side in (mine, its):
+        side.close()
     write_json(arguments.json, results)
 
 

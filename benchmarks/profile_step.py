@@ -8,19 +8,18 @@ step on one sentence of two words, where little but the interpreter takes time.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import interleaved
-from train_step import ROOT, WORKLOADS, ours
-
-sys.path.insert(0, str(ROOT))
+import train_step
+from checkout import Checkout
+from command_line import Parser, count, probability, write_json
+from interleaved import Side, print_blas
+from train_step import ROOT, WORKLOADS, Workload
 
 
 class Stopwatch:
@@ -58,43 +57,50 @@ def watch_ops(watch: Stopwatch) -> None:
     nn.optim.Adam.step = watch.around("Adam", nn.optim.Adam.step)  # type: ignore[method-assign]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="toy", help="default toy")
-    parser.add_argument("--dropout", type=float, default=0.0, help="in all the paper's places (default 0)")
-    parser.add_argument("--threads", type=int, default=1, help="default 1")
-    parser.add_argument("--steps", type=int, default=10, help="the mean is taken of (default 10)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    arguments = parser.parse_args()
-    if arguments.threads < 1 or arguments.steps < 1 or not 0 <= arguments.dropout < 1:
-        interleaved.refuse("--threads and --steps must be at least 1, --dropout in [0, 1)")
-    os.environ.update(interleaved.ours(arguments.threads))  # NumPy is not loaded yet
+def profile(w: Workload, dropout: float, number: int) -> tuple[Callable[[], tuple[dict, dict]], None]:
+    """The side: a function that gives milliseconds and calls in a step, by name."""
+    watch = Stopwatch()
 
-    w = WORKLOADS[arguments.workload]
-
-    def milliseconds(workload: Any) -> float:
-        steps, _ = ours(str(ROOT), workload, arguments.dropout, "cpu")
+    def milliseconds(workload: Workload) -> float:
+        steps, _ = train_step.ours(ROOT, workload, dropout)
         steps(3)
         watch.seconds.clear()
         watch.calls.clear()
         start = time.perf_counter()
-        steps(arguments.steps)
-        return 1e3 * (time.perf_counter() - start) / arguments.steps
+        steps(number)
+        return 1e3 * (time.perf_counter() - start) / number
 
-    watch = Stopwatch()
-    from tinytensor import nn
+    def measure() -> tuple[dict[str, float], dict[str, float]]:
+        from tinytensor import nn
 
-    nn.parallel.WORTH_IT = sys.maxsize  # one batch, so that the times of ops do not overlap
-    small = milliseconds(w._replace(batch=1, length=2, vocabulary=50))
-    watch_ops(watch)
-    whole = milliseconds(w)
-    results = {"step": whole, "step on two words": small}
-    results |= {name: 1e3 * seconds / arguments.steps for name, seconds in watch.seconds.most_common()}
-    watch.calls.update({"step": arguments.steps, "step on two words": arguments.steps})
-    for name, value in results.items():
+        nn.parallel.WORTH_IT = sys.maxsize  # one batch, so that the times of ops do not overlap
+        small = milliseconds(w._replace(batch=1, length=2, vocabulary=50))
+        watch_ops(watch)
+        times = {"step": milliseconds(w), "step on two words": small}
+        times |= {name: 1e3 * seconds / number for name, seconds in watch.seconds.most_common()}
+        return times, dict.fromkeys(times, 1.0) | {name: calls / number for name, calls in watch.calls.items()}
+
+    Checkout(ROOT)
+    return measure, None
+
+
+def main() -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("--workload", choices=list(WORKLOADS), default="toy", help="default toy")
+    parser.add_argument("--dropout", type=probability, default=0.0, help="in all the paper's places (default 0)")
+    parser.add_argument("--threads", type=count, default=1, help="default 1")
+    parser.add_argument("--steps", type=count, default=10, help="the mean is taken of (default 10)")
+    parser.add_json()
+    arguments = parser.parse_args()
+    environment = interleaved.ours(arguments.threads)
+    side = Side(profile, environment, WORKLOADS[arguments.workload], arguments.dropout, arguments.steps)
+    times, calls = side.ask()
+    side.close()
+    for name, value in times.items():
         if value >= 0.1:
-            print(f"{name:20} {value:8.2f} ms {watch.calls[name] / arguments.steps:5.0f} x", flush=True)
-    interleaved.write_json(arguments.json, results)
+            print(f"{name:20} {value:8.2f} ms {calls[name]:5.0f} x", flush=True)
+    print_blas(used := {"ours": side.blas})
+    write_json(arguments.json, {"blas": used, "ms": times})
 
 
 if __name__ == "__main__":

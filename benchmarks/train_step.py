@@ -2,10 +2,12 @@
 
     python benchmarks/train_step.py [--workloads copy,toy,m30k,base] [--dropout 0.1] [--peers eager,hand]
     python benchmarks/train_step.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
+    python benchmarks/train_step.py --plain             # nothing switched on, nothing set: what a newcomer has
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
-Ours computes large batches in two halves side by side, as the training loop of `models` does (`nn.parallel`).
+Ours is sped up as the scripts in `examples/` are, and computes large batches in two halves side by side, as the
+training loop of `models` does (`nn.parallel`). With --plain it is neither, and every side takes the threads it likes.
 A round times several steps of each side in turn; a ratio (below 1: ours is faster) is the median over rounds. Peers:
 
     eager     PyTorch as users write it, with nn.Transformer
@@ -20,17 +22,17 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import interleaved
-from interleaved import Side, ratio, refuse
+from checkout import Checkout
+from command_line import Parser, count, probability, refuse, require_torch, script, some_of, write_json
+from interleaved import Side, print_blas, ratio
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
 
 
 class Workload(NamedTuple):
@@ -70,21 +72,20 @@ def batch(w: Workload):
 # ---- the sides: each gives a function that makes so many steps and returns their losses
 
 
-def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callable[[int], list[float]], Any]:
-    sys.path.insert(0, folder)
-    import tinytensor as tt
-    from tinytensor import nn
-    from tinytensor.models import Transformer
-    from tinytensor.nn import functional as F
-
-    tt.keep_memory()
-    tt.compile_loops()
-    tt.use_blas_threads()
+def ours(
+    folder: Path, w: Workload, dropout: float, device: str = "cpu", plain: bool = False, state: Any = None
+) -> tuple[Callable[[int], list[float]], Any]:
+    checkout = Checkout(folder)
+    tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
+    if not plain:
+        checkout.speed_up()
     tt.manual_seed(0)
-    model = Transformer(
+    model = checkout.models.Transformer(
         w.vocabulary, d_model=w.d_model, num_heads=w.num_heads, num_layers=w.num_layers, d_ff=w.d_ff, dropout=dropout,
         max_length=w.length,
     )  # fmt: skip
+    if state is not None:
+        model.load_state_dict({name: tt.asarray(value) for name, value in state.items()})
     state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
     model.to(device)
     optimizer = nn.optim.Adam(model.parameters(), lr=1e-4)
@@ -92,26 +93,26 @@ def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callabl
 
     tokens = int((target_out != 0).sum().item())
     rows = [slice(None)]
-    if hasattr(nn, "parallel") and nn.parallel.worth_splitting(model.parameters(), tokens):
+    if not plain and nn.parallel.worth_splitting(model.parameters(), tokens):
         rows = [slice(None, w.batch // 2), slice(w.batch // 2, None)]
     halves = [(source[part], target_in[part], target_out[part].reshape(-1)) for part in rows]
 
-    def share(source, target_in, target_out) -> tt.Tensor:
+    def share(source, target_in, target_out):
         logits = model(source, target_in).reshape(-1, w.vocabulary)
         return F.cross_entropy(logits, target_out, ignore_index=0, reduction="sum") / tokens
 
-    def step() -> tt.Tensor:
+    def step():
         optimizer.zero_grad()
-        if not hasattr(nn, "parallel"):  # a checkout from before that
-            loss = share(source, target_in, target_out.reshape(-1))
+        if plain:
+            loss = share(*halves[0])
             loss.backward()
         else:
             loss = nn.parallel.backward_of_sum([partial(share, *half) for half in halves], model.parameters())
         optimizer.step()
         return loss.detach()
 
-    def steps(count: int) -> list[float]:
-        return [loss.item() for loss in [step() for _ in range(count)]]
+    def steps(number: int) -> list[float]:
+        return [loss.item() for loss in [step() for _ in range(number)]]
 
     if device == "gpu":
         import cupy
@@ -120,12 +121,13 @@ def ours(folder: str, w: Workload, dropout: float, device: str) -> tuple[Callabl
     return steps, state
 
 
-def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, state: Any):
+def theirs(name: str, w: Workload, dropout: float, device: str, threads: int | None, state: Any):
     import torch
     from torch import nn
     from torch.nn import functional as F
 
-    torch.set_num_threads(threads)
+    if threads is not None:
+        torch.set_num_threads(threads)
     device = "cuda" if device == "gpu" else "cpu"
 
     class Twin(nn.Module):
@@ -199,7 +201,7 @@ def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, st
     known = {key: torch.tensor(value) for key, value in state.items() if not key.startswith("positions")}
     missing = model.load_state_dict(known, strict=False)
     if missing.unexpected_keys or set(missing.missing_keys) - {"encoding"}:
-        raise SystemExit(f"train_step.py: the two models differ: {missing}")
+        raise SystemExit(f"{script()}: the two models differ: {missing}")
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True if name == "hand" else None)
     source, target_in, target_out = (torch.tensor(x, device=device) for x in batch(w))
@@ -213,8 +215,8 @@ def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, st
         optimizer.step()
         return loss.detach()
 
-    def steps(count: int) -> list[float]:
-        return [loss.item() for loss in [step() for _ in range(count)]]
+    def steps(number: int) -> list[float]:
+        return [loss.item() for loss in [step() for _ in range(number)]]
 
     if device == "cuda":
         steps.peak = torch.cuda.max_memory_reserved
@@ -222,9 +224,7 @@ def theirs(name: str, w: Workload, dropout: float, device: str, threads: int, st
 
 
 def sinusoids(length: int, d_model: int):
-    from tinytensor.nn import sinusoidal_encoding
-
-    return sinusoidal_encoding(length, d_model).numpy()
+    return Checkout(ROOT).nn.sinusoidal_encoding(length, d_model).numpy()
 
 
 def products(w: Workload) -> list[tuple[int, int, int, int, int]]:
@@ -250,14 +250,14 @@ def floor(w: Workload) -> tuple[Callable[[int], list[float]], Any]:
 
     rng = np.random.default_rng(0)
     calls = []
-    for count, pairs, m, k, n in products(w):
+    for times, pairs, m, k, n in products(w):
         batched = (pairs,) if pairs > 1 else ()
         x, y, g = (rng.standard_normal((*batched, *s), dtype=np.float32) for s in ((m, k), (k, n), (m, n)))
         three = ((x, y), (g, y.swapaxes(-1, -2)), (x.swapaxes(-1, -2), g))
-        calls += [(a, b, np.empty((*batched, a.shape[-2], b.shape[-1]), np.float32)) for a, b in three] * count
+        calls += [(a, b, np.empty((*batched, a.shape[-2], b.shape[-1]), np.float32)) for a, b in three] * times
 
-    def steps(count: int) -> list[float]:
-        for _ in range(count):
+    def steps(number: int) -> list[float]:
+        for _ in range(number):
             for a, b, out in calls:
                 np.matmul(a, b, out=out)
         return []
@@ -265,12 +265,19 @@ def floor(w: Workload) -> tuple[Callable[[int], list[float]], Any]:
     return steps, None
 
 
-def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any) -> Side:
-    """The process of a peer."""
+def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any = None) -> Side:
+    """The process of a side, which starts from the given weights."""
+    threads = arguments.threads
+    if name in ("ours", "other"):
+        folder = ROOT if name == "ours" else arguments.against
+        environment = {} if arguments.plain else interleaved.ours(threads)
+        return Side(ours, environment, folder, w, arguments.dropout, arguments.device, arguments.plain, state)
     if name == "floor":
-        return Side(floor, {"OPENBLAS_NUM_THREADS": str(arguments.threads)}, w)
-    environment = interleaved.torch(arguments.threads, keep_memory=name != "eager")
-    return Side(theirs, environment, name, w, arguments.dropout, arguments.device, arguments.threads, state)
+        return Side(floor, {} if arguments.plain else {"OPENBLAS_NUM_THREADS": str(threads)}, w)
+    environment = {} if arguments.plain else interleaved.torch(threads)
+    if name != "eager":
+        environment |= interleaved.KEPT
+    return Side(theirs, environment, name, w, arguments.dropout, arguments.device, threads, state)
 
 
 def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[str, Any]:
@@ -278,18 +285,13 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
     w = WORKLOADS[name]
     if arguments.shape:
         w = w._replace(batch=arguments.shape[0], length=arguments.shape[1])
-    environment = interleaved.ours(arguments.threads)
-    sides = {"ours": Side(ours, environment, str(ROOT), w, arguments.dropout, arguments.device)}
+    sides = {"ours": start("ours", w, arguments)}
     for peer in peers:
-        if peer == "other":
-            folder = str(arguments.against.resolve())
-            sides[peer] = Side(ours, environment, folder, w, arguments.dropout, arguments.device)
-        else:
-            sides[peer] = start(peer, w, arguments, sides["ours"].greeting)
+        sides[peer] = start(peer, w, arguments, sides["ours"].greeting)
     losses = {side: sides[side].ask(3) for side in sides}
     apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
     if apart > APART and not arguments.dropout:
-        raise SystemExit(f"{interleaved.script()}: the losses of {name} are {apart:.2g} apart: {losses}")
+        raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
     for side in sides.values():
         side.seconds.clear()
     for _ in range(arguments.rounds):
@@ -297,6 +299,7 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
             side.ask(w.steps)
     peaks = {side: sides[side].close() for side in sides}
     results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart}
+    results["blas"] = {side: process.blas for side, process in sides.items()}
     for side, process in sides.items():
         milliseconds = 1e3 * statistics.median(process.seconds) / w.steps
         of_it = ratio(sides["ours"].seconds, process.seconds)
@@ -313,27 +316,32 @@ def shape(text: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workloads", default="toy", help=f"some of {','.join(WORKLOADS)} (default toy)")
-    parser.add_argument("--peers", default="eager", help=f"some of {','.join(PEERS)} (default eager)")
-    parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
-    parser.add_argument("--dropout", type=float, default=0.0, help="in all the paper's places (default 0)")
+    parser = Parser(__doc__)
+    workloads, peers = some_of(*WORKLOADS), some_of(*PEERS)
+    parser.add_argument("--workloads", type=workloads, default=["toy"], help=f"some of {','.join(WORKLOADS)} (toy)")
+    parser.add_argument("--peers", type=peers, help=f"some of {','.join(PEERS)} (default eager)")
+    parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
+    parser.add_argument("--dropout", type=probability, default=0.0, help="in all the paper's places (default 0)")
     parser.add_argument("--shape", type=shape, metavar="BxL", help="other sentences x length than the workload's")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--threads", type=count, help="threads of each side (default 2; with --plain each side's own)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout to compare with, not PyTorch")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--plain", action="store_true", help="switch nothing on and set nothing")
+    parser.add_against()
+    parser.add_json()
     arguments = parser.parse_args()
-    names = interleaved.choices("--workloads", arguments.workloads, list(WORKLOADS))
-    peers = interleaved.choices("--peers", arguments.peers, PEERS)
-    if arguments.rounds < 1 or arguments.threads < 1 or not 0 <= arguments.dropout < 1:
-        refuse("--rounds and --threads must be at least 1, --dropout in [0, 1)")
-    if arguments.against is not None:
-        if not (arguments.against / "tinytensor").is_dir():
-            refuse(f"--against {arguments.against} is no checkout of tinytensor")
-        peers = ["other"]
+    if arguments.plain and arguments.threads:
+        refuse("--plain sets nothing, so it takes no --threads")
+    if arguments.against and arguments.peers:
+        refuse("--against compares with that checkout alone, so it takes no --peers")
+    if not arguments.plain and not arguments.threads:
+        arguments.threads = 2
+    chosen = ["other"] if arguments.against else arguments.peers or ["eager"]
+    if set(chosen) - {"other", "floor"}:
+        require_torch()
     print(f"{'':6} {'side':8} {'ms a step':>9}   {'ours takes, of it':22} {'peak MiB':>8}")
-    interleaved.write_json(arguments.json, {name: compare(name, arguments, peers) for name in names})
+    results = {name: compare(name, arguments, chosen) for name in arguments.workloads}
+    print_blas(next(iter(results.values()))["blas"])
+    write_json(arguments.json, results)
 
 
 if __name__ == "__main__":
