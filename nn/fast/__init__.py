@@ -1,0 +1,9 @@
+"""The engine room of `nn`: fast versions, on raw arrays, of the formulas of `nn.functional` and `nn.optim`.
+
+To import it is to register them. It changes no number but by rounding, and everything works without it.
+"""
+
+import os
+
+if os.environ.get("TINYTENSOR_TEXTBOOK") != "1":
+    from . import activations, dropout, embedding, linear, losses, normalization, optim, recurrent, topk
