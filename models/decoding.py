@@ -114,7 +114,7 @@ def sample(
     batch = _as_ids(model, source).shape[0]
 
     def drawn(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
-        with np.errstate(invalid="ignore"):  # rows of nothing but -inf
+        with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
             log_p = F.log_softmax(logits, dim=-1)
         log_p[:, model.pad_id] = -np.inf
         _check_possible(tt.max(log_p, axis=-1))
@@ -330,7 +330,8 @@ def _closed_up(stays: np.ndarray) -> np.ndarray:
 
 def _likeliest(logits: Tensor, count: int, pad_id: int) -> tuple[Tensor, Tensor]:
     """The likeliest ids of each branch but padding, and their log-probabilities, (..., count) each."""
-    log_probabilities, ids = F.log_softmax_topk(logits, count, excluded=pad_id)
+    with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
+        log_probabilities, ids = F.log_softmax_topk(logits, count, excluded=pad_id)
     _check_possible(log_probabilities[..., 0])
     return ids, log_probabilities
 

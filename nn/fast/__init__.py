@@ -3,7 +3,7 @@
 To import it is to register them. It changes no number but by rounding, and everything works without it.
 """
 
-import os
+from ..functional import checks
+from . import activations, dropout, embedding, linear, losses, normalization, optim, recurrent, topk
 
-if os.environ.get("TINYTENSOR_TEXTBOOK") != "1":
-    from . import activations, dropout, embedding, linear, losses, normalization, optim, recurrent, topk
+checks.fast_look_ups = True

@@ -15,14 +15,18 @@ def beside(value: Any, other: Tensor) -> Tensor:
     return value if isinstance(value, Tensor) else tt.asarray(value, device=other.device)
 
 
-def check_range(name: str, what: str, ids: Tensor, length: int, *, at_once: bool = False) -> None:
+fast_look_ups = False
+"""Whether look-ups on a GPU do not wait for it, as those of `nn/fast`; then neither need the checks before them."""
+
+
+def check_range(name: str, what: str, ids: Tensor, length: int, *, later: bool = False) -> None:
     """Raise IndexError unless every id is from 0 to length - 1 (NumPy would take negative ones, CuPy any).
 
-    Unless `at_once`, a GPU may tell later, where a number is read next: to look at once would mean to wait.
+    If it may be `later`, before a fast look-up, a GPU raises it where a number is read next: nothing waits for it then.
     """
     if ids.size:
         xp = for_array(ids._data)
-        (xp.check_range_at_once if at_once else xp.check_range)(name, what, ids._data, length)
+        (xp.check_range if later and fast_look_ups else xp.check_range_at_once)(name, what, ids._data, length)
 
 
 def check_dim(name: str, input: Any, dim: int) -> int:

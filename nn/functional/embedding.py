@@ -33,5 +33,5 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
         if not -length <= padding_idx < length:
             raise IndexError(f"embedding: padding_idx {padding_idx} is out of range for {length} rows")
         padding_idx %= length
-    check_range("embedding", "ids", ids, length)
+    check_range("embedding", "ids", ids, length, later=True)
     return _embedding(weight, ids, padding_idx=padding_idx)

@@ -85,7 +85,8 @@ def cross_entropy(
     if target.dtype.kind not in "iu":
         raise TypeError(f"cross_entropy: target must be integers or probabilities, got {target.dtype}")
     flat_target = tt.reshape(target, (-1,))
-    check_range("cross_entropy", "targets", tt.where(flat_target == ignore_index, 0, flat_target), classes)
+    counted = tt.where(flat_target == ignore_index, 0, flat_target)
+    check_range("cross_entropy", "targets", counted, classes, later=True)
     losses = _cross_entropy(
         tt.reshape(logits, (-1, classes)),
         flat_target,
@@ -130,7 +131,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         raise TypeError(f"nll_loss: target must be integers, got {target.dtype}")
     counted = target != ignore_index
     safe = tt.where(counted, target, 0)
-    check_range("nll_loss", "targets", safe, log_p.shape[-1], at_once=True)  # the look-up would tell, less clearly
+    check_range("nll_loss", "targets", safe, log_p.shape[-1])
     row_weight = tt.astype(counted, log_p.dtype)
     if weight is not None:
         row_weight = row_weight * tt.take(weight, safe, axis=0)

@@ -224,7 +224,7 @@ def test_changing_a_weight_between_forward_and_backward_raises():
     output, _ = layer(tt.asarray(normal(LENGTH, BATCH, INPUT)))
     with tt.no_grad():
         layer.weight_hh_l0 += 1.0
-    with pytest.raises(RuntimeError, match="gru .* was changed in place"):
+    with pytest.raises(RuntimeError, match="was changed in place"):
         output.sum().backward()
 
 

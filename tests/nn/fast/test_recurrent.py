@@ -33,3 +33,12 @@ def test_several_threads_compute_what_one_does(kind, monkeypatch):
     finally:
         tt.set_num_threads(former)
     assert len(parts) == 2 * 2 * 2 * 2  # layers, directions, forward and backward, and two parts of the batch
+
+
+def test_a_weight_that_was_changed_before_backward_is_named_with_the_op():
+    layer = make("GRU")
+    output, _ = layer(tt.asarray(normal(LENGTH, BATCH, INPUT)))
+    with tt.no_grad():
+        layer.weight_hh_l0 += 1.0
+    with pytest.raises(RuntimeError, match="gru .* was changed in place"):
+        output.sum().backward()
