@@ -338,7 +338,7 @@ def _likeliest(logits: Tensor, count: int, pad_id: int) -> tuple[Tensor, Tensor]
 
 def _check_possible(log_probabilities: Tensor) -> None:
     """Raise ValueError where the likeliest id, padding apart, has no probability: none can follow."""
-    if not tt.all(tt.isfinite(log_probabilities)):
+    if not np.isfinite(log_probabilities.numpy()).all():
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
             "look for what overflows in the model, or for weights that diverged in training"

@@ -61,6 +61,8 @@ def gelu(input: Any, approximate: str = "none") -> Tensor:
 @tt.op
 def _softmax(x, *, axis):
     """exp(x_i) / sum_j exp(x_j)."""
+    if not x.size:  # no largest
+        return tt.exp(x)
     largest = tt.max(x.detach(), axis=axis, keepdims=True)
     e = tt.exp(x - tt.where(largest == -math.inf, 0.0, largest))
     total = tt.sum(e, axis=axis, keepdims=True)
@@ -79,8 +81,9 @@ def softmax(input: Any, dim: int = -1) -> Tensor:
 
 @tt.op
 def _log_softmax(x, *, axis):
-    """x_i - log sum_j exp(x_j)."""
-    return x - tt.logsumexp(x, axis=axis, keepdims=True)
+    """x_i - log sum_j exp(x_j), for both relative to the largest x, so that the difference keeps its digits."""
+    x = x - tt.max(x.detach(), axis=axis, keepdims=True)
+    return x - tt.log(tt.sum(tt.exp(x), axis=axis, keepdims=True))
 
 
 @raised
