@@ -21,9 +21,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
-from tinytensor.backend import for_array
 from tinytensor.nn import functional as F
-from tinytensor.nn.functional.activations import SAFE
 
 Limit = int | tuple[float, int]
 
@@ -46,7 +44,7 @@ class Decodable(Protocol):
         """One step: logits (sentences, branches, vocabulary) of the next id, and the state after the step.
 
         `ids` (sentences, branches) holds the last id of each branch, bos at first. The former state is not used again,
-        so it may be changed and returned; the logits belong to the caller, who writes into them.
+        so it may be changed and returned.
         """
 
     def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
@@ -87,8 +85,8 @@ def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hy
     Raises ValueError where no id can follow, because all logits but padding's are -inf or some are NaN.
     """
 
-    def likeliest(logits: Tensor, sentences: Any) -> Tensor:
-        return tt.argmax(logits, axis=-1)
+    def likeliest(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
+        return _likeliest(logits, 1, model.pad_id)
 
     return _in_halves(lambda half: _one_for_each(model, half, max_length, likeliest), model, source)
 
@@ -115,10 +113,15 @@ def sample(
     generator = generator or tt.random.default_generator
     batch = _as_ids(model, source).shape[0]
 
-    def drawn(logits: Tensor, sentences: Any) -> Tensor:
+    def drawn(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
+        with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
+            log_p = F.log_softmax(logits, dim=-1)
+        log_p[:, model.pad_id] = -np.inf
+        _check_possible(tt.max(log_p, axis=-1))
         numbers = tt.asarray(generator.uniform((batch, 1), dtype=tt.float64).numpy()[sentences], device=logits.device)
-        below = tt.cumulative_sum(next_probabilities(logits, temperature, top_k, top_p), axis=-1)
-        return tt.sum(below <= numbers * below[:, -1:], axis=-1)
+        below = tt.cumulative_sum(next_probabilities(log_p, temperature, top_k, top_p), axis=-1)
+        ids = tt.sum(below <= numbers * below[:, -1:], axis=-1, keepdims=True)
+        return ids, tt.take_along_axis(log_p, ids, axis=-1)
 
     with tt.no_grad(), evaluating(model):
         return _one_for_each(model, _as_ids(model, source), max_length, drawn)
@@ -170,9 +173,12 @@ def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) 
 
 
 def _one_for_each(
-    model: Decodable, source: Tensor, max_length: Limit, choose: Callable[[Tensor, Any], Tensor]
+    model: Decodable, source: Tensor, max_length: Limit, choose: Callable[[Tensor, Any], tuple[Tensor, Tensor]]
 ) -> list[Hypothesis]:
-    """Decode with one branch; `choose(logits, sentences)` gives the next id of each sentence still there."""
+    """Decode with one branch.
+
+    `choose(logits, sentences)` gives the next id of each sentence still there and its log-probability, (sentences, 1).
+    """
     limits = _limits(model, source, max_length)
     ids: list[list[int]] = [[] for _ in limits]
     log_probabilities: list[list[float]] = [[] for _ in limits]
@@ -181,11 +187,7 @@ def _one_for_each(
     last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
     while sentences.size:
         logits, state = model.next_logits(last, state)
-        logits = logits[:, 0]
-        padding = _forbid(logits, model.pad_id)
-        total = _normaliser(logits, tt.max(logits, axis=-1, keepdims=True), padding)
-        last = choose(logits, sentences)[:, None]
-        reached = tt.take_along_axis(logits, last, axis=-1) - total
+        last, reached = choose(logits[:, 0], sentences)
         for i, following, log_probability in zip(sentences.tolist(), last[:, 0].tolist(), reached[:, 0].tolist()):
             ids[i].append(following)
             log_probabilities[i].append(log_probability)
@@ -290,7 +292,7 @@ def _best_continuations(logits: Tensor, branches: _Branches, count: int, pad_id:
 
     Returns the branch that each comes from (sentences, count), and the hypotheses.
     """
-    ids, log_probabilities = _likeliest(logits, _forbid(logits, pad_id), min(count, logits.shape[-1]))
+    ids, log_probabilities = (x.numpy() for x in _likeliest(logits, min(count, logits.shape[-1]), pad_id))
     totals = (branches.totals[:, :, None] + log_probabilities).reshape(len(ids), -1)
     order = np.argsort(-totals, axis=1, kind="stable")[:, :count]
     rows = np.arange(len(ids))[:, None]
@@ -302,23 +304,6 @@ def _best_continuations(logits: Tensor, branches: _Branches, count: int, pad_id:
     return parents, _Branches(
         longer(branches.ids, ids), longer(branches.log_probabilities, log_probabilities), totals[rows, order]
     )
-
-
-def _likeliest(logits: Tensor, padding: Tensor, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest ids of each branch, and their log-probabilities: (sentences, branches, count) each."""
-    xp = for_array(logits.data)
-    rows, paddings = (xp.reshape(x.data, (-1, x.shape[-1])) for x in (logits, padding))
-    ids, log_probabilities = (xp.empty((len(rows), count), dtype=dtype) for dtype in (tt.int64, tt.float64))
-
-    def part(i: slice) -> None:
-        ids[i] = xp.largest_places(rows[i], count)
-        best = xp.take_along_axis(rows[i], ids[i], 1)
-        log_probabilities[i] = best - _log_sum_exp(xp, rows[i], xp.contiguous(best[:, :1]), paddings[i])
-
-    # Beside the last matrix product, this is what a step spends its time on.
-    xp.in_parts(part, len(rows), 6 * rows.size, width=rows.shape[1])
-    ids, log_probabilities = (xp.reshape(x, (*logits.shape[:-1], count)) for x in (ids, log_probabilities))
-    return xp.to_numpy(ids), xp.to_numpy(log_probabilities)
 
 
 # ---- what they share
@@ -343,44 +328,21 @@ def _closed_up(stays: np.ndarray) -> np.ndarray:
     return places
 
 
-def _forbid(logits: Tensor, pad_id: int) -> Tensor:
-    """Make padding impossible; returns the logits (..., 1) that it had."""
-    padding = tt.asarray(logits[..., pad_id : pad_id + 1], copy=True)
-    logits[..., pad_id] = -np.inf
-    return padding
+def _likeliest(logits: Tensor, count: int, pad_id: int) -> tuple[Tensor, Tensor]:
+    """The likeliest ids of each branch but padding, and their log-probabilities, (..., count) each."""
+    with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
+        log_probabilities, ids = F.log_softmax_topk(logits, count, excluded=pad_id)
+    _check_possible(log_probabilities[..., 0])
+    return ids, log_probabilities
 
 
-def _normaliser(logits: Tensor, largest: Tensor, padding: Tensor) -> Tensor:
-    """What makes log-probabilities of logits, (..., 1) in float64: `_log_sum_exp`, on every core."""
-    xp = for_array(logits.data)
-    rows, *columns = (xp.reshape(x.data, (-1, x.shape[-1])) for x in (logits, largest, padding))
-    totals = xp.empty((len(rows), 1), dtype=tt.float64)
-
-    def part(i: slice) -> None:
-        totals[i] = _log_sum_exp(xp, rows[i], *(column[i] for column in columns))
-
-    xp.in_parts(part, len(rows), 4 * rows.size, width=rows.shape[1])
-    return tt.reshape(tt.asarray(totals, copy=False), largest.shape)
-
-
-def _log_sum_exp(xp: Any, rows: Any, largest: Any, padding: Any) -> Any:
-    """log sum exp of logits (n, vocabulary) and of the padding's (n, 1): (n, 1) in float64; raw arrays.
-
-    `largest` (n, 1) are the largest logits. Raises ValueError where no id but padding is possible, or there is no
-    distribution.
-    """
-    if not bool(xp.all(xp.isfinite(largest) & (padding < np.inf))):
+def _check_possible(log_probabilities: Tensor) -> None:
+    """Raise ValueError where the likeliest id, padding apart, has no probability: none can follow."""
+    if not np.isfinite(log_probabilities.numpy()).all():
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
             "look for what overflows in the model, or for weights that diverged in training"
         )
-    if exponential_sums := xp.kernel("exponential_sums", rows, largest):
-        total = xp.log(exponential_sums(rows, largest)) + largest
-    elif xp.within(largest, SAFE):
-        total = xp.log(xp.row_sum(xp.exp(rows)))
-    else:
-        total = xp.log(xp.row_sum(xp.exp(rows - largest))) + largest
-    return xp.astype(xp.logaddexp(total, padding), tt.float64)
 
 
 def _hypothesis(ids: Any, log_probabilities: Any, length_penalty: float) -> Hypothesis:

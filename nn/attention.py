@@ -46,7 +46,7 @@ class MultiheadAttention(Module):
             raise ValueError(
                 f"MultiheadAttention: num_heads must divide embed_dim; got embed_dim {embed_dim}, num_heads {num_heads}"
             )
-        F.normalization.check_probability("MultiheadAttention", dropout)
+        F.checks.check_probability("MultiheadAttention", dropout)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import tinytensor as tt
 from tinytensor.backend import for_array
 from tinytensor.checkpoint import checkpoint  # noqa: F401  (public here)
 
-CHUNK = 1 << 15
+CHUNK = 1 << 15  # elements of which a copy in float64 is made at a time on the CPU
 
 
 def clip_grad_norm_(
@@ -74,8 +74,8 @@ def get_total_norm(
     device = tensors[0].device if tensors else None
     with np.errstate(all="ignore"):
         if math.isinf(p):
-            parts = [_largest(t._data) for t in tensors if t.size]
-            total = math.nan if any(math.isnan(part) for part in parts) else max(parts, default=0.0)
+            largest = [_largest(t._data) for t in tensors if t.size]
+            total = math.nan if any(map(math.isnan, largest)) else max(largest, default=0.0)
         else:
             total = _power_sums([t._data for t in tensors], p) ** (1 / p)
         if error_if_nonfinite and not math.isfinite(total):
@@ -124,17 +124,18 @@ def _largest(array: Any) -> float:
 
 
 def _power_sums(arrays: list[Any], p: float) -> Any:
-    """The sum of |x|^p over all arrays in float64: where they are on one device, an array there that nobody waits for.
-
-    On the CPU piece by piece, so that no large copy is made.
-    """
-    totals: dict[Any, Any] = {}
+    """The sum of |x|^p over all arrays in float64; where they are on one device, an array there: no wait."""
+    sums: dict[Any, Any] = {}
     for array in arrays:
         xp = for_array(array)
-        flat = xp.reshape(array, (-1,))
-        length = CHUNK if xp.device == "cpu" else max(flat.size, 1)
-        for start in range(0, flat.size, length):
-            piece = flat[start : start + length].astype(tt.float64)
-            found = xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p)
-            totals[xp] = totals[xp] + found if xp in totals else found
-    return next(iter(totals.values())) if len(totals) == 1 else np.float64(sum(map(float, totals.values())))
+        for piece in _pieces(xp, array):
+            powers = xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p)
+            sums[xp] = sums[xp] + powers if xp in sums else powers
+    return next(iter(sums.values())) if len(sums) == 1 else np.float64(sum(map(float, sums.values())))
+
+
+def _pieces(xp: Any, array: Any) -> Iterator[Any]:
+    """An array's elements in float64; on the CPU piece by piece, so that no large copy is made."""
+    flat = xp.reshape(array, (-1,))
+    length = CHUNK if xp.device == "cpu" else max(flat.size, 1)
+    return (flat[start : start + length].astype(tt.float64) for start in range(0, flat.size, length))

@@ -1,7 +1,7 @@
 """The functions behind the layers, with PyTorch's names and arguments.
 
-Where speed matters, a function's formula stands first, in the notation of its paper, and its fast pair for raw arrays
-below it; see `tinytensor.primitive`.
+Each is written as a formula, in the notation of its paper. What computes the same faster on raw arrays stands in
+`nn/fast`, in a file of the same name, and is registered on the formula; see `tinytensor.primitive`.
 """
 
 import os
@@ -10,10 +10,13 @@ from tinytensor.recording.tracing import looks_through
 
 from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
 from .attention import causal_mask, multi_head_attention_forward, scaled_dot_product_attention
-from .linear import embedding, linear
+from .dropout import dropout
+from .embedding import embedding
+from .linear import linear
 from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-from .normalization import dropout, layer_norm
+from .normalization import layer_norm
 from .recurrent import gru, lstm, rnn
+from .topk import log_softmax_topk
 
 __all__ = [
     "binary_cross_entropy_with_logits",
@@ -26,6 +29,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "log_softmax",
+    "log_softmax_topk",
     "lstm",
     "mse_loss",
     "multi_head_attention_forward",

@@ -12,10 +12,12 @@ from tinytensor import Tensor
 from tinytensor.backend import for_device
 from tinytensor.messages import aligned
 
+from ..fast.activations import SAFE, softmax_gradient_in_place, softmax_rows
+from ..fast.dropout import drop_into
 from . import attention_blocks as blocks
-from .activations import SAFE, _softmax, softmax_gradient_in_place, softmax_rows
-from .linear import beside, linear
-from .normalization import check_probability, drop_into
+from .activations import _softmax
+from .checks import beside, check_probability
+from .linear import linear
 from .precision import lowered
 
 WORK = 12  # element-wise operations for each attention weight, the products included

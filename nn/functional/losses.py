@@ -9,7 +9,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 
 from .activations import log_softmax
-from .linear import beside, check_range
+from .checks import beside, check_range
 from .precision import raised
 
 
@@ -45,72 +45,6 @@ def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, red
         total = tt.sum(row_weight)
         return tt.sum(losses) / tt.where(total == 0, 1.0, total)
     return _reduce(losses, reduction)
-
-
-@_cross_entropy.forward
-def _(xp, logits, target, weight, *, ignore_index, label_smoothing, reduction):
-    counted = target != ignore_index
-    safe = xp.astype(xp.where(counted, target, 0), tt.int64)
-    row_weight = xp.astype(counted, logits.dtype)
-    if weight is not None:
-        row_weight = row_weight * weight[safe]
-    shift, total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(4))
-
-    def part(i: slice) -> None:
-        largest = xp.row_max(logits[i])
-        shift[i] = largest[:, 0]
-        shifted = logits[i] - largest
-        # Relative to the largest logit, so that the loss of a sure prediction keeps its digits.
-        picked[i] = shifted[xp.arange(len(shifted)), safe[i]]
-        if label_smoothing > 0:
-            spread_over[i] = xp.row_sum(shifted if weight is None else shifted * weight)[:, 0]
-        total[i] = xp.row_sum(xp.exp(shifted, out=shifted))[:, 0]
-
-    if cross_entropy := xp.kernel("cross_entropy", logits, weight):
-        shift, total, picked, spread_over = cross_entropy(logits, safe, weight, label_smoothing > 0)
-    else:
-        xp.in_parts(part, len(target), 6 * logits.size, width=logits.shape[1])
-    log_total = xp.log(total)
-    losses = xp.where(counted, log_total - picked, 0) * row_weight  # an ignored row may hold -inf
-    if label_smoothing > 0:
-        classes = logits.shape[1]
-        spread = (log_total * (classes if weight is None else xp.sum(weight)) - spread_over) / classes
-        losses = (1 - label_smoothing) * losses + label_smoothing * xp.where(counted, spread, 0)
-    count = None
-    if reduction == "mean":
-        count = xp.sum(row_weight)
-        count = xp.where(count == 0, logits.dtype.type(1), count)
-        losses = xp.sum(losses) / count
-    elif reduction == "sum":
-        losses = xp.sum(losses)
-    return losses, (logits, shift, total, safe, counted, row_weight, weight, count)
-
-
-@_cross_entropy.backward
-def _(xp, g, kept, needs, *, ignore_index, label_smoothing, reduction):
-    logits, shift, total, safe, counted, row_weight, weight, count = kept
-    if needs[2]:
-        raise NotImplementedError("cross_entropy is not differentiable with respect to the class weights")
-    if reduction == "mean":
-        g = g / count
-    hit = (1 - label_smoothing) * row_weight * g
-    classes = logits.shape[1]
-    spread = xp.astype(counted, logits.dtype) * (g * (label_smoothing / classes))
-    factor = (hit + spread * (classes if weight is None else xp.sum(weight))) / total
-    if cross_entropy_gradient := xp.kernel("cross_entropy_gradient", logits, weight):
-        return cross_entropy_gradient(logits, safe, weight, shift, factor, spread, hit), None, None
-    gradient = xp.empty_like(logits)
-
-    def part(i: slice) -> None:  # exp(logits) again: that is faster than to write it to memory and read it
-        xp.subtract(logits[i], shift[i, None], out=gradient[i])
-        xp.exp(gradient[i], out=gradient[i])
-        gradient[i] *= factor[i, None]
-        if label_smoothing > 0:
-            gradient[i] -= spread[i, None] if weight is None else spread[i, None] * weight
-
-    xp.in_parts(part, len(total), 4 * logits.size, width=classes)
-    gradient[xp.arange(len(safe)), safe] -= hit
-    return gradient, None, None
 
 
 @raised
@@ -151,7 +85,8 @@ def cross_entropy(
     if target.dtype.kind not in "iu":
         raise TypeError(f"cross_entropy: target must be integers or probabilities, got {target.dtype}")
     flat_target = tt.reshape(target, (-1,))
-    check_range("cross_entropy", "targets", tt.where(flat_target == ignore_index, 0, flat_target), classes)
+    counted = tt.where(flat_target == ignore_index, 0, flat_target)
+    check_range("cross_entropy", "targets", counted, classes, later=True)
     losses = _cross_entropy(
         tt.reshape(logits, (-1, classes)),
         flat_target,
@@ -196,7 +131,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         raise TypeError(f"nll_loss: target must be integers, got {target.dtype}")
     counted = target != ignore_index
     safe = tt.where(counted, target, 0)
-    check_range("nll_loss", "targets", safe, log_p.shape[-1], at_once=True)  # the look-up would tell, less clearly
+    check_range("nll_loss", "targets", safe, log_p.shape[-1])
     row_weight = tt.astype(counted, log_p.dtype)
     if weight is not None:
         row_weight = row_weight * tt.take(weight, safe, axis=0)

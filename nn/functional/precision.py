@@ -35,11 +35,11 @@ def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]]) -> F:
     """The function, with Tensors of one dtype among its arguments cast to another under autocast."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        found = autocast.get()
-        if found is None:
+    def autocasting(*args: Any, **kwargs: Any) -> Any:
+        setting = autocast.get()
+        if setting is None:
             return function(*args, **kwargs)
-        narrow, device = found
+        narrow, device = setting
         old, new = dtypes(narrow)
 
         def cast(value: Any) -> Any:
@@ -50,4 +50,4 @@ def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]]) -> F:
             args, kwargs = tuple(map(cast, args)), {name: cast(value) for name, value in kwargs.items()}
         return function(*args, **kwargs)
 
-    return call  # type: ignore[return-value]
+    return autocasting  # type: ignore[return-value]

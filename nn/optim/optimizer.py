@@ -1,29 +1,29 @@
 """What every optimiser shares: parameter groups, the loop over parameters, and the state that is saved.
 
-An optimiser of one's own names its hyperparameters in `defaults` and writes one method, `_update`, which changes one
-parameter in place, on raw arrays.
+An optimiser of one's own names its hyperparameters in `defaults` and what it remembers in `state_names`, and writes one
+method, `update`: the algorithm of its paper, for one parameter.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import for_array
+from tinytensor.modes import state as modes
 from tinytensor.tensor import wrap
 
-WORK = 12  # element-wise operations of an update
 
-CHUNK = 1 << 17
-"""How many elements are updated at a time on the CPU.
+class Due(NamedTuple):
+    """A parameter with a gradient, what is remembered of it, and its settings."""
 
-Few enough for the cache, and enough that two threads rarely meet at the interpreter's lock between two operations.
-"""
+    parameter: tt.Tensor
+    state: dict[str, Any]
+    group: dict[str, Any]
 
 
 class Optimizer:
@@ -44,11 +44,13 @@ class Optimizer:
     state_names: tuple[str, ...] = ()
     """Names of the Tensors, of the parameter's shape, that may be remembered of it."""
 
+    in_place: ClassVar[dict[Callable[..., Any], Callable[[Optimizer, list[Due]], None]]] = {}
+    """By the `update` whose step it takes: what takes it faster, for all parameters together and in place."""
+
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[tt.Tensor, dict[str, Any]] = {}
-        self._pieces: list[tuple[Any, Callable[[list[Any]], None], list[Any]]] = []
         if isinstance(params, (tt.Tensor, dict, set, str)):
             raise TypeError(
                 f"{self._name}: params must be a list (or another ordered iterable) of Tensors or of groups, "
@@ -131,80 +133,49 @@ class Optimizer:
         if closure is not None:
             with tt.enable_grad():
                 loss = closure()
+        due = [
+            Due(parameter, self.state.get(parameter, {}), group)
+            for group in self.param_groups
+            for parameter in group["params"]
+            if parameter.grad is not None
+        ]
+        step_in_place = self.in_place.get(type(self).update)
         # Infinite gradients make infinite or undefined parameters; half an update because of a warning would be worse.
-        updated = []
-        try:
-            with np.errstate(all="ignore"):
-                for group in self.param_groups:
-                    for parameter in group["params"]:
-                        if parameter.grad is not None:
-                            updated.append((parameter, *self._update_parameter(parameter, group)))
-                self._work_off()
-        finally:
-            self._forget_work()
-            for parameter, values, state in updated:
-                self._finish(parameter, values, state)
+        with tt.no_grad(), np.errstate(all="ignore"):
+            if step_in_place is not None and not modes.textbook:
+                step_in_place(self, due)
+            else:
+                self._step_by_formula(due)
         return loss
 
-    def _update_parameter(self, parameter: tt.Tensor, group: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        array = parameter._data
-        xp = for_array(array)
-        values = xp.contiguous(array) if getattr(array.flags, "writeable", True) else xp.copy(array)
-        state = self.state.get(parameter, {})
-        self._update(xp, values, parameter.grad._data, state, group)  # type: ignore[union-attr]
-        return values, state
+    def _step_by_formula(self, due: list[Due]) -> None:
+        """Compute all new values with `update`, and only then write them: a step that fails changes nothing."""
+        updates = [self.update(p.detach(), p.grad.detach(), state, group) for p, state, group in due]  # type: ignore[union-attr]
+        for (parameter, state, _), (theta, remembered) in zip(due, updates):
+            parameter.copy_(theta)
+            for name, value in remembered.items():
+                if isinstance(state.get(name), tt.Tensor):
+                    state[name].copy_(value)
+                else:
+                    copied = isinstance(value, tt.Tensor)
+                    state[name] = tt.asarray(value, dtype=parameter.dtype, copy=True) if copied else value
+            if state:
+                self.state[parameter] = state
 
-    def _finish(self, parameter: tt.Tensor, values: Any, state: dict[str, Any]) -> None:
-        """Keep the state of an updated parameter, and its new values where they are not its own memory."""
-        if state:
-            self.state[parameter] = state
-            for value in state.values():
-                if isinstance(value, tt.Tensor):
-                    tt.mark_written(value._data)
-        array = parameter._data
-        if not getattr(array.flags, "writeable", True):
-            parameter._data = values
-        elif values is not array:
-            array[...] = values
-        tt.mark_written(array)
+    def update(
+        self, theta: tt.Tensor, g: tt.Tensor, state: dict[str, Any], group: dict[str, Any]
+    ) -> tuple[tt.Tensor, dict[str, Any]]:
+        """One step of one parameter; to be written by each optimiser. It changes nothing: `step` does.
 
-    def _update(self, xp: Any, values: Any, gradient: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Change `values` (the parameter's contiguous array) and its `state` in place; `gradient` stays as it is."""
-        raise NotImplementedError
+        Args:
+            theta: the parameter.
+            g: its gradient.
+            state: what the last update remembered of it, empty at first.
+            group: the settings, by name.
 
-    def _in_pieces(self, xp: Any, arrays: list[Any], update: Callable[[list[Any]], None]) -> None:
-        """Have `update` called with the arrays flattened and cut alike, and two pieces of scratch memory at the end.
-
-        That is done before `step` returns, for all parameters together, so that the cores share it. On the CPU pieces
-        stay in the cache through all operations of an update; on a GPU, where each call has its cost, there is one.
+        Returns the parameter's new values, and what to remember: Tensors under `state_names`, and numbers.
         """
-        flat = [xp.reshape(array, (-1,)) for array in arrays]
-        chunk = CHUNK if xp.device == "cpu" else max(flat[0].size, 1)
-        self._pieces += [
-            (xp, update, [array[start : start + chunk] for array in flat]) for start in range(0, flat[0].size, chunk)
-        ]
-
-    def _work_off(self) -> None:
-        """Call the updates that `_in_pieces` collected."""
-        pieces = sorted(self._pieces, key=lambda piece: -piece[2][0].size)
-        threads = tt.get_num_threads()
-        shares = [pieces[i::threads] for i in range(threads)]  # of about the same size
-
-        def part(some: slice) -> None:
-            scratch: dict[Any, Any] = {}
-            for xp, update, arrays in itertools.chain(*shares[some]):
-                size, key = arrays[0].size, (xp, arrays[0].dtype)
-                if key not in scratch or scratch[key].shape[1] < size:
-                    scratch[key] = xp.empty((2, size), dtype=arrays[0].dtype)
-                update([*arrays, *scratch[key][:, :size]])
-
-        if pieces:
-            work = WORK * sum(arrays[0].size for _, _, arrays in pieces)
-            pieces[0][0].in_parts(part, threads, work)
-
-    def _forget_work(self) -> None:
-        """Drop what a step that failed has left to do."""
-        self._pieces = []
+        raise NotImplementedError(f"{self._name}: write update(theta, g, state, group); see nn.optim.SGD")
 
     # ---- saving
 

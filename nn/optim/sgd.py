@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import tinytensor as tt
-from tinytensor.tensor import wrap
 
 from .optimizer import Optimizer
 
@@ -56,55 +55,16 @@ class SGD(Optimizer):
                 f"got momentum {group['momentum']!r} and dampening {group['dampening']!r}"
             )
 
-    def _update(self, xp: Any, values: Any, gradient: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
-        lr, momentum, weight_decay = float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])
-        nesterov, sign = group["nesterov"], -1.0 if group["maximize"] else 1.0
-        arrays, share = [values, gradient], 1.0
-        if momentum:
-            if "momentum_buffer" in state:
-                share = 1.0 - float(group["dampening"])
-            else:
-                state["momentum_buffer"] = wrap(xp.zeros_like(values), None)
-            arrays.append(state["momentum_buffer"]._data)
-
-        def update(pieces: list[Any]) -> None:
-            theta, g, *buffer, d, s = pieces
-            xp.multiply(g, sign, out=d)
-            if weight_decay:
-                xp.multiply(theta, weight_decay, out=s)
-                xp.add(d, s, out=d)
-            if momentum:
-                (b,) = buffer
-                xp.multiply(b, momentum, out=b)
-                xp.multiply(d, share, out=s)
-                xp.add(b, s, out=b)
-                if nesterov:
-                    xp.multiply(b, momentum, out=s)
-                    xp.add(d, s, out=d)
-                else:
-                    d = b
-            xp.multiply(d, lr, out=s)
-            xp.subtract(theta, s, out=theta)
-
-        self._in_pieces(xp, arrays, update)
-
-
-def sgd_formula(
-    theta: tt.Tensor,
-    g: tt.Tensor,
-    b: tt.Tensor | None = None,
-    *,
-    lr: float,
-    momentum: float = 0.0,
-    dampening: float = 0.0,
-    weight_decay: float = 0.0,
-    nesterov: bool = False,
-    maximize: bool = False,
-) -> tuple[tt.Tensor, tt.Tensor]:
-    """One step of `SGD` as it is written: the new theta and b. Before the first step b is None."""
-    if maximize:
-        g = -g
-    g = g + weight_decay * theta
-    b = g if b is None else momentum * b + (1 - dampening) * g
-    direction = g + momentum * b if nesterov else b if momentum else g
-    return theta - lr * direction, b
+    def update(
+        self, theta: tt.Tensor, g: tt.Tensor, state: dict[str, Any], group: dict[str, Any]
+    ) -> tuple[tt.Tensor, dict[str, Any]]:
+        """The equations above."""
+        momentum = group["momentum"]
+        g = -g if group["maximize"] else g
+        g = g + group["weight_decay"] * theta
+        if not momentum:
+            return theta - group["lr"] * g, {}
+        b = state.get("momentum_buffer")
+        b = g if b is None else momentum * b + (1 - group["dampening"]) * g
+        direction = g + momentum * b if group["nesterov"] else b
+        return theta - group["lr"] * direction, {"momentum_buffer": b}

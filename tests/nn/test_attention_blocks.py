@@ -9,7 +9,6 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor.nn.functional import attention_blocks as blocks
-from tinytensor.testing.check_op import _formulas
 
 TARGET, SOURCE = 300, blocks.SIZES["cpu"].keys + 100
 
@@ -62,7 +61,7 @@ def outcome(mask, dropout=0.0, dtype=np.float64, create_graph=False):
 @pytest.mark.parametrize("name", MASKS)
 def test_blocks_agree_with_the_formula(name, dropout):
     found = outcome(MASKS[name], dropout)
-    with _formulas():
+    with tt.textbook():
         expected = outcome(MASKS[name], dropout)
     for a, b in zip(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
@@ -81,7 +80,7 @@ def test_large_scores_neither_overflow_nor_warn():
     q, k, v = (tt.asarray(normal(1, TARGET, 4, seed=i, dtype=np.float32) * 1e3) for i in range(3))
     with np.errstate(divide="raise", over="raise", invalid="raise"):
         out = F.scaled_dot_product_attention(q, k, v)
-    with _formulas():
+    with tt.textbook():
         expected = F.scaled_dot_product_attention(q, k, v)
     np.testing.assert_allclose(out.numpy(), expected.numpy(), rtol=1e-4, atol=1e-2)
 

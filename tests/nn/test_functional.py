@@ -394,3 +394,49 @@ def test_linear_takes_lists():
 def test_the_function_is_named_in_errors():
     with pytest.raises(ValueError, match="^log_softmax: expected at least 1 dimension"):
         F.log_softmax(tt.tensor(1.0))
+
+
+@pytest.mark.parametrize("function", [F.softmax, F.log_softmax])
+def test_a_dim_out_of_range_is_named_as_it_was_written(function, device):
+    name = function.__name__
+    for x in (tt.ones((2, 3), device=device), np.ones((2, 3)), [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]):
+        for dim in (5, 2, -3):
+            with pytest.raises(IndexError, match=rf"^{name}: dim {dim} is out of range for an input of shape \(2, 3\)"):
+                function(x, dim=dim)
+    for dim in (1.0, None, "1", (0, 1)):
+        with pytest.raises(TypeError, match=f"^{name}: dim must be an integer, got "):
+            function(tt.ones((2, 3)), dim=dim)
+    for dim in (0, -2):
+        assert function(tt.ones((2, 3)), dim=np.int64(dim)).tolist() == function(tt.ones((2, 3)), dim=0).tolist()
+
+
+# ---- the likeliest classes
+
+
+def test_log_softmax_topk(device):
+    x = leaf([[1.0, 2.0, 3.0, 2.0], [0.0, 0.0, 5.0, 0.0]], device)
+    values, ids = F.log_softmax_topk(x, 3)
+    assert ids.tolist() == [[2, 1, 3], [2, 0, 1]]
+    expected = np.take_along_axis(F.log_softmax(x).detach().numpy(), ids.numpy(), axis=1)
+    np.testing.assert_allclose(values.detach().numpy(), expected, rtol=1e-13)
+    values, ids = F.log_softmax_topk(x.detach(), 4, excluded=2)
+    assert ids[:, :3].tolist() == [[1, 3, 0], [0, 1, 3]]
+    assert values[:, 3].tolist() == [-INF, -INF]
+    assert F.log_softmax_topk(x, 0)[0].shape == (2, 0)
+
+
+def test_log_softmax_topk_has_a_gradient():
+    x = leaf([[1.0, 2.0, 3.0, 2.0]])
+    g = tt.grad(F.log_softmax_topk(x, 1)[0].sum(), x)
+    np.testing.assert_allclose(g.numpy(), np.array([[0.0, 0, 1, 0]]) - F.softmax(x).detach().numpy(), rtol=1e-12)
+
+
+def test_log_softmax_topk_names_what_is_out_of_range():
+    for k in (-1, 5):
+        with pytest.raises(ValueError, match=f"topk: k must be from 0 to 4, the number of classes, got {k}"):
+            F.log_softmax_topk(tt.ones((2, 4)), k)
+    for excluded in (-1, 4):
+        with pytest.raises(IndexError, match=f"log_softmax_topk: excluded must be from 0 to 3, got {excluded}"):
+            F.log_softmax_topk(tt.ones((2, 4)), 1, excluded=excluded)
+    with pytest.raises(ValueError, match="log_softmax_topk: expected at least 1 dimension"):
+        F.log_softmax_topk(1.0, 1)

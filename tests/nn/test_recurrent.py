@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.fast import threads as parallel
 
 LENGTH, BATCH, INPUT, HIDDEN = 5, 3, 4, 6
 KINDS = ("GRU", "LSTM", "RNN")
@@ -216,32 +214,6 @@ def test_float32_stays_float32(kind, device):
         close(a, b, 1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_several_threads_compute_what_one_does(kind, monkeypatch):
-    layer = make(kind, num_layers=2, bidirectional=True)
-    x = normal(LENGTH, BATCH, INPUT)
-
-    def run():
-        layer.zero_grad()
-        leaf = tt.tensor(x, requires_grad=True)
-        found = states(layer(leaf, initial(layer), lengths=[3, 5, 4]))
-        sum((s * s).sum() for s in found).backward()
-        return [*found, leaf.grad, *(p.grad for p in layer.parameters())]
-
-    expected, parts, former = run(), [], tt.get_num_threads()
-    monkeypatch.setattr(parallel, "_blas_is_single", True)
-    monkeypatch.setattr(parallel, "GRAIN", 1)
-    order = F.recurrent._order
-    monkeypatch.setattr(F.recurrent, "_order", lambda *a: parts.append(a) or order(*a))
-    tt.set_num_threads(2)
-    try:
-        for a, b in zip(run(), expected):
-            close(a, b)
-    finally:
-        tt.set_num_threads(former)
-    assert len(parts) == 2 * 2 * 2 * 2  # layers, directions, forward and backward, and two parts of the batch
-
-
 def test_no_graph_without_gradients():
     layer = make("LSTM").requires_grad_(False)
     assert not layer(tt.asarray(normal(LENGTH, BATCH, INPUT)))[0].requires_grad
@@ -252,7 +224,7 @@ def test_changing_a_weight_between_forward_and_backward_raises():
     output, _ = layer(tt.asarray(normal(LENGTH, BATCH, INPUT)))
     with tt.no_grad():
         layer.weight_hh_l0 += 1.0
-    with pytest.raises(RuntimeError, match="gru .* was changed in place"):
+    with pytest.raises(RuntimeError, match="was changed in place"):
         output.sum().backward()
 
 

@@ -1,0 +1,6 @@
+"""The engine room of `nn`: fast versions, on raw arrays, of the formulas of `nn.functional` and `nn.optim`.
+
+To import it is to register them. It changes no number but by rounding, and everything works without it.
+"""
+
+from . import activations, dropout, embedding, linear, losses, normalization, optim, recurrent, topk

@@ -1,0 +1,19 @@
+"""The fast pair of the embedding: rows by index, and their gradients added up into a table."""
+
+from __future__ import annotations
+
+from ..functional.embedding import _embedding
+
+
+@_embedding.forward
+def embedding_forward(xp, weight, ids, *, padding_idx):
+    return weight[ids], (ids, len(weight))
+
+
+@_embedding.backward
+def embedding_backward(xp, g, saved, needs, *, padding_idx):
+    ids, length = saved
+    g_weight = xp.add_rows(xp.reshape(g, (-1, g.shape[-1])), xp.reshape(ids, (-1,)), length)
+    if padding_idx is not None:
+        g_weight[padding_idx] = 0
+    return g_weight, None

@@ -1,0 +1,19 @@
+"""The constants that were tuned: each changes how long something takes, none what comes out.
+
+Work is counted in element-wise operations, of which `xp.in_parts` must see enough before it divides it among cores.
+"""
+
+FLOPS = 16
+"""Multiplications and additions of a matrix product that take the time of one element-wise operation."""
+
+STEP_WORK = 8
+"""Element-wise operations of a recurrent step for each element of its gates, beside its share of the product."""
+
+UPDATE_WORK = 12
+"""Element-wise operations of an optimiser for each element of a parameter: those of Adam."""
+
+UPDATE_CHUNK = 1 << 17
+"""How many elements of a parameter are updated at a time on the CPU.
+
+Few enough for the cache, and enough that two threads rarely meet at the interpreter's lock between two operations.
+"""

@@ -1,0 +1,37 @@
+"""Embedding: the look-up of rows, which is a linear map of one-hot inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .checks import beside, check_range
+
+
+@tt.op
+def _embedding(weight, ids, *, padding_idx):
+    """Row ids[i] of the weight for each i."""
+    if padding_idx is None:
+        return tt.take(weight, ids, axis=0)
+    rows = tt.take(weight, ids, axis=0)
+    return tt.where(tt.expand_dims(ids == padding_idx, axis=-1), rows.detach(), rows)
+
+
+def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
+    """Row input[i] of the weight for each id: shapes (...), (num_embeddings, embedding_dim) -> (..., embedding_dim).
+
+    The row `padding_idx` gets no gradient. Raises TypeError for ids that are no integers, and IndexError for ids out of
+    range; on a GPU where a number is read next.
+    """
+    ids = beside(input, weight)
+    length = weight.shape[0]
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"embedding: ids must be integers, got {ids.dtype}")
+    if padding_idx is not None:
+        if not -length <= padding_idx < length:
+            raise IndexError(f"embedding: padding_idx {padding_idx} is out of range for {length} rows")
+        padding_idx %= length
+    check_range("embedding", "ids", ids, length, later=True)
+    return _embedding(weight, ids, padding_idx=padding_idx)

@@ -1,0 +1,48 @@
+"""The likeliest classes: what decoding asks for at every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+from tinytensor.modes import state
+
+from .activations import log_softmax
+from .checks import check_dim
+
+fast: Callable[[Tensor, int, int | None], tuple[Tensor, Tensor]] | None = None
+"""What computes `likeliest` on raw arrays, without a gradient; None where nothing is registered."""
+
+
+def log_softmax_topk(input: Any, k: int, *, excluded: int | None = None) -> tuple[Tensor, Tensor]:
+    """The k largest of log(softmax(x)) along the last axis, in descending order, and the classes that have them.
+
+    Args:
+        input: logits, (..., classes).
+        k: how many, from 0 to classes; of equal ones, the first.
+        excluded: a class with log-probability -inf, whose share of the probability the others do not get: padding.
+
+    Returns log-probabilities (..., k) in float64 and classes (..., k) in int64. Raises ValueError for a k out of range
+    and IndexError for an `excluded` out of range.
+    """
+    logits = input if isinstance(input, Tensor) else tt.asarray(input)
+    check_dim("log_softmax_topk", logits, -1)
+    classes = logits.shape[-1]
+    if not 0 <= k <= classes:
+        raise ValueError(f"log_softmax_topk: k must be from 0 to {classes}, the number of classes, got {k}")
+    if excluded is not None and not 0 <= excluded < classes:
+        raise IndexError(f"log_softmax_topk: excluded must be from 0 to {classes - 1}, got {excluded}")
+    differentiable = logits.requires_grad and tt.is_grad_enabled()
+    by_formula = fast is None or differentiable or state.textbook
+    return (likeliest if by_formula else fast)(logits, k, excluded)
+
+
+def likeliest(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor]:
+    """The formula of `log_softmax_topk`."""
+    log_p = log_softmax(tt.astype(logits, tt.float64), dim=-1)
+    if excluded is not None:
+        log_p = tt.where(tt.arange(log_p.shape[-1], device=log_p.device) == excluded, -math.inf, log_p)
+    return tt.topk(log_p, k)

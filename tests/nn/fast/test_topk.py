@@ -1,0 +1,52 @@
+"""The fast version of `log_softmax_topk` against its formula."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor.nn import fast
+from tinytensor.nn.functional import topk
+
+
+def test_it_is_registered():
+    assert topk.fast is fast.topk.log_softmax_topk
+
+
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+@pytest.mark.parametrize(
+    ("shape", "k"), [((3, 7), 1), ((3, 7), 7), ((2, 3, 50), 6), ((300, 1000), 8), ((5,), 2), ((4, 1), 1), ((0, 5), 2)]
+)
+def test_the_fast_version_is_the_formula(shape, k, dtype, device):
+    rng, tolerance = np.random.default_rng(0), 1e-6 if dtype == tt.float32 else 1e-13
+    for scale, shift in ((1.0, 0.0), (1.0, 700.0), (10.0, -1e4)):
+        logits = tt.asarray(scale * rng.normal(size=shape) + shift, dtype=dtype, device=device)
+        before = logits.tolist()
+        for excluded in (None, 0, shape[-1] - 1):
+            values, ids = F.log_softmax_topk(logits, k, excluded=excluded)
+            expected, places = topk.likeliest(logits, k, excluded)
+            assert ids.tolist() == places.tolist()
+            assert (values.dtype, ids.dtype, values.device) == (tt.float64, tt.int64, device)
+            np.testing.assert_allclose(values.numpy(), expected.numpy(), rtol=tolerance, atol=tolerance)
+        assert logits.tolist() == before
+
+
+def test_excluded_classes_that_are_the_largest(device):
+    """Then the others come in their order, with the share of the probability that they have beside it."""
+    logits = tt.asarray([[9.0, 1.0, 2.0, 1.0], [0.0, 1.0, 2.0, 1.0], [math.inf] * 4], device=device)
+    logits[2] = tt.asarray([-math.inf, 0.0, -math.inf, -math.inf], device=device)
+    values, ids = F.log_softmax_topk(logits, 3, excluded=0)
+    assert ids[:2].tolist() == [[2, 1, 3]] * 2
+    assert ids[2, 0].item() == 1
+    assert values[2].tolist() == [0.0, -math.inf, -math.inf]
+    total = math.log(math.exp(9) + 2 * math.e + math.exp(2))
+    np.testing.assert_allclose(values[0].numpy(), [2 - total, 1 - total, 1 - total], rtol=1e-6)
+
+
+@pytest.mark.parametrize("row", [[math.nan, 0.0, 1.0], [math.inf, 0.0, 1.0], [-math.inf] * 3])
+def test_rows_without_a_distribution_give_nan_first(row, device):
+    values, _ = F.log_softmax_topk(tt.asarray([row, [0.0, 1.0, 2.0]], device=device), 2)
+    assert not np.isfinite(values.numpy()[0, 0])
+    assert np.isfinite(values.numpy()[1]).all()
