@@ -107,55 +107,60 @@ class MultiheadAttention(Module):
         Returns the result, in the query's layout, and the weights, (batch, target, source) or
         (batch, heads, target, source), or None.
         """
-        if is_causal and attn_mask is None:
+        self._check(query, key, value, is_causal and attn_mask is None)
+        if key_padding_mask is not None and query.ndim == 2:
+            key_padding_mask = tt.expand_dims(key_padding_mask, axis=0)
+        q, k, v = self._batch_first(query, key, value)
+        mask = F.attention.merge_masks(key_padding_mask, attn_mask, (len(q), self.num_heads, q.shape[1], k.shape[1]), q)
+        heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias, mask,
+            dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, attn_mask=attn_mask,
+        )  # fmt: skip
+        out = F.linear(heads, self.out_proj.weight, self.out_proj.bias)  # Concat(head_1, ..., head_h) W^O
+        if weights is not None and average_attn_weights:
+            weights = tt.mean(weights, axis=1)
+        if query.ndim == 2:
+            return tt.squeeze(out, 0), None if weights is None else tt.squeeze(weights, 0)
+        return (out if self.batch_first else tt.permute_dims(out, (1, 0, 2))), weights
+
+    def _batch_first(self, *inputs: Tensor) -> list[Tensor]:
+        """The inputs as (batch, length, features); a Tensor that is given twice stays one, and is projected once."""
+
+        def turn(x: Tensor) -> Tensor:
+            if x.ndim == 2:
+                return tt.expand_dims(x, axis=0)
+            return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
+
+        turned = {id(x): turn(x) for x in inputs}
+        return [turned[id(x)] for x in inputs]
+
+    def _in_projections(self) -> Any:
+        """W^Q, W^K and W^V, one under the other or, where their sizes differ, apart."""
+        if self.in_proj_weight is not None:
+            return self.in_proj_weight
+        return self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+
+    def _check(self, query: Tensor, key: Tensor, value: Tensor, lacks_mask: bool) -> None:
+        """Raise ValueError unless the inputs fit together and the causal mask that was spoken of is there."""
+        if lacks_mask:
             raise ValueError("MultiheadAttention: is_causal=True needs the causal attn_mask as well")
-        batched = query.ndim == 3
+        inputs = {"query": query, "key": key, "value": value}
         if query.ndim not in (2, 3) or key.ndim != query.ndim or value.ndim != query.ndim:
             raise ValueError(
                 "MultiheadAttention: query, key and value must have 3 dimensions each (2 without a batch), "
                 f"got {query.shape}, {key.shape} and {value.shape}"
             )
-        same_memory, same_all = key is value, query is key and key is value
-        if not batched:
-            query, key, value = (tt.expand_dims(x, axis=0) for x in (query, key, value))
-            key_padding_mask = None if key_padding_mask is None else tt.expand_dims(key_padding_mask, axis=0)
-        elif not self.batch_first:
-            query, key, value = (tt.permute_dims(x, (1, 0, 2)) for x in (query, key, value))
-        if same_memory:
-            value = key
-        if same_all:
-            key = value = query
-        sizes = (self.embed_dim, self.kdim, self.vdim)
-        for name, x, size in zip(("query", "key", "value"), (query, key, value), sizes):
+        for (name, x), size in zip(inputs.items(), (self.embed_dim, self.kdim, self.vdim)):
             if x.shape[-1] != size:
                 raise ValueError(f"MultiheadAttention: {name} {x.shape} must end in {size}")
-        if key.shape[:2] != value.shape[:2] or key.shape[0] != query.shape[0]:
+        batch = 0 if self.batch_first else 1
+        if key.shape[:-1] != value.shape[:-1] or (query.ndim == 3 and key.shape[batch] != query.shape[batch]):
+            layout = "(length, features)" if query.ndim == 2 else "(length, batch, features)"
+            layout = "(batch, length, features)" if query.ndim == 3 and self.batch_first else layout
             raise ValueError(
                 f"MultiheadAttention: batches and lengths differ: query {query.shape}, key {key.shape}, "
-                f"value {value.shape} as (batch, length, features)"
+                f"value {value.shape} as {layout}"
             )
-        weight = self.in_proj_weight
-        if weight is None:
-            weight = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-        out, weights = F.multi_head_attention_forward(
-            query,
-            key,
-            value,
-            self.num_heads,
-            weight,
-            self.in_proj_bias,
-            self.dropout,
-            self.out_proj.weight,
-            self.out_proj.bias,
-            training=self.training,
-            key_padding_mask=key_padding_mask,
-            need_weights=need_weights,
-            attn_mask=attn_mask,
-            average_attn_weights=average_attn_weights,
-        )
-        if not batched:
-            return tt.squeeze(out, 0), None if weights is None else tt.squeeze(weights, 0)
-        return (out if self.batch_first else tt.permute_dims(out, (1, 0, 2))), weights
 
     # ---- in two halves, for keys and values that outlive the call: what `nn.decoder_cache` keeps
 

@@ -13,7 +13,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.modes import state
 
-from .functional.attention import attention_formula, head_views, watch
+from .functional.attention import attention, watch
 
 Kind = Literal["encoder", "decoder", "cross"]
 
@@ -93,8 +93,9 @@ class record_attention:
     @tt.no_grad()
     def _see(
         self,
-        projected: tuple[Any, ...],
-        num_heads: int | None,
+        query: Any,
+        key: Any,
+        value: Any,
         mask: Any,
         scale: float,
         *,
@@ -105,7 +106,7 @@ class record_attention:
         """Record one call.
 
         Args:
-            projected: queries, keys and values, as separate heads or (with `num_heads`) side by side.
+            query, key, value: (..., length, size), of separate heads.
             mask: boolean (True: hidden) or added to the scores.
             attn_mask: the part of it that was given for pairs of positions.
             dropout: whether weights are dropped.
@@ -114,7 +115,7 @@ class record_attention:
         if state.recomputing:
             return
         if self._outer[-1] is not None:
-            self._outer[-1](projected, num_heads, mask, scale, attn_mask=attn_mask, dropout=dropout, same=same)
+            self._outer[-1](query, key, value, mask, scale, attn_mask=attn_mask, dropout=dropout, same=same)
         if dropout and not self._warned:
             self._warned = True
             warnings.warn(
@@ -123,10 +124,9 @@ class record_attention:
                 UserWarning,
                 stacklevel=3,
             )
-        heads = projected if num_heads is None else head_views(tt, projected, num_heads)
-        query, key, value = (x.detach() for x in heads)
+        query, key, value = (x.detach() for x in (query, key, value))
         mask = None if mask is None else mask.detach()
-        weights = attention_formula(query, key, value, mask, None, scale, 1.0)[1]
+        weights = attention(query, key, value, mask, scale=scale)[1]
         arrays = [_four(_numpy(x)) for x in (query, key, value, weights)]
         if mask is not None:
             full = np.broadcast_to(_numpy(mask), weights.shape)

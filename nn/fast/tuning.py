@@ -17,3 +17,6 @@ UPDATE_CHUNK = 1 << 17
 
 Few enough for the cache, and enough that two threads rarely meet at the interpreter's lock between two operations.
 """
+
+ATTENTION_WORK = 12
+"""Element-wise operations for each attention weight, the products included."""

@@ -9,11 +9,12 @@ import os
 from tinytensor.recording.tracing import looks_through
 
 from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
-from .attention import causal_mask, multi_head_attention_forward, scaled_dot_product_attention
+from .attention import multi_head_attention_forward, scaled_dot_product_attention
 from .dropout import dropout
 from .embedding import embedding
 from .linear import linear
 from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from .masks import causal_mask
 from .normalization import layer_norm
 from .recurrent import gru, lstm, rnn
 from .topk import log_softmax_topk

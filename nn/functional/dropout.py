@@ -1,7 +1,8 @@
-"""Dropout."""
+"""Dropout, of a layer's input and of attention weights."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tinytensor as tt
@@ -28,3 +29,32 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, *, generator: Any
     if p == 1:
         return x * 0.0
     return _dropout(x, tt.random.bernoulli(1 - p, x.shape, device=x.device, generator=generator), scale=1 / (1 - p))
+
+
+class Dropped:
+    """Which attention weights dropout keeps, and by how much it scales them.
+
+    Attributes:
+        keep: booleans, or numbers, that broadcast to the weights: 0 where a weight is dropped.
+        scale: 1 / (1 - p), a factor of the weights that are kept.
+    """
+
+    spare: Callable[[float, tuple[int, ...], str], Dropped | None] | None = None
+    """Gives a `Dropped` that never holds its mask, where the sequences are long; `nn/fast` puts it here."""
+
+    def __init__(self, keep: Any, scale: float) -> None:
+        self.keep, self.scale = keep, scale
+
+    @staticmethod
+    def draw(p: float, shape: tuple[int, ...], device: str) -> Dropped | None:
+        """For weights of a shape (..., target, source), each dropped with probability p; None where p is 0."""
+        if p == 0:
+            return None
+        spared = None if Dropped.spare is None else Dropped.spare(p, shape, device)
+        if spared is not None:
+            return spared
+        return Dropped(tt.random.bernoulli(1 - p, shape, device=device), 1 / (1 - p) if p < 1 else 0.0)
+
+    def apply(self, weights: Tensor) -> Tensor:
+        """weights * keep * scale."""
+        return weights * self.keep * self.scale

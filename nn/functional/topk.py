@@ -36,8 +36,9 @@ def log_softmax_topk(input: Any, k: int, *, excluded: int | None = None) -> tupl
     if excluded is not None and not 0 <= excluded < classes:
         raise IndexError(f"log_softmax_topk: excluded must be from 0 to {classes - 1}, got {excluded}")
     differentiable = logits.requires_grad and tt.is_grad_enabled()
-    by_formula = fast is None or differentiable or state.textbook
-    return (likeliest if by_formula else fast)(logits, k, excluded)
+    if fast is None or differentiable or state.textbook:
+        return likeliest(logits, k, excluded)
+    return fast(logits, k, excluded)
 
 
 def likeliest(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import scipy.special
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.nn.functional import attention_blocks
+from tinytensor.nn.fast import attention_blocks
 from tinytensor.nn.functional.recurrent import _gru, _lstm, _rnn
 
 from ..tinytensor.op_samples import Sample, apart, draw, integers, register

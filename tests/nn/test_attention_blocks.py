@@ -8,7 +8,7 @@ import pytest
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.nn.functional import attention_blocks as blocks
+from tinytensor.nn.fast import attention_blocks as blocks
 
 TARGET, SOURCE = 300, blocks.SIZES["cpu"].keys + 100
 

@@ -14,7 +14,7 @@ from tinytensor import nn
 from tinytensor.fast import numpy as backend
 from tinytensor.models import Transformer
 from tinytensor.models.decoding import beam_search
-from tinytensor.nn.functional import attention_blocks
+from tinytensor.nn.fast import attention_blocks
 
 
 @pytest.fixture

@@ -15,6 +15,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import tinytensor as tt
+from tinytensor import Tensor
+from tinytensor.backend import for_device
+from tinytensor.tensor import wrap
+
+from ..functional.dropout import Dropped
 
 LONG = {"cpu": 1 << 20, "gpu": 1 << 24}  # elements of a head's weights from which on attention goes in blocks
 
@@ -43,8 +48,7 @@ class Attention(NamedTuple):
         mask: broadcasts to (..., target, source): True for what must not be seen, or added to the scores; or None.
         causal: whether position i sees the source up to i only.
         scale: a factor of the scores.
-        keep_scale: a factor of the weights that dropout kept.
-        seed: what the dropout mask of the weights is drawn from, as `keep_mask` says; or None.
+        dropped: which weights dropout keeps; where attention goes in blocks, `SeededDropped`; or None.
     """
 
     query: Any
@@ -53,8 +57,7 @@ class Attention(NamedTuple):
     mask: Any
     causal: bool
     scale: float
-    keep_scale: float
-    seed: int | None
+    dropped: Any
 
     def is_long(self, xp: Any) -> bool:
         return is_long(self.query.shape[-2], self.key.shape[-2], xp.device)
@@ -97,7 +100,7 @@ def attend(xp: Any, attention: Attention, out: Any) -> Any:
     wide = _wide(out.dtype)
     log_total = xp.empty(out.shape[:-1], dtype=wide)
 
-    def part(some: slice) -> None:
+    def attend_heads(some: slice) -> None:
         buffer = xp.empty(size.queries * size.keys, dtype=wide)
         for number in range(some.start, some.stop):
             index = heads[number]
@@ -106,7 +109,7 @@ def attend(xp: Any, attention: Attention, out: Any) -> Any:
                 result, log_total[index][rows] = _attend_rows(xp, head, number, rows, buffer)
                 out[index][rows] = result
 
-    xp.in_parts(part, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
+    xp.in_parts(attend_heads, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
     return log_total
 
 
@@ -126,9 +129,9 @@ def _attend_rows(xp: Any, head: Attention, number: int, rows: slice, buffer: Any
         total *= fading
         total += _exponentials(xp, scores, shift)
         weights = scores
-        if head.seed is not None:
-            weights *= _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
-            weights *= head.keep_scale
+        if head.dropped is not None:
+            weights *= head.dropped.block(number, rows, columns)
+            weights *= head.dropped.scale
         result *= fading
         result += xp.matmul(weights, head.value[columns])
         largest = larger
@@ -152,7 +155,7 @@ def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any,
     """Write the gradients for query, key and value into three arrays, given that of the result."""
     heads, size = attention.heads(), SIZES[xp.device]
 
-    def part(some: slice) -> None:
+    def differentiate_heads(some: slice) -> None:
         buffers = [xp.empty(size.queries * size.keys, dtype=log_total.dtype) for _ in range(3)]
         for number in range(some.start, some.stop):
             index = heads[number]
@@ -162,7 +165,7 @@ def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any,
             for gradient, value in zip(gradients, found):
                 gradient[index] = value
 
-    xp.in_parts(part, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
+    xp.in_parts(differentiate_heads, len(heads), len(heads) * out.shape[-2] * attention.key.shape[-2])
 
 
 def _head_back(
@@ -179,14 +182,14 @@ def _head_back(
             g_scores = xp.reshape(buffers[1][: scores.size], scores.shape)
             xp.matmul(g[rows], xp.matrix_transpose(head.value[columns]), out=g_scores)
             keep = None
-            if head.seed is not None:
-                keep = _keep_block(xp, head.seed, head.keep_scale, number, rows, columns)
+            if head.dropped is not None:
+                keep = head.dropped.block(number, rows, columns)
                 g_scores *= keep
-                g_scores *= head.keep_scale
+                g_scores *= head.dropped.scale
             weights = kept = _weights_and_gradient(xp, scores, g_scores, log_total[rows], along[rows])
             if keep is not None:
                 kept = xp.multiply(weights, keep, out=xp.reshape(buffers[2][: scores.size], scores.shape))
-                kept *= head.keep_scale
+                kept *= head.dropped.scale
             g_value[columns] += xp.matmul(xp.matrix_transpose(kept), g[rows])
             g_query[rows] += xp.matmul(g_scores, head.key[columns])
             g_key[columns] += xp.matmul(xp.matrix_transpose(g_scores), head.query[rows])
@@ -217,17 +220,39 @@ def _wide(dtype: Any) -> Any:
 # ---- dropout: each block draws its part of the mask from a seed and from its place, so none needs the whole of it
 
 
-def keep_mask(xp: Any, seed: int, shape: tuple[int, ...], keep_scale: float) -> Any:
-    """The whole dropout mask (..., target, source) that a seed stands for: true with probability 1 / keep_scale."""
-    mask, size = xp.empty(shape, dtype=bool), SIZES[xp.device]
-    for number, index in enumerate(itertools.product(*map(range, shape[:-2]))):
-        for rows in _blocks(shape[-2], size.queries):
-            for columns in _blocks(shape[-1], size.keys):
-                mask[index][rows, columns] = _keep_block(xp, seed, keep_scale, number, rows, columns)
-    return mask
+class SeededDropped(Dropped):
+    """A dropout mask of long sequences, which a seed stands for.
 
+    Attributes:
+        seed: what the mask is drawn from.
+        shape: (..., target, source) of the weights.
+    """
 
-def _keep_block(xp: Any, seed: int, keep_scale: float, number: int, rows: slice, columns: slice) -> Any:
-    place = ((number << 40 | rows.start) << 40 | columns.start) << 64 | seed
-    shape = (rows.stop - rows.start, columns.stop - columns.start)
-    return tt.random.Generator(place).bernoulli(1 / keep_scale if keep_scale else 0.0, shape, device=xp.device)._data
+    def __init__(self, seed: int, shape: tuple[int, ...], scale: float, device: str) -> None:
+        self.seed, self.shape, self.scale, self.device = seed, shape, scale, device
+
+    @staticmethod
+    def draw_long(p: float, shape: tuple[int, ...], device: str) -> SeededDropped | None:
+        """What stands for a mask of this shape; None for one so small that it may as well be held."""
+        if not is_long(shape[-2], shape[-1], device):
+            return None
+        seed = int(tt.random.integers(2**62).item())
+        return SeededDropped(seed, shape, 1 / (1 - p) if p < 1 else 0.0, device)
+
+    @property
+    def keep(self) -> Tensor:
+        """The whole mask: true with probability 1 / scale."""
+        xp = for_device(self.device)
+        mask, size = xp.empty(self.shape, dtype=bool), SIZES[self.device]
+        for number, index in enumerate(itertools.product(*map(range, self.shape[:-2]))):
+            for rows in _blocks(self.shape[-2], size.queries):
+                for columns in _blocks(self.shape[-1], size.keys):
+                    mask[index][rows, columns] = self.block(number, rows, columns)
+        return wrap(mask, None)
+
+    def block(self, number: int, rows: slice, columns: slice) -> Any:
+        """The raw mask of a block of the head of this number."""
+        place = ((number << 40 | rows.start) << 40 | columns.start) << 64 | self.seed
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        p = 1 / self.scale if self.scale else 0.0
+        return tt.random.Generator(place).bernoulli(p, shape, device=self.device)._data

@@ -1,0 +1,244 @@
+"""The fast pairs of attention: on raw arrays, in place, over all cores; long sequences in blocks.
+
+Multi-head attention computes on projections that stand side by side as they come out of one matrix product for Q, K and
+V (self-attention), or of one for Q and one for K and V, and writes their gradients side by side as well.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from ..functional import attention as textbook
+from ..functional.attention import _attention, watch
+from ..functional.dropout import Dropped
+from ..functional.linear import linear
+from . import attention_blocks as blocks
+from .activations import SAFE, softmax_gradient_in_place, softmax_rows
+from .dropout import drop_into
+from .tuning import ATTENTION_WORK as WORK
+
+
+def dropout_mask(given: blocks.Attention) -> Any:
+    """The raw mask of what dropout keeps, or None."""
+    return None if given.dropped is None else given.dropped.keep._data
+
+
+def attend(xp: Any, given: blocks.Attention, out: Any) -> tuple[Any, ...]:
+    """Attention on raw arrays, into `out`; returns what `attend_back` needs, None for what it does not.
+
+    That is the mask, the result and the logarithm of what the weights were divided by, where attention went in blocks;
+    else the dropout mask, the weights, and the weights after dropout.
+    """
+    if given.is_long(xp):
+        return given.mask, out, blocks.attend(xp, given, out), None, None, None
+    keep = dropout_mask(given)
+    return None, None, None, keep, *attend_at_once(xp, given, keep, out)
+
+
+def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tuple[Any, Any]:
+    q, k, v = given.query, given.key, given.value
+    narrow = q.dtype.itemsize < 4  # the weights are computed in 32 bits then, from scores scaled before they overflow
+    weights = xp.empty((*out.shape[:-1], k.shape[-2]), dtype=tt.float32 if narrow else q.dtype)
+    kept = weights if keep is None and not narrow else xp.empty(weights.shape, dtype=q.dtype)
+    may_stay = not narrow and (given.mask is None or given.mask.dtype.kind == "b")
+    added = given.mask
+    if given.causal:
+        added = xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None]
+    if added is not None and added.dtype.kind == "b":
+        added = xp.where(added, q.dtype.type(-math.inf), q.dtype.type(0))
+
+    def attend_rows(i: slice) -> None:
+        scores = weights[i]
+        if narrow:
+            scores[...] = xp.matmul(q[i] * given.scale, xp.matrix_transpose(k[i]))
+        else:
+            xp.matmul(q[i], xp.matrix_transpose(k[i]), out=scores)
+            scores *= given.scale
+        shift = not (may_stay and xp.within(scores, SAFE))
+        if added is not None:
+            scores += _at(added, i, scores.ndim)
+        softmax_rows(xp, scores, shift)
+        if narrow:
+            kept[i] = scores if keep is None else scores * _at(keep, i, scores.ndim) * given.dropped.scale
+        elif keep is not None:
+            drop_into(xp, scores, _at(keep, i, scores.ndim), given.dropped.scale, kept[i])
+        xp.matmul(kept[i], v[i], out=out[i])
+
+    xp.in_parts(attend_rows, len(weights), weights.size * WORK)
+    return weights, kept
+
+
+def attend_back(
+    xp: Any, g: Any, given: blocks.Attention, saved: Any, outs: tuple[Any, Any, Any], for_mask: bool
+) -> Any:
+    """Write the gradients of `attend` for q, k and v into `outs`; returns that of the mask where it is asked for."""
+    q, k, v = given.query, given.key, given.value
+    mask, out, log_total, keep, weights, kept = saved
+    if weights is None:
+        given = given._replace(mask=mask)
+        if not for_mask:
+            return blocks.attend_back(xp, g, given, out, log_total, outs)
+        # The gradient of a mask is as large as the weights, so nothing is gained by blocks.
+        keep = dropout_mask(given)
+        weights, kept = attend_at_once(xp, given, keep, xp.empty(out.shape, dtype=out.dtype))
+    g_q, g_k, g_v = outs
+    g_scores = xp.empty_like(weights)
+    narrow = q.dtype.itemsize < 4
+
+    def differentiate_rows(i: slice) -> None:
+        xp.matmul(xp.matrix_transpose(kept[i]), g[i], out=g_v[i])
+        g_weights = g_scores[i]
+        if narrow:
+            g_weights[...] = xp.matmul(g[i], xp.matrix_transpose(v[i]))
+        else:
+            xp.matmul(g[i], xp.matrix_transpose(v[i]), out=g_weights)
+        if keep is not None:
+            drop_into(xp, g_weights, _at(keep, i, g_weights.ndim), given.dropped.scale, g_weights)
+        softmax_gradient_in_place(xp, g_weights, weights[i])
+        scaled = xp.astype(g_weights * given.scale, q.dtype)
+        xp.matmul(scaled, k[i], out=g_q[i])
+        xp.matmul(xp.matrix_transpose(scaled), q[i], out=g_k[i])
+
+    xp.in_parts(differentiate_rows, len(weights), weights.size * WORK)
+    return g_scores if for_mask else None
+
+
+def _at(x: Any, i: slice, ndim: int) -> Any:
+    """The part of a mask for some of the batch; all of it where the mask has no batch dimension of its own."""
+    return x if x.ndim < ndim or x.shape[0] == 1 else x[i]
+
+
+# ---- separate query, key and value
+
+
+@_attention.forward
+def attention_forward(xp, query, key, value, mask, *, scale, causal=False, dropped=None):
+    given = blocks.Attention(query, key, value, mask, causal, scale, dropped)
+    out = xp.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype)
+    return out, (query, key, value, *attend(xp, given, out))
+
+
+@_attention.backward
+def attention_backward(xp, g, residuals, needs, *, scale, causal=False, dropped=None):
+    query, key, value, *saved = residuals
+    given = blocks.Attention(query, key, value, None, causal, scale, dropped)
+    outs = tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
+    g_mask = attend_back(xp, g, given, saved, outs, needs[3])
+    return (*outs, g_mask)
+
+
+# ---- all heads at once, on projections as they come out of one matrix product
+
+
+@tt.op
+def _multi_head(first, second, third, mask, *, num_heads, scale, dropped=None):
+    """Concat(head_1, ..., head_h) with head_i = attention of the i-th slices of Q, K and V.
+
+    The inputs hold Q, K and V side by side in their last dimension: all in the first, Q and then K with V, or one each.
+    """
+    return by_formula((first, second, third), mask, num_heads, scale, dropped)[0]
+
+
+def by_formula(
+    projections: tuple[Any, Any, Any], mask: Any, num_heads: int, scale: float, dropped: Dropped | None
+) -> tuple[Any, Any]:
+    """What `_multi_head` computes, (batch, target, embed_dim), and the weights, (batch, heads, target, source)."""
+    projected = [p for p in projections if p is not None]
+    embed_dim = sum(p.shape[-1] for p in projected) // 3
+    parts = [part for p in projected for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
+    query, key, value = (textbook.split_heads(part, num_heads) for part in parts)
+    out, weights = textbook.attention(query, key, value, mask, dropped, scale=scale)
+    return textbook.join_heads(out), weights
+
+
+def head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]:
+    """Views (batch, heads, length, head_dim) of the queries, keys and values inside the projections."""
+    views = []
+    present = [p for p in projected if p is not None]
+    embed_dim = sum(p.shape[-1] for p in present) // 3
+    for p in present:
+        batch, length, width = p.shape
+        split = xp.reshape(p, (batch, length, width // embed_dim, num_heads, embed_dim // num_heads))
+        views += [xp.permute_dims(split[:, :, i], (0, 2, 1, 3)) for i in range(width // embed_dim)]
+    return views
+
+
+@_multi_head.forward
+def multi_head_forward(xp, first, second, third, mask, *, num_heads, scale, dropped=None):
+    projected = tuple(p if p is None or p.strides[-1] == p.itemsize else xp.copy(p) for p in (first, second, third))
+    given = blocks.Attention(*head_views(xp, projected, num_heads), mask, False, scale, dropped)
+    batch, heads, target, head_dim = given.query.shape
+    out = xp.empty((batch, target, heads, head_dim), dtype=given.query.dtype)
+    saved = attend(xp, given, xp.permute_dims(out, (0, 2, 1, 3)))
+    return xp.reshape(out, (batch, target, heads * head_dim)), (projected, *saved)
+
+
+@_multi_head.backward
+def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped=None):
+    projected, *saved = residuals
+    given = blocks.Attention(*head_views(xp, projected, num_heads), None, False, scale, dropped)
+    gradients = tuple(None if p is None else xp.empty(p.shape, dtype=p.dtype) for p in projected)
+    outs = tuple(head_views(xp, gradients, num_heads))
+    batch, heads, target, head_dim = given.query.shape
+    by_head = xp.permute_dims(xp.reshape(xp.contiguous(g), (batch, target, heads, head_dim)), (0, 2, 1, 3))
+    g_mask = attend_back(xp, by_head, given, saved, outs, needs[3])
+    return (*gradients, g_mask)
+
+
+def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    """Q, K and V in as few matrix products as the inputs allow: one for self-attention, two for a shared memory."""
+    embed_dim = query.shape[-1]
+    if isinstance(weight, tuple):
+        biases = (None, None, None) if bias is None else tt.split(bias, 3)
+        return tuple(linear(x, w, b) for x, w, b in zip((query, key, value), weight, biases))  # type: ignore[return-value]
+    if query is key and key is value:
+        return linear(query, weight, bias), None, None
+    ends = [0, embed_dim, 3 * embed_dim] if key is value else [0, embed_dim, 2 * embed_dim, 3 * embed_dim]
+    parts = [
+        linear(x, weight[a:b], None if bias is None else bias[a:b])
+        for x, a, b in zip((query, key, value), ends, ends[1:])
+    ]
+    return (*parts, None) if key is value else tuple(parts)  # type: ignore[return-value]
+
+
+class SideBySide:
+    """What `nn.functional.attention` calls in place of its own lines; see there."""
+
+    def multi_head(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        num_heads: int,
+        weight: Any,
+        bias: Any,
+        mask: Any,
+        *,
+        scale: float,
+        dropped: Dropped | None,
+        need_weights: bool,
+        attn_mask: Any,
+    ) -> tuple[Tensor, Tensor | None]:
+        projected = project(query, key, value, weight, bias)
+        if watch.see is not None:
+            heads = head_views(tt, projected, num_heads)
+            watch.see(*heads, mask, scale, attn_mask=attn_mask, dropout=dropped is not None, same=query is key)
+        if need_weights:
+            return by_formula(projected, mask, num_heads, scale, dropped)
+        return _multi_head(*projected, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
+
+    def attend(
+        self, query: Tensor, memory: Tensor, num_heads: int, mask: Any, *, scale: float, dropped: Dropped | None
+    ) -> Tensor:
+        if watch.see is not None:
+            heads = head_views(tt, (query, memory, None), num_heads)
+            watch.see(*heads, mask, scale, attn_mask=mask, dropout=dropped is not None, same=None)
+        return _multi_head(query, memory, None, mask, num_heads=num_heads, scale=scale, dropped=dropped)
+
+
+textbook.side_by_side = SideBySide()
+Dropped.spare = blocks.SeededDropped.draw_long

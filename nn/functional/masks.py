@@ -1,0 +1,65 @@
+"""Masks: which positions attention may not look at (Vaswani et al. 2017, section 3.2.3).
+
+A boolean mask is True where attention is not allowed; a floating one is added to the scores, so that -inf forbids.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .checks import beside
+
+
+def causal_mask(target: int, source: int | None = None, *, device: str | None = None) -> Tensor:
+    """(target, source) booleans that are True where the source lies in the future: what must not be seen.
+
+    For `attn_mask` of MultiheadAttention and for `masked_fill`. `scaled_dot_product_attention` means the opposite by
+    its booleans, as in PyTorch: pass it `is_causal=True`.
+    """
+    return tt.triu(tt.ones((target, target if source is None else source), dtype=tt.bool, device=device), k=1)
+
+
+def hide(scores: Tensor, mask: Tensor) -> Tensor:
+    """The scores with -inf where a boolean mask forbids, or with a floating mask added."""
+    return tt.masked_fill(scores, mask, -math.inf) if mask.dtype.kind == "b" else scores + mask
+
+
+def check_mask(mask: Tensor) -> None:
+    if mask.dtype.kind not in "bf":
+        raise TypeError(f"attention masks must be boolean or floating, got {mask.dtype}")
+
+
+def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, int, int], like: Tensor) -> Any:
+    """One mask that broadcasts to `shape` (batch, heads, target, source): boolean if both are, else to be added."""
+    batch, heads, target, source = shape
+    masks = []
+    if key_padding_mask is not None:
+        mask = beside(key_padding_mask, like)
+        if mask.shape != (batch, source):
+            raise ValueError(f"key_padding_mask: expected (batch, source) = {(batch, source)}, got {mask.shape}")
+        masks.append(tt.reshape(mask, (batch, 1, 1, source)))
+    if attn_mask is not None:
+        mask = beside(attn_mask, like)
+        if mask.shape == (target, source):
+            mask = tt.reshape(mask, (1, 1, target, source))
+        elif mask.shape == (batch * heads, target, source):
+            mask = tt.reshape(mask, shape)
+        else:
+            raise ValueError(
+                f"attn_mask: expected (target, source) = {(target, source)} or (batch * heads, target, source) = "
+                f"{(batch * heads, target, source)}, got {mask.shape}"
+            )
+        masks.append(mask)
+    for i, mask in enumerate(masks):
+        check_mask(mask)
+        masks[i] = mask if mask.dtype.kind == "b" else tt.astype(mask, like.dtype, copy=False)
+    if len(masks) < 2:
+        return masks[0] if masks else None
+    if all(mask.dtype.kind == "b" for mask in masks):
+        return masks[0] | masks[1]
+    floats = [hide(tt.zeros(mask.shape, dtype=like.dtype, device=like.device), mask) for mask in masks]
+    return floats[0] + floats[1]
