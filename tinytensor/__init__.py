@@ -11,7 +11,7 @@ from math import e, inf, nan, pi
 if not os.path.isdir(os.path.join(__path__[0], "nn")):  # a checkout without links (Windows): nn and models stand beside
     __path__.append(os.path.dirname(__path__[0]))
 
-from .backend import DeviceError, compile_loops
+from .backend import DeviceError
 from .dtypes import (
     bool_ as bool,
 )
@@ -57,8 +57,6 @@ from .primitive import op
 # isort: split
 from . import functions, linalg, random
 from .engine import grad
-from .fast.memory import keep_memory
-from .fast.threads import get_num_threads, set_num_threads, use_blas_threads
 from .functions.creation import (
     arange,
     asarray,
@@ -210,7 +208,11 @@ from .info import __array_namespace_info__
 from .program import backward_program, print_backward
 from .random import manual_seed
 from .recording.errors import explain_errors
+from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
+
+if os.environ.get("TINYTENSOR_TEXTBOOK") != "1":
+    from .fast import switches as _switches
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"

@@ -1,4 +1,4 @@
-"""`tt.use_blas_threads`: BLAS has as many threads as tinytensor for a task alone, and one while work is split."""
+"""`tt.use_blas_threads`: for a task alone, BLAS has the cores that are idle; it has one while work is split."""
 
 import os
 import subprocess
@@ -7,11 +7,13 @@ import sys
 import pytest
 
 import tinytensor as tt
+from tinytensor import cores
 from tinytensor.fast import threads as parallel
 
 PROGRAM = """
 from threadpoolctl import threadpool_info
 import tinytensor as tt
+from tinytensor import cores
 from tinytensor.fast.threads import AWAKE, GRAIN, concurrently, in_parts
 
 def threads():
@@ -25,6 +27,8 @@ def told():
     seen.clear()
     return found
 
+free = 8
+cores.IdleCores.begin = lambda self: free
 print(tt.use_blas_threads(), threads())
 concurrently([look])
 print("alone", told(), threads())
@@ -44,6 +48,12 @@ for task in (fails, lambda: in_parts(fails, 2, 2 * AWAKE)):
     except ValueError:
         look()
 print("failed", told())
+free = 1
+concurrently([look])
+print("busy", told())
+free = 2
+concurrently([look])
+print("idle again", told(), threads())
 tt.set_num_threads(1)
 concurrently([look])
 print("one", told())
@@ -100,17 +110,19 @@ def output(program, **environment):
 @pytest.fixture(autouse=True)
 def openblas():
     found = pytest.importorskip("threadpoolctl").threadpool_info()
+    if not cores.can_tell():
+        pytest.skip("how long the cores were idle cannot be measured here")
     if not any(info["internal_api"] == "openblas" for info in found):
         pytest.skip("NumPy's BLAS is another")
 
 
 def test_on_all_threads_for_a_task_alone():
-    rest = ["split [1] 1", "together [1] 1", "parts 1", "failed [1]", "one [1]"]
+    rest = ["split [1] 1", "together [1] 1", "parts 1", "failed [1]", "busy [1]", "idle again [2] 1", "one [1]"]
     assert output(PROGRAM, **TWO) == ["True 1", "alone [2] 1", *rest]
 
 
 def test_not_where_it_is_switched_off():
-    rest = ["split [1] 1", "together [1] 1", "parts 2", "failed [1]", "one [1]"]
+    rest = ["split [1] 1", "together [1] 1", "parts 2", "failed [1]", "busy [1]", "idle again [1] 1", "one [1]"]
     assert output(PROGRAM, **TWO, TINYTENSOR_BLAS_THREADS="0") == ["False 1", "alone [1] 1", *rest]
 
 
