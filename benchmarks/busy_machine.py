@@ -11,7 +11,7 @@ sides, each in a process of its own, take turns:
 
 Beside them run as many processes as `--busy` says that do nothing but count. A ratio (below 1: faster than with one
 thread) is the median over rounds, and in brackets the least and the largest. What else runs on the machine counts, too:
-how many cores it uses is printed first.
+how many cores it used is printed for each case. At --steps of less than a second in all, `idle` is not given any core.
 """
 
 from __future__ import annotations
@@ -77,12 +77,13 @@ def main() -> int:
     cases = [int(text) for text in choices("--busy", arguments.busy, [str(n) for n in range(65)])]
     from tinytensor import cores
 
-    print(f"{cores.count()} cores, of which other programs use {cores.used_by_others(1.0)}")
+    print(f"{cores.count()} cores")
     sides = {name: Side(training, environment, name) for name, environment in SIDES.items()}
     print(sides["idle"].greeting)
     for side in sides.values():
         side.ask(arguments.steps)  # compiles loops, and lets BLAS find its threads
     for busy in cases:
+        elsewhere = cores.used_by_others(1.0)
         others = [multiprocessing.Process(target=count_for_ever, daemon=True) for _ in range(busy)]
         for other in others:
             other.start()
@@ -96,7 +97,8 @@ def main() -> int:
             other.join()
         step = 1e3 * statistics.median(sides["one"].seconds) / arguments.steps
         ratios = [f"{name} {ratio(sides[name].seconds, sides['one'].seconds)}" for name in ("idle", "always")]
-        print(f"{busy} busy beside: {step:6.1f} ms a step with one thread; {'   '.join(ratios)}", flush=True)
+        beside = f"{busy} busy beside" + ("" if elsewhere is None else f" and {elsewhere:.1f} cores used elsewhere")
+        print(f"{beside}: {step:.1f} ms a step with one thread; {'   '.join(ratios)}", flush=True)
     for side in sides.values():
         side.close()
     return 0

@@ -211,7 +211,7 @@ from .recording.errors import explain_errors
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
 
-if os.environ.get("TINYTENSOR_TEXTBOOK") != "1":
+if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.isdir(os.path.join(__path__[0], "fast")):
     from .fast import switches as _switches
 
 __version__ = "0.1.0"

@@ -1,5 +1,6 @@
 """`python -m tinytensor`: what it finds is what is there, and its advice fits the machine."""
 
+import importlib.util
 import os
 import platform
 import subprocess
@@ -29,8 +30,9 @@ def rows(lines):
     return dict(line.split(":", 1) for line in lines.splitlines())
 
 
+@pytest.mark.skipif(importlib.util.find_spec("tinytensor.fast") is None, reason="tinytensor/fast is missing")
 def test_what_it_prints():
-    found, switched, _ = output(OPENBLAS_NUM_THREADS="1", TINYTENSOR_NUM_THREADS="3")
+    found, switched, _ = output(TINYTENSOR_TEXTBOOK="0", OPENBLAS_NUM_THREADS="1", TINYTENSOR_NUM_THREADS="3")
     assert list(rows(found)) == ["versions", "processor", "BLAS", "GPU"]
     assert f"NumPy {np.__version__}," in rows(found)["versions"]
     assert f"Python {platform.python_version()}," in rows(found)["versions"]

@@ -1,5 +1,6 @@
 """`tt.speed_up`: what it does to a process, what its report says, and that nothing is lost without `fast/`."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -8,6 +9,10 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import cores, speed
+
+needs_fast = pytest.mark.skipif(
+    importlib.util.find_spec("tinytensor.fast") is None, reason="tinytensor/fast is missing"
+)
 
 VARIABLES = (
     "OMP_NUM_THREADS",
@@ -70,6 +75,7 @@ def rows(lines):
     return dict(line.split(":", 1) for line in lines)
 
 
+@needs_fast
 def test_our_own_threads_take_the_cores():
     pytest.importorskip("threadpoolctl")
     state, again, *report = output(PROGRAM)
@@ -80,6 +86,7 @@ def test_our_own_threads_take_the_cores():
     assert rows(report)["threads"].strip() == f"{count} of tinytensor's own for all large work; BLAS computes on one"
 
 
+@needs_fast
 @pytest.mark.parametrize(
     ("variable", "subject"),
     [
@@ -95,6 +102,7 @@ def test_each_switch_can_be_left_out(variable, subject):
         assert state.endswith("False")
 
 
+@needs_fast
 def test_threads_that_were_chosen_stay():
     pytest.importorskip("threadpoolctl")
     state, _, *report = output(PROGRAM, TINYTENSOR_NUM_THREADS="1")
@@ -104,6 +112,7 @@ def test_threads_that_were_chosen_stay():
     assert state.split()[1:3] == ["3", "1"]
 
 
+@needs_fast
 def test_threads_of_blas_that_the_environment_asks_for_stay():
     info = pytest.importorskip("threadpoolctl").threadpool_info()
     if not any(library["internal_api"] == "openblas" for library in info):
@@ -114,6 +123,7 @@ def test_threads_of_blas_that_the_environment_asks_for_stay():
     assert rows(report)["batches"].startswith("   no: ")
 
 
+@needs_fast
 def test_what_is_not_installed_is_named():
     state, _, *report = output(WITHOUT.format(names=["threadpoolctl", "numba"]) + PROGRAM)
     assert state.split() == ["1", "1", "0", "False"]  # the work is left to the threads of BLAS
@@ -122,6 +132,7 @@ def test_what_is_not_installed_is_named():
     assert "no: " in rows(report)["batches"]
 
 
+@needs_fast
 def test_without_threadpoolctl_the_environment_may_do_it():
     state, _, *report = output(WITHOUT.format(names=["threadpoolctl"]) + PROGRAM, OPENBLAS_NUM_THREADS="1")
     assert state.split()[:2] == [str(cores.count())] * 2
