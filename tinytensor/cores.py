@@ -44,16 +44,17 @@ class IdleCores:
     def __init__(self) -> None:
         self._allowed = _allowed()
         self._recent = [1] * CALM
-        self._ended = float("-inf")
+        self._ended: float | None = float("-inf")  # None while it works
         self._open(time.monotonic())
 
     def begin(self) -> int:
-        """Tell that work begins; returns how many cores are free, at least 1: that on which it is done anyway."""
+        """Tell that work begins, or goes on; returns how many cores are free, at least 1: it is done on one anyway."""
         now = time.monotonic()
-        if now - self._ended > WINDOW:
+        if self._ended is not None and now - self._ended > WINDOW:
             self._open(now)
         elif now - self._opened >= WINDOW:
             self._close(now)
+        self._ended = None
         return min(self._recent)
 
     def end(self) -> None:

@@ -138,6 +138,16 @@ def test_a_pause_is_not_measured(monkeypatch):
     assert work(machine, idle, 2, 0.5)[-1] == 1
 
 
+def test_work_may_take_long(monkeypatch):
+    machine = Machine(monkeypatch, 2)
+    idle = cores.IdleCores()
+    for _ in range(10):  # without an end
+        machine.go_on(0.4, 0, idle.begin())
+    assert idle.begin() == 2
+    machine.go_on(0.4, 2, 2)
+    assert idle.begin() == 1
+
+
 @pytest.mark.skipif(not cores.can_tell(), reason="how long the cores were idle cannot be measured here")
 def test_a_busy_core_is_seen():
     """A process that counts, on the cores of this one: at least a good part of a core, whatever else runs."""

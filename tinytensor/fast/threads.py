@@ -29,6 +29,8 @@ AWAKE = 1 << 21  # and so many where BLAS lends its threads: after a product the
 
 IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
 
+INSTALL = "pip install -e '.[fast]'"
+
 Part = Callable[[slice], None]
 
 _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
@@ -57,9 +59,6 @@ def set_num_threads(count: int) -> None:
     global _chosen, _threads
     _chosen = _threads = count
     _lend()
-
-
-INSTALL = "pip install -e '.[fast]'"
 
 
 def take_cores() -> Outcome:
