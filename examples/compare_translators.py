@@ -15,10 +15,6 @@ Each model is trained by train_translation.py, which gets all arguments that are
 
 from __future__ import annotations
 
-from before_numpy import prepare
-
-prepare()
-
 import argparse
 import signal
 import statistics
@@ -206,9 +202,7 @@ def main() -> int:
     arguments, others = p.parse_known_args()
     if arguments.model is not None or arguments.resume:
         raise command_line.UsageError("--model and --resume are given to train_translation.py by this script itself")
-    tt.keep_memory()
-    tt.compile_loops()
-    tt.use_blas_threads()
+    tt.speed_up()
     names: list[str] = list(dict.fromkeys(arguments.models))
     folders = {name: arguments.out / name for name in names}
     wanted = {name: training_arguments(name, folder, others) for name, folder in folders.items()}

@@ -11,10 +11,6 @@ to go on), log.jsonl (arguments and figures, a JSON object a line), loss.png and
 
 from __future__ import annotations
 
-from before_numpy import prepare
-
-prepare()
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path

@@ -15,10 +15,6 @@ taken in the end. A run that has ended has config.json with the trained model, f
 
 from __future__ import annotations
 
-from before_numpy import prepare
-
-prepare()
-
 import argparse
 import importlib.util
 import shlex

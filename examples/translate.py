@@ -11,10 +11,6 @@ an empty line gives none.
 
 from __future__ import annotations
 
-from before_numpy import prepare
-
-prepare()
-
 import argparse
 import importlib.util
 import io
@@ -202,8 +198,7 @@ def main() -> int:
         raise command_line.UsageError("there is no standard input to translate: it is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")
-    tt.keep_memory()
-    tt.compile_loops()
+    tt.speed_up()
     tt.manual_seed(arguments.seed)
     translator = load(arguments)
     (converse if sys.stdin.isatty() else pipe)(translator, arguments)

@@ -11,7 +11,7 @@ from math import e, inf, nan, pi
 if not os.path.isdir(os.path.join(__path__[0], "nn")):  # a checkout without links (Windows): nn and models stand beside
     __path__.append(os.path.dirname(__path__[0]))
 
-from .backend import DeviceError, compile_loops
+from .backend import DeviceError
 from .dtypes import (
     bool_ as bool,
 )
@@ -50,15 +50,13 @@ from .primitive import OPS as ops
 from .primitive import op
 from .tensor import Tensor
 
-if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.isdir(os.path.join(__path__[0], "fast")):
+if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(__path__[0], "fast", "__init__.py")):
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
 from . import functions, linalg, random
 from .drawing import draw
 from .engine import grad
-from .fast.memory import keep_memory
-from .fast.threads import get_num_threads, set_num_threads, use_blas_threads
 from .functions.creation import (
     arange,
     asarray,
@@ -210,6 +208,7 @@ from .program import backward_program, print_backward
 from .random import manual_seed
 from .recording.errors import explain_errors
 from .recording.record import detect_anomaly, named_scope, record
+from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
 
 __version__ = "0.1.0"

@@ -1,30 +1,21 @@
-"""What this machine computes with, and what would make it faster: `python -m tinytensor`.
-
-Nothing is changed here: the advice is about the environment of the next process, since BLAS chooses its kernels and its
-threads when NumPy is loaded.
-"""
+"""What this machine computes with, and what would make it faster: `python -m tinytensor`."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
-import os
 import platform
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import scipy
 
-from before_numpy import cpuinfo
-
-from . import __version__
+from . import __version__, cores
 from .backend import DeviceError, for_device
-from .fast.threads import get_num_threads
+from .speed import Report
 
-NARROW = ("Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott")  # OpenBLAS's kernels that leave AVX-512 unused
-
-BY_ITSELF = "`from before_numpy import prepare; prepare()` before all other imports does so, as in examples/"
+BUSY = 0.25  # cores that other programs use: from so many on it is worth telling
 
 
 @dataclass(frozen=True)
@@ -34,112 +25,86 @@ class Machine:
     Attributes:
         processor: its name.
         cores: how many this process may use.
+        busy: how many of them other programs use; None if unknown.
         flags: the processor's instruction sets, of those that matter here.
         blas: the library of matrix products that NumPy calls, with its version.
         kernels: which of its kernels it runs; "" if unknown.
         blas_threads: on how many threads; 0 if unknown.
-        threads: on how many threads tinytensor's own work is split.
-        numba: its name and version; "" where it is not installed.
         gpu: the GPU, or why there is none.
     """
 
     processor: str
     cores: int
+    busy: float | None
     flags: tuple[str, ...]
     blas: str
     kernels: str
     blas_threads: int
-    threads: int
-    numba: str
     gpu: str
 
 
 def examine() -> Machine:
-    """Look at this process and the machine it runs on."""
+    """Look at this process and the machine it runs on. Nothing is changed."""
     blas, kernels, blas_threads = _blas()
-    text = cpuinfo()
-    found = re.search(r"^model name\s*:\s*(.*)$", text, flags=re.M)
+    text = _cpuinfo()
+    name = re.search(r"^model name\s*:\s*(.*)$", text, flags=re.M)
     flags = re.search(r"^flags\s*:\s*(.*)$", text, flags=re.M)
     present = set(flags[1].split()) if flags else set()
     return Machine(
-        processor=found[1] if found else platform.processor() or platform.machine(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        processor=name[1] if name else platform.processor() or platform.machine(),
+        cores=cores.count(),
+        busy=cores.used_by_others(),
         flags=tuple(flag for flag in ("avx2", "avx512f") if flag in present),
         blas=blas,
         kernels=kernels,
         blas_threads=blas_threads,
-        threads=get_num_threads(),
-        numba=f"Numba {importlib.metadata.version('numba')}" if importlib.util.find_spec("numba") else "",
         gpu=_gpu(),
     )
 
 
-def describe(machine: Machine) -> str:
-    """The findings as lines of text."""
+def describe(machine: Machine, report: Report) -> str:
+    """What was found, what `tt.speed_up` does here, and what would make it faster, as lines of text.
+
+    Args:
+        report: what `tt.speed_up` returned in this process, after `examine`.
+    """
     kernels = f" with {machine.kernels} kernels" if machine.kernels else ""
     threads = f", {machine.blas_threads} threads" if machine.blas_threads else ""
+    busy = f" (other programs use {machine.busy:.1f} now)" if machine.busy and machine.busy >= BUSY else ""
+    flags = " and ".join(machine.flags) or "flags unknown"
     rows = {
         "versions": f"tinytensor {__version__}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
         f"Python {platform.python_version()}, {platform.system()}",
-        "processor": f"{machine.processor}, {machine.cores} cores, {' and '.join(machine.flags) or 'flags unknown'}",
-        "BLAS": f"{machine.blas}{kernels}{threads}",
-        "threads": f"{machine.threads} for tinytensor's own work{_lent(machine)}",
-        "memory": "freed memory is kept only where a script calls tt.keep_memory()"
-        + _switched_off("TINYTENSOR_KEEP_MEMORY"),
-        "loops": f"{machine.numba or 'Numba, which is not installed,'} compiles some where a script calls "
-        f"tt.compile_loops(){_switched_off('TINYTENSOR_COMPILE_LOOPS')}",
+        "processor": f"{machine.processor}, {machine.cores} cores{busy}, {flags}",
+        "BLAS": f"{machine.blas}{kernels}{threads}, as NumPy loads it",
         "GPU": machine.gpu,
     }
     lines = [f"{name + ':':<11}{text}" for name, text in rows.items()]
-    found = advice(machine)
-    return "\n".join([*lines, "", *(found or ["Nothing here would make it faster."])])
+    if report.missing:
+        return "\n".join([*lines, "", f"tt.speed_up() has nothing to switch on. {report.missing}"])
+    lines += ["", "A script that calls tt.speed_up() has here:"]
+    lines += [str(outcome._replace(advice="")) for outcome in report.outcomes]
+    steps = advice(report)
+    return "\n".join(
+        [*lines, "", *(["What would make it faster:", *steps] if steps else ["Nothing here would make it faster."])]
+    )
 
 
-def _lent(machine: Machine) -> str:
-    """What `tt.use_blas_threads` does here, if anything."""
-    if machine.blas_threads != 1 or not machine.blas.startswith("OpenBLAS"):
-        return ""
-    switched_off = _switched_off("TINYTENSOR_BLAS_THREADS")
-    return f"; BLAS has as many for small products where a script calls tt.use_blas_threads(){switched_off}"
-
-
-def _switched_off(variable: str) -> str:
-    return f", switched off by {variable}=0" if os.environ.get(variable) == "0" else ""
-
-
-def advice(machine: Machine) -> list[str]:
+def advice(report: Report) -> list[str]:
     """What would make this machine faster, a line each."""
-    lines = []
-    if "avx512f" in machine.flags and machine.kernels in NARROW and machine.blas.startswith("OpenBLAS"):
-        lines.append(
-            f"OPENBLAS_CORETYPE=SkylakeX in the environment: OpenBLAS runs its {machine.kernels} kernels, which leave "
-            f"this processor's AVX-512 unused; {BY_ITSELF}."
-        )
-    if machine.blas_threads > 1 and machine.threads == 1 and machine.cores > 1:
-        lines.append(
-            "OPENBLAS_NUM_THREADS=1 in the environment: tinytensor then splits all its work over the cores, not only "
-            f"the matrix products; {BY_ITSELF}."
-        )
-    if machine.blas_threads == 1 and machine.threads < machine.cores:
-        lines.append(
-            f"TINYTENSOR_NUM_THREADS={machine.cores} in the environment: of {machine.cores} cores, {machine.threads} "
-            "are in use."
-        )
-    if os.environ.get("TINYTENSOR_KEEP_MEMORY") == "0":
-        lines.append("Leave TINYTENSOR_KEEP_MEMORY=0 away: fetching memory anew costs much of a training step.")
-    if os.environ.get("TINYTENSOR_BLAS_THREADS") == "0" and machine.threads > 1:
-        lines.append(
-            "Leave TINYTENSOR_BLAS_THREADS=0 away, unless other programs compute: small batches gain from them."
-        )
-    if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0":
-        lines.append("Leave TINYTENSOR_COMPILE_LOOPS=0 away: compiled loops save passes over memory.")
-    if not machine.numba:
-        lines.append("pip install -e '.[fast]': layer norm, the losses, dropout and Adam then run in compiled loops.")
-    if not machine.kernels:
-        lines.append(
-            "pip install threadpoolctl: this page can then tell BLAS's kernels, and a script can give BLAS threads."
-        )
-    return lines
+    reasons: dict[str, list[str]] = {}
+    for outcome in report.outcomes:
+        if outcome.advice:
+            reasons.setdefault(outcome.advice, []).append(outcome.subject)
+    return [f"- {step} ({', '.join(subjects)})" for step, subjects in reasons.items()]
+
+
+def _cpuinfo() -> str:
+    """What Linux says of the processor; nothing elsewhere."""
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def _blas() -> tuple[str, str, int]:

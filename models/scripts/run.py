@@ -51,9 +51,7 @@ class Script:
     def main(self) -> int:
         """Run it; returns the exit code."""
         arguments, given = _read(self.parser)
-        tt.keep_memory()
-        tt.compile_loops()
-        tt.use_blas_threads()
+        tt.speed_up()
         state = None
         if arguments.resume:
             folder = RunFolder(arguments.out, resume=True)

@@ -1,4 +1,4 @@
-"""`tt.use_blas_threads`: BLAS has as many threads as tinytensor for a task alone, and one while work is split."""
+"""`tt.use_blas_threads`: for a task alone, BLAS has the cores that are idle; it has one while work is split."""
 
 import os
 import subprocess
@@ -6,12 +6,14 @@ import sys
 
 import pytest
 
-import tinytensor as tt
-from tinytensor.fast import threads as parallel
+from tinytensor import cores
+
+parallel = pytest.importorskip("tinytensor.fast.threads", exc_type=ModuleNotFoundError)
 
 PROGRAM = """
 from threadpoolctl import threadpool_info
 import tinytensor as tt
+from tinytensor import cores
 from tinytensor.fast.threads import AWAKE, GRAIN, concurrently, in_parts
 
 def threads():
@@ -25,6 +27,8 @@ def told():
     seen.clear()
     return found
 
+free = 8
+cores.IdleCores.begin = lambda self: free
 print(tt.use_blas_threads(), threads())
 concurrently([look])
 print("alone", told(), threads())
@@ -44,6 +48,12 @@ for task in (fails, lambda: in_parts(fails, 2, 2 * AWAKE)):
     except ValueError:
         look()
 print("failed", told())
+free = 1
+concurrently([look])
+print("busy", told())
+free = 2
+concurrently([look])
+print("idle again", told(), threads())
 tt.set_num_threads(1)
 concurrently([look])
 print("one", told())
@@ -85,14 +95,41 @@ parallel.in_parts(part, 2, 2 * parallel.AWAKE)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), parallel._splits)
 """
 
+BITS = """
+import hashlib
+import sys
+import tinytensor as tt
+from tinytensor import cores, nn
+from tinytensor.models import Transformer
+
+counts = [1, 2, 2, 1, 2] if sys.argv[1] == "changing" else [1]
+cores.IdleCores.begin = lambda self: counts.append(counts.pop(0)) or counts[0]
+tt.speed_up()
+tt.manual_seed(0)
+model = Transformer(29, d_model=64, num_heads=4, num_layers=1, dropout=0.1, max_length=13)
+optimizer = nn.optim.Adam(model.parameters(), lr=1e-3)
+for _ in range(4):
+    ids = tt.random.integers(3, 29, shape=(64, 13))
+    optimizer.zero_grad()
+    nn.parallel.backward_of_sum([lambda: tt.mean(model(ids, ids) ** 2)], model.parameters())
+    optimizer.step()
+print(hashlib.sha256(b"".join(x.numpy().tobytes() for x in model.state_dict().values())).hexdigest())
+"""
+
 TWO = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "2"}
 
 
-def output(program, **environment):
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TINYTENSOR_NUM_THREADS", "TINYTENSOR_BLAS_THREADS")
+def output(program, *arguments, **environment):
+    names = (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "TINYTENSOR_NUM_THREADS",
+        "TINYTENSOR_BLAS_THREADS",
+        "TINYTENSOR_TEXTBOOK",
+    )
     kept = {name: value for name, value in os.environ.items() if name not in names}
     result = subprocess.run(
-        [sys.executable, "-c", program], env=kept | environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program, *arguments], env=kept | environment, capture_output=True, text=True, check=True
     )
     return result.stdout.splitlines()
 
@@ -100,26 +137,33 @@ def output(program, **environment):
 @pytest.fixture(autouse=True)
 def openblas():
     found = pytest.importorskip("threadpoolctl").threadpool_info()
+    if not cores.can_tell():
+        pytest.skip("how long the cores were idle cannot be measured here")
     if not any(info["internal_api"] == "openblas" for info in found):
         pytest.skip("NumPy's BLAS is another")
 
 
 def test_on_all_threads_for_a_task_alone():
-    rest = ["split [1] 1", "together [1] 1", "parts 1", "failed [1]", "one [1]"]
+    rest = ["split [1] 1", "together [1] 1", "parts 1", "failed [1]", "busy [1]", "idle again [2] 1", "one [1]"]
     assert output(PROGRAM, **TWO) == ["True 1", "alone [2] 1", *rest]
 
 
 def test_not_where_it_is_switched_off():
-    rest = ["split [1] 1", "together [1] 1", "parts 2", "failed [1]", "one [1]"]
+    rest = ["split [1] 1", "together [1] 1", "parts 2", "failed [1]", "busy [1]", "idle again [1] 1", "one [1]"]
     assert output(PROGRAM, **TWO, TINYTENSOR_BLAS_THREADS="0") == ["False 1", "alone [1] 1", *rest]
 
 
 def test_not_where_blas_has_threads_of_its_own(monkeypatch):
     monkeypatch.setattr(parallel, "_blas_is_single", False)
-    assert not tt.use_blas_threads()
+    assert not parallel.lend_to_blas().in_force
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs signals and processes as Unix has them")
 @pytest.mark.parametrize(("program", "told"), [(INTERRUPTED, "interrupted 0"), (FORKED, "0 0")])
 def test_the_end_of_a_split_is_not_missed(program, told):
     assert output(program, **TWO) == [told]
+
+
+def test_how_busy_the_machine_is_changes_no_bit_of_an_even_batch():
+    one, changing = (output(BITS, which, **TWO, TINYTENSOR_COMPILE_LOOPS="0") for which in ("one", "changing"))
+    assert one == changing

@@ -1,5 +1,6 @@
 """`python -m tinytensor`: what it finds is what is there, and its advice fits the machine."""
 
+import importlib.util
 import os
 import platform
 import subprocess
@@ -10,52 +11,65 @@ import numpy as np
 import pytest
 
 from tinytensor import doctor
+from tinytensor.speed import Outcome, Report
 
-FAST = doctor.Machine(
-    "A processor", 4, ("avx2", "avx512f"), "OpenBLAS 0.3.31", "SkylakeX", 1, 4, "Numba 0.68.1", "none"
-)
+MACHINE = doctor.Machine("A processor", 4, 0.0, ("avx2", "avx512f"), "OpenBLAS 0.3.31", "SkylakeX", 4, "none")
 
-SWITCHES = ["TINYTENSOR_KEEP_MEMORY", "TINYTENSOR_BLAS_THREADS", "TINYTENSOR_COMPILE_LOOPS"]
+FAST = Report((Outcome("threads", True, "four"), Outcome("memory", True, "is kept")))
 
 
-def test_what_it_prints():
-    threads = {"OPENBLAS_NUM_THREADS": "1", "TINYTENSOR_NUM_THREADS": "3"}
+def output(**environment):
     result = subprocess.run(
-        [sys.executable, "-m", "tinytensor"], env=os.environ | threads, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tinytensor"], env=os.environ | environment, capture_output=True, text=True, check=True
     )
-    rows = dict(line.split(":", 1) for line in result.stdout.partition("\n\n")[0].splitlines())
-    assert list(rows) == ["versions", "processor", "BLAS", "threads", "memory", "loops", "GPU"]
-    assert f"NumPy {np.__version__}," in rows["versions"]
-    assert f"Python {platform.python_version()}," in rows["versions"]
-    assert rows["threads"].strip().startswith("3 for tinytensor's own work; BLAS has as many for small products")
     assert result.stderr == ""
+    return result.stdout.split("\n\n")
+
+
+def rows(lines):
+    return dict(line.split(":", 1) for line in lines.splitlines())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tinytensor.fast") is None, reason="tinytensor/fast is missing")
+def test_what_it_prints():
+    found, switched, _ = output(TINYTENSOR_TEXTBOOK="0", OPENBLAS_NUM_THREADS="1", TINYTENSOR_NUM_THREADS="3")
+    assert list(rows(found)) == ["versions", "processor", "BLAS", "GPU"]
+    assert f"NumPy {np.__version__}," in rows(found)["versions"]
+    assert f"Python {platform.python_version()}," in rows(found)["versions"]
+    title, switched = switched.split("\n", 1)
+    assert title == "A script that calls tt.speed_up() has here:"
+    assert list(rows(switched)) == ["threads", "memory", "loops", "batches"]
+    assert rows(switched)["threads"].strip().startswith("3 of tinytensor's own for all large work")
+
+
+def test_without_the_engine_room():
+    found, text = output(TINYTENSOR_TEXTBOOK="1")
+    assert list(rows(found)) == ["versions", "processor", "BLAS", "GPU"]
+    assert text.startswith("tt.speed_up() has nothing to switch on. TINYTENSOR_TEXTBOOK=1 in the environment leaves")
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("outcomes", "advice"),
     [
-        ({}, []),
-        ({"kernels": "Haswell"}, ["OPENBLAS_CORETYPE=SkylakeX"]),
-        ({"kernels": "Haswell", "flags": ("avx2",)}, []),
-        ({"blas_threads": 4, "threads": 1}, ["OPENBLAS_NUM_THREADS=1"]),
-        ({"blas_threads": 1, "threads": 1, "cores": 1}, []),
-        ({"threads": 2}, ["TINYTENSOR_NUM_THREADS=4"]),
-        ({"kernels": ""}, ["pip install threadpoolctl"]),
-        ({"numba": ""}, ["pip install -e '.[fast]'"]),
+        ([], []),
+        ([Outcome("loops", False, "Numba is not installed", "install it")], ["- install it (loops)"]),
+        (
+            [Outcome("threads", False, "no", "install it"), Outcome("loops", False, "no", "install it")],
+            ["- install it (threads, loops)"],
+        ),
+        ([Outcome("threads", True, "one", "use more")], ["- use more (threads)"]),
+        ([Outcome("memory", False, "only glibc")], []),  # nothing to be done about it
     ],
 )
-def test_advice(monkeypatch, change, words):
-    for name in SWITCHES:
-        monkeypatch.delenv(name, raising=False)
-    found = doctor.advice(replace(FAST, **change))
-    assert len(found) == len(words)
-    for line, word in zip(found, words):
-        assert word in line
-    assert ("Nothing here would make it faster" in doctor.describe(replace(FAST, **change))) == (not words)
+def test_advice(outcomes, advice):
+    report = Report((*FAST.outcomes, *outcomes))
+    assert doctor.advice(report) == advice
+    text = doctor.describe(MACHINE, report)
+    assert text.endswith("\n".join(["What would make it faster:", *advice]) if advice else "would make it faster.")
+    assert all(outcome.text in text for outcome in outcomes)
 
 
-@pytest.mark.parametrize("name", SWITCHES)
-def test_what_is_switched_off(monkeypatch, name):
-    monkeypatch.setenv(name, "0")
-    assert f"Leave {name}=0 away" in doctor.advice(FAST)[0]
-    assert f"switched off by {name}=0" in doctor.describe(FAST)
+@pytest.mark.parametrize(("busy", "words"), [(None, ""), (0.1, ""), (1.26, " (other programs use 1.3 now)")])
+def test_other_programs(busy, words):
+    processor = doctor.describe(replace(MACHINE, busy=busy), FAST).splitlines()[1]
+    assert processor == f"processor: A processor, 4 cores{words}, avx2 and avx512f"

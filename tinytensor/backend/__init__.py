@@ -7,8 +7,6 @@ file. CuPy is imported when it is first asked for.
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -27,24 +25,6 @@ on_load: list[Callable[[ModuleType], None]] = []
 
 class DeviceError(RuntimeError):
     """A device is missing, or arrays of different devices met."""
-
-
-def compile_loops() -> bool:
-    """Let this process compute layer norm, losses, dropout, Adam and a few more in loops that Numba compiles.
-
-    Each takes one pass over memory where NumPy takes several. Results differ by rounding. The first use of each loop
-    takes half a second to compile; later processes find it on disk.
-
-    Never called by the library itself: a script asks for it, and `TINYTENSOR_COMPILE_LOOPS=0` in the environment
-    switches it off. Returns whether it is in force: False without Numba (`pip install -e '.[fast]'`), too.
-    """
-    if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0" or importlib.util.find_spec("numba") is None:
-        return False
-    from ..fast import loops
-    from ..fast import numpy as room
-
-    room.loops = loops
-    return True
 
 
 def for_device(device: str | None) -> ModuleType:

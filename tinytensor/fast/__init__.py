@@ -14,7 +14,7 @@ from typing import Any
 from .. import backend
 from ..modes import state
 from . import numpy as numpy_room
-from . import shortcuts
+from . import shortcuts, switches
 
 
 def extend(namespace: ModuleType) -> None:

@@ -7,19 +7,14 @@ to let the C library keep them, at the price of holding the largest amount that 
 
 from __future__ import annotations
 
-import os
 import sys
 
 M_TRIM_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX = -1, -4, -8  # of glibc's mallopt
 
 
-def keep_memory() -> bool:
-    """Let this process keep the memory of freed arrays for the next ones.
-
-    Never called by the library itself: a script asks for it, and `TINYTENSOR_KEEP_MEMORY=0` in the environment switches
-    it off. Returns whether it is in force: False where the C library is not glibc, or it was switched off.
-    """
-    if os.environ.get("TINYTENSOR_KEEP_MEMORY") == "0" or not sys.platform.startswith("linux"):
+def keep() -> bool:
+    """Let this process keep the memory of freed arrays; returns whether the C library does so: glibc alone."""
+    if not sys.platform.startswith("linux"):
         return False
     import ctypes  # not with the package: it costs a tenth of its import time
 

@@ -4,11 +4,11 @@
 function works on raw arrays and writes its results into arrays made before. Which rows are computed together changes
 results by rounding at most, and with the same number of threads not at all.
 
-This is for processes in which BLAS runs on one thread, as `OPENBLAS_NUM_THREADS=1` in the environment makes it do;
-matrix products are split here then, too. That is the faster way, most of all where other programs run beside: threads
-of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own threads, the
-work stays on one thread unless `set_num_threads` says otherwise. Products too small to be split here do gain from
-threads of BLAS, since those spin: `use_blas_threads` lends them to small batches.
+This is for processes in which BLAS computes on one thread, as `take_cores` makes it do, or `OPENBLAS_NUM_THREADS=1` in
+the environment; matrix products are split here then, too. That is the faster way, most of all where other programs run
+beside: threads of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own
+threads, the work stays on one thread unless `set_num_threads` says otherwise. Products too small to be split here do
+gain from threads of BLAS, since those spin: `lend_to_blas` gives them to small batches, while cores are idle.
 """
 
 from __future__ import annotations
@@ -20,69 +20,116 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .. import cores
+from ..speed import Outcome
+
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
 
 AWAKE = 1 << 21  # and so many where BLAS lends its threads: after a product they are awake, and in the way of ours
 
 IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
 
+INSTALL = "pip install -e '.[fast]'"
+
 Part = Callable[[slice], None]
 
 _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
 
 
-def _from_environment() -> int:
-    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says; else every core, unless BLAS keeps them busy."""
+def _from_environment() -> int | None:
+    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says."""
     for name in ("TINYTENSOR_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "")
         if text.isdigit() and int(text) > 0:
             return int(text)
-    if not _blas_is_single:
-        return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return None
 
 
-_threads = _from_environment()
+_chosen = _from_environment()  # by the user, here or with `set_num_threads`
+_threads = _chosen or (cores.count() if _blas_is_single else 1)
 
 
 def get_num_threads() -> int:
-    """On how many threads the work on large arrays is split (BLAS has a setting of its own; see `use_blas_threads`)."""
+    """On how many threads the work on large arrays is split."""
     return _threads
 
 
-def set_num_threads(count: int, /) -> None:
-    """Split the work on large arrays over so many threads; 1 turns it off. After `use_blas_threads`, BLAS follows."""
-    global _threads
-    if not isinstance(count, int) or count < 1:
-        raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
-    _threads = count
+def set_num_threads(count: int) -> None:
+    """Split the work on large arrays over so many threads; BLAS gets as many at most."""
+    global _chosen, _threads
+    _chosen = _threads = count
     _lend()
 
 
-_blas: list[Any] = []  # what sets the threads of each OpenBLAS of this process, once `use_blas_threads` was called
+def take_cores() -> Outcome:
+    """Let BLAS compute on one thread from now on, and split all work over the cores here.
+
+    A number of threads that was chosen before stays, and so does one for OpenBLAS in the environment.
+    """
+    global _blas_is_single, _threads
+    asked = os.environ.get("OPENBLAS_NUM_THREADS")
+    if not _blas_is_single:
+        if asked:
+            return Outcome(
+                "threads",
+                False,
+                f"BLAS keeps its threads, as OPENBLAS_NUM_THREADS={asked} in the environment says",
+                f"leave OPENBLAS_NUM_THREADS={asked} away: not only products are then split over the cores",
+            )
+        libraries = _libraries(user_api="blas")
+        if libraries is None:
+            return Outcome("threads", False, "BLAS keeps its threads, since threadpoolctl is not installed", INSTALL)
+        if not libraries:
+            return Outcome("threads", False, "NumPy's BLAS keeps its threads: it is none that threadpoolctl knows")
+        for library in libraries:
+            library.set_num_threads(1)
+        _blas_is_single = True
+        _threads = _chosen or cores.count()
+    return Outcome("threads", True, f"{_threads} of tinytensor's own for all large work; BLAS computes on one")
+
+
+_blas: list[Any] = []  # what sets the threads of each OpenBLAS of this process, once `lend_to_blas` was called
+_idle: cores.IdleCores | None = None  # how many cores it may have, from then on
+_lent = 1  # how many threads it has
 _alone = _splits = 0  # at this moment: how many tasks have the cores to themselves, how many times work is split
 _changing = threading.Lock()
 
 
-def use_blas_threads() -> bool:
-    """Let BLAS multiply on as many threads as tinytensor has, within a task that `concurrently` is given alone.
+def lend_to_blas() -> Outcome:
+    """Let BLAS multiply on the cores that are idle, within a task that `concurrently` is given alone.
 
     That is the loss of a small batch, whose matrix products are too short for our threads (`nn.parallel`). All else has
-    BLAS on one thread, as ever, and so has a large op that is split within such a task. Results differ by rounding at
-    most. Threads of BLAS spin for a while after a product; beside another program that computes, they may be slower
-    than one.
-
-    Never called by the library itself: a script asks for it, and `TINYTENSOR_BLAS_THREADS=0` in the environment
-    switches it off. Returns whether it is in force: False unless OpenBLAS is loaded and began with one thread, and
-    threadpoolctl is installed (`pip install -e '.[fast]'`).
+    BLAS on one thread, as ever, and so has a large op that is split within such a task. Threads of BLAS spin for a
+    while after a product, and wait for each other in the middle of one: where another program computes, they are far
+    slower than one. Hence `cores.IdleCores`.
     """
-    off = os.environ.get("TINYTENSOR_BLAS_THREADS") == "0"
-    if off or not _blas_is_single or importlib.util.find_spec("threadpoolctl") is None:
-        return False
+    global _idle
+    if not _blas_is_single:
+        return Outcome("batches", False, "BLAS has its own threads for all of them")
+    libraries = _libraries(internal_api="openblas")
+    if libraries is None:
+        return Outcome(
+            "batches", False, "one thread of BLAS for small ones, too: threadpoolctl is not installed", INSTALL
+        )
+    if not libraries:
+        return Outcome("batches", False, "one thread of BLAS for small ones, too: it is not OpenBLAS")
+    if not cores.can_tell():
+        return Outcome(
+            "batches", False, "one thread of BLAS for small ones, too: how busy the cores are cannot be measured"
+        )
+    with _changing:
+        _blas[:] = libraries
+        _idle = _idle or cores.IdleCores()
+    return Outcome("batches", True, "small ones get as many threads of BLAS as other programs leave cores idle")
+
+
+def _libraries(**selection: str) -> list[Any] | None:
+    """What sets the threads of the libraries of this process; None without threadpoolctl."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        return None
     from threadpoolctl import ThreadpoolController
 
-    _blas[:] = ThreadpoolController().select(internal_api="openblas").lib_controllers
-    return bool(_blas)
+    return ThreadpoolController().select(**selection).lib_controllers
 
 
 def splitting(change: int) -> None:
@@ -92,21 +139,28 @@ def splitting(change: int) -> None:
 
 def forget_splits() -> None:
     """Begin anew, in a process that was forked while another thread of its parent split work."""
-    global _alone, _splits, _changing
+    global _alone, _splits, _changing, _idle
     _alone, _splits, _changing = 0, 0, threading.Lock()
+    _idle = _idle and cores.IdleCores()
     _lend()
 
 
 def _lend(alone: int = 0, splits: int = 0) -> None:
     """Give BLAS the threads it may have, after these changes."""
-    global _alone, _splits
+    global _alone, _splits, _lent
     with _changing:
-        before = _alone > 0 and not _splits
         _alone, _splits = _alone + alone, _splits + splits
-        after = _alone > 0 and not _splits
-        if after != before or not (alone or splits):
+        if _idle is None:
+            return
+        count = 1
+        if _alone > 0 and not _splits:
+            count = min(_threads, _idle.begin())
+        elif alone < 0:
+            _idle.end()
+        if count != _lent:
             for library in _blas:
-                library.set_num_threads(_threads if after else 1)
+                library.set_num_threads(count)
+            _lent = count
 
 
 def in_parts(function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
@@ -136,7 +190,7 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """What some functions give, called at the same time on as many threads as there are; the first error is raised.
 
-    Each has its share of the threads for the work inside it; one alone may have those of BLAS (`use_blas_threads`).
+    Each has its share of the threads for the work inside it; one alone may have those of BLAS (`lend_to_blas`).
     """
     if len(tasks) == 1 and _blas and _share.get() is None:
         token = _is_alone.set(True)

@@ -1,0 +1,108 @@
+"""Whether `tt.speed_up()` makes a step slower where other programs compute, as ratios from one interleaved run.
+
+    python benchmarks/busy_machine.py [--busy 0,1,2] [--rounds 5] [--steps 40]
+
+The step is that of `examples/train_copy_task.py`, whose batches are small enough to be given threads of BLAS. Three
+sides, each in a process of its own, take turns:
+
+    one       `tt.speed_up()` with TINYTENSOR_BLAS_THREADS=0: BLAS has one thread
+    idle      `tt.speed_up()`: BLAS has the cores that are idle
+    always    BLAS has all cores, idle or not
+
+Beside them run as many processes as `--busy` says that do nothing but count. A ratio (below 1: faster than with one
+thread) is the median over rounds, and in brackets the least and the largest. What else runs on the machine counts, too:
+how many cores it used is printed for each case. At --steps of less than a second in all, `idle` is not given any core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from interleaved import Side, choices, ratio
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+SIDES = {"one": {"TINYTENSOR_BLAS_THREADS": "0"}, "idle": {}, "always": {}}
+COPY_TASK = {
+    "task": "copy", "seed": 0, "d_model": 64, "num_heads": 4, "num_layers": 2, "max_length": 12, "dropout": 0.0,
+    "device": "cpu",
+}  # fmt: skip
+
+
+def training(name: str) -> tuple[Callable[[int], list[float]], Any]:
+    """A function that makes so many training steps and returns their losses."""
+    import tinytensor as tt
+    from tinytensor import cores, nn
+    from tinytensor.models.scripts import copy_task
+    from tinytensor.nn import functional as F
+
+    if name == "always":
+        cores.IdleCores.begin = lambda _: cores.count()
+    report = tt.speed_up()
+    model, task = copy_task.build(COPY_TASK)
+    optimizer = nn.optim.Adam(model.parameters(), lr=1e-3)
+    batches = [task.training_batch(step, 64) for step in range(8)]
+
+    def step(batch: Any) -> float:
+        def loss() -> tt.Tensor:
+            logits = model(batch.source, batch.target_in)
+            return F.cross_entropy(logits.reshape(-1, logits.shape[-1]), batch.target_out.reshape(-1), ignore_index=0)
+
+        optimizer.zero_grad()
+        total = nn.parallel.backward_of_sum([loss], model.parameters())
+        optimizer.step()
+        return total.item()
+
+    return lambda count: [step(batches[i % len(batches)]) for i in range(count)], str(report)
+
+
+def count_for_ever() -> None:
+    while True:
+        pass
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--busy", default="0,1,2", help="how many processes compute beside, one case each")
+    p.add_argument("--rounds", type=int, default=5, help="how often each side is asked in each case")
+    p.add_argument("--steps", type=int, default=40, help="training steps in a round")
+    arguments = p.parse_args()
+    cases = [int(text) for text in choices("--busy", arguments.busy, [str(n) for n in range(65)])]
+    from tinytensor import cores
+
+    print(f"{cores.count()} cores")
+    sides = {name: Side(training, environment, name) for name, environment in SIDES.items()}
+    print(sides["idle"].greeting)
+    for side in sides.values():
+        side.ask(arguments.steps)  # compiles loops, and lets BLAS find its threads
+    for busy in cases:
+        elsewhere = cores.used_by_others(1.0)
+        others = [multiprocessing.Process(target=count_for_ever, daemon=True) for _ in range(busy)]
+        for other in others:
+            other.start()
+        for side in sides.values():
+            side.seconds.clear()
+        for _ in range(arguments.rounds):
+            for side in sides.values():
+                side.ask(arguments.steps)
+        for other in others:
+            other.terminate()
+            other.join()
+        step = 1e3 * statistics.median(sides["one"].seconds) / arguments.steps
+        ratios = [f"{name} {ratio(sides[name].seconds, sides['one'].seconds)}" for name in ("idle", "always")]
+        beside = f"{busy} busy beside" + ("" if elsewhere is None else f" and {elsewhere:.1f} cores used elsewhere")
+        print(f"{beside}: {step:.1f} ms a step with one thread; {'   '.join(ratios)}", flush=True)
+    for side in sides.values():
+        side.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""The cores of this machine: how many this process may use, and how many of them other programs leave to it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+WINDOW = 0.25  # seconds that are looked at together: the system counts idle time in hundredths of a second
+CALM = 4  # windows in a row in which a core must have been free
+SLACK = 0.25  # of a core: what other programs may use of it while it counts as free
+
+
+def count() -> int:
+    """How many cores this process may use: those it may run on, or fewer where its control group has a quota."""
+    return max(1, int(min(len(_allowed()), quota())))
+
+
+def quota() -> float:
+    """How many cores' worth of time the control groups of this process grant it (Linux); infinite without a limit."""
+    limits = [float("inf")]
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":  # version 2: one tree for everything, in which every folder above counts
+            names = path.strip("/").split("/")
+            folders = ["/".join(["/sys/fs/cgroup", *names[:depth]]) for depth in range(len(names) + 1)]
+            limits += [_quotient(_read(f"{folder}/cpu.max")) for folder in folders]
+        elif "cpu" in controllers.split(","):
+            for folder in (f"/sys/fs/cgroup/cpu{path}", "/sys/fs/cgroup/cpu"):  # a container sees its own as the root
+                limits.append(_quotient(_read(f"{folder}/cpu.cfs_quota_us") + _read(f"{folder}/cpu.cfs_period_us")))
+    return min(limits)
+
+
+class IdleCores:
+    """How many cores other programs leave to this process, measured while it works.
+
+    A core is free while it is idle or works for this process: so much is measured over one window of time after
+    another, and a core counts as free after `CALM` windows in which it was. The first window in which it was not takes
+    it away. Asking within a window costs a microsecond or two, closing one a tenth of a millisecond.
+
+        free = idle.begin()  # before some work
+        idle.end()           # after it: a pause until the next work is not measured
+    """
+
+    def __init__(self) -> None:
+        self._allowed = _allowed()
+        self._recent = [1] * CALM
+        self._ended: float | None = float("-inf")  # None while it works
+        self._open(time.monotonic())
+
+    def begin(self) -> int:
+        """Tell that work begins, or goes on; returns how many cores are free, at least 1: it is done on one anyway."""
+        now = time.monotonic()
+        if self._ended is not None and now - self._ended > WINDOW:
+            self._open(now)
+        elif now - self._opened >= WINDOW:
+            self._close(now)
+        self._ended = None
+        return min(self._recent)
+
+    def end(self) -> None:
+        """Tell that work ends."""
+        self._ended = time.monotonic()
+
+    def _open(self, now: float) -> None:
+        self._opened, self._idle, self._own = now, idle_seconds(self._allowed), time.process_time()
+
+    def _close(self, now: float) -> None:
+        opened, idle, own = self._opened, self._idle, self._own
+        self._open(now)
+        free = (self._idle - idle + self._own - own) / (now - opened)
+        self._recent = [*self._recent[1:], max(1, int(free + SLACK))]
+
+
+def used_by_others(seconds: float = WINDOW) -> float | None:
+    """How many of the cores other programs use now, looked at for so long; None where the system does not tell."""
+    allowed = _allowed()
+    start, idle, own = time.monotonic(), idle_seconds(allowed), time.process_time()
+    time.sleep(seconds)
+    if not can_tell():
+        return None
+    wall = time.monotonic() - start
+    free = (idle_seconds(allowed) - idle + time.process_time() - own) / wall
+    return max(0.0, len(allowed) - free)
+
+
+def can_tell() -> bool:
+    """Whether the system tells how long its cores were idle, and all of the idle time is this process's to use."""
+    return idle_seconds(_allowed()) > 0 and quota() >= len(_allowed())
+
+
+def idle_seconds(cores: set[int]) -> float:
+    """For how long these cores together have had nothing to do since the machine started; 0 if that is unknown."""
+    ticks = 0
+    for line in _read("/proc/stat").splitlines()[1:]:  # the first is of all cores together
+        name, *numbers = line.split()
+        if not name.startswith("cpu"):
+            break
+        if int(name[3:]) in cores:
+            ticks += int(numbers[3]) + int(numbers[4])  # with nothing to do, and waiting for a disk
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0
+
+
+def _allowed() -> set[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return os.sched_getaffinity(0)
+    return set(range(os.cpu_count() or 1))
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _quotient(text: str) -> float:
+    """A quota through its period; infinite where there is no limit ("max", or -1) or no such file."""
+    words = text.split()
+    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else float("inf")

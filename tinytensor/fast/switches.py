@@ -1,0 +1,71 @@
+"""What `tt.speed_up` switches on, each switch with what came of it. Loading this file makes it known to `tt`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+
+from .. import cores, speed
+from ..speed import Outcome
+from . import memory, threads
+from .threads import get_num_threads as get_num_threads
+from .threads import set_num_threads as set_num_threads
+
+
+def all_on() -> tuple[Outcome, ...]:
+    """Switch on what can be."""
+    return take_cores(), keep_memory(), compile_loops(), use_blas_threads()
+
+
+def take_cores() -> Outcome:
+    """Let BLAS compute on one thread, and tinytensor's own threads take the cores."""
+    outcome = threads.take_cores()
+    if outcome.in_force and get_num_threads() < cores.count():
+        advice = f"TINYTENSOR_NUM_THREADS={cores.count()} in the environment would use all {cores.count()} cores"
+        return outcome._replace(advice=advice)
+    return outcome
+
+
+def keep_memory() -> Outcome:
+    """Keep the memory of freed arrays."""
+    if _is_off("TINYTENSOR_KEEP_MEMORY"):
+        return _off("memory", "TINYTENSOR_KEEP_MEMORY", "fetching memory anew costs much of a training step")
+    if not memory.keep():
+        return Outcome("memory", False, "only the C library glibc can be told to keep freed memory")
+    return Outcome("memory", True, "freed memory is kept for the next arrays")
+
+
+def compile_loops() -> Outcome:
+    """Put compiled loops in the place of NumPy's passes over memory."""
+    if _is_off("TINYTENSOR_COMPILE_LOOPS"):
+        return _off("loops", "TINYTENSOR_COMPILE_LOOPS", "compiled loops save passes over memory")
+    if importlib.util.find_spec("numba") is None:
+        return Outcome("loops", False, "Numba is not installed", threads.INSTALL)
+    from . import loops  # only now: Numba takes half a second to load
+    from . import numpy as room
+
+    room.loops = loops
+    return Outcome("loops", True, "Numba compiles layer norm, losses, dropout, Adam and a few more")
+
+
+def use_blas_threads() -> Outcome:
+    """Let small batches use threads of BLAS."""
+    if _is_off("TINYTENSOR_BLAS_THREADS"):
+        return _off(
+            "batches", "TINYTENSOR_BLAS_THREADS", "small batches gain from threads of BLAS where cores are idle"
+        )
+    return threads.lend_to_blas()
+
+
+def _is_off(variable: str) -> bool:
+    return os.environ.get(variable) == "0"
+
+
+def _off(subject: str, variable: str, reason: str) -> Outcome:
+    return Outcome(
+        subject, False, f"switched off by {variable}=0 in the environment", f"leave {variable}=0 away: {reason}"
+    )
+
+
+speed.switches = sys.modules[__name__]

@@ -1,0 +1,136 @@
+"""Speed: one call switches it on, `speed_up`, and tells what it did and why not the rest.
+
+    print(tt.speed_up())
+
+Below it are the single switches. What they switch on lives in `fast/`, which is no part of the textbook: without it
+every formula computes the same, up to rounding, and each function here says that there is nothing to switch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from typing import Any, NamedTuple
+
+switches: Any = None  # the module fast/switches.py, which puts itself here when it is loaded
+
+
+class Outcome(NamedTuple):
+    """What became of one switch.
+
+    Attributes:
+        subject: what it is about: "threads", "memory", "loops" or "batches".
+        in_force: whether it is switched on.
+        text: what it does, or why it is not in force.
+        advice: what would put it in force; "" where nothing would, or nothing has to.
+    """
+
+    subject: str
+    in_force: bool
+    text: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        text = self.text if self.in_force else f"no: {self.text}"
+        return f"{self.subject + ':':<11}{text}" + (f"; {self.advice}" if self.advice else "")
+
+
+class Report(NamedTuple):
+    """What `speed_up` did and why not the rest: `str` gives a line for each switch.
+
+    Attributes:
+        outcomes: of all switches; none where `missing` says why.
+        missing: why there is nothing to switch on; "" where there is.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    missing: str = ""
+
+    def __str__(self) -> str:
+        return self.missing or "\n".join(map(str, self.outcomes))
+
+
+def speed_up() -> Report:
+    """Let this process compute as fast as it can, with what is installed and what other programs leave to it.
+
+    In this order:
+
+    - NumPy's BLAS multiplies on one thread from now on, and tinytensor's own threads take the cores, so that all work
+      is split, not only the products. That holds for all that calls BLAS in this process. It needs threadpoolctl,
+      or `OPENBLAS_NUM_THREADS=1` in the environment; another number there is left alone.
+    - `keep_memory`: freed memory is kept for the next arrays.
+    - `compile_loops`: layer norm, losses, dropout, Adam and a few more in compiled loops. It needs Numba.
+    - `use_blas_threads`: small batches may use threads of BLAS while the cores are idle. It needs threadpoolctl.
+
+    Results differ by rounding. Call it once, as early as you like; again it changes nothing. The library never calls it
+    by itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0`, `TINYTENSOR_BLAS_THREADS=0` and
+    `TINYTENSOR_NUM_THREADS=1` in the environment leave out one each.
+
+    Returns a report, to be printed or thrown away. It says so where `fast/` is missing, or left out by
+    `TINYTENSOR_TEXTBOOK=1` in the environment.
+    """
+    return Report((), _missing()) if switches is None else Report(switches.all_on())
+
+
+def keep_memory() -> bool:
+    """Let this process keep the memory of freed arrays for the next ones, instead of fetching it page by page again.
+
+    It then holds the largest amount that was ever in use. `TINYTENSOR_KEEP_MEMORY=0` in the environment switches it
+    off. Returns whether it is in force: False where the C library is not glibc, or `fast/` is missing, too.
+    """
+    return switches is not None and switches.keep_memory().in_force
+
+
+def compile_loops() -> bool:
+    """Let this process compute layer norm, losses, dropout, Adam and a few more in loops that Numba compiles.
+
+    Each takes one pass over memory where NumPy takes several. Results differ by rounding. The first use of each loop
+    takes half a second to compile; later processes find it on disk. `TINYTENSOR_COMPILE_LOOPS=0` in the environment
+    switches it off. Returns whether it is in force: False without Numba (`pip install -e '.[fast]'`) or `fast/`, too.
+    """
+    return switches is not None and switches.compile_loops().in_force
+
+
+def use_blas_threads() -> bool:
+    """Let BLAS multiply on several threads for a small batch, as many as other programs leave cores idle.
+
+    A small batch is one whose products are too short for our own threads: a single task that `nn.parallel` computes as
+    a whole. All else has BLAS on one thread, and so has a large op that is split within such a task.
+
+    Threads of BLAS spin while they wait for each other, and where one of them must wait for a core, all do: a step may
+    then take several times as long. So it is measured how long the cores idle, and BLAS has one thread until they have
+    been idle for a second, and again within half a second after they were not.
+
+    Sums of products are rounded in another order with more threads, unless their number (for the gradient of a weight:
+    the positions in a batch) is below some hundreds or a multiple of 32. `TINYTENSOR_BLAS_THREADS=0` in the environment
+    switches it off, and a run then repeats bit for bit with any batch, whatever else the machine does.
+
+    Returns whether it is in force: False unless OpenBLAS is loaded and computes on one thread (as after `speed_up`),
+    threadpoolctl is installed (`pip install -e '.[fast]'`), and the system tells how long its cores were idle.
+    """
+    return switches is not None and switches.use_blas_threads().in_force
+
+
+def get_num_threads() -> int:
+    """On how many threads of tinytensor the work on large arrays is split; 1 without `fast/`."""
+    return 1 if switches is None else switches.get_num_threads()
+
+
+def set_num_threads(count: int, /) -> None:
+    """Split the work on large arrays over so many threads; 1 turns it off. Nothing is ever split without `fast/`.
+
+    Raises ValueError for anything but an integer of at least 1.
+    """
+    if not isinstance(count, int) or count < 1:
+        raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
+    if switches is not None:
+        switches.set_num_threads(count)
+
+
+def _missing() -> str:
+    """Why there is nothing to switch on."""
+    if os.environ.get("TINYTENSOR_TEXTBOOK") == "1":
+        return "TINYTENSOR_TEXTBOOK=1 in the environment leaves tinytensor/fast out: all is computed by the formulas."
+    if importlib.util.find_spec("tinytensor.fast") is None:
+        return "The folder tinytensor/fast is missing: all is computed by the formulas."
+    return "tinytensor/fast was not loaded: all is computed by the formulas."
