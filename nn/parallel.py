@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import tinytensor as tt
-from tinytensor import Tensor
-from tinytensor.fast.threads import concurrently
+from tinytensor import Tensor, speed
 from tinytensor.modes import Modes, state
 from tinytensor.random import Generator, using
 
@@ -90,7 +89,7 @@ def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[
     """
     if device != "cpu" or state.recording is not None or watch.see is not None:
         return [task() for task in tasks]
-    return concurrently([partial(_in_modes, state.modes, task) for task in tasks])
+    return speed.concurrently([partial(_in_modes, state.modes, task) for task in tasks])
 
 
 def _in_modes(modes: Modes, task: Callable[[], T]) -> T:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 switches: Any = None  # the module fast/switches.py, which puts itself here when it is loaded
@@ -125,6 +126,14 @@ def set_num_threads(count: int, /) -> None:
         raise ValueError(f"set_num_threads: expected an integer of at least 1, got {count!r}")
     if switches is not None:
         switches.set_num_threads(count)
+
+
+def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """What some functions give, called at the same time on as many threads as there are; in turn without `fast/`.
+
+    The first error is raised.
+    """
+    return [task() for task in tasks] if switches is None else switches.concurrently(tasks)
 
 
 def _missing() -> str:

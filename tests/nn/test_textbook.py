@@ -7,28 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tinytensor.nn.functional import attention
-
 HERE = Path(__file__).parent
 FORMULAS_ALONE = """
 import sys
 import pytest
 import tinytensor as tt
-from tinytensor.nn.functional import topk
+from tinytensor.nn.functional import attention, topk
 from tinytensor.nn.optim import Optimizer
 
 assert not [name for name in sys.modules if name.startswith("tinytensor.nn.fast")]
 fused = [op for op in tt.ops.values() if not op.pure]
-assert len(fused) >= 15 and all(op.fast_forward is None and op.fast_backward is None for op in fused)
-assert topk.fast is None and not Optimizer.in_place
+assert len(fused) >= 14 and all(op.fast_forward is None and op.fast_backward is None for op in fused)
+assert topk.fast is None and attention.side_by_side is None and not Optimizer.in_place
 sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--device", "cpu", *sys.argv[1:]]))
 """
 
 
-@pytest.mark.skipif(
-    "..fast" in Path(attention.__file__).read_text(),
-    reason="the fast pairs of attention are registered in nn/functional",
-)
 @pytest.mark.skipif(os.environ.get("TINYTENSOR_TEXTBOOK") == "1", reason="this process is one")
 def test_the_formulas_alone_pass_the_tests():
     names = ["fast", "test_ops.py", "test_functional.py", "test_losses.py", "test_optim.py", "test_recurrent.py"]

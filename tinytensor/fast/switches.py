@@ -9,6 +9,7 @@ import sys
 from .. import cores, speed
 from ..speed import Outcome
 from . import memory, threads
+from .threads import concurrently as concurrently
 from .threads import get_num_threads as get_num_threads
 from .threads import set_num_threads as set_num_threads
 
