@@ -5,7 +5,7 @@ if __name__ == "models":  # the folder itself, found in the root of the reposito
 
 import os
 
-from tinytensor.recording.tracing import looks_through
+from tinytensor.tracing import looks_through
 
 from .recurrent import Seq2Seq
 from .transformer import Transformer

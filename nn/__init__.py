@@ -5,7 +5,7 @@ if __name__ == "nn":  # the folder itself, found in the root of the repository
 
 import os
 
-from tinytensor.recording.tracing import looks_through
+from tinytensor.tracing import looks_through
 
 from . import amp, functional, init, optim, parallel, utils
 from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh

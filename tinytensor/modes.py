@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from .node import Node
-    from .recording.tracing import Recording
+    from .tracing import Recording
 
 F = TypeVar("F", bound=Callable[..., Any])
 Modes = dict[str, Any]

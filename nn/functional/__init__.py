@@ -6,7 +6,7 @@ Each is written as a formula, in the notation of its paper. What computes the sa
 
 import os
 
-from tinytensor.recording.tracing import looks_through
+from tinytensor.tracing import looks_through
 
 from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
 from .attention import multi_head_attention_forward, scaled_dot_product_attention

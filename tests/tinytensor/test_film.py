@@ -279,7 +279,7 @@ def test_arrays_that_changed_later_are_marked():
 )
 def test_arrays_as_text(array, caption, text):
     from tinytensor.graph.film import _show
-    from tinytensor.recording.tracing import Statistics
+    from tinytensor.tracing import Statistics
 
     assert _show(Statistics.of(array)) == [caption, text]
 

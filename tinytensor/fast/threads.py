@@ -18,10 +18,13 @@ import importlib.util
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import cores
 from ..speed import Outcome
+
+if TYPE_CHECKING:
+    from .workers import Part
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
 
@@ -30,8 +33,6 @@ AWAKE = 1 << 21  # and so many where BLAS lends its threads: after a product the
 IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
 
 INSTALL = "pip install -e '.[fast]'"
-
-Part = Callable[[slice], None]
 
 _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
 
@@ -132,17 +133,16 @@ def _libraries(**selection: str) -> list[Any] | None:
     return ThreadpoolController().select(**selection).lib_controllers
 
 
-def splitting(change: int) -> None:
-    """Tell that work begins (1) or ceases (-1) to be split over our threads: meanwhile BLAS runs on one."""
-    _lend(splits=change)
-
-
-def forget_splits() -> None:
+def _forget_splits() -> None:
     """Begin anew, in a process that was forked while another thread of its parent split work."""
     global _alone, _splits, _changing, _idle
     _alone, _splits, _changing = 0, 0, threading.Lock()
     _idle = _idle and cores.IdleCores()
     _lend()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_splits)
 
 
 def _lend(alone: int = 0, splits: int = 0) -> None:
@@ -184,7 +184,11 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     from .workers import run  # here, so that `import tinytensor` need not wait for what only threads need
 
     step = -(-rows // count)
-    run(function, [slice(start, min(start + step, rows)) for start in range(0, rows, step)], _threads - 1)
+    _lend(splits=1)  # meanwhile BLAS runs on one thread
+    try:
+        run(function, [slice(start, min(start + step, rows)) for start in range(0, rows, step)], _threads - 1)
+    finally:
+        _lend(splits=-1)
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -203,7 +207,7 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     found: list[Any] = [None] * len(tasks)
     threads = _available()
 
-    def part(some: slice) -> None:
+    def run_tasks(some: slice) -> None:
         token = _share.set(max(1, threads // len(tasks)))
         try:
             for i in range(some.start, some.stop):
@@ -211,7 +215,7 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         finally:
             _share.reset(token)
 
-    in_parts(part, len(tasks), threads * AWAKE)  # worth a thread for each, by either measure
+    in_parts(run_tasks, len(tasks), threads * AWAKE)  # worth a thread for each, by either measure
     return found
 
 

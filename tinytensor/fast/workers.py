@@ -6,9 +6,10 @@ import contextvars
 import os
 import threading
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from .threads import Part, forget_splits, splitting
+Part = Callable[[slice], None]
 
 SPINS = 100  # looks at whether the other threads are done, before going to sleep
 
@@ -24,11 +25,7 @@ def run(function: Part, slices: list[slice], others: int) -> None:
     """
     if len(_workers) < others:
         _start(others)
-    splitting(1)
-    try:
-        failures = _run(function, slices)
-    finally:
-        splitting(-1)
+    failures = _run(function, slices)
     if failures:
         raise failures[0]
 
@@ -90,7 +87,6 @@ def _after_fork() -> None:
     global _tasks, _starting
     _workers.clear()
     _tasks, _starting = SimpleQueue(), threading.Lock()
-    forget_splits()
 
 
 if hasattr(os, "register_at_fork"):

@@ -13,8 +13,8 @@ from ..backend import for_array
 from ..modes import state
 from ..node import Node, leaf
 from ..primitive import Primitive
-from ..recording.tracing import Recording, Statistics, TracedNode, trace
 from ..tensor import Tensor, wrap
+from ..tracing import Recording, Statistics, TracedNode, trace
 from . import structure as s
 from .cost import MOVEMENT, flops
 from .short_text import cut, short

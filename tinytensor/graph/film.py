@@ -22,7 +22,7 @@ import numpy as np
 
 from ..files import atomic_write
 from ..node import Node, written_since
-from ..recording.tracing import Statistics
+from ..tracing import Statistics
 from .build import sources
 from .dot import to_dot
 from .fold import Folded, fold

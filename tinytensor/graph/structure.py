@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..recording.tracing import Statistics, Step
+from ..tracing import Statistics, Step
 
 Kind = Literal["parameter", "input", "constant", "result"]
 

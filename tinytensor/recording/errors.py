@@ -11,8 +11,8 @@ import numpy as np
 
 from ..modes import failure_listeners, state
 from ..node import Node
+from ..tracing import Recording, TracedNode, call_site
 from .record import record
-from .tracing import Recording, TracedNode, call_site
 
 if TYPE_CHECKING:
     from ..primitive import Primitive

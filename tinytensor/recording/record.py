@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..modes import Mode, Modes, Stage, state
 from ..tensor import Tensor
-from .tracing import Recording, Scope, calling_frame, trace
+from ..tracing import Recording, Scope, calling_frame, trace
 
 if TYPE_CHECKING:
     from ..graph import Graph

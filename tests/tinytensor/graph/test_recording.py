@@ -13,7 +13,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.modes import state
 from tinytensor.node import Node
-from tinytensor.recording.tracing import Statistics, call_site
+from tinytensor.tracing import Statistics, call_site
 
 
 def leaf(*shape):

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import for_array, is_finite
-from ..modes import failure_listeners, module_path, state
-from ..node import Node, Saved, _saved
+from .backend import for_array, is_finite
+from .modes import failure_listeners, module_path, state
+from .node import Node, Saved, _saved
 
 SMALL = 64
 """Arrays of at most this many elements are remembered with their numbers, larger ones by statistics."""
@@ -300,7 +300,7 @@ def trace(
 # ---- where an op was called
 
 # Whether files in a folder are looked through; the innermost folder that is named says.
-_folders = {"": False, os.path.dirname(os.path.dirname(__file__)) + os.sep: True}
+_folders = {"": False, os.path.dirname(__file__) + os.sep: True}
 
 
 def looks_through(folder: str, answer: bool) -> None:
