@@ -80,7 +80,9 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
     """For a Tensor of a usual dtype with another of that dtype, or with a Python number behind it."""
     forward = primitive.function
     one, two = primitive.inputs
-    first, second, both = (primitive.reads[needs] for needs in ((True, False), (False, True), (True, True)))
+    reads = {(p, q): primitive.reads[p, q] for p in (False, True) for q in (False, True)}
+    keeps = {needs: (one in names, two in names, "out" in names) for needs, names in reads.items()}
+    first, second, both = keeps[True, False], keeps[False, True], keeps[True, True]
 
     def shortcut(*inputs: Any, **params: Any) -> Any:
         grad_enabled = state.plain
@@ -108,8 +110,14 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
         tensor._data = out
         tensor._node = None
         if grad_enabled and (p is not None or q is not None) and (out.dtype is dtype or out.dtype.kind in "fc"):
-            names = first if q is None else second if p is None else both
-            kept = {name: a if name is one else b if name is two else out for name in names} if names else {}
+            keeps_a, keeps_b, keeps_output = first if q is None else second if p is None else both
+            kept = {}
+            if keeps_a:
+                kept[one] = a
+            if keeps_b:
+                kept[two] = b
+            if keeps_output:
+                kept["out"] = out
             tensor._node = Node(primitive, (p, q), kept, params, out)
         return tensor
 
