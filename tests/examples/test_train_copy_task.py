@@ -318,7 +318,9 @@ def test_ctrl_c_and_the_command_that_it_tells(undisturbed, tmp_path):
 
 
 def test_ctrl_c_before_the_last_pictures(copied):
-    prelude = "from tinytensor.models import plots\ndef stop(*_): raise KeyboardInterrupt\nplots.plot_losses = stop"
+    prelude = (
+        "from tinytensor.models.training import plots\ndef stop(*_): raise KeyboardInterrupt\nplots.plot_losses = stop"
+    )
     result = run(copied, "--resume", "--out", "run", command=wrapped(prelude))
     assert result.returncode == 130
     assert "interrupted after step 120; go on with: python" in result.stdout.splitlines()[-1]

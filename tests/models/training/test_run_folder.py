@@ -66,7 +66,7 @@ def test_other_files_stay_where_they_are(tmp_path):
 
 HOLD = """
 import sys
-from models.run_folder import RunFolder
+from tinytensor.models.training.run_folder import RunFolder
 folder = RunFolder(sys.argv[1], resume=False)
 folder.begin()
 print("begun", flush=True)
