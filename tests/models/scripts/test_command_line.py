@@ -82,6 +82,16 @@ def test_exit_codes(capsys, monkeypatch):
     assert err == "script.py: not enough memory (745 GiB); smaller sizes need less\n"
 
 
+def test_errors_that_are_the_users_to_mend():
+    with (
+        pytest.raises(UsageError, match=r"^--resume: two lines, one sentence$"),
+        command_line.told(FileNotFoundError, KeyError, prefix="--resume: "),
+    ):
+        raise FileNotFoundError("two lines,\n    one sentence")
+    with pytest.raises(ZeroDivisionError), command_line.told(FileNotFoundError, KeyError):
+        raise ZeroDivisionError
+
+
 def test_what_the_output_cannot_show_ends_nothing():
     code = f"{IMPORT}; command_line.run(lambda: print('na\u00efve') or 0)"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
