@@ -55,15 +55,14 @@ def sources(folder: Path, path: Path, number: int) -> list[list[int]]:
     Raises ValueError where the model is no Transformer or cannot take a line, and where there is no text.
     """
     models = Checkout(ROOT).models
-    from tinytensor.models.data.corpus import read_lines
-    from tinytensor.models.scripts.command_line import UsageError
+    from tinytensor.models.data.corpus import CorpusError, read_lines
 
     translator = models.Translator.from_pretrained(folder)
     if not isinstance(translator.model, models.Transformer):
         raise ValueError(f"--model {folder}: expected a Transformer, got a {type(translator.model).__name__}")
     try:
         lines = read_lines(path)
-    except UsageError as error:
+    except CorpusError as error:
         raise ValueError(f"--source: {error}") from None
     found = [[*translator.codec.encode(line), EOS] for line in lines[:number] if line]
     if not found:

@@ -32,14 +32,14 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Translator
 from tinytensor.models.data.batch import Batch
-from tinytensor.models.data.corpus import read_pairs
+from tinytensor.models.data.corpus import CorpusError, read_pairs
 from tinytensor.models.data.languages import TranslationTask, written
 from tinytensor.models.pretrained import CONFIG, PretrainedError
 from tinytensor.models.scripts import command_line, run
 from tinytensor.models.training.evaluation import bleu
+from tinytensor.models.training.loss import cross_entropy
 from tinytensor.models.training.presets import MODELS
 from tinytensor.models.training.run_folder import CHECKPOINT, entries
-from tinytensor.models.training.trainer import cross_entropy
 
 TEST_PAIRS = 1000
 GROUPS = 4  # by length, of like size
@@ -106,7 +106,8 @@ def test_lines(arguments: dict[str, Any]) -> tuple[str, list[str], list[str]]:
         pairs = TranslationTask(arguments["pair"], arguments["seed"]).test_pairs(TEST_PAIRS)
         return "test", [written(p.source, source) for p in pairs], [written(p.target, target) for p in pairs]
     text = "test" if arguments["test_source"] else "validation"
-    corpus = read_pairs(*(arguments[f"{text[:5]}_{side}"] for side in ("source", "target")))
+    with command_line.told(CorpusError):
+        corpus = read_pairs(*(arguments[f"{text[:5]}_{side}"] for side in ("source", "target")))
     return text, corpus.sources, corpus.targets
 
 

@@ -5,8 +5,8 @@
     python examples/train_copy_task.py --resume
 
 The sequences are made on the fly from the seed. What is written into --out: checkpoint.safetensors (everything needed
-to go on), log.jsonl (arguments and figures, a JSON object a line), loss.png and .svg, cross-attention.png and .svg
-(what each output letter looked at), attention-head.svg (the computation graph of one attention head).
+to go on), log.jsonl (arguments and figures, a JSON object a line), loss.svg, cross-attention.svg (what each
+output letter looked at), attention-head.svg (the computation graph of one attention head).
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from pathlib import Path
 
 import tinytensor as tt
 from tinytensor.models.data.sequences import TASKS, SequenceTask
-from tinytensor.models.scripts import attention_graphs, command_line, copy_task, run
+from tinytensor.models.scripts import attention_graphs, command_line, copy_task
+from tinytensor.models.scripts.run import Run, add_arguments, plain
 from tinytensor.models.training import plots
+from tinytensor.models.training.callbacks import Checkpoints, Log, Samples, TimeLimit
 from tinytensor.models.training.run_folder import RunFolder
 from tinytensor.models.training.schedules import adam
 from tinytensor.models.training.trainer import Trainer
@@ -28,10 +30,30 @@ TEST_SEQUENCES = 1000
 WARM_UP = 100  # steps
 
 
+def main() -> int:
+    """Parse, build, train, report."""
+    run = Run(parser(), {"tqdm": "examples"})
+    arguments = run.arguments
+    check(arguments)
+
+    folder = run.open_folder()
+    model, task = copy_task.build(vars(arguments))
+    optimizer, schedule = adam(model, "cosine", arguments.learning_rate, WARM_UP, arguments.steps)
+    samples = Samples(lambda say: show_samples(model, task, 3, say))
+    checkpoints = Checkpoints(folder, plain(arguments))
+    callbacks = [Log(folder), samples, TimeLimit(arguments.time_limit), checkpoints]
+    trainer = Trainer(model, optimizer, schedule, task, callbacks, batch_size=arguments.batch_size)
+
+    with run.begun(trainer, checkpoints):
+        trainer.run(arguments.steps)
+        accuracy = report(model, task, folder, trainer.step)
+    return run.exit_code(accuracy)
+
+
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_copy_task.py", description="Train a Transformer to copy, reverse or sort.")
     p.add_argument("--task", choices=sorted(TASKS), default="copy", help="what to do with a sequence of letters")
-    run.add_arguments(p, out="runs/copy-task", steps=800, batch_size=64, dropout=0.0, learning_rate=2e-3)
+    add_arguments(p, out="runs/copy-task", steps=800, batch_size=64, dropout=0.0, learning_rate=2e-3)
     p.add_argument("--d-model", type=command_line.positive_int, default=64, help="size of every layer's output")
     p.add_argument(
         "--num-heads", type=command_line.positive_int, default=4, help="attention heads, a divisor of d-model"
@@ -48,22 +70,6 @@ def check(arguments: argparse.Namespace) -> None:
         )
 
 
-def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
-    """The model, its optimiser and schedule, and the loop around them."""
-    model, task = copy_task.build(vars(arguments))
-    optimizer, schedule = adam(model, "cosine", arguments.learning_rate, WARM_UP, arguments.steps)
-    return Trainer(
-        model,
-        optimizer,
-        schedule,
-        task,
-        folder,
-        arguments=run.plain(arguments),
-        batch_size=arguments.batch_size,
-        sample=lambda say: show_samples(model, task, 3, say),
-    )
-
-
 def show_samples(model: Transformer, task: SequenceTask, count: int, say: Callable[[str], None]) -> None:
     """Print test sequences and what the model makes of them now."""
     sequences = task.test_sequences(count)
@@ -72,15 +78,14 @@ def show_samples(model: Transformer, task: SequenceTask, count: int, say: Callab
         say(f"  {task.to_text(sequence)} -> {task.to_text(answer)}{mark}")
 
 
-def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
+def report(model: Transformer, task: SequenceTask, folder: RunFolder, step: int) -> float:
     """Print samples and the exact-match accuracy on sequences never trained on; draw the pictures."""
-    model, task, folder = trainer.model, trainer.task, trainer.folder
     print(f"\n{task.name}: a few sequences the model has never seen")
     show_samples(model, task, 5, print)
     sequences = task.test_sequences(TEST_SEQUENCES)
     answers = copy_task.generate(model, task, sequences)
     accuracy = sum(answer == task.answer(s) for s, answer in zip(sequences, answers)) / len(sequences)
-    folder.log(event="result", step=trainer.step, exact_match=accuracy, sequences=len(sequences))
+    folder.log(event="result", step=step, exact_match=accuracy, sequences=len(sequences))
     print(f"exact match on {len(sequences):,} sequences never seen in training: {accuracy:.1%}")
     for path in draw_pictures(model, task, folder):
         print(f"wrote {path}")
@@ -89,21 +94,18 @@ def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
 
 def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> list[Path]:
     """The loss curve, the cross-attention of the longest of some test sequences, and the graph of a head."""
-    entries = folder.entries("step")
-    paths = plots.plot_losses(folder.path, [e["step"] for e in entries], [e["loss"] for e in entries])
+    paths = plots.draw_losses(folder, log=True)
     sequence = max(task.test_sequences(20), key=len)
     batch = task.make_batch([sequence])
     weights = model.cross_attention(batch.source, batch.target_in)[-1]  # of the last layer
     letters = list(task.to_text(sequence))
     answer = list(task.to_text(task.answer(sequence)))
     mean = tt.mean(weights[0], axis=0).numpy()
-    paths += plots.plot_attention(folder.path, mean, [*letters, "<end>"], [*answer, "<end>"])
+    paths += plots.draw_cross_attention(folder, mean, [*letters, "<end>"], [*answer, "<end>"])
     head = folder.path / "attention-head.svg"
     attention_graphs.head(model.d_model).save(head)
     return [*paths, head]
 
 
-PACKAGES = {"matplotlib": "examples", "tqdm": "examples"}
-
 if __name__ == "__main__":
-    command_line.run(run.Script(parser(), check, build, report, PACKAGES).main)
+    command_line.run(main)

@@ -23,13 +23,10 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor.models.data.languages import PAIRS
-from tinytensor.models.scripts import command_line, run
-from tinytensor.models.scripts import text as text_run
-from tinytensor.models.scripts import toy as toy_run
+from tinytensor.models.scripts import command_line, text, toy
+from tinytensor.models.scripts.run import Run, add_arguments
 from tinytensor.models.training.presets import MODELS, PRESETS, SCORES, TRAINING
-from tinytensor.models.training.run_folder import RunFolder
 from tinytensor.models.training.schedules import SCHEDULES
-from tinytensor.models.training.trainer import Trainer
 
 FILES = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
 
@@ -44,6 +41,24 @@ TEXT: dict[str, Any] = ALWAYS | {
     "subword_dropout": 0.0, "max_tokens": 4096, "max_length": 128, "evaluate_every": None, "patience": None,
     "average": None, "beam": 5, "bleu_tokenize": "none",
 }  # fmt: skip
+
+
+def main() -> int:
+    """Parse, build, train, report."""
+    run = Run(parser(), {"tqdm": "examples", "sacrebleu": "text"})
+    arguments = run.arguments
+    check(arguments)
+
+    folder = run.open_folder()
+    tt.manual_seed(arguments.seed)
+    kind = text if arguments.train_source else toy
+    trainer, checkpoints, files = kind.build(arguments, folder)
+
+    with run.begun(trainer, checkpoints, files):
+        trainer.run(arguments.steps)
+        accuracy = kind.report(arguments, trainer, checkpoints)
+        print(f"translate with: python examples/translate.py {shlex.quote(str(arguments.out))}")
+    return run.exit_code(accuracy)
 
 
 def parser() -> command_line.Parser:
@@ -64,7 +79,7 @@ def parser() -> command_line.Parser:
             "default: toy, for text tiny"
         ),
     )
-    run.add_arguments(
+    add_arguments(
         p,
         out="runs/translation",
         steps="2600, for text as the preset has it",
@@ -91,9 +106,9 @@ def parser() -> command_line.Parser:
         type=command_line.positive_int,
         help="batches whose gradients are added up; default: 2, for text as the preset has it",
     )
-    text = p.add_argument_group("for text")
-    text.add_argument("--vocabulary", type=command_line.positive_int, help="subwords; default: 10000")
-    text.add_argument(
+    group = p.add_argument_group("for text")
+    group.add_argument("--vocabulary", type=command_line.positive_int, help="subwords; default: 10000")
+    group.add_argument(
         "--subword-dropout",
         type=command_line.fraction,
         help=(
@@ -101,21 +116,21 @@ def parser() -> command_line.Parser:
             "epoch; 0.1 is usual; default: 0"
         ),
     )
-    text.add_argument("--max-tokens", type=command_line.positive_int, help="in a batch; default: 4096")
-    text.add_argument("--max-length", type=command_line.positive_int, help="subwords of a sentence; default: 128")
-    text.add_argument("--evaluate-every", type=command_line.positive_int, help="steps; default: an epoch")
-    text.add_argument(
+    group.add_argument("--max-tokens", type=command_line.positive_int, help="in a batch; default: 4096")
+    group.add_argument("--max-length", type=command_line.positive_int, help="subwords of a sentence; default: 128")
+    group.add_argument("--evaluate-every", type=command_line.positive_int, help="steps; default: an epoch")
+    group.add_argument(
         "--patience",
         type=command_line.positive_int,
         help="end after so many evaluations without a lower validation loss",
     )
-    text.add_argument(
+    group.add_argument(
         "--average",
         type=command_line.positive_int,
         help="weights whose mean is used, one of each evaluation; default: as the preset has it",
     )
-    text.add_argument("--beam", type=command_line.positive_int, help="hypotheses followed in the end; default: 5")
-    text.add_argument(
+    group.add_argument("--beam", type=command_line.positive_int, help="hypotheses followed in the end; default: 5")
+    group.add_argument(
         "--bleu-tokenize",
         choices=("none", "13a", "intl", "char"),
         help=(
@@ -150,18 +165,5 @@ def check(arguments: argparse.Namespace) -> None:
             setattr(arguments, name, by_preset.get(name, default))
 
 
-def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
-    tt.manual_seed(arguments.seed)
-    return (text_run if arguments.train_source else toy_run).build(arguments, folder)
-
-
-def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
-    accuracy = (text_run if arguments.train_source else toy_run).report(arguments, trainer)
-    print(f"translate with: python examples/translate.py {shlex.quote(str(arguments.out))}")
-    return accuracy
-
-
-PACKAGES = {"tqdm": "examples", "sacrebleu": "text"}
-
 if __name__ == "__main__":
-    command_line.run(run.Script(parser(), check, build, report, PACKAGES).main)
+    command_line.run(main)

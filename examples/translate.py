@@ -27,7 +27,7 @@ from tinytensor.models.pretrained import CONFIG, PretrainedError
 from tinytensor.models.scripts import command_line
 from tinytensor.models.training import plots
 from tinytensor.models.training.evaluation import LIMIT
-from tinytensor.models.training.run_folder import CHECKPOINT, read_checkpoint
+from tinytensor.models.training.run_folder import CHECKPOINT, RunFolderError, read_checkpoint
 from tinytensor.models.translator import Translation
 
 PROMPT = "> "
@@ -82,7 +82,9 @@ def load(arguments: argparse.Namespace) -> Translator:
     except OSError as error:
         raise command_line.UsageError(f"cannot read {folder}: {error.strerror or error}") from None
     if unfinished:
-        if "train_source" not in read_checkpoint(folder)["arguments"]:
+        with command_line.told(RunFolderError):
+            state = read_checkpoint(folder)
+        if "train_source" not in state["arguments"]:
             raise command_line.UsageError(f"{folder} holds a run that trains no translator")
         raise command_line.UsageError(
             f"{folder} holds a run that has not ended; end it with: "

@@ -1,4 +1,7 @@
-"""The README's Python snippets run, one after the other, as a reader would run them."""
+"""The README's Python snippets run, one after the other, as a reader would run them.
+
+Its first program, which takes longer, is examples/first_transformer.py: tests/examples/test_first_transformer.py.
+"""
 
 import re
 from pathlib import Path
@@ -14,10 +17,11 @@ def snippets(name):
 
 def test_readme_snippets_run_and_print_what_they_say(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    found = snippets("README.md")
-    assert len(found) >= 3
+    first, *others = snippets("README.md")
+    assert first.startswith("# examples/first_transformer.py\n")
+    assert len(others) >= 3
     namespace = {}
-    for code in found:
+    for code in others:
         exec(compile(code, "README.md", "exec"), namespace)
         printed = capsys.readouterr().out.splitlines()
         promised = re.findall(r"print\(.*\)  # (.*)", code)

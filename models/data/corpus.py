@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..scripts.command_line import UsageError
+
+class CorpusError(ValueError):
+    """Files that cannot be used as parallel text; the message says in one line which, where and why."""
 
 
 @dataclass(frozen=True)
@@ -35,18 +37,18 @@ class Corpus:
 def read_pairs(source: str | Path, target: str | Path) -> Corpus:
     """Read two files (plain or .gz, UTF-8, one sentence a line) side by side.
 
-    Pairs with an empty side are skipped and counted. Raises UsageError for files that cannot be read, are not UTF-8
+    Pairs with an empty side are skipped and counted. Raises CorpusError for files that cannot be read, are not UTF-8
     (the line is named), have different numbers of lines, or hold no pair at all.
     """
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
-        raise UsageError(
+        raise CorpusError(
             f"{source} has {len(sources):,} lines, {target} has {len(targets):,}; aligned files have the same number"
         )
     full = [all(pair) for pair in zip(sources, targets)]
     kept = [i for i, is_full in enumerate(full) if is_full]
     if not kept:
-        raise UsageError(f"{source} and {target} hold no pair of sentences")
+        raise CorpusError(f"{source} and {target} hold no pair of sentences")
     sides = [sources[i] for i in kept], [targets[i] for i in kept]
     first_empty = None if all(full) else full.index(False) + 1
     return Corpus(*sides, empty=full.count(False), lines=[i + 1 for i in kept], first_empty=first_empty)
@@ -58,9 +60,9 @@ def read_lines(path: str | Path) -> list[str]:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UsageError(f"{path} is no whole gzip file: {error}") from None
+        raise CorpusError(f"{path} is no whole gzip file: {error}") from None
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+        raise CorpusError(f"cannot read {path}: {error.strerror or error}") from None
     lines = data.split(b"\n")
     if lines and not lines[-1]:
         lines.pop()  # what stands behind the last end of line
@@ -69,5 +71,5 @@ def read_lines(path: str | Path) -> list[str]:
         try:
             texts.append(line.decode("utf-8").strip().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}"))
         except UnicodeDecodeError as error:
-            raise UsageError(f"{path}, line {number}: not UTF-8 (byte {error.start + 1} of the line)") from None
+            raise CorpusError(f"{path}, line {number}: not UTF-8 (byte {error.start + 1} of the line)") from None
     return texts

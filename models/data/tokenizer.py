@@ -10,10 +10,13 @@ from typing import Any
 
 from tinytensor.files import atomic_write
 
-from ..scripts.command_line import UsageError
 from .batch import BOS, EOS, PAD
 
 UNKNOWN = 3
+
+
+class TokenizerError(ValueError):
+    """A text or a file that gives no tokenizer; the message says in one line which, and why."""
 
 
 class Tokenizer:
@@ -31,7 +34,7 @@ class Tokenizer:
 
     @staticmethod
     def train(sentences: Iterable[str], vocabulary: int) -> Tokenizer:
-        """Learn a vocabulary of this size. Raises UsageError if the text cannot fill it, or it is too small."""
+        """Learn a vocabulary of this size. Raises TokenizerError if the text cannot fill it, or it is too small."""
         import sentencepiece
 
         written = io.BytesIO()
@@ -51,18 +54,18 @@ class Tokenizer:
                 minloglevel=2,
             )
         except (RuntimeError, ValueError) as error:
-            raise UsageError(f"--vocabulary {vocabulary} does not suit this text: {_reason(str(error))}") from None
+            raise TokenizerError(f"vocabulary {vocabulary} does not suit this text: {_reason(str(error))}") from None
         return Tokenizer(written.getvalue())
 
     @staticmethod
     def load(path: Path) -> Tokenizer:
-        """Read a tokenizer's file. Raises UsageError, with its name, if it is none."""
+        """Read a tokenizer's file. Raises TokenizerError, with its name, if it is none."""
         try:
             return Tokenizer(path.read_bytes())
         except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+            raise TokenizerError(f"cannot read {path}: {error.strerror or error}") from None
         except RuntimeError:
-            raise UsageError(f"{path} is no sentencepiece model") from None
+            raise TokenizerError(f"{path} is no sentencepiece model") from None
 
     def save(self, path: Path) -> None:
         """Write the tokenizer's file, whole or not at all."""

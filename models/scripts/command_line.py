@@ -6,7 +6,8 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 EXIT_OK = 0
@@ -24,6 +25,15 @@ TRAINING_CODES = "3 the loss is not finite, 4 --require-accuracy was not reached
 
 class UsageError(Exception):
     """Something the user gave cannot be used: told in one line, exit code 2."""
+
+
+@contextmanager
+def told(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
+    """Within it, these errors are the user's to mend: they become a UsageError of one line, after the prefix."""
+    try:
+        yield
+    except errors as error:
+        raise UsageError(prefix + " ".join(str(error).split())) from None
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):

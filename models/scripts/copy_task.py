@@ -10,9 +10,9 @@ import tinytensor as tt
 
 from ..data.batch import EOS
 from ..data.sequences import SequenceTask
-from ..training.run_folder import read_checkpoint
+from ..training.run_folder import RunFolderError, read_checkpoint
 from ..transformer import Transformer
-from .command_line import UsageError
+from .command_line import UsageError, told
 
 
 def build(arguments: Mapping[str, Any]) -> tuple[Transformer, SequenceTask]:
@@ -35,7 +35,8 @@ def load(folder: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask]:
 
     Raises UsageError if the folder holds no run, one of something else, or its checkpoint is damaged.
     """
-    state = read_checkpoint(folder, device)
+    with told(RunFolderError):
+        state = read_checkpoint(folder, device)
     if "task" not in state["arguments"]:
         raise UsageError(f"{folder} holds a run of another script; expected one of train_copy_task.py")
     model, task = build({**state["arguments"], "device": device})

@@ -1,4 +1,4 @@
-"""A training script's life: its arguments, a new run or one that goes on, the training, the report, the exit code."""
+"""A run of a training script: its arguments, its folder, a new beginning or one that goes on, and its exit code."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import argparse
 import importlib.util
 import shlex
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
+from tinytensor.files import atomic_write
 
-from ..training.run_folder import RunFolder
-from ..training.trainer import Interrupted, NotFiniteError, Trainer
+from ..training.callbacks import Checkpoints
+from ..training.interruption import Interrupted
+from ..training.not_finite import NotFiniteError
+from ..training.run_folder import RunFolder, RunFolderError
+from ..training.trainer import Trainer
 from .command_line import (
     EXIT_INTERRUPTED,
     EXIT_NOT_FINITE,
@@ -26,75 +30,116 @@ from .command_line import (
     non_negative_int,
     positive_float,
     positive_int,
+    told,
 )
 
 CHANGEABLE = ("steps", "device", "require_accuracy", "time_limit")  # what may differ when a run goes on
 
 
-@dataclass(frozen=True)
-class Script:
-    """What a training script is made of.
+class Run:
+    """One run of a training script, from its arguments to its exit code.
+
+        run = Run(parser(), {"tqdm": "examples"})
+        folder = run.open_folder()
+        trainer, checkpoints = build(run.arguments, folder)
+        with run.begun(trainer, checkpoints):
+            trainer.run(run.arguments.steps)
+            accuracy = report(run.arguments, trainer)
+        return run.exit_code(accuracy)
+
+    Args:
+        parser: of the script's arguments, with those of `add_arguments`.
+        packages: what has to be installed, each with the extra of ours that brings it.
 
     Attributes:
-        check: raises UsageError for arguments that cannot work, before anything is touched.
-        build: makes the trainer of a run from its arguments.
-        report: prints what was learned, draws the pictures and gives the accuracy that --require-accuracy asks for.
-        packages: what has to be installed, each with the extra of ours that brings it.
+        arguments: those of the command line; with --resume those that the run in --out began with.
+
+    Raises UsageError where they cannot work; nothing is touched then.
     """
 
-    parser: Parser
-    check: Callable[[argparse.Namespace], None]
-    build: Callable[[argparse.Namespace, RunFolder], Trainer]
-    report: Callable[[argparse.Namespace, Trainer], float]
-    packages: Mapping[str, str]
-
-    def main(self) -> int:
-        """Run it; returns the exit code."""
-        arguments, given = _read(self.parser)
+    def __init__(self, parser: Parser, packages: Mapping[str, str]) -> None:
+        self.prog = parser.prog
+        self.arguments, explicit = _parse(parser)
         tt.speed_up()
-        state = None
-        if arguments.resume:
-            folder = RunFolder(arguments.out, resume=True)
-            state = folder.load()
-            _adopt(arguments, given, state["arguments"])
-            self._check(arguments)
+        self._folder: RunFolder | None = None
+        self._checkpoint: dict[str, Any] | None = None
+        if self.arguments.resume:
+            folder = self.open_folder()
+            with told(RunFolderError, prefix="--resume: "):
+                self._checkpoint = folder.load()
+            _adopt(self.arguments, explicit, self._checkpoint["arguments"])
+        with told(tt.DeviceError, prefix=f"--device {self.arguments.device}: "):
+            tt.backend.for_device(self.arguments.device)
+        for package, extra in packages.items():
+            if importlib.util.find_spec(package) is None:
+                raise UsageError(f"{package} is not installed; run: pip install -e '.[{extra}]'")
+
+    def open_folder(self) -> RunFolder:
+        """The folder --out, in which nobody else trains from now on. A run that is in it stays until `begun`."""
+        if self._folder is None:
+            with told(RunFolderError, prefix="--resume: " if self.arguments.resume else ""):
+                self._folder = RunFolder(self.arguments.out, resume=self.arguments.resume)
+        return self._folder
+
+    @contextmanager
+    def begun(
+        self, trainer: Trainer, checkpoints: Checkpoints, files: Mapping[str, bytes] | None = None
+    ) -> Iterator[None]:
+        """Begin the run or go on with it; within, it is trained and reported. Tells in one line why it could not end.
+
+        Args:
+            files: what the folder of a new run has to hold from the beginning, by name.
+
+        Raises SystemExit with its exit code after Ctrl-C, and where the loss or a gradient is not finite.
+        """
+        if self._checkpoint is None:
+            self._begin(trainer, checkpoints, files or {})
         else:
-            self._check(arguments)
-            folder = RunFolder(arguments.out, resume=False)
-        trainer = self.build(arguments, folder)
-        if state is not None:
-            _go_on(trainer, state)
-            print(f"resuming {arguments.out} after step {trainer.step}")
-        else:
-            moved = folder.begin()
-            if moved is not None:
-                print(f"the run that was in {arguments.out} is kept as {moved}")
-            trainer.begin()
+            self._go_on(trainer, checkpoints, self._checkpoint)
         try:
-            trainer.run(arguments.steps, time_limit=arguments.time_limit)
-            accuracy = self.report(arguments, trainer)
+            with told(RunFolderError):
+                yield
         except (Interrupted, KeyboardInterrupt):
-            print(f"interrupted after step {trainer.step}; go on with: {_resume_command(arguments)}", flush=True)
-            return EXIT_INTERRUPTED
+            again = f"python {shlex.quote(sys.argv[0])} --resume --out {shlex.quote(str(self.arguments.out))}"
+            print(f"interrupted after step {trainer.step}; go on with: {again}", flush=True)
+            raise SystemExit(EXIT_INTERRUPTED) from None
         except NotFiniteError as error:
-            folder.log(event="not finite", step=trainer.step + 1, message=str(error))
-            print(f"{self.parser.prog}: {error}", file=sys.stderr)
-            return EXIT_NOT_FINITE
-        required = arguments.require_accuracy
+            self.open_folder().log(event="not finite", step=trainer.step + 1, message=str(error))
+            print(f"{self.prog}: {error}", file=sys.stderr)
+            raise SystemExit(EXIT_NOT_FINITE) from None
+
+    def exit_code(self, accuracy: float) -> int:
+        """The exit code of a run that has ended, which depends on --require-accuracy."""
+        required = self.arguments.require_accuracy
         if required is not None and accuracy < required:
-            print(f"{self.parser.prog}: exact match {accuracy:.4f} is below the required {required}", file=sys.stderr)
+            print(f"{self.prog}: exact match {accuracy:.4f} is below the required {required}", file=sys.stderr)
             return EXIT_TOO_INACCURATE
         return EXIT_OK
 
-    def _check(self, arguments: argparse.Namespace) -> None:
-        try:
-            tt.backend.for_device(arguments.device)
-        except tt.DeviceError as error:
-            raise UsageError(f"--device {arguments.device}: {error}") from None
-        for package, extra in self.packages.items():
-            if importlib.util.find_spec(package) is None:
-                raise UsageError(f"{package} is not installed; run: pip install -e '.[{extra}]'")
-        self.check(arguments)
+    def _begin(self, trainer: Trainer, checkpoints: Checkpoints, files: Mapping[str, bytes]) -> None:
+        folder = self.open_folder()
+        with told(RunFolderError):
+            aside = folder.begin()
+        if aside is not None:
+            print(f"the run that was in {self.arguments.out} is kept as {aside}")
+        parameters = sum(parameter.size for parameter in trainer.model.parameters())
+        print(
+            f"a new run in {self.arguments.out}: {self.arguments.steps:,} steps, {parameters:,} parameters", flush=True
+        )
+        for name, content in files.items():
+            atomic_write(folder.path / name, content)
+        folder.log(event="start", arguments=checkpoints.arguments)
+        checkpoints.save(trainer)
+
+    def _go_on(self, trainer: Trainer, checkpoints: Checkpoints, checkpoint: dict[str, Any]) -> None:
+        """Bring the run to where its checkpoint was written; where it does not fit, the folder stays as it is."""
+        with told(KeyError, ValueError, RuntimeError, TypeError, prefix="--resume: the checkpoint does not fit: "):
+            checkpoints.restore(trainer, checkpoint)
+        steps = self.arguments.steps
+        if trainer.step > steps:
+            raise UsageError(f"--resume: --steps {steps}, but the run has done {trainer.step} already")
+        self.open_folder().rewind(checkpoint)
+        print(f"resuming {self.arguments.out} after step {trainer.step}", flush=True)
 
 
 def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
@@ -140,16 +185,16 @@ def _plain(name: str, value: Any) -> Any:
     return str(value if name == "out" else value.absolute())
 
 
-def _read(p: Parser) -> tuple[argparse.Namespace, set[str]]:
-    """The arguments, and the names of those that were given and are no defaults."""
+def _parse(p: Parser) -> tuple[argparse.Namespace, set[str]]:
+    """The arguments, and the names of those that are on the command line."""
     arguments = p.parse_args()
     missing = object()
     blank = argparse.Namespace(**dict.fromkeys(vars(arguments), missing))
-    given = {name for name, value in vars(p.parse_args(namespace=blank)).items() if value is not missing}
-    return arguments, given
+    explicit = {name for name, value in vars(p.parse_args(namespace=blank)).items() if value is not missing}
+    return arguments, explicit
 
 
-def _adopt(arguments: argparse.Namespace, given: set[str], saved: dict[str, Any]) -> None:
+def _adopt(arguments: argparse.Namespace, explicit: set[str], saved: dict[str, Any]) -> None:
     """Take the arguments of the run that is resumed; raise UsageError where others were given."""
     unlike = {"resume"} ^ set(saved) ^ set(vars(arguments))
     if unlike:
@@ -159,30 +204,13 @@ def _adopt(arguments: argparse.Namespace, given: set[str], saved: dict[str, Any]
             f"of them has {options}"
         )
     for name, value in saved.items():
-        if name == "out" or (name in CHANGEABLE and name in given):
+        if name == "out" or (name in CHANGEABLE and name in explicit):
             continue
         mine = getattr(arguments, name)
-        if name in given and _plain(name, mine) != value:
+        if name in explicit and _plain(name, mine) != value:
             option = "--" + name.replace("_", "-")
             raise UsageError(
                 f"--resume: the run in {arguments.out} has {option} {value}, not {mine}; "
                 f"leave {option} out, or start another run with another --out"
             )
         setattr(arguments, name, value)
-
-
-def _go_on(trainer: Trainer, state: dict[str, Any]) -> None:
-    """Bring a run to where its checkpoint was written; raise UsageError if it does not fit: its folder is as before."""
-    steps = trainer.arguments["steps"]
-    try:
-        trainer.restore(state)
-    except (KeyError, ValueError, RuntimeError, TypeError) as error:
-        reason = " ".join(str(error).split())
-        raise UsageError(f"--resume: the checkpoint does not fit: {reason}") from None
-    if trainer.step > steps:
-        raise UsageError(f"--resume: --steps {steps}, but the run has done {trainer.step} already")
-    trainer.folder.rewind(state)
-
-
-def _resume_command(arguments: argparse.Namespace) -> str:
-    return f"python {shlex.quote(sys.argv[0])} --resume --out {shlex.quote(str(arguments.out))}"

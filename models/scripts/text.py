@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..data.corpus import Corpus, read_pairs
+from ..data.corpus import Corpus, CorpusError, read_pairs
 from ..data.text import TextTask
-from ..data.tokenizer import Tokenizer
+from ..data.tokenizer import Tokenizer, TokenizerError
 from ..training import plots
+from ..training.callbacks import Checkpoints, Evaluation, Log, Samples, TimeLimit, WeightAverage
 from ..training.evaluation import bleu, decode_all, validation_loss
 from ..training.presets import PRESETS, make_model
 from ..training.run_folder import RunFolder
@@ -20,7 +21,7 @@ from ..training.schedules import adam
 from ..training.trainer import Trainer
 from ..translator import Translator
 from . import run
-from .command_line import UsageError
+from .command_line import UsageError, told
 
 TOKENIZER = "tokenizer.model"
 WATCHED = 500  # sentences of the validation text that are translated, greedily, at every evaluation
@@ -28,14 +29,16 @@ WATCHED = 500  # sentences of the validation text that are translated, greedily,
 _pairs = functools.cache(read_pairs)  # each file is read once
 
 
-def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
-    """The loop for the files that the script's arguments name. Raises UsageError where they cannot be used."""
-    training = _pairs(arguments.train_source, arguments.train_target)
-    validation = _pairs(arguments.valid_source, arguments.valid_target)
-    if arguments.resume:
-        tokenizer = Tokenizer.load(folder.path / TOKENIZER)
-    else:
-        tokenizer = Tokenizer.train([*training.sources, *training.targets], arguments.vocabulary)
+def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Checkpoints, dict[str, bytes]]:
+    """The trainer for the files that the arguments name, its checkpoints, and the files that a new run has to hold.
+
+    Raises UsageError where they cannot be used.
+    """
+    print("reading the text and cutting it into subwords", flush=True)  # which may take a while
+    with told(CorpusError):
+        training = _pairs(arguments.train_source, arguments.train_target)
+        validation = _pairs(arguments.valid_source, arguments.valid_target)
+    tokenizer = _tokenizer(arguments, folder, training)
     limits = {"max_length": arguments.max_length, "max_tokens": arguments.max_tokens}
     task = TextTask(training, tokenizer, seed=arguments.seed, subword_dropout=arguments.subword_dropout, **limits)
     valid = TextTask(validation, tokenizer, **limits)
@@ -46,7 +49,8 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
     longest = arguments.max_length * 2 + 50
     _check_lengths(arguments.valid_source, validation, tokenizer, longest)
     if arguments.test_source:
-        test = _pairs(arguments.test_source, arguments.test_target)
+        with told(CorpusError):
+            test = _pairs(arguments.test_source, arguments.test_target)
         print(f"test: {len(test):,} pairs; skipped: {_skipped(test)}")
         _check_lengths(arguments.test_source, test, tokenizer, longest)
     sizes = (len(tokenizer), len(tokenizer), PRESETS[arguments.preset] | {"dropout": arguments.dropout})
@@ -54,34 +58,37 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
     model.to(arguments.device)
     optimizer, schedule = adam(model, arguments.schedule, arguments.learning_rate, arguments.warm_up, arguments.steps)
     batches = valid.all_batches()
-    evaluate_every = arguments.evaluate_every or max(1, task.batches // arguments.accumulate)
+    every = arguments.evaluate_every or max(1, task.batches // arguments.accumulate)
 
-    def evaluate() -> dict[str, float]:
+    def figures() -> dict[str, float]:
         translations = _translations(model, tokenizer, validation.sources[:WATCHED])
         score, _ = bleu(translations, validation.targets[:WATCHED], arguments.bleu_tokenize)
         return {"validation_loss": validation_loss(model, batches), "validation_bleu": score}
 
-    return Trainer(
-        model, optimizer, schedule, task, folder,
-        arguments=run.plain(arguments),
+    average = WeightAverage(folder, arguments.average, every)
+    data = _fingerprint(tokenizer, training, validation)
+    checkpoints = Checkpoints(folder, run.plain(arguments), average=average, data=data)
+    callbacks = [
+        Log(folder),
+        Evaluation(folder, figures, every, arguments.patience),
+        average,
+        Samples(lambda say: _show_text(model, validation, tokenizer, 2, say), every),
+        TimeLimit(arguments.time_limit),
+        checkpoints,
+    ]
+    trainer = Trainer(
+        model, optimizer, schedule, task, callbacks,
         batch_size=1,
         label_smoothing=arguments.label_smoothing,
         accumulate=arguments.accumulate,
-        evaluate=evaluate,
-        evaluate_every=evaluate_every,
-        patience=arguments.patience,
-        average=arguments.average,
-        sample_every=evaluate_every,
-        sample=lambda say: _show_text(model, validation, tokenizer, 2, say),
-        files={TOKENIZER: tokenizer.model},
-        data=_fingerprint(tokenizer, training, validation),
     )  # fmt: skip
+    return trainer, checkpoints, {TOKENIZER: tokenizer.model}
 
 
-def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
+def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpoints) -> float:
     """Save the mean of the last weights; print its BLEU, draw pictures. Returns the exact match on the last text."""
-    model, folder, tokenizer = trainer.model, trainer.folder, trainer.task.tokenizer
-    averaged = trainer.average_weights()
+    model, folder, tokenizer = trainer.model, checkpoints.folder, trainer.task.tokenizer
+    averaged = 0 if checkpoints.average is None else checkpoints.average.apply(model)
     model.eval()
     translator = Translator(model, tokenizer)
     translator.save_pretrained(folder.path)
@@ -101,6 +108,15 @@ def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
     shown = ([], [], []) if line is None else translator.attention(line, translator.translate([line])[0][0])
     plots.draw_run(folder, *shown, log=False)
     return exact
+
+
+def _tokenizer(arguments: argparse.Namespace, folder: RunFolder, training: Corpus) -> Tokenizer:
+    """That of the run which goes on, or one learned from the training text."""
+    if arguments.resume:
+        with told(TokenizerError):
+            return Tokenizer.load(folder.path / TOKENIZER)
+    with told(TokenizerError, prefix="--"):  # the message begins with the argument's name
+        return Tokenizer.train([*training.sources, *training.targets], arguments.vocabulary)
 
 
 def _translations(model: Any, tokenizer: Tokenizer, sources: list[str], beam: int = 1) -> list[str]:

@@ -10,6 +10,7 @@ import tinytensor as tt
 
 from ..data.languages import ToyText, TranslationTask, crossing, written
 from ..training import plots
+from ..training.callbacks import Checkpoints, Log, Samples, TimeLimit
 from ..training.evaluation import clearest_layer, toy_figures, translate_pairs
 from ..training.presets import PRESETS, make_model
 from ..training.run_folder import RunFolder
@@ -21,27 +22,27 @@ from . import run
 TEST_PAIRS = 1000
 
 
-def build(arguments: argparse.Namespace, folder: RunFolder) -> Trainer:
-    """The loop for a language pair, from the script's arguments."""
+def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Checkpoints, dict[str, bytes]]:
+    """The trainer for a language pair, its checkpoints, and no files that a new run has to hold."""
     task = TranslationTask(arguments.pair, arguments.seed, together=arguments.accumulate)
     sizes = (len(task.source), len(task.target), PRESETS[arguments.preset] | {"dropout": arguments.dropout})
     model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False, score=arguments.score)
     model.to(arguments.device)
     optimizer, schedule = adam(model, arguments.schedule, arguments.learning_rate, arguments.warm_up, arguments.steps)
-    return Trainer(
-        model, optimizer, schedule, task, folder,
-        arguments=run.plain(arguments),
+    samples = Samples(lambda say: _show_pairs(model, task, 2, say), every=400)
+    checkpoints = Checkpoints(folder, run.plain(arguments))
+    trainer = Trainer(
+        model, optimizer, schedule, task, [Log(folder), samples, TimeLimit(arguments.time_limit), checkpoints],
         batch_size=arguments.batch_size,
         label_smoothing=arguments.label_smoothing,
         accumulate=arguments.accumulate,
-        sample_every=400,
-        sample=lambda say: _show_pairs(model, task, 2, say),
     )  # fmt: skip
+    return trainer, checkpoints, {}
 
 
-def report(arguments: argparse.Namespace, trainer: Trainer) -> float:
+def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpoints) -> float:
     """Save the translator; print how good it is on unseen combinations, draw pictures. Returns the exact match."""
-    model, task, folder = trainer.model, trainer.task, trainer.folder
+    model, task, folder = trainer.model, trainer.task, checkpoints.folder
     model.eval()
     Translator(model, ToyText(task.name)).save_pretrained(folder.path)
     print(f"\n{task.name}: a few sentences with combinations the model has never seen")

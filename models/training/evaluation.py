@@ -13,7 +13,7 @@ from tinytensor import Tensor
 from ..data.batch import Batch, padded
 from ..data.languages import Pair, TranslationTask, corpus_alignment_error_rate, written
 from ..decoding import Hypothesis, beam_search, greedy
-from .trainer import cross_entropy
+from .loss import cross_entropy
 
 SEEN = 200  # pairs of training that tell which layer shows the alignment
 CHUNK = 256  # sentences that are decoded together

@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinytensor.files import atomic_write
 from tinytensor.nn import visualize
 
 from .evaluation import clearest_layer
 from .run_folder import RunFolder
 
 
-def plot_losses(folder: Path, steps: Sequence[int], losses: Sequence[float]) -> list[Path]:
-    """Write `loss.png` and `loss.svg`: the loss, on a logarithmic axis, against the step."""
-    figure, axes = _figure(6.4, 4.0)
-    axes.plot(steps, losses, color="#0072B2", linewidth=1.4)
-    axes.set_yscale("log")
-    axes.set_xlabel("step")
-    axes.set_ylabel("training loss (nats per token)")
-    axes.set_title("Training loss")
-    axes.grid(True, which="both", alpha=0.25)
-    return _save(figure, folder / "loss")
+def draw_losses(folder: RunFolder, *, log: bool) -> list[Path]:
+    """Write `loss.svg`, the losses of a run's log against the step; nothing if the log has none.
+
+    Args:
+        log: whether the axis of the loss is logarithmic.
+    """
+    losses = {}
+    for name, event, key in (("training", "step", "loss"), ("validation", "evaluation", "validation_loss")):
+        entries = folder.entries(event)
+        if entries:
+            losses[name] = ([entry["step"] for entry in entries], [entry[key] for entry in entries])
+    if not losses:
+        return []
+    path = folder.path / "loss.svg"
+    visualize.loss_curve(losses, log=log).save(path)
+    return [path]
 
 
-def plot_attention(folder: Path, weights: Any, source: Sequence[str], target: Sequence[str]) -> list[Path]:
-    """Write `cross-attention.png` and `.svg`: what each output token attended to, mean over heads.
+def draw_cross_attention(folder: RunFolder, weights: Any, source: Sequence[str], target: Sequence[str]) -> list[Path]:
+    """Write `cross-attention.svg`: what each output token attended to.
 
     Args:
         weights: (target, source) NumPy array whose rows add up to 1.
         source, target: the token shown at each column and row.
     """
-    figure, axes = _figure(1.6 + 0.36 * len(source), 1.4 + 0.36 * len(target))
-    image = axes.imshow(weights, cmap="viridis", vmin=0, vmax=1, aspect="equal")
-    axes.set_xticks(range(len(source)), source)
-    axes.set_yticks(range(len(target)), target)
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel("source token")
-    axes.set_ylabel("output token")
-    figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.04)
-    return _save(figure, folder / "cross-attention")
+    path = folder.path / "cross-attention.svg"
+    title = "What each output token looked at (mean of the heads)"
+    visualize.attention_grid(weights[None, None], source=source, target=target, title=title).save(path)
+    return [path]
 
 
 def draw_attention(path: Path, layers: Sequence[Any], source: Sequence[str], target: Sequence[str]) -> None:
@@ -75,34 +73,9 @@ def draw_run(
         weights, source, target: of a sentence, as for `draw_attention`; no weights: there is no attention.
         log: whether the axis of the loss is logarithmic.
     """
-    losses = {}
-    for name, event, key in (("training", "step", "loss"), ("validation", "evaluation", "validation_loss")):
-        entries = folder.entries(event)
-        if entries:
-            losses[name] = ([e["step"] for e in entries], [e[key] for e in entries])
-    paths = [folder.path / "loss.svg"]
-    visualize.loss_curve(losses, log=log).save(paths[0])
+    paths = draw_losses(folder, log=log)
     for name in ("attention.svg", "attention.html") if weights else ():
         paths.append(folder.path / name)
         draw_attention(paths[-1], weights, source, target)
     for path in paths:
         print(f"wrote {path}")
-
-
-def _figure(width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure  # not pyplot: no window system, no global state
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.add_subplot()
-
-
-def _save(figure: Any, stem: Path) -> list[Path]:
-    paths = []
-    for suffix in (".png", ".svg"):
-        buffer = io.BytesIO()
-        metadata = {"Date": None} if suffix == ".svg" else None  # the same bytes for the same picture
-        figure.savefig(buffer, format=suffix[1:], dpi=150, metadata=metadata)
-        path = stem.with_suffix(suffix)
-        atomic_write(path, buffer.getvalue())
-        paths.append(path)
-    return paths

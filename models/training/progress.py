@@ -26,6 +26,12 @@ class Progress:
             layout = "{bar}| {n_fmt}/{total_fmt} {remaining}{postfix}"
             self._bar = tqdm(total=total, initial=start, bar_format=layout, dynamic_ncols=True)
 
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
     def step(self, tokens: int) -> None:
         """Count a step that is done, and the target tokens in it."""
         self._tokens += tokens

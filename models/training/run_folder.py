@@ -15,7 +15,6 @@ from tinytensor import nn
 from tinytensor.files import atomic_write
 
 from ..pretrained import CONFIG
-from ..scripts.command_line import UsageError
 
 try:
     import fcntl
@@ -25,6 +24,10 @@ except ImportError:  # Windows
 CHECKPOINT = "checkpoint.safetensors"
 LOG = "log.jsonl"
 WEIGHTS = re.compile(r"weights-(\d{8,})\.safetensors")
+
+
+class RunFolderError(ValueError):
+    """A folder that cannot be used for a run, or whose run cannot be read; the message is one line."""
 
 
 class RunFolder:
@@ -37,17 +40,17 @@ class RunFolder:
         resume: go on with the run in it. Otherwise a run that is already there is moved aside by `begin`, not
             overwritten.
 
-    Raises UsageError if the folder cannot be written to, is another process's at the moment, holds no checkpoint to
+    Raises RunFolderError if the folder cannot be written to, is another process's at the moment, holds no checkpoint to
     resume from, or holds a run and cannot be moved because it is the current folder.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, resume: bool) -> None:
         self.path = Path(path)
         if resume and not (self.path / CHECKPOINT).is_file():
-            raise UsageError(f"--resume: there is no {CHECKPOINT} in {self.path}")
+            raise RunFolderError(f"there is no {CHECKPOINT} in {self.path}")
         try:
             if not resume and self._is_taken() and Path.cwd().is_relative_to(self.path.resolve()):
-                raise UsageError(f"the run in {self.path} cannot be moved aside from within; choose another folder")
+                raise RunFolderError(f"the run in {self.path} cannot be moved aside from within; choose another folder")
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
             atomic_write(self.path / ".writable", b"")
@@ -91,15 +94,15 @@ class RunFolder:
             is_ours = True
         if not is_ours:
             self.close()
-            raise UsageError(f"another run is writing to {self.path}; wait until it ends, or choose another folder")
+            raise RunFolderError(f"another run is writing to {self.path}; wait until it ends, or choose another folder")
 
     def _is_taken(self) -> bool:
         """Whether there is a run, a part of one, or a trained model."""
         alone = any((self.path / name).exists() for name in (CHECKPOINT, LOG, CONFIG))
         return alone or (self.path.is_dir() and bool(self.weights()))
 
-    def _cannot_write(self, error: OSError) -> UsageError:
-        return UsageError(f"cannot write to the folder {self.path}: {error.strerror or error}")
+    def _cannot_write(self, error: OSError) -> RunFolderError:
+        return RunFolderError(f"cannot write to the folder {self.path}: {error.strerror or error}")
 
     def _aside(self) -> Path:
         """A free name beside the folder for the run that is in it."""
@@ -126,12 +129,9 @@ class RunFolder:
     def load(self, device: str = "cpu") -> dict[str, Any]:
         """The checkpoint's state.
 
-        Raises UsageError for a file that is damaged or no checkpoint.
+        Raises RunFolderError for a file that is damaged or no checkpoint.
         """
-        try:
-            return read_checkpoint(self.path, device)
-        except UsageError as error:
-            raise UsageError(f"--resume: {error}") from None
+        return read_checkpoint(self.path, device)
 
     def rewind(self, state: dict[str, Any]) -> None:
         """Bring log and weights back to what they were when the checkpoint with this state was written."""
@@ -151,13 +151,13 @@ class RunFolder:
         return sorted((int(match[1]), path) for match, path in found if match)
 
     def load_weights(self, path: Path) -> dict[str, Any]:
-        """Weights that were kept. Raises UsageError, with the file's name, if they cannot be read."""
+        """Weights that were kept. Raises RunFolderError, with the file's name, if they cannot be read."""
         try:
             return nn.load(path)["model"]
         except (nn.CheckpointError, OSError, KeyError, TypeError) as error:
             reason = " ".join(str(error).split())
-            raise UsageError(
-                f"the weights in {path} cannot be read ({reason}); without this file --resume works"
+            raise RunFolderError(
+                f"the weights in {path} cannot be read ({reason}); without this file the run can go on"
             ) from None
 
     def keep_weights(self, step: int, state: dict[str, Any]) -> None:
@@ -179,16 +179,16 @@ class RunFolder:
 def read_checkpoint(folder: Path, device: str = "cpu") -> dict[str, Any]:
     """The state in a run's checkpoint; nothing in the folder is touched.
 
-    Raises UsageError for a file that is damaged or no checkpoint.
+    Raises RunFolderError for a file that is damaged or no checkpoint.
     """
     try:
         state = nn.load(folder / CHECKPOINT, device=device)
     except nn.CheckpointError as error:
-        raise UsageError(str(error)) from None
+        raise RunFolderError(str(error)) from None
     except OSError as error:
-        raise UsageError(f"cannot read {folder / CHECKPOINT}: {error.strerror or error}") from None
+        raise RunFolderError(f"cannot read {folder / CHECKPOINT}: {error.strerror or error}") from None
     if not isinstance(state, dict) or not isinstance(state.get("arguments"), dict) or "log_bytes" not in state:
-        raise UsageError(f"{folder / CHECKPOINT} is no checkpoint of a training run")
+        raise RunFolderError(f"{folder / CHECKPOINT} is no checkpoint of a training run")
     return state
 
 

@@ -4,8 +4,7 @@ import gzip
 
 import pytest
 
-from tinytensor.models.data.corpus import read_lines, read_pairs
-from tinytensor.models.scripts.command_line import UsageError
+from tinytensor.models.data.corpus import CorpusError, read_lines, read_pairs
 
 
 def write(path, content):
@@ -34,22 +33,22 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
 def test_gz(tmp_path):
     assert read_lines(write(tmp_path / "x.gz", gzip.compress(b"a\nb\n"))) == ["a", "b"]
     for content in (b"a\nb\n", gzip.compress(b"a\nb\n" * 100)[:-9]):
-        with pytest.raises(UsageError, match=r"broken\.gz is no whole gzip file"):
+        with pytest.raises(CorpusError, match=r"broken\.gz is no whole gzip file"):
             read_lines(write(tmp_path / "broken.gz", content))
 
 
 def test_different_numbers_of_lines(tmp_path):
-    with pytest.raises(UsageError, match=r"s has 2 lines, .*t has 1; aligned files have the same number"):
+    with pytest.raises(CorpusError, match=r"s has 2 lines, .*t has 1; aligned files have the same number"):
         read_pairs(write(tmp_path / "s", "a\nb\n"), write(tmp_path / "t", "a\n"))
 
 
 def test_bytes_that_are_not_utf8(tmp_path):
-    with pytest.raises(UsageError, match=r"x, line 2: not UTF-8 \(byte 3 of the line\)"):
+    with pytest.raises(CorpusError, match=r"x, line 2: not UTF-8 \(byte 3 of the line\)"):
         read_lines(write(tmp_path / "x", b"a\nbc\xff\n"))
 
 
 def test_files_that_are_missing_or_hold_nothing(tmp_path):
-    with pytest.raises(UsageError, match=r"cannot read .*nowhere: No such file"):
+    with pytest.raises(CorpusError, match=r"cannot read .*nowhere: No such file"):
         read_lines(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match="hold no pair of sentences"):
+    with pytest.raises(CorpusError, match="hold no pair of sentences"):
         read_pairs(write(tmp_path / "s", "\n\n"), write(tmp_path / "t", "a\nb\n"))

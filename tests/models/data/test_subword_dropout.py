@@ -94,7 +94,7 @@ def test_draws_follow_from_the_seed_in_every_process(tokenizer, texts, tmp_path)
     assert dropout.draw(5) == dropout.draw(5) != dropout.draw(6)
     tokenizer.save(tmp_path / "t.model")
     code = (
-        "import sys; from pathlib import Path; from tinytensor.models.subword_dropout import *; "
+        "import sys; from pathlib import Path; from tinytensor.models.data.subword_dropout import *; "
         "t = Tokenizer.load(Path(sys.argv[1])); print(SubwordDropout(t, sys.argv[2:], 0.2).draw(5))"
     )
     result = subprocess.run(

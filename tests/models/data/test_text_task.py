@@ -8,8 +8,7 @@ pytest.importorskip("sentencepiece")
 from tinytensor.models.data.batch import BOS, EOS, PAD
 from tinytensor.models.data.corpus import Corpus
 from tinytensor.models.data.text import TextTask
-from tinytensor.models.data.tokenizer import Tokenizer
-from tinytensor.models.scripts.command_line import UsageError
+from tinytensor.models.data.tokenizer import Tokenizer, TokenizerError
 
 WORDS = [
     "a",
@@ -67,10 +66,10 @@ def test_what_cannot_be_a_vocabulary(tmp_path):
         (5, r"its characters and 4 special ids take \d\d"),
         (5000, r"it has \d\d\d subwords at most"),
     ):
-        with pytest.raises(UsageError, match=f"--vocabulary {vocabulary} does not suit this text: {reason}"):
+        with pytest.raises(TokenizerError, match=f"vocabulary {vocabulary} does not suit this text: {reason}"):
             Tokenizer.train(sentences(20, 0), vocabulary)
     (tmp_path / "broken").write_bytes(b"no model")
-    with pytest.raises(UsageError, match="broken is no sentencepiece model"):
+    with pytest.raises(TokenizerError, match="broken is no sentencepiece model"):
         Tokenizer.load(tmp_path / "broken")
 
 

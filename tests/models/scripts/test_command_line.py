@@ -10,6 +10,8 @@ import pytest
 from tinytensor.models.scripts import command_line
 from tinytensor.models.scripts.command_line import UsageError
 
+IMPORT = "from tinytensor.models.scripts import command_line"
+
 
 @pytest.mark.parametrize(
     ("kind", "good", "bad"),
@@ -80,8 +82,18 @@ def test_exit_codes(capsys, monkeypatch):
     assert err == "script.py: not enough memory (745 GiB); smaller sizes need less\n"
 
 
+def test_errors_that_are_the_users_to_mend():
+    with (
+        pytest.raises(UsageError, match=r"^--resume: two lines, one sentence$"),
+        command_line.told(FileNotFoundError, KeyError, prefix="--resume: "),
+    ):
+        raise FileNotFoundError("two lines,\n    one sentence")
+    with pytest.raises(ZeroDivisionError), command_line.told(FileNotFoundError, KeyError):
+        raise ZeroDivisionError
+
+
 def test_what_the_output_cannot_show_ends_nothing():
-    code = "from tinytensor.models import command_line; command_line.run(lambda: print('na\u00efve') or 0)"
+    code = f"{IMPORT}; command_line.run(lambda: print('na\u00efve') or 0)"
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert (result.returncode, result.stdout, result.stderr) == (0, "na\\xefve\n", "")
@@ -89,9 +101,7 @@ def test_what_the_output_cannot_show_ends_nothing():
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_outputs(closed):
-    code = (
-        "from tinytensor.models import command_line; import sys; command_line.run(lambda: print('x', flush=True) or 3)"
-    )
+    code = f"{IMPORT}; command_line.run(lambda: print('x', flush=True) or 3)"
     command = f'"{sys.executable}" -c "{code}" {closed}'
     result = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (3, "")
@@ -113,7 +123,7 @@ FULL = "-c: cannot write output: No space left on device\n"
     ],
 )
 def test_output_that_cannot_be_written(buffered, main, output, code, errors):
-    program = f"import time; time.sleep(0.2); from tinytensor.models import command_line; command_line.run({main})"
+    program = f"import time; time.sleep(0.2); {IMPORT}; command_line.run({main})"
     environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
     command = ["bash", "-c", f'"{sys.executable}" -c "{program}" {output}; exit ${{PIPESTATUS[0]}}']
     result = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -5,32 +5,61 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib")
-
 import tinytensor as tt
 from tinytensor.models.scripts import attention_graphs
 from tinytensor.models.training import plots
+from tinytensor.models.training.run_folder import LOG, RunFolder
 
 
-def check(paths, stem):
-    assert [path.name for path in paths] == [f"{stem}.png", f"{stem}.svg"]
-    assert paths[0].read_bytes().startswith(b"\x89PNG\r\n")
-    assert ElementTree.parse(paths[1]).getroot().tag.endswith("svg")
-    assert sorted(p.name for p in paths[0].parent.iterdir()) == [f"{stem}.png", f"{stem}.svg"]
+@pytest.fixture
+def folder(tmp_path):
+    return RunFolder(tmp_path, resume=False)
 
 
-def test_the_loss_curve(tmp_path):
-    check(plots.plot_losses(tmp_path, [1, 2, 3], [3.0, 1.0, 0.1]), "loss")
+def check(paths, name):
+    (path,) = paths
+    assert path.name == name
+    assert ElementTree.parse(path).getroot().tag.endswith("svg")
+    assert {p.name for p in path.parent.iterdir()} - {LOG} == {name}
+    return path.read_text(encoding="utf-8")
 
 
-def test_the_loss_curve_of_a_run_without_figures(tmp_path):
-    check(plots.plot_losses(tmp_path, [], []), "loss")
+def log(folder, losses):
+    for step, loss in enumerate(losses, 1):
+        folder.log(event="step", step=step, loss=loss)
 
 
-def test_the_attention_heat_map(tmp_path):
+def test_the_loss_curve(folder):
+    log(folder, [3.0, 1.0, 0.1])
+    text = check(plots.draw_losses(folder, log=True), "loss.svg")
+    assert "training from 3 to 0.1" in text
+    assert "loss, logarithmic" in text
+    assert text == check(plots.draw_losses(folder, log=True), "loss.svg")
+
+
+def test_the_loss_curve_with_that_of_validation(folder):
+    log(folder, [3.0, 1.0, 0.1])
+    folder.log(event="evaluation", step=2, validation_loss=1.5)
+    text = check(plots.draw_losses(folder, log=False), "loss.svg")
+    assert "validation from 1.5 to 1.5" in text
+    assert "logarithmic" not in text
+
+
+def test_the_loss_curve_of_a_run_without_figures(folder):
+    assert plots.draw_losses(folder, log=True) == []
+    plots.draw_run(folder, [], [], [], log=True)
+    assert list(folder.path.iterdir()) == []
+
+
+def test_the_attention_heat_map(folder):
     weights = np.random.default_rng(0).dirichlet(np.ones(4), size=3)
-    paths = plots.plot_attention(tmp_path, weights, ["a", "b", "c", "<end>"], ["a", "b", "<end>"])
-    check(paths, "cross-attention")
+    source, target = ["a", "b", "c", "<end>"], ["a", "b", "<end>"]
+    texts = [
+        check(plots.draw_cross_attention(folder, weights, source, target), "cross-attention.svg") for _ in range(2)
+    ]
+    assert texts[0] == texts[1]
+    assert "looked at" in texts[0]
+    assert f"b → c: {weights[1, 2]:.4g}<" in texts[0]
 
 
 def test_the_graph_of_an_attention_head_is_the_same_text_every_time(tmp_path):
@@ -44,10 +73,10 @@ def test_the_graph_of_an_attention_head_is_the_same_text_every_time(tmp_path):
         assert word in texts[0]
 
 
-def test_drawing_leaves_the_generators_and_modes_alone(tmp_path):
+def test_drawing_leaves_the_generators_and_modes_alone(folder):
     """A picture in the middle of a run must not change what follows."""
     tt.random.manual_seed(0)
     expected = tt.random.normal((3,)).tolist()
     tt.random.manual_seed(0)
-    plots.plot_attention(tmp_path, np.eye(2), ["a", "b"], ["a", "b"])
+    plots.draw_cross_attention(folder, np.eye(2), ["a", "b"], ["a", "b"])
     assert tt.random.normal((3,)).tolist() == expected

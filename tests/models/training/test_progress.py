@@ -30,7 +30,7 @@ def test_plain_lines(capsys):
 
 def test_tokens_per_second_are_those_since_the_last_time(monkeypatch, capsys):
     now = [0.0]
-    monkeypatch.setattr("tinytensor.models.progress.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("tinytensor.models.training.progress.time.perf_counter", lambda: now[0])
     progress = Progress(10, every=1)
     for tokens in (30, 70):
         progress.step(tokens)

@@ -10,8 +10,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models.pretrained import CONFIG
-from tinytensor.models.scripts.command_line import UsageError
-from tinytensor.models.training.run_folder import CHECKPOINT, LOG, RunFolder
+from tinytensor.models.training.run_folder import CHECKPOINT, LOG, RunFolder, RunFolderError
 
 
 def contents(path):
@@ -81,7 +80,7 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path):
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert other.stdout.readline() == "begun\n"
     before = contents(tmp_path)
-    with pytest.raises(UsageError, match="another run is writing to"):
+    with pytest.raises(RunFolderError, match="another run is writing to"):
         RunFolder(tmp_path / "run", resume=False)
     RunFolder(tmp_path / "run.1", resume=True)  # what was moved aside is nobody's
     assert contents(tmp_path) == before
@@ -94,7 +93,7 @@ def test_a_run_that_goes_on_is_locked_too(tmp_path):
     finished_run(tmp_path)
     folder = RunFolder(tmp_path, resume=True)
     for resume in (True, False):
-        with pytest.raises(UsageError, match="another run is writing to"):
+        with pytest.raises(RunFolderError, match="another run is writing to"):
             RunFolder(tmp_path, resume=resume)
     folder.close()
     RunFolder(tmp_path, resume=True)
@@ -106,7 +105,7 @@ def test_a_run_is_not_moved_away_from_under_the_current_folder(tmp_path, monkeyp
     monkeypatch.chdir(tmp_path / "a" / "b")
     finished_run(place)
     before = contents(tmp_path)
-    with pytest.raises(UsageError, match="cannot be moved aside"):
+    with pytest.raises(RunFolderError, match="cannot be moved aside"):
         RunFolder(place, resume=False)
     assert contents(tmp_path) == before
 
@@ -114,7 +113,7 @@ def test_a_run_is_not_moved_away_from_under_the_current_folder(tmp_path, monkeyp
 def test_a_folder_that_cannot_be_written_to(tmp_path):
     (tmp_path / "file").write_text("precious")
     for path in (tmp_path / "file", tmp_path / "file" / "below", "/dev/null/x"):
-        with pytest.raises(UsageError, match="cannot write to the folder") as caught:
+        with pytest.raises(RunFolderError, match="cannot write to the folder") as caught:
             RunFolder(path, resume=False)
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -123,7 +122,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path):
 
 def test_nothing_to_resume(tmp_path):
     for path in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(UsageError, match=f"there is no {CHECKPOINT} in {path}"):
+        with pytest.raises(RunFolderError, match=f"there is no {CHECKPOINT} in {path}"):
             RunFolder(path, resume=True)
     assert list(tmp_path.iterdir()) == []
 
@@ -196,7 +195,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line_and_kept(tmp_path):
     for what, content in damaged((tmp_path / CHECKPOINT).read_bytes()):
         (tmp_path / CHECKPOINT).write_bytes(content)
         before = contents(tmp_path)
-        with pytest.raises(UsageError, match=CHECKPOINT) as caught:
+        with pytest.raises(RunFolderError, match=CHECKPOINT) as caught:
             folder.load()
         assert "\n" not in str(caught.value), what
         assert contents(tmp_path) == before, what
@@ -207,7 +206,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line_and_kept(tmp_path):
 )
 def test_a_checkpoint_of_something_else_is_refused(tmp_path, state):
     nn.save(state, tmp_path / CHECKPOINT)
-    with pytest.raises(UsageError, match="no checkpoint of a training run"):
+    with pytest.raises(RunFolderError, match="no checkpoint of a training run"):
         RunFolder(tmp_path, resume=True).load()
 
 

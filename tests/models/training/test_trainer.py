@@ -11,13 +11,38 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Transformer
 from tinytensor.models.data.sequences import SequenceTask
+from tinytensor.models.training.callbacks import Checkpoints, Evaluation, Log, Samples, TimeLimit, WeightAverage
+from tinytensor.models.training.halves import forward_backward, grouped, halves
+from tinytensor.models.training.interruption import Interrupted
+from tinytensor.models.training.loss import accuracies
+from tinytensor.models.training.not_finite import NotFiniteError
 from tinytensor.models.training.run_folder import CHECKPOINT, LOG, RunFolder, entries
-from tinytensor.models.training.trainer import Interrupted, NotFiniteError, Trainer, accuracies, halves
+from tinytensor.models.training.trainer import Callback, Trainer
 
 
 @pytest.fixture(autouse=True)
 def seed():
     tt.random.manual_seed(0)
+
+
+class Trained(Trainer):
+    """A trainer with all callbacks at hand, which goes on with its folder's run if it is told to."""
+
+    def __init__(
+        self, model, optimizer, scheduler, task, folder, *, checkpoint_every=4, show_every=2, sample=None,
+        sample_every=100, evaluate=None, evaluate_every=0, patience=None, average=0, time_limit=None, **options,
+    ):  # fmt: skip
+        self.folder = folder
+        self.evaluation = evaluate and Evaluation(folder, evaluate, evaluate_every, patience)
+        self.average = WeightAverage(folder, average, evaluate_every) if average else None
+        self.checkpoints = Checkpoints(folder, {"seed": 0}, every=checkpoint_every, average=self.average)
+        samples = sample and Samples(sample, sample_every)
+        parts = [Log(folder), self.evaluation, self.average, samples, TimeLimit(time_limit), self.checkpoints]
+        callbacks = [part for part in parts if part is not None]
+        super().__init__(model, optimizer, scheduler, task, callbacks, show_every=show_every, batch_size=4, **options)
+
+    def restore(self, state):
+        self.checkpoints.restore(self, state)
 
 
 def make(path, *, resume=False, learning_rate=1e-2, dropout=0.2, **options):
@@ -26,9 +51,7 @@ def make(path, *, resume=False, learning_rate=1e-2, dropout=0.2, **options):
     model = Transformer(task.vocabulary, d_model=8, num_heads=2, num_layers=1, dropout=dropout, max_length=4)
     optimizer = nn.optim.Adam(model.parameters(), lr=learning_rate)
     scheduler = nn.optim.lr_scheduler.StepLR(optimizer, 5, 0.5)
-    options = {"checkpoint_every": 4, "show_every": 2, **options}
-    folder = RunFolder(path, resume=resume)
-    return Trainer(model, optimizer, scheduler, task, folder, arguments={"seed": 0}, batch_size=4, **options)
+    return Trained(model, optimizer, scheduler, task, RunFolder(path, resume=resume), **options)
 
 
 def bits(trainer):
@@ -59,8 +82,7 @@ def test_lines_log_and_checkpoint(tmp_path, capsys):
         assert 0 < entry["tokens_per_second"] < 1e7
     state = nn.load(tmp_path / CHECKPOINT)
     assert set(state) == {
-        "step", "arguments", "data", "model", "optimizer", "scheduler", "random", "best", "without_improvement",
-        "log_bytes",
+        "step", "arguments", "data", "model", "optimizer", "scheduler", "random", "log_bytes",
     }  # fmt: skip
     assert state["step"] == 11
     assert state["arguments"] == {"seed": 0}
@@ -68,6 +90,41 @@ def test_lines_log_and_checkpoint(tmp_path, capsys):
     for name, value in trainer.model.state_dict().items():
         np.testing.assert_array_equal(state["model"][name].numpy(), value.numpy())
     assert sorted(p.name for p in tmp_path.iterdir()) == [CHECKPOINT, LOG]
+
+
+def test_without_callbacks_it_trains_and_writes_nothing(tmp_path):
+    with_them = make(tmp_path / "a")
+    with_them.run(6)
+    alone = make(tmp_path / "b")
+    alone.callbacks = []
+    alone.run(6)
+    assert bits(alone) == bits(with_them)
+    assert list((tmp_path / "b").iterdir()) == []
+
+
+def test_callbacks_see_every_moment_in_their_order(tmp_path):
+    seen = []
+
+    class Watch(Callback):
+        def __init__(self, name):
+            self.name = name
+
+        def begin(self, trainer):
+            seen.append((self.name, "begin", trainer.step))
+
+        def after_step(self, trainer, result):
+            seen.append((self.name, "step", trainer.step))
+            if trainer.step == 2:
+                trainer.end()
+
+        def end(self, trainer):
+            seen.append((self.name, "end", trainer.step))
+
+    trainer = make(tmp_path)
+    trainer.callbacks = [Watch("a"), Watch("b")]
+    trainer.run(5)
+    moments = [("begin", 0), ("step", 1), ("step", 2), ("end", 2)]
+    assert seen == [(name, *moment) for moment in moments for name in "ab"]
 
 
 def test_the_log_has_an_entry_every_ten_steps_however_little_is_shown(tmp_path, capsys):
@@ -285,9 +342,9 @@ def test_accumulated_batches_are_one_large_batch(tmp_path):
     batches = [several.task.training_batch(i, 4) for i in range(3)]
     one = make(tmp_path / "one", dropout=0.0)
     sequences = [[i for i in row if i > 2] for batch in batches for row in batch.source.tolist()]
-    _, expected = one._train_step([one.task.make_batch(sequences)])
-    _, found = several._train_step(batches)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    expected = one.train_step([one.task.make_batch(sequences)])
+    result = several.train_step(batches)
+    assert result.loss.item() == pytest.approx(expected.loss.item(), rel=1e-6)
     for a, b in zip(several.model.parameters(), one.model.parameters(), strict=True):
         if a.grad is not None:
             np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
@@ -296,24 +353,23 @@ def test_accumulated_batches_are_one_large_batch(tmp_path):
 def test_what_is_computed_side_by_side(tmp_path, monkeypatch):
     trainer = make(tmp_path, dropout=0.0)
     batches = [trainer.task.training_batch(i, 4) for i in range(3)]
-    small = [[len(part.source) for part in group] for group in trainer._groups(batches)]
+    small = [[len(part.source) for part in group] for group in grouped(trainer.model, batches)]
     monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
-    large = [[len(part.source) for part in group] for group in trainer._groups(batches)]
+    large = [[len(part.source) for part in group] for group in grouped(trainer.model, batches)]
     assert (small, large) == ([[4, 4], [4]], [[2, 2]] * 3)
-    logits, _ = trainer._train_step(batches)
-    assert logits.shape[:2] == batches[-1].target_in.shape
+    assert trainer.train_step(batches).logits.shape[:2] == batches[-1].target_in.shape
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_two_halves_are_the_batch(tmp_path, size, monkeypatch):
     whole, split = (make(tmp_path / name, dropout=0.0) for name in ("whole", "split"))
     batch = whole.task.training_batch(0, size)
-    expected_logits, expected = whole._train_step([batch])
+    expected = whole.train_step([batch])
     monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
     assert [len(part.source) for part in halves(batch)] == ([size // 2, size - size // 2] if size > 1 else [1])
-    logits, found = split._train_step([batch])
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
-    np.testing.assert_allclose(logits.numpy(), expected_logits.numpy(), rtol=1e-5, atol=1e-6)
+    result = split.train_step([batch])
+    assert result.loss.item() == pytest.approx(expected.loss.item(), rel=1e-6)
+    np.testing.assert_allclose(result.logits.numpy(), expected.logits.numpy(), rtol=1e-5, atol=1e-6)
     for a, b in zip(split.model.parameters(), whole.model.parameters(), strict=True):
         if a.grad is not None:
             np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
@@ -331,13 +387,17 @@ def test_accumulation_reads_every_batch_once(tmp_path):
 def test_label_smoothing_is_in_the_loss(tmp_path):
     plain, smooth = make(tmp_path / "a", dropout=0.0), make(tmp_path / "b", dropout=0.0, label_smoothing=0.1)
     batch = plain.task.training_batch(0, 4)
+    assert smooth.train_step([batch]).loss.item() == pytest.approx(
+        forward_backward(plain.model, [batch], label_smoothing=0.1)[1].item(), rel=1e-6
+    )
+    smooth = make(tmp_path / "c", dropout=0.0)
     logits = plain.model(batch.source, batch.target_in).numpy().astype(np.float64)
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     real = batch.target_out != 0
     likely = np.take_along_axis(logs, batch.target_out[..., None], -1)[..., 0]
-    assert plain._gradients([[batch]])[1].item() == pytest.approx(-likely[real].mean(), rel=1e-5)
+    assert forward_backward(plain.model, [batch])[1].item() == pytest.approx(-likely[real].mean(), rel=1e-5)
     expected = -(0.9 * likely[real] + 0.1 * logs.mean(-1)[real]).mean()
-    assert smooth._gradients([[batch]])[1].item() == pytest.approx(expected, rel=1e-5)
+    assert forward_backward(smooth.model, [batch], 0.1)[1].item() == pytest.approx(expected, rel=1e-5)
 
 
 def evaluations(path):
@@ -356,8 +416,7 @@ def test_training_ends_when_evaluations_bring_nothing_better(tmp_path, capsys):
 
 def test_evaluation_is_without_dropout_and_training_goes_on_with_it(tmp_path):
     modes = []
-    trainer = make(tmp_path, evaluate_every=2)
-    trainer.evaluate = lambda: modes.append(trainer.model.training) or {"loss": 1.0}
+    trainer = make(tmp_path, evaluate=lambda: modes.append(trainer.model.training) or {"loss": 1.0}, evaluate_every=2)
     trainer.run(4)
     assert modes == [False, False]
     assert trainer.model.training
@@ -381,7 +440,7 @@ def test_the_mean_of_the_latest_weights(tmp_path):
     }) or keep(step, state), trainer.folder.keep_weights  # fmt: skip
     trainer.run(9)
     assert [step for step, _ in trainer.folder.weights()] == [4, 6, 8]
-    assert trainer.average_weights() == 3
+    assert trainer.average.apply(trainer.model) == 3
     for name, value in trainer.model.state_dict().items():
         np.testing.assert_allclose(
             value.numpy(), np.mean([kept[s][name] for s in (4, 6, 8)], axis=0), rtol=1e-5, atol=1e-7
@@ -411,14 +470,14 @@ def test_the_mean_is_the_same_after_a_kill(tmp_path):
     again.restore(state)
     again.folder.rewind(state)
     again.run(7)
-    assert again.average_weights() == whole.average_weights() == 3
+    assert again.average.apply(again.model) == whole.average.apply(whole.model) == 3
     assert bits(again) == bits(whole)
 
 
-def test_without_averaging_the_model_stays(tmp_path):
-    trainer = make(tmp_path)
+def test_without_weights_that_were_kept_the_model_stays(tmp_path):
+    trainer = make(tmp_path, evaluate_every=2, average=3)
     before = bits(trainer)
-    assert trainer.average_weights() == 0
+    assert trainer.average.apply(trainer.model) == 0
     assert bits(trainer) == before
 
 
@@ -427,14 +486,15 @@ def test_a_resumed_run_remembers_its_evaluations(tmp_path):
     make(tmp_path, evaluate=lambda: {"loss": next(figures)}, evaluate_every=2, patience=3).run(4)
     again = make(tmp_path, resume=True, evaluate=lambda: {"loss": 7.0}, evaluate_every=2, patience=3)
     again.restore(again.folder.load())
-    assert (again.best, again.without_improvement) == (5.0, 1)
+    assert nn.load(tmp_path / CHECKPOINT)["without_improvement"] == 1
+    assert (again.evaluation.best, again.evaluation.without_improvement) == (5.0, 1)
     again.run(100)
     assert again.step == 8
 
 
 def test_a_time_limit_saves_and_ends(tmp_path, capsys):
-    trainer = make(tmp_path)
-    trainer.run(10_000_000, time_limit=0.005)
+    trainer = make(tmp_path, time_limit=0.005)
+    trainer.run(10_000_000)
     assert 0 < trainer.step < 10_000_000
     assert nn.load(tmp_path / CHECKPOINT)["step"] == trainer.step
     assert "the time limit of 0.005 minutes ended training after step" in capsys.readouterr().out

@@ -46,7 +46,7 @@ def test_a_seed_repeats_its_pairs(name, seed, test):
 def test_pairs_are_the_same_in_every_process():
     """Whatever the hashes of strings: nothing is drawn from a set."""
     code = (
-        "from itertools import islice; from tinytensor.models.languages import pairs; import zlib;"
+        "from itertools import islice; from tinytensor.models.data.languages import pairs; import zlib;"
         "print(zlib.crc32(repr([(p.source, p.target) for p in islice(pairs('en-ko', 0, False), 200)]).encode()))"
     )
     said = {
