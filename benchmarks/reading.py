@@ -182,18 +182,18 @@ def _end(node: Any) -> Place:
 
 def tanh_forward(checkout: Checkout) -> Callable[[], object]:
     tt = checkout.tt
-    x = tt.tensor(0.5, requires_grad=True)
+    x = tt.tensor([0.5], requires_grad=True)
     return lambda: tt.tanh(x)
 
 
 def tanh_backward(checkout: Checkout) -> Callable[[], object]:
     tt = checkout.tt
-    return tt.tanh(tt.tensor(0.5, requires_grad=True)).backward
+    return tt.tanh(tt.tensor([0.5], requires_grad=True)).backward
 
 
 def attention_forward(checkout: Checkout) -> Callable[[], Any]:
     tt, F = checkout.tt, checkout.nn.functional
-    ones = tt.ones((1, 2, 3, 4))  # (batch, heads, length, head_dim)
+    ones = tt.ones((1, 2, 2, 3))  # (batch, heads, length, head_dim)
     query, key, value = (tt.tensor(ones, requires_grad=True) for _ in range(3))
     return lambda: F.scaled_dot_product_attention(query, key, value)
 
@@ -203,18 +203,19 @@ def attention_backward(checkout: Checkout) -> Callable[[], object]:
 
 
 def training_step(checkout: Checkout) -> Callable[[], object]:
-    """The loop of `examples/first_transformer.py`, once: a Transformer of one layer each, with dropout."""
+    """The loop of `examples/first_transformer.py`, once: the same lines, on a Transformer of one layer each."""
     tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
     vocabulary, sentences, length = 12, 4, 6
     tt.manual_seed(0)
-    model = checkout.models.Transformer(vocabulary, d_model=16, num_heads=2, num_layers=1, d_ff=32, max_length=length)
+    sizes = {"d_model": 16, "num_heads": 2, "num_layers": 1, "d_ff": 32, "dropout": 0.0, "max_length": length}
+    model = checkout.models.Transformer(vocabulary, **sizes)
     optimizer = nn.optim.Adam(model.parameters(), lr=1e-3)
     ids = tt.arange(sentences * length) % (vocabulary - 3) + 3
     source = target_in = tt.reshape(ids, (sentences, length))
 
     def step() -> None:
         logits = model(source, target_in)
-        loss = F.cross_entropy(logits.reshape(-1, vocabulary), ids)
+        loss = F.cross_entropy(logits.reshape(-1, vocabulary), ids, ignore_index=0)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

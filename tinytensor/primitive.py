@@ -55,6 +55,9 @@ from .tensor import Tensor
 OPS: dict[str, Primitive] = {}
 """Every declared op by name."""
 
+FLOATS = [{dtype, *number} for dtype in (dtypes.float32, dtypes.float64, dtypes.float16) for number in ((), (None,))]
+"""One float dtype, with Python numbers (which have none) or without."""
+
 shortcuts: list[Callable[[Primitive, Callable[..., Any]], Callable[..., Any]]] = []
 """Given an op and its call, each may give a faster call that does the same; `fast/shortcuts.py` puts itself here."""
 
@@ -226,11 +229,12 @@ def gather(primitive: Primitive, inputs: Sequence[Any]) -> tuple[Any, list[Any],
     """The inputs of a call as raw arrays of one dtype on one device: their namespace, the arrays, and their nodes."""
     arrays = [x._data if isinstance(x, Tensor) else _constant(primitive, x, i) for i, x in enumerate(inputs)]
     nodes = tuple([x._node if isinstance(x, Tensor) else None for x in inputs])
-    kinds = {(type(a), a.dtype) if type(a) in NAMESPACES else None for a in arrays}
-    alike = kinds.pop() if len(kinds) == 1 else None
-    if alike is None or (primitive.floating and alike[1].kind in "biu"):
-        return _unify(primitive, arrays), arrays, nodes
-    return NAMESPACES[alike[0]], arrays, nodes
+    # Of one kind and float dtype, as most are, they stay as they are; a Python number takes the dtype it meets.
+    kinds = {type(a) for a in arrays} - {float, int}
+    met = {getattr(a, "dtype", None) for i, a in enumerate(arrays) if primitive.variadic or i in primitive.promoted}
+    if len(kinds) == 1 and kinds <= NAMESPACES.keys() and met in FLOATS:
+        return NAMESPACES[kinds.pop()], arrays, nodes
+    return _unify(primitive, arrays), arrays, nodes
 
 
 def as_array(primitive: Primitive, xp: Any, out: Any) -> Any:

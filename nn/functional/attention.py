@@ -98,18 +98,9 @@ def scaled_dot_product_attention(
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[int, ...]:
     """What stands before the last two dimensions, broadcast; ValueError where shapes do not fit."""
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
-        features, lengths = query.shape[-1] != key.shape[-1], key.shape[-2] != value.shape[-2]
-
-        def misfits(operand: int, axis: int) -> bool:
-            return (features and axis == -1 and operand < 2) or (lengths and axis == -2 and operand > 0)
-
-        raise ValueError(
-            f"scaled_dot_product_attention: query {query.shape} and key {key.shape} must agree in their last "
-            f"dimension, key and value {value.shape} in the one before it\n"
-            + aligned({"query": query.shape, "key": key.shape, "value": value.shape}, misfits)
-        )
     mask_shape = (1, 1) if mask is None else mask.shape
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise _misfit(query.shape, key.shape, value.shape)
     try:
         tt.broadcast_shapes(mask_shape[-2:], (query.shape[-2], key.shape[-2]))
         return tt.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2], mask_shape[:-2])
@@ -119,6 +110,19 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
             f"what stands before their last two dimensions, and attn_mask {None if mask is None else mask.shape} must "
             f"broadcast to (..., {query.shape[-2]}, {key.shape[-2]})"
         ) from None
+
+
+def _misfit(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> ValueError:
+    """That features of query and key, or lengths of key and value, differ: with the shapes axis by axis."""
+    features, lengths = query[-1] != key[-1], key[-2] != value[-2]
+
+    def misfits(operand: int, axis: int) -> bool:
+        return (features and axis == -1 and operand < 2) or (lengths and axis == -2 and operand > 0)
+
+    return ValueError(
+        f"scaled_dot_product_attention: query {query} and key {key} must agree in their last dimension, key and value "
+        f"{value} in the one before it\n{aligned({'query': query, 'key': key, 'value': value}, misfits)}"
+    )
 
 
 def _with_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:

@@ -1,0 +1,53 @@
+"""The reading budget: how much one steps through in a debugger, in textbook mode. It fails where code grows.
+
+`python benchmarks/reading.py --functions` lists what is entered. When a budget is exceeded, the code is to change.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+COUNT = """
+import json, sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/benchmarks"]
+import reading
+from checkout import Checkout
+from pathlib import Path
+
+root = Path(sys.argv[1])
+rows = {name: found[:4] for name, found in reading.readings(Checkout(root)).items()}
+print(json.dumps({"rows": rows, "core": sum(reading.core(root).values())}))
+"""
+
+BUDGET = {  # functions, files, lines and statements of their bodies
+    "tanh forward": (4, 3, 60, 45),
+    "tanh backward": (25, 6, 250, 190),
+    "attention forward": (45, 17, 320, 245),
+    "attention backward": (40, 11, 300, 235),
+    "one training step": (245, 39, 1650, 1200),
+}
+CORE = 1930  # lines of tensor, operators, primitive, engine, node, modes and what they import
+
+
+@pytest.fixture(scope="module")
+def counted():
+    environment = {**os.environ, "TINYTENSOR_TEXTBOOK": "1"}
+    command = [sys.executable, "-c", COUNT, str(ROOT)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("row", BUDGET)
+def test_what_one_call_makes_a_reader_step_through(counted, row):
+    for number, most, what in zip(counted["rows"][row], BUDGET[row], ("functions", "files", "lines", "statements")):
+        assert number <= most, f"{row}: {number} {what}; the budget is {most}"
+
+
+def test_the_core_before_the_first_rule(counted):
+    assert counted["core"] <= CORE
