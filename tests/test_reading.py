@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,3 +52,25 @@ def test_what_one_call_makes_a_reader_step_through(counted, row):
 
 def test_the_core_before_the_first_rule(counted):
     assert counted["core"] <= CORE
+
+
+STOP = re.compile(r"^\| \d+ \| \[(?P<file>[^\]]+)\]\((?P<link>[^)]+)\).*? \| (?P<lines>\d+) \| \d+ \| .*\? \|$", re.M)
+
+
+def test_the_stops_of_the_tour_are_as_long_as_it_says():
+    """Within a tenth; of a stop that is a part of a file, no longer than the file."""
+    text = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    stops = list(STOP.finditer(text))
+    assert len(stops) == text.count("](../", 0, text.index("Then the engine room")) == 15
+    for stop in stops:
+        assert (ROOT / "docs" / stop["link"]).resolve() == ROOT / stop["file"]
+        lines = len((ROOT / stop["file"]).read_text(encoding="utf-8").splitlines())
+        stated = int(stop["lines"])
+        assert stated <= lines * 1.1 if f"{stop['link']}), " in text else abs(stated - lines) <= lines / 10, stop["file"]
+
+
+def test_the_tours_snippet_prints_what_it_says(capsys):
+    text = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", text, flags=re.M | re.S)
+    exec(compile(code, "reading.md", "exec"), {})
+    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
