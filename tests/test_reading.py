@@ -66,7 +66,9 @@ def test_the_stops_of_the_tour_are_as_long_as_it_says():
         assert (ROOT / "docs" / stop["link"]).resolve() == ROOT / stop["file"]
         lines = len((ROOT / stop["file"]).read_text(encoding="utf-8").splitlines())
         stated = int(stop["lines"])
-        assert stated <= lines * 1.1 if f"{stop['link']}), " in text else abs(stated - lines) <= lines / 10, stop["file"]
+        assert stated <= lines * 1.1 if f"{stop['link']}), " in text else abs(stated - lines) <= lines / 10, stop[
+            "file"
+        ]
 
 
 def test_the_tours_snippet_prints_what_it_says(capsys):

@@ -102,9 +102,9 @@ def use_blas_threads() -> bool:
     then take several times as long. So it is measured how long the cores idle, and BLAS has one thread until they have
     been idle for a second, and again within half a second after they were not.
 
-    Sums of products are rounded in another order with more threads, unless their number (for the gradient of a weight:
-    the positions in a batch) is below some hundreds or a multiple of 32. `TINYTENSOR_BLAS_THREADS=0` in the environment
-    switches it off, and a run then repeats bit for bit with any batch, whatever else the machine does.
+    A run repeats bit for bit, whatever else the machine does: BLAS has several threads only for float32 sums of fewer
+    than 32 products or of a multiple of 32 (for the gradient of a weight: as many as there are positions in the batch),
+    and only where these were seen to come out the same. `TINYTENSOR_BLAS_THREADS=0` in the environment switches it off.
 
     Returns whether it is in force: False unless OpenBLAS is loaded and computes on one thread (as after `speed_up`),
     threadpoolctl is installed (`pip install -e '.[fast]'`), and the system tells how long its cores were idle.

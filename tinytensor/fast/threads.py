@@ -20,7 +20,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import cores
+from ..backend import numpy as backend
+from ..backend.sums import accurate_matmul
 from ..speed import Outcome
 
 if TYPE_CHECKING:
@@ -118,10 +122,47 @@ def lend_to_blas() -> Outcome:
         return Outcome(
             "batches", False, "one thread of BLAS for small ones, too: how busy the cores are cannot be measured"
         )
+    if not _rounds_alike(libraries):
+        return Outcome("batches", False, "one thread of BLAS for small ones, too: more of them round differently here")
     with _changing:
         _blas[:] = libraries
         _idle = _idle or cores.IdleCores()
+    if backend.matmul is not product_that_repeats:
+        backend.matmul = product_that_repeats
     return Outcome("batches", True, "small ones get as many threads of BLAS as other programs leave cores idle")
+
+
+EVEN = (
+    32  # float32 sums of fewer products, or of a multiple of so many, are added in one order on any number of threads
+)
+
+
+def product_that_repeats(x1: Any, x2: Any, out: Any = None) -> Any:
+    """The namespace's matrix product, with the same bits whether BLAS has been lent threads or not."""
+    length = x1.shape[-1]
+    if _lent == 1 or (x1.dtype == np.float32 and (length < EVEN or length % EVEN == 0)):
+        return accurate_matmul(x1, x2, out)
+    _lend(splits=1)  # meanwhile BLAS runs on one thread
+    try:
+        return accurate_matmul(x1, x2, out)
+    finally:
+        _lend(splits=-1)
+
+
+def _rounds_alike(libraries: list[Any]) -> bool:
+    """Whether BLAS gives the same bits on one thread and on several, for such sums."""
+    waves = np.sin(np.arange(1 << 20, dtype=np.float32))
+    factors = [
+        (waves[: m * k].reshape(m, k), waves[-k * n :].reshape(k, n))
+        for k in (7, 16, EVEN, 3 * EVEN, 8 * EVEN, 16 * EVEN, 32 * EVEN)
+        for m, n in ((64, 64), (64, 256), (512, 64), (200, 300), (999, 17))
+    ]
+    products = []
+    for count in (max(2, _threads), 1):
+        for library in libraries:
+            library.set_num_threads(count)
+        products.append([np.matmul(x1, x2).tobytes() for x1, x2 in factors])
+    return products[0] == products[1]
 
 
 def _libraries(**selection: str) -> list[Any] | None:
