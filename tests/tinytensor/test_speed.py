@@ -26,7 +26,7 @@ VARIABLES = (
 
 PROGRAM = """
 import tinytensor as tt
-from tinytensor.backend import numpy as backend
+from tinytensor.fast import numpy as backend
 try:
     from threadpoolctl import threadpool_info
 except ImportError:
@@ -163,6 +163,6 @@ def test_no_number_of_threads(count):
 
 def test_nothing_is_switched_on_by_import():
     state = output(
-        "import tinytensor as tt\nfrom tinytensor.backend import numpy\nprint(numpy.loops, tt.get_num_threads())"
+        "import tinytensor as tt\nfrom tinytensor.fast import numpy\nprint(numpy.loops, tt.get_num_threads())"
     )
     assert state == ["None 1"]
