@@ -11,8 +11,8 @@ from typing import Any
 import tinytensor as tt
 
 from .functions.products import matmul, tensordot, vecdot
-from .functions.reductions import normalize_axes
-from .functions.shapes import matrix_transpose
+from .functions.reductions import normalize_axes, normalize_axis
+from .functions.shapes import as_matrix, matrix_transpose
 from .primitive import op
 from .tensor import Tensor
 
@@ -159,9 +159,7 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     """The diagonal of the last two dimensions, `offset` above the main one (below, if negative)."""
-    x = tt.asarray(x)
-    if x.ndim < 2:
-        raise ValueError(f"diagonal: expected at least 2 dimensions, got shape {x.shape}")
+    x = as_matrix("diagonal", x)
     rows, columns = x.shape[-2:]
     length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     places = tt.arange(length, device=x.device)
@@ -170,7 +168,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """The sum of the diagonal."""
-    return tt.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+    return tt.sum(diagonal(as_matrix("trace", x), offset=offset), axis=-1, dtype=dtype)
 
 
 def outer(x1: Any, x2: Any, /) -> Tensor:
@@ -184,7 +182,7 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     """The vector product of 3-vectors along `axis`."""
     a, b = tt.broadcast_arrays(x1, x2)
-    axis = normalize_axes(axis, a.ndim)[0]
+    axis = normalize_axis("cross", axis, a.shape)
     if a.shape[axis] != 3:
         raise ValueError(f"cross: expected length 3 along axis {axis}, got shape {a.shape}")
     (a0, a1, a2), (b0, b1, b2) = tt.unstack(a, axis=axis), tt.unstack(b, axis=axis)
@@ -207,7 +205,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     The gradient of the norm of zero is 0.
     """
     x = tt.asarray(x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = normalize_axes("vector_norm", axis, x.shape)
     if x.dtype.kind == "c":
         x = tt.abs(x)
     if ord == 2:
@@ -229,7 +227,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """A norm of the last two dimensions: "fro" (Frobenius), 1 (largest column sum) or inf (largest row sum)."""
-    x = tt.asarray(x)
+    x = as_matrix("matrix_norm", x)
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord not in (1, -1, math.inf, -math.inf):

@@ -341,12 +341,10 @@ class Operators:
 
     def transpose(self, axis1: int, axis2: int) -> Tensor:
         """Swap two dimensions."""
-        axes = list(range(self.ndim))
-        axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
-        return tt.permute_dims(self, tuple(axes))
+        return tt.functions.shapes.transpose(self, axis1, axis2)
 
     def unsqueeze(self, axis: int) -> Tensor:
-        return tt.expand_dims(self, axis=axis)
+        return tt.functions.shapes.unsqueeze(self, axis)
 
     def var(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         return tt.var(self, axis=axis, correction=correction, keepdims=keepdims)

@@ -67,7 +67,7 @@ class Generator:
         """Numbers from [low, high), all equally likely."""
         dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         kind = np.float32 if dtype == np.float32 else np.float64
-        values = self._generator.random(tt.functions.creation.as_shape(shape), dtype=kind)
+        values = self._generator.random(tt.functions.creation.as_shape("uniform", shape), dtype=kind)
         return self._tensor(values * kind(high - low) + kind(low), dtype, device)
 
     def normal(
@@ -76,14 +76,14 @@ class Generator:
         """Numbers from the normal distribution."""
         dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         kind = np.float32 if dtype == np.float32 else np.float64
-        values = self._generator.standard_normal(tt.functions.creation.as_shape(shape), dtype=kind)
+        values = self._generator.standard_normal(tt.functions.creation.as_shape("normal", shape), dtype=kind)
         return self._tensor(values * kind(std) + kind(mean), dtype, device)
 
     def integers(
         self, low: int, high: int | None = None, shape: Any = (), *, dtype: Any = None, device: str | None = None
     ) -> Tensor:
         """Integers from low to high - 1 (with one bound: from 0), all equally likely."""
-        values = self._generator.integers(low, high, size=tt.functions.creation.as_shape(shape))
+        values = self._generator.integers(low, high, size=tt.functions.creation.as_shape("integers", shape))
         return self._tensor(values, dtypes.int64 if dtype is None else dtype, device)
 
     def bernoulli(self, p: float, shape: Any = (), *, device: str | None = None) -> Tensor:
@@ -93,7 +93,7 @@ class Generator:
         they are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each. On a GPU
         they are drawn there, p to 32 bits, from a seed that this generator gives.
         """
-        shape = tt.functions.creation.as_shape(shape)
+        shape = tt.functions.creation.as_shape("bernoulli", shape)
         count = math.prod(shape)
         xp = for_device(device)
         if count and hasattr(xp, "bernoulli") and (mask := xp.bernoulli(p, shape, self._generator)) is not None:

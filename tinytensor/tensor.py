@@ -40,7 +40,7 @@ class Tensor(Operators):
     _node: Node | None
 
     def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, device: str | None = None) -> None:
-        self._data = tt.functions.creation.to_array(data, dtype, device, copy=True)
+        self._data = tt.functions.creation.to_array("tensor", data, dtype, device, copy=True)
         self._node = None
         if requires_grad:
             self.requires_grad = True
@@ -60,7 +60,7 @@ class Tensor(Operators):
     def data(self, value: Any) -> None:
         array = value._data if isinstance(value, Tensor) else value
         if not hasattr(array, "dtype"):
-            array = tt.functions.creation.to_array(array, self.dtype, self.device, copy=True)
+            array = tt.functions.creation.to_array("data", array, self.dtype, self.device, copy=True)
         if self._node is not None and (array.shape != self.shape or array.dtype != self.dtype):
             raise ValueError(
                 f"data: a Tensor that requires a gradient keeps its shape {self.shape} and dtype {self.dtype}; "

@@ -18,7 +18,7 @@ from ..modes import state
 from ..node import mark_written
 from ..primitive import op
 from ..tensor import Tensor
-from .reductions import normalize_axes
+from .reductions import normalize_axis
 
 
 def _is_array(part: Any) -> bool:
@@ -176,7 +176,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
         axis = 0
     if indices.dtype.kind not in "iu":
         raise IndexError(f"take: indices must be integers, got {indices.dtype}")
-    return getitem(x, (slice(None),) * normalize_axes(axis, x.ndim)[0] + (indices,))
+    return getitem(x, (slice(None),) * normalize_axis("take", axis, x.shape) + (indices,))
 
 
 def _indices(x: Tensor, indices: Any) -> Tensor:
@@ -188,9 +188,9 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
     """For each place, the element of x at the index that `indices` names there along `axis`."""
     x = tt.asarray(x)
     indices = _indices(x, indices)
+    axis = normalize_axis("take_along_axis", axis, x.shape)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_axis: indices {indices.shape} must have the {x.ndim} dimensions of {x.shape}")
-    axis = normalize_axes(axis, x.ndim)[0]
     key: list[Any] = []
     shape = tt.broadcast_shapes(*((*s[:axis], 1, *s[axis + 1 :]) for s in (x.shape, indices.shape)))
     for i, length in enumerate(shape):

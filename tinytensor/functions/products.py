@@ -9,7 +9,7 @@ import tinytensor as tt
 from .. import dtypes
 from ..primitive import op
 from ..tensor import Tensor
-from .reductions import normalize_axes
+from .reductions import normalize_axes, normalize_axis
 
 
 @op(
@@ -51,8 +51,8 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
         first, second = list(range(a.ndim - axes, a.ndim)), list(range(axes))
     else:
         first, second = ([i] if isinstance(i, int) else list(i) for i in axes)
-        normalize_axes(tuple(first), a.ndim)
-        normalize_axes(tuple(second), b.ndim)
+        normalize_axes("tensordot", first, a.shape, "axes")
+        normalize_axes("tensordot", second, b.shape, "axes")
         first, second = [i % a.ndim for i in first], [i % b.ndim for i in second]
     if [a.shape[i] for i in first] != [b.shape[i] for i in second]:
         raise ValueError(f"tensordot: axes {first} of {a.shape} and {second} of {b.shape} differ in length")
@@ -79,8 +79,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     a, b = tt.asarray(x1), tt.asarray(x2)
     if axis >= 0 or not a.ndim or not b.ndim or -axis > min(a.ndim, b.ndim):
         # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
-        rank = max(a.ndim, b.ndim)
-        axis = normalize_axes(axis, rank)[0] - rank
+        longer = max(a.shape, b.shape, key=len)
+        axis = normalize_axis("vecdot", axis, longer) - len(longer)
     if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:
         raise ValueError(f"vecdot: shapes {a.shape} and {b.shape} differ along axis {axis}")
     if a.dtype == b.dtype == dtypes.float16:

@@ -11,7 +11,7 @@ from .. import dtypes
 from ..backend import for_array
 from ..primitive import op
 from ..tensor import Tensor, wrap
-from .reductions import normalize_axes
+from .reductions import normalize_axis
 
 
 @op
@@ -26,10 +26,10 @@ def _argmin(xp, x, *, axis):
 
 def _position(find: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     x = tt.asarray(x)
+    if axis is not None:
+        axis = normalize_axis(find.op.name, axis, x.shape)
     if x.size == 0 and (axis is None or x.shape[axis] == 0):
         raise ValueError(f"{find.op.name}: an empty array of shape {x.shape} has no largest or smallest element")
-    if axis is not None:
-        axis = normalize_axes(axis, x.ndim)[0]
     out = find(x, axis=axis)
     if keepdims:
         out = tt.reshape(out, tuple(1 if axis in (None, i) else n for i, n in enumerate(x.shape)))
@@ -54,19 +54,20 @@ def _argsort(xp, x, *, axis, descending):
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort x along `axis`; equal elements keep their order."""
     x = tt.asarray(x)
-    return _argsort(x, axis=normalize_axes(axis, x.ndim)[0], descending=descending)
+    return _argsort(x, axis=normalize_axis("argsort", axis, x.shape), descending=descending)
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """x sorted along `axis`; gradients go back to where the elements came from."""
     x = tt.asarray(x)
+    axis = normalize_axis("sort", axis, x.shape)
     return tt.take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
 
 def topk(x: Any, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
     """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first."""
     x = tt.asarray(x)
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("topk", axis, x.shape)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k={k} of {x.shape[axis]} elements along axis {axis}")
     xp = for_array(x._data)

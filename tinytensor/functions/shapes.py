@@ -16,7 +16,7 @@ from ..modes import state
 from ..node import Node
 from ..primitive import op
 from ..tensor import Tensor, wrap
-from .reductions import normalize_axes
+from .reductions import normalize_axes, normalize_axis
 
 
 @op(x=lambda xp, g: g)
@@ -90,8 +90,17 @@ def permute_dims(x: Any, /, axes: Any) -> Tensor:
     x = tt.asarray(x)
     axes = tuple(int(i) for i in axes)
     if sorted(i % x.ndim if -x.ndim <= i < x.ndim else -1 for i in axes) != list(range(x.ndim)):
-        raise ValueError(f"permute_dims: {axes} is no order of the {x.ndim} dimensions of {x.shape}")
+        raise ValueError(f"permute_dims: axes {axes} is no order of the {x.ndim} dimensions of {x.shape}")
     return _permute_dims(x, axes=tuple(i % x.ndim for i in axes))
+
+
+def transpose(x: Tensor, axis1: int, axis2: int) -> Tensor:
+    """x with two dimensions swapped."""
+    axes = list(range(x.ndim))
+    i = normalize_axis("transpose", axis1, x.shape, "axis1")
+    j = normalize_axis("transpose", axis2, x.shape, "axis2")
+    axes[i], axes[j] = j, i
+    return _permute_dims(x, axes=tuple(axes))
 
 
 @op(x=lambda xp, g: xp.matrix_transpose(g))
@@ -101,10 +110,7 @@ def _matrix_transpose(xp, x):
 
 def matrix_transpose(x: Any, /) -> Tensor:
     """x with its last two dimensions swapped."""
-    x = tt.asarray(x)
-    if x.ndim < 2:
-        raise ValueError(f"matrix_transpose: expected at least 2 dimensions, got shape {x.shape}")
-    return _matrix_transpose(x)
+    return _matrix_transpose(as_matrix("matrix_transpose", x))
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
@@ -114,8 +120,8 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
     destinations = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(destinations):
         raise ValueError(f"moveaxis: {len(sources)} sources but {len(destinations)} destinations")
-    for axes in (sources, destinations):
-        normalize_axes(tuple(axes), x.ndim)
+    normalize_axes("moveaxis", sources, x.shape, "source")
+    normalize_axes("moveaxis", destinations, x.shape, "destination")
     sources = [i % x.ndim for i in sources]
     order = [i for i in range(x.ndim) if i not in sources]
     for to, axis in sorted((d % x.ndim, s) for s, d in zip(sources, destinations)):
@@ -131,7 +137,12 @@ def _expand_dims(xp, x, *, axis):
 def expand_dims(x: Any, /, axis: int = 0) -> Tensor:
     """x with a dimension of length 1 put in at `axis`."""
     x = tt.asarray(x)
-    return _expand_dims(x, axis=normalize_axes(axis, x.ndim + 1)[0])
+    return _expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1))
+
+
+def unsqueeze(x: Tensor, axis: int) -> Tensor:
+    """`expand_dims` under PyTorch's name."""
+    return _expand_dims(x, axis=normalize_axis("unsqueeze", axis, x.shape, room=1))
 
 
 @op(x=lambda xp, g, shape: xp.reshape(g, shape))
@@ -142,7 +153,7 @@ def _squeeze(xp, x, *, axis):
 def squeeze(x: Any, /, axis: Any) -> Tensor:
     """x without the dimensions `axis`, which must have length 1."""
     x = tt.asarray(x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = normalize_axes("squeeze", axis, x.shape)
     for i in axes:
         if x.shape[i] != 1:
             raise ValueError(f"squeeze: dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1")
@@ -190,7 +201,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
     if axis is None:
         tensors, axis = [reshape(t, (-1,)) for t in tensors], 0
     first = tensors[0]
-    axis = normalize_axes(axis, first.ndim)[0]
+    axis = normalize_axis("concat", axis, first.shape)
     for t in tensors:
         if t.ndim != first.ndim or any(n != m for i, (n, m) in enumerate(zip(t.shape, first.shape)) if i != axis):
             shapes = ", ".join(str(t.shape) for t in tensors)
@@ -206,20 +217,21 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
         raise ValueError("stack: expected at least one array, got none")
     if len({t.shape for t in tensors}) > 1:
         raise ValueError(f"stack: shapes {', '.join(str(t.shape) for t in tensors)} must all be equal")
+    axis = normalize_axis("stack", axis, tensors[0].shape, room=1)
     return concat([expand_dims(t, axis=axis) for t in tensors], axis=axis)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along `axis`."""
     x = tt.asarray(x)
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("unstack", axis, x.shape)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
 def split(x: Any, sections: int | Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """x in equal parts (`sections` an integer), or in parts of the given lengths, along `axis`."""
     x = tt.asarray(x)
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("split", axis, x.shape)
     length = x.shape[axis]
     if isinstance(sections, int):
         if sections < 1 or length % sections:
@@ -239,7 +251,7 @@ def _flip(xp, x, *, axis):
 def flip(x: Any, /, *, axis: Any = None) -> Tensor:
     """x with the elements along `axis` in reverse order."""
     x = tt.asarray(x)
-    return _flip(x, axis=normalize_axes(axis, x.ndim))
+    return _flip(x, axis=normalize_axes("flip", axis, x.shape))
 
 
 def _roll_back(shift: Any) -> Any:
@@ -257,7 +269,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
     shift = tuple(shift) if isinstance(shift, (tuple, list)) else int(shift)
     axis = tuple(axis) if isinstance(axis, list) else axis
     if axis is not None:
-        normalize_axes(axis, x.ndim)
+        normalize_axes("roll", axis, x.shape)
     return _roll(x, shift=shift, axis=axis)
 
 
@@ -286,7 +298,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
     x = tt.asarray(x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("repeat", axis, x.shape)
     length = x.shape[axis]
     counts = [repeats] * length if isinstance(repeats, int) else [int(n) for n in tt.asarray(repeats).numpy().ravel()]
     if len(counts) == 1:
@@ -304,7 +316,7 @@ def _tril(xp, x, *, k):
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """x with zeros above the k-th diagonal of its last two dimensions."""
-    return _tril(_matrix("tril", x), k=k)
+    return _tril(as_matrix("tril", x), k=k)
 
 
 @op(x=lambda xp, g, k: xp.triu(g, k=k))
@@ -314,10 +326,11 @@ def _triu(xp, x, *, k):
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """x with zeros below the k-th diagonal of its last two dimensions."""
-    return _triu(_matrix("triu", x), k=k)
+    return _triu(as_matrix("triu", x), k=k)
 
 
-def _matrix(name: str, x: Any) -> Tensor:
+def as_matrix(name: str, x: Any) -> Tensor:
+    """x as a Tensor of matrices; ValueError where it has fewer than 2 dimensions."""
     x = tt.asarray(x)
     if x.ndim < 2:
         raise ValueError(f"{name}: expected at least 2 dimensions, got shape {x.shape}")
