@@ -17,9 +17,10 @@ import tinytensor as tt
 from .. import dtypes
 from ..backend import for_array, for_device
 from ..tensor import Tensor, wrap
+from ..typing import ArrayLike, Device, DType, Shape, SupportsDLPack
 
 
-def to_array(name: str, data: Any, dtype: Any, device: str | None, copy: bool | None) -> Any:
+def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | None) -> Any:
     """A raw array made of whatever can be made one; `copy=True` never shares memory with `data`.
 
     Raises TypeError for what is no number, and ValueError for ragged lists or where `copy=False` cannot be kept.
@@ -99,7 +100,7 @@ def _from_buffer(name: str, value: Any) -> Any:
     raise TypeError(f"{name}: cannot make a Tensor of a {type(value).__name__}; expected numbers, lists or an array")
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, copy: bool | None = None) -> Tensor:
     """A Tensor of numbers, nested lists, an array of NumPy or CuPy, anything with DLPack, or a Tensor.
 
     A Tensor is given back as it is if nothing has to change. Other libraries' arrays are copied, so that later writes
@@ -127,12 +128,12 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: 
     return wrap(array, None)
 
 
-def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
+def tensor(data: ArrayLike, *, dtype: DType = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """A new Tensor with a copy of `data`, under PyTorch's name."""
     return Tensor(data, requires_grad=requires_grad, dtype=dtype, device=device)
 
 
-def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: SupportsDLPack, /, *, device: Device = None, copy: bool | None = None) -> Tensor:
     """A Tensor of any array that speaks DLPack; copied, unless `copy=False` asks to share (read-only) memory."""
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
@@ -143,7 +144,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     return asarray(np.from_dlpack(x), device=device, copy=True if copy is None else copy)
 
 
-def as_shape(name: str, shape: Any) -> tuple[int, ...]:
+def as_shape(name: str, shape: Shape) -> tuple[int, ...]:
     """A `shape` argument of the function `name` as a tuple of lengths."""
     lengths = (shape,) if hasattr(shape, "__index__") and not isinstance(shape, (tuple, list)) else tuple(shape)
     lengths = tuple(n.__index__() for n in lengths)
@@ -157,18 +158,18 @@ def _filled(name: str, shape: Any, value: Any, dtype: Any, device: str | None) -
     return wrap(xp.full(as_shape(name, shape), value, dtype=dtypes.as_dtype(dtype)), None)
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def zeros(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Zeros of a shape."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     return wrap(for_device(device).zeros(as_shape("zeros", shape), dtype=dtype), None)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def ones(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Ones of a shape."""
     return _filled("ones", shape, 1, dtypes.get_default_dtype() if dtype is None else dtype, device)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def full(shape: Shape, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None) -> Tensor:
     """A shape filled with one value."""
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
@@ -177,38 +178,38 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: str | None =
     return _filled("full", shape, fill_value, dtypes.promote([], [fill_value]) if dtype is None else dtype, device)
 
 
-def empty(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def empty(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Memory of a shape, with whatever values stand there."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     return wrap(for_device(device).empty(as_shape("empty", shape), dtype=dtype), None)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def zeros_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Zeros with the shape, dtype and device of x."""
     x = asarray(x)
     return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def ones_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Ones with the shape, dtype and device of x."""
     x = asarray(x)
     return ones(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None) -> Tensor:
     """One value with the shape, dtype and device of x."""
     x = asarray(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def empty_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Memory with the shape, dtype and device of x."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str | None = None
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: DType = None, device: Device = None
 ) -> Tensor:
     """start, start + step, ... below stop; with one argument, from 0 to it."""
     if stop is None:
@@ -226,7 +227,7 @@ def arange(
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: str | None = None, endpoint: bool = True
+    start: Any, stop: Any, /, num: int, *, dtype: DType = None, device: Device = None, endpoint: bool = True
 ) -> Tensor:
     """`num` evenly spaced numbers from start to stop."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
@@ -236,15 +237,13 @@ def linspace(
     return wrap(for_device(device).from_numpy(values), None)
 
 
-def eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: str | None = None
-) -> Tensor:
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType = None, device: Device = None) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     return wrap(for_device(device).eye(n_rows, n_rows if n_cols is None else n_cols, k, dtype=dtype), None)
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinate arrays of the grid that vectors span; `indexing` is "xy" (Cartesian) or "ij" (matrix)."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")

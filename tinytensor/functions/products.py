@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import tinytensor as tt
 
 from .. import dtypes
 from ..primitive import op
 from ..tensor import Tensor
+from ..typing import ArrayLike
 from .reductions import normalize_axes, normalize_axis
 
 
@@ -20,7 +21,7 @@ def _matmul(xp, x1, x2):
     return xp.matmul(x1, x2)
 
 
-def matmul(x1: Any, x2: Any, /) -> Tensor:
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The matrix product over the last two dimensions; further ones broadcast.
 
     A one-dimensional x1 is a row, a one-dimensional x2 a column, and the result lacks that dimension.
@@ -42,7 +43,7 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     return tt.squeeze(_matmul(a, b), gone)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
+def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2) -> Tensor:
     """The product summed over pairs of axes: the last `axes` of x1 with the first of x2, or two lists of axes."""
     a, b = tt.asarray(x1), tt.asarray(x2)
     if isinstance(axes, int):
@@ -71,7 +72,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
     return tt.reshape(matmul(left, right), shape)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     """The dot product of vectors along `axis`; further dimensions broadcast (complex x1 is conjugated).
 
     float32 is as accurate as `sum`, and float16 is multiplied and added up in float32.

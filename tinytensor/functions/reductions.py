@@ -15,6 +15,7 @@ import tinytensor as tt
 from .. import dtypes
 from ..primitive import op
 from ..tensor import Tensor
+from ..typing import ArrayLike, Axis, DType
 
 
 def normalize_axes(name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis") -> tuple[int, ...]:
@@ -71,7 +72,7 @@ def _sum_dtype(x: Any, dtype: Any) -> Any:
     return dtypes.uint64 if x.dtype.kind == "u" else x.dtype
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def sum(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
     if not isinstance(x, Tensor):
         x = tt.asarray(x)
@@ -98,7 +99,7 @@ def _mean(xp, x, *, axis, keepdims):
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over `axis`; of nothing it is NaN."""
     x = tt.asarray(x)
     return _mean(x, axis=normalize_axes("mean", axis, x.shape), keepdims=keepdims)
@@ -111,7 +112,7 @@ def _real(name: str, x: Any) -> Tensor:
     return x
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def var(x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction).
 
     Computed in two passes, so that a large mean costs no accuracy.
@@ -143,7 +144,7 @@ def _std(xp, x, *, axis, correction, keepdims):
     return xp.sqrt(spread * (count / free)) if free > 0 else spread * math.nan
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def std(x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation, sqrt(var(x)); where all elements are equal its gradient is 0."""
     x = _real("std", x)
     return _std(x, axis=normalize_axes("std", axis, x.shape), correction=correction, keepdims=keepdims)
@@ -165,7 +166,7 @@ def _prod(xp, x, *, axis, keepdims):
     return xp.prod(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def prod(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
     """The product over `axis`; its gradients are exact also where elements are zero."""
     x = tt.asarray(x)
     axes = normalize_axes("prod", axis, x.shape)
@@ -189,7 +190,7 @@ def _max(xp, x, *, axis, keepdims):
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element over `axis`; equal ones share the gradient evenly."""
     x = tt.asarray(x)
     return _max(x, axis=normalize_axes("max", axis, x.shape), keepdims=keepdims)
@@ -200,7 +201,7 @@ def _min(xp, x, *, axis, keepdims):
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis`; equal ones share the gradient evenly."""
     x = tt.asarray(x)
     return _min(x, axis=normalize_axes("min", axis, x.shape), keepdims=keepdims)
@@ -222,7 +223,7 @@ def _logsumexp(xp, x, *, axis, keepdims):
     return out if keepdims else xp.reshape(out, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
-def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing."""
     x = tt.asarray(x)
     return _logsumexp(x, axis=normalize_axes("logsumexp", axis, x.shape), keepdims=keepdims)
@@ -241,7 +242,9 @@ def _cumulative_sum(xp, x, *, axis, dtype):
     return xp.cumulative_sum(x, axis=axis, dtype=dtype)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+) -> Tensor:
     """Running sums along `axis` (which may be left out for one dimension); `include_initial` puts a 0 in front."""
     x = tt.asarray(x)
     axis = _running_axis("cumulative_sum", x, axis)
@@ -266,7 +269,9 @@ def _cumulative_prod(xp, x, *, axis, dtype):
     return xp.cumulative_prod(x, axis=axis, dtype=dtype)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+) -> Tensor:
     """Running products along `axis`; gradients are exact also at zeros; `include_initial` puts a 1 in front."""
     x = tt.asarray(x)
     axis = _running_axis("cumulative_prod", x, axis)
@@ -297,7 +302,7 @@ def _all(xp, x, *, axis, keepdims):
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element over `axis` is true (not zero)."""
     x = tt.asarray(x)
     return _all(x, axis=normalize_axes("all", axis, x.shape), keepdims=keepdims)
@@ -308,7 +313,7 @@ def _any(xp, x, *, axis, keepdims):
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether some element over `axis` is true (not zero)."""
     x = tt.asarray(x)
     return _any(x, axis=normalize_axes("any", axis, x.shape), keepdims=keepdims)
@@ -319,13 +324,15 @@ def _count_nonzero(xp, x, *, axis, keepdims):
     return xp.sum(x != 0, axis=axis, dtype=dtypes.int64, keepdims=keepdims)
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """How many elements over `axis` are not zero."""
     x = tt.asarray(x)
     return _count_nonzero(x, axis=normalize_axes("count_nonzero", axis, x.shape), keepdims=keepdims)
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(
+    x: ArrayLike, /, *, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+) -> Tensor:
     """The differences between neighbours along `axis`, taken n times."""
     x = tt.asarray(x)
     axis = normalize_axis("diff", axis, x.shape)
