@@ -27,6 +27,15 @@ from .transformer import (
     TransformerEncoderLayer,
 )
 
+__all__ = [
+    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "CrossEntropyLoss",
+    "Dropout", "Embedding", "GRUCell", "Identity", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax", "MSELoss",
+    "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter", "PositionalEncoding",
+    "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp", "functional", "init", "load",
+    "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
+]  # fmt: skip
+
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
     os.path.join(os.path.dirname(__file__), "fast", "__init__.py")
 ):

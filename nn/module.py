@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,20 @@ from tinytensor.recording.errors import module_failed
 from tinytensor.tensor import Hook
 
 from .parameter import Parameter
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Forward(Protocol[P, R]):
+    """What type checkers know of a module: calling it takes what its `forward` takes, and gives what that gives."""
+
+    _scope: str | None
+    _forward_pre_hooks: dict[int, Any]
+    _forward_hooks: dict[int, Any]
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    def _call_with_hooks(self, args: Any, kwargs: Any) -> Any: ...
 
 
 class Module:
@@ -62,7 +76,7 @@ class Module:
         """What the module computes; each module defines its own. Call the module itself, which runs hooks as well."""
         raise NotImplementedError(f"{type(self).__name__}: this module has no forward(); define it to call the module")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: Forward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         scopes = state.scopes
         name = self._scope or type(self).__name__
         scopes.append(name)

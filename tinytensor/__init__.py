@@ -211,6 +211,31 @@ from .recording.record import detect_anomaly, named_scope, record
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
 
+__all__ = [
+    "DeviceError", "GradientError", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__",
+    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "asin",
+    "asinh", "astype", "atan", "atan2", "atanh", "backward_program", "bitwise_and", "bitwise_invert",
+    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "can_cast", "ceil", "clip", "compile_loops", "complex64", "complex128",
+    "concat", "conj", "copysign", "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum",
+    "detect_anomaly", "diff", "divide", "draw", "e", "einsum", "empty", "empty_like", "enable_grad", "equal", "erf",
+    "exp", "expand_dims", "explain_errors", "expm1", "eye", "finfo", "flip", "float16", "float32", "float64",
+    "floor", "floor_divide", "from_dlpack", "full", "full_like", "get_default_dtype", "get_num_threads", "grad",
+    "gradcheck", "gradgradcheck", "greater", "greater_equal", "hypot", "iinfo", "imag", "index_set", "inf", "int8",
+    "int16", "int32", "int64", "is_anomaly_enabled", "is_grad_enabled", "isdtype", "isfinite", "isinf", "isnan",
+    "keep_memory", "less", "less_equal", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "manual_seed", "mark_written",
+    "masked_fill", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "moveaxis",
+    "multiply", "named_scope", "nan", "negative", "newaxis", "nextafter", "no_grad", "nonzero", "not_equal",
+    "one_hot", "ones", "ones_like", "op", "ops", "permute_dims", "pi", "positive", "pow", "print_backward", "prod",
+    "random", "real", "reciprocal", "record", "remainder", "repeat", "reshape", "result_type", "roll", "round",
+    "scatter", "searchsorted", "set_default_dtype", "set_grad_enabled", "set_num_threads", "sigmoid", "sign",
+    "signbit", "sin", "sinh", "softplus", "sort", "speed_up", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "subtract", "sum", "take", "take_along_axis", "tan", "tanh", "tensor", "tensordot", "textbook", "tile", "topk",
+    "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unique_all", "unique_counts", "unique_inverse",
+    "unique_values", "unstack", "use_blas_threads", "var", "vecdot", "where", "zeros", "zeros_like",
+]  # fmt: skip
+
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 

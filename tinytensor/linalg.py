@@ -11,10 +11,11 @@ from typing import Any
 import tinytensor as tt
 
 from .functions.products import matmul, tensordot, vecdot
-from .functions.reductions import normalize_axes
-from .functions.shapes import matrix_transpose
+from .functions.reductions import normalize_axes, normalize_axis
+from .functions.shapes import as_matrix, matrix_transpose
 from .primitive import op
 from .tensor import Tensor
+from .typing import ArrayLike, Axis, DType
 
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "outer",
@@ -62,7 +63,7 @@ def _det(xp, x):
     return xp.linalg.det(x)
 
 
-def det(x: Any, /) -> Tensor:
+def det(x: ArrayLike, /) -> Tensor:
     """The determinant. At a singular matrix its gradient is the adjugate (transposed), as everywhere."""
     return _det(_square("det", x))
 
@@ -77,7 +78,7 @@ def _inv(xp, x):
     return xp.linalg.inv(x)
 
 
-def inv(x: Any, /) -> Tensor:
+def inv(x: ArrayLike, /) -> Tensor:
     """The inverse. Raises ValueError for a singular matrix."""
     return _inv(_square("inv", x))
 
@@ -91,7 +92,7 @@ def _solve(xp, x1, x2):
     return xp.linalg.solve(x1, x2)
 
 
-def solve(x1: Any, x2: Any, /) -> Tensor:
+def solve(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The y with x1 @ y = x2, for x2 a vector (n,) or matrices (..., n, k)."""
     a, b = _square("solve", x1), tt.asarray(x2)
     if b.ndim == 1:
@@ -112,7 +113,7 @@ def _signdet(xp, x):
     return xp.linalg.slogdet(x)[0]
 
 
-def slogdet(x: Any, /) -> tuple[Tensor, Tensor]:
+def slogdet(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
     """The sign of the determinant (no gradient) and the logarithm of its absolute value."""
     x = _square("slogdet", x)
     with tt.no_grad():
@@ -134,13 +135,13 @@ def _cholesky(xp, x):
     return xp.linalg.cholesky(x)
 
 
-def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
+def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with L @ L.mT = x, for x symmetric and positive definite (or its transpose)."""
     lower = _cholesky(_square("cholesky", x))
     return matrix_transpose(lower) if upper else lower
 
 
-def matrix_power(x: Any, n: int, /) -> Tensor:
+def matrix_power(x: ArrayLike, n: int, /) -> Tensor:
     """x multiplied n times with itself; n may be 0 (identity) or negative (inverse)."""
     x = _square("matrix_power", x)
     if n < 0:
@@ -157,23 +158,21 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
     return result
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Tensor:
     """The diagonal of the last two dimensions, `offset` above the main one (below, if negative)."""
-    x = tt.asarray(x)
-    if x.ndim < 2:
-        raise ValueError(f"diagonal: expected at least 2 dimensions, got shape {x.shape}")
+    x = as_matrix("diagonal", x)
     rows, columns = x.shape[-2:]
     length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     places = tt.arange(length, device=x.device)
     return x[..., places + max(-offset, 0), places + max(offset, 0)]
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DType = None) -> Tensor:
     """The sum of the diagonal."""
-    return tt.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+    return tt.sum(diagonal(as_matrix("trace", x), offset=offset), axis=-1, dtype=dtype)
 
 
-def outer(x1: Any, x2: Any, /) -> Tensor:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """Every product of an element of one vector with one of the other: (n,), (m,) -> (n, m)."""
     a, b = tt.asarray(x1), tt.asarray(x2)
     if a.ndim != 1 or b.ndim != 1:
@@ -181,10 +180,10 @@ def outer(x1: Any, x2: Any, /) -> Tensor:
     return tt.expand_dims(a, axis=1) * tt.expand_dims(b, axis=0)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     """The vector product of 3-vectors along `axis`."""
     a, b = tt.broadcast_arrays(x1, x2)
-    axis = normalize_axes(axis, a.ndim)[0]
+    axis = normalize_axis("cross", axis, a.shape)
     if a.shape[axis] != 3:
         raise ValueError(f"cross: expected length 3 along axis {axis}, got shape {a.shape}")
     (a0, a1, a2), (b0, b1, b2) = tt.unstack(a, axis=axis), tt.unstack(b, axis=axis)
@@ -201,13 +200,13 @@ def _euclidean(xp, x, *, axis):
     return xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True))
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """(sum |x|**ord)**(1/ord) over `axis`; `ord` may be infinite or 0 (how many are not zero).
 
     The gradient of the norm of zero is 0.
     """
     x = tt.asarray(x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = normalize_axes("vector_norm", axis, x.shape)
     if x.dtype.kind == "c":
         x = tt.abs(x)
     if ord == 2:
@@ -227,9 +226,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     return norm if keepdims else tt.squeeze(norm, axes)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """A norm of the last two dimensions: "fro" (Frobenius), 1 (largest column sum) or inf (largest row sum)."""
-    x = tt.asarray(x)
+    x = as_matrix("matrix_norm", x)
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord not in (1, -1, math.inf, -math.inf):

@@ -12,6 +12,7 @@ import tinytensor as tt
 
 if TYPE_CHECKING:
     from .tensor import Tensor
+    from .typing import ArrayLike, Axis, DType, Operand
 
 
 class Operators:
@@ -25,87 +26,88 @@ class Operators:
         def shape(self) -> tuple[int, ...]: ...
         @property
         def ndim(self) -> int: ...
+        def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
         def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Self: ...
 
-    def __add__(self, other: Any) -> Tensor:
+    def __add__(self, other: Operand) -> Tensor:
         return tt.add(self, other)
 
-    def __radd__(self, other: Any) -> Tensor:
+    def __radd__(self, other: Operand) -> Tensor:
         return tt.add(other, self)
 
-    def __sub__(self, other: Any) -> Tensor:
+    def __sub__(self, other: Operand) -> Tensor:
         return tt.subtract(self, other)
 
-    def __rsub__(self, other: Any) -> Tensor:
+    def __rsub__(self, other: Operand) -> Tensor:
         return tt.subtract(other, self)
 
-    def __mul__(self, other: Any) -> Tensor:
+    def __mul__(self, other: Operand) -> Tensor:
         return tt.multiply(self, other)
 
-    def __rmul__(self, other: Any) -> Tensor:
+    def __rmul__(self, other: Operand) -> Tensor:
         return tt.multiply(other, self)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Operand) -> Tensor:
         return tt.divide(self, other)
 
-    def __rtruediv__(self, other: Any) -> Tensor:
+    def __rtruediv__(self, other: Operand) -> Tensor:
         return tt.divide(other, self)
 
-    def __floordiv__(self, other: Any) -> Tensor:
+    def __floordiv__(self, other: Operand) -> Tensor:
         return tt.floor_divide(self, other)
 
-    def __rfloordiv__(self, other: Any) -> Tensor:
+    def __rfloordiv__(self, other: Operand) -> Tensor:
         return tt.floor_divide(other, self)
 
-    def __mod__(self, other: Any) -> Tensor:
+    def __mod__(self, other: Operand) -> Tensor:
         return tt.remainder(self, other)
 
-    def __rmod__(self, other: Any) -> Tensor:
+    def __rmod__(self, other: Operand) -> Tensor:
         return tt.remainder(other, self)
 
-    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+    def __divmod__(self, other: Operand) -> tuple[Tensor, Tensor]:
         return self // other, self % other
 
-    def __pow__(self, other: Any) -> Tensor:
+    def __pow__(self, other: Operand) -> Tensor:
         return tt.pow(self, other)
 
-    def __rpow__(self, other: Any) -> Tensor:
+    def __rpow__(self, other: Operand) -> Tensor:
         return tt.pow(other, self)
 
-    def __matmul__(self, other: Any) -> Tensor:
+    def __matmul__(self, other: ArrayLike) -> Tensor:
         return tt.matmul(self, other)
 
-    def __rmatmul__(self, other: Any) -> Tensor:
+    def __rmatmul__(self, other: ArrayLike) -> Tensor:
         return tt.matmul(other, self)
 
-    def __and__(self, other: Any) -> Tensor:
+    def __and__(self, other: Operand) -> Tensor:
         return tt.bitwise_and(self, other)
 
-    def __rand__(self, other: Any) -> Tensor:
+    def __rand__(self, other: Operand) -> Tensor:
         return tt.bitwise_and(other, self)
 
-    def __or__(self, other: Any) -> Tensor:
+    def __or__(self, other: Operand) -> Tensor:
         return tt.bitwise_or(self, other)
 
-    def __ror__(self, other: Any) -> Tensor:
+    def __ror__(self, other: Operand) -> Tensor:
         return tt.bitwise_or(other, self)
 
-    def __xor__(self, other: Any) -> Tensor:
+    def __xor__(self, other: Operand) -> Tensor:
         return tt.bitwise_xor(self, other)
 
-    def __rxor__(self, other: Any) -> Tensor:
+    def __rxor__(self, other: Operand) -> Tensor:
         return tt.bitwise_xor(other, self)
 
-    def __lshift__(self, other: Any) -> Tensor:
+    def __lshift__(self, other: Operand) -> Tensor:
         return tt.bitwise_left_shift(self, other)
 
-    def __rlshift__(self, other: Any) -> Tensor:
+    def __rlshift__(self, other: Operand) -> Tensor:
         return tt.bitwise_left_shift(other, self)
 
-    def __rshift__(self, other: Any) -> Tensor:
+    def __rshift__(self, other: Operand) -> Tensor:
         return tt.bitwise_right_shift(self, other)
 
-    def __rrshift__(self, other: Any) -> Tensor:
+    def __rrshift__(self, other: Operand) -> Tensor:
         return tt.bitwise_right_shift(other, self)
 
     def __neg__(self) -> Tensor:
@@ -126,57 +128,57 @@ class Operators:
     def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
         return tt.not_equal(self, other)
 
-    def __lt__(self, other: Any) -> Tensor:
+    def __lt__(self, other: Operand) -> Tensor:
         return tt.less(self, other)
 
-    def __le__(self, other: Any) -> Tensor:
+    def __le__(self, other: Operand) -> Tensor:
         return tt.less_equal(self, other)
 
-    def __gt__(self, other: Any) -> Tensor:
+    def __gt__(self, other: Operand) -> Tensor:
         return tt.greater(self, other)
 
-    def __ge__(self, other: Any) -> Tensor:
+    def __ge__(self, other: Operand) -> Tensor:
         return tt.greater_equal(self, other)
 
     # ---- in place
 
-    def __iadd__(self, other: Any) -> Self:
+    def __iadd__(self, other: Operand) -> Self:
         return self._update("+=", tt.add, other)
 
-    def __isub__(self, other: Any) -> Self:
+    def __isub__(self, other: Operand) -> Self:
         return self._update("-=", tt.subtract, other)
 
-    def __imul__(self, other: Any) -> Self:
+    def __imul__(self, other: Operand) -> Self:
         return self._update("*=", tt.multiply, other)
 
-    def __itruediv__(self, other: Any) -> Self:
+    def __itruediv__(self, other: Operand) -> Self:
         return self._update("/=", tt.divide, other)
 
-    def __ifloordiv__(self, other: Any) -> Self:
+    def __ifloordiv__(self, other: Operand) -> Self:
         return self._update("//=", tt.floor_divide, other)
 
-    def __imod__(self, other: Any) -> Self:
+    def __imod__(self, other: Operand) -> Self:
         return self._update("%=", tt.remainder, other)
 
-    def __ipow__(self, other: Any) -> Self:
+    def __ipow__(self, other: Operand) -> Self:
         return self._update("**=", tt.pow, other)
 
-    def __imatmul__(self, other: Any) -> Self:
+    def __imatmul__(self, other: ArrayLike) -> Self:
         return self._update("@=", tt.matmul, other)
 
-    def __iand__(self, other: Any) -> Self:
+    def __iand__(self, other: Operand) -> Self:
         return self._update("&=", tt.bitwise_and, other)
 
-    def __ior__(self, other: Any) -> Self:
+    def __ior__(self, other: Operand) -> Self:
         return self._update("|=", tt.bitwise_or, other)
 
-    def __ixor__(self, other: Any) -> Self:
+    def __ixor__(self, other: Operand) -> Self:
         return self._update("^=", tt.bitwise_xor, other)
 
-    def __ilshift__(self, other: Any) -> Self:
+    def __ilshift__(self, other: Operand) -> Self:
         return self._update("<<=", tt.bitwise_left_shift, other)
 
-    def __irshift__(self, other: Any) -> Self:
+    def __irshift__(self, other: Operand) -> Self:
         return self._update(">>=", tt.bitwise_right_shift, other)
 
     def fill_(self, value: float) -> Self:
@@ -188,7 +190,7 @@ class Operators:
         """Set every element to 0, in place."""
         return self.fill_(0)
 
-    def copy_(self, other: Any) -> Self:
+    def copy_(self, other: ArrayLike) -> Self:
         """Take the values of another Tensor or array, broadcast, in place."""
         self[...] = other
         return self
@@ -226,10 +228,10 @@ class Operators:
     def abs(self) -> Tensor:
         return tt.abs(self)
 
-    def all(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.all(self, axis=axis, keepdims=keepdims)
 
-    def any(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.any(self, axis=axis, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -241,10 +243,10 @@ class Operators:
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
         return tt.argsort(self, axis=axis, descending=descending, stable=stable)
 
-    def astype(self, dtype: Any, copy: bool = True) -> Tensor:
+    def astype(self, dtype: DType, copy: bool = True) -> Tensor:
         return tt.astype(self, dtype, copy=copy)
 
-    def clip(self, min: Any = None, max: Any = None) -> Tensor:
+    def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
         return tt.clip(self, min, max)
 
     def clone(self) -> Tensor:
@@ -274,22 +276,22 @@ class Operators:
     def log(self) -> Tensor:
         return tt.log(self)
 
-    def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def logsumexp(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.logsumexp(self, axis=axis, keepdims=keepdims)
 
-    def masked_fill(self, mask: Any, value: Any) -> Tensor:
+    def masked_fill(self, mask: Operand, value: Operand) -> Tensor:
         return tt.masked_fill(self, mask, value)
 
-    def matmul(self, other: Any) -> Tensor:
+    def matmul(self, other: ArrayLike) -> Tensor:
         return tt.matmul(self, other)
 
-    def max(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.max(self, axis=axis, keepdims=keepdims)
 
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.mean(self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.min(self, axis=axis, keepdims=keepdims)
 
     def nonzero(self) -> tuple[Tensor, ...]:
@@ -298,10 +300,10 @@ class Operators:
     def permute(self, *axes: Any) -> Tensor:
         return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.prod(self, axis=axis, keepdims=keepdims)
 
-    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Tensor:
         return tt.repeat(self, repeats, axis=axis)
 
     def reshape(self, *shape: Any) -> Tensor:
@@ -322,18 +324,18 @@ class Operators:
     def sqrt(self) -> Tensor:
         return tt.sqrt(self)
 
-    def squeeze(self, axis: Any = None) -> Tensor:
+    def squeeze(self, axis: Axis = None) -> Tensor:
         if axis is None:
             axis = tuple(i for i, n in enumerate(self.shape) if n == 1)
         return tt.squeeze(self, axis)
 
-    def std(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def std(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         return tt.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Tensor:
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.sum(self, axis=axis, keepdims=keepdims)
 
-    def take(self, indices: Any, axis: int | None = None) -> Tensor:
+    def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
         return tt.take(self, indices, axis=axis)
 
     def tanh(self) -> Tensor:
@@ -341,12 +343,10 @@ class Operators:
 
     def transpose(self, axis1: int, axis2: int) -> Tensor:
         """Swap two dimensions."""
-        axes = list(range(self.ndim))
-        axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
-        return tt.permute_dims(self, tuple(axes))
+        return tt.functions.shapes.transpose(self, axis1, axis2)
 
     def unsqueeze(self, axis: int) -> Tensor:
-        return tt.expand_dims(self, axis=axis)
+        return tt.functions.shapes.unsqueeze(self, axis)
 
-    def var(self, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def var(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
         return tt.var(self, axis=axis, correction=correction, keepdims=keepdims)

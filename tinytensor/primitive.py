@@ -41,7 +41,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -51,6 +51,9 @@ from .messages import describe, operands
 from .modes import failure_listeners, module_path, state
 from .node import Node
 from .tensor import Tensor
+
+if TYPE_CHECKING:
+    from .typing import Declaration, Op, P, PureFunction
 
 OPS: dict[str, Primitive] = {}
 """Every declared op by name."""
@@ -140,6 +143,12 @@ class Reads(dict[tuple[bool, ...], tuple[str, ...]]):
         return names
 
 
+@overload
+def op(function: PureFunction[P], /) -> Op[P]: ...
+@overload
+def op(function: Callable[P, Any], /) -> Op[P]: ...
+@overload
+def op(*, floating: bool = ..., **rules: Callable[..., Any]) -> Declaration: ...
 def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False, **rules: Callable[..., Any]) -> Any:
     """Declare an op; see the module's docstring for both forms.
 
@@ -156,15 +165,15 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         primitive = Primitive(function, rules, floating)
         OPS[primitive.name] = primitive
-        public = _reference_call(primitive)
+        public: Any = _reference_call(primitive)
         for shorten in shortcuts:
             public = shorten(primitive, public)
         primitive.call = functools.update_wrapper(public, function)
-        public.__signature__ = _signature(primitive)  # type: ignore[attr-defined]
-        public.op = primitive  # type: ignore[attr-defined]
+        public.__signature__ = _signature(primitive)
+        public.op = primitive
         if not primitive.pure:
-            public.forward = functools.partial(_register, primitive, "fast_forward")  # type: ignore[attr-defined]
-            public.backward = functools.partial(_register, primitive, "fast_backward")  # type: ignore[attr-defined]
+            public.forward = functools.partial(_register, primitive, "fast_forward")
+            public.backward = functools.partial(_register, primitive, "fast_backward")
         return public
 
     return declare if function is None else declare(function)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ import tinytensor as tt
 from . import dtypes
 from .backend import for_device
 from .tensor import Tensor, wrap
+from .typing import Device, DType, Shape
 
 
 class Generator:
@@ -62,38 +63,38 @@ class Generator:
         return wrap(for_device(device).from_numpy(np.asarray(values, dtype=dtype)), None)
 
     def uniform(
-        self, shape: Any = (), low: float = 0.0, high: float = 1.0, *, dtype: Any = None, device: str | None = None
+        self, shape: Shape = (), low: float = 0.0, high: float = 1.0, *, dtype: DType = None, device: Device = None
     ) -> Tensor:
         """Numbers from [low, high), all equally likely."""
         dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         kind = np.float32 if dtype == np.float32 else np.float64
-        values = self._generator.random(tt.functions.creation.as_shape(shape), dtype=kind)
+        values = self._generator.random(tt.functions.creation.as_shape("uniform", shape), dtype=kind)
         return self._tensor(values * kind(high - low) + kind(low), dtype, device)
 
     def normal(
-        self, shape: Any = (), mean: float = 0.0, std: float = 1.0, *, dtype: Any = None, device: str | None = None
+        self, shape: Shape = (), mean: float = 0.0, std: float = 1.0, *, dtype: DType = None, device: Device = None
     ) -> Tensor:
         """Numbers from the normal distribution."""
         dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         kind = np.float32 if dtype == np.float32 else np.float64
-        values = self._generator.standard_normal(tt.functions.creation.as_shape(shape), dtype=kind)
+        values = self._generator.standard_normal(tt.functions.creation.as_shape("normal", shape), dtype=kind)
         return self._tensor(values * kind(std) + kind(mean), dtype, device)
 
     def integers(
-        self, low: int, high: int | None = None, shape: Any = (), *, dtype: Any = None, device: str | None = None
+        self, low: int, high: int | None = None, shape: Shape = (), *, dtype: DType = None, device: Device = None
     ) -> Tensor:
         """Integers from low to high - 1 (with one bound: from 0), all equally likely."""
-        values = self._generator.integers(low, high, size=tt.functions.creation.as_shape(shape))
+        values = self._generator.integers(low, high, size=tt.functions.creation.as_shape("integers", shape))
         return self._tensor(values, dtypes.int64 if dtype is None else dtype, device)
 
-    def bernoulli(self, p: float, shape: Any = (), *, device: str | None = None) -> Tensor:
+    def bernoulli(self, p: float, shape: Shape = (), *, device: Device = None) -> Tensor:
         """Booleans that are true with probability p.
 
         Each has 16 random bits, which stand for a number from [0, 1) and are compared with the first 16 of p; where
         they are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each. On a GPU
         they are drawn there, p to 32 bits, from a seed that this generator gives.
         """
-        shape = tt.functions.creation.as_shape(shape)
+        shape = tt.functions.creation.as_shape("bernoulli", shape)
         count = math.prod(shape)
         xp = for_device(device)
         if count and hasattr(xp, "bernoulli") and (mask := xp.bernoulli(p, shape, self._generator)) is not None:
@@ -109,7 +110,7 @@ class Generator:
         values[undecided] = self._generator.random(len(undecided)) < rest
         return self._tensor(values[:count].reshape(shape), dtypes.bool_, device)
 
-    def permutation(self, n: int, *, device: str | None = None) -> Tensor:
+    def permutation(self, n: int, *, device: Device = None) -> Tensor:
         """The integers from 0 to n - 1 in random order."""
         return self._tensor(self._generator.permutation(n), dtypes.int64, device)
 
@@ -154,36 +155,69 @@ def set_state(state: dict[str, Any]) -> None:
     current_generator().set_state(state)
 
 
-def uniform(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+def uniform(
+    shape: Shape = (),
+    low: float = 0.0,
+    high: float = 1.0,
+    *,
+    generator: Generator | None = None,
+    dtype: DType = None,
+    device: Device = None,
+) -> Tensor:
     """`Generator.uniform` of the default generator, or of the one given."""
-    return (generator or current_generator()).uniform(*args, **kwargs)
+    return (generator or current_generator()).uniform(shape, low, high, dtype=dtype, device=device)
 
 
-def normal(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+def normal(
+    shape: Shape = (),
+    mean: float = 0.0,
+    std: float = 1.0,
+    *,
+    generator: Generator | None = None,
+    dtype: DType = None,
+    device: Device = None,
+) -> Tensor:
     """`Generator.normal` of the default generator, or of the one given."""
-    return (generator or current_generator()).normal(*args, **kwargs)
+    return (generator or current_generator()).normal(shape, mean, std, dtype=dtype, device=device)
 
 
-def integers(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+def integers(
+    low: int,
+    high: int | None = None,
+    shape: Shape = (),
+    *,
+    generator: Generator | None = None,
+    dtype: DType = None,
+    device: Device = None,
+) -> Tensor:
     """`Generator.integers` of the default generator, or of the one given."""
-    return (generator or current_generator()).integers(*args, **kwargs)
+    return (generator or current_generator()).integers(low, high, shape, dtype=dtype, device=device)
 
 
-def bernoulli(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+def bernoulli(p: float, shape: Shape = (), *, generator: Generator | None = None, device: Device = None) -> Tensor:
     """`Generator.bernoulli` of the default generator, or of the one given."""
-    return (generator or current_generator()).bernoulli(*args, **kwargs)
+    return (generator or current_generator()).bernoulli(p, shape, device=device)
 
 
-def permutation(*args: Any, generator: Generator | None = None, **kwargs: Any) -> Tensor:
+def permutation(n: int, *, generator: Generator | None = None, device: Device = None) -> Tensor:
     """`Generator.permutation` of the default generator, or of the one given."""
-    return (generator or current_generator()).permutation(*args, **kwargs)
+    return (generator or current_generator()).permutation(n, device=device)
 
 
-def rand(*shape: int, **options: Any) -> Tensor:
+def rand(
+    *shape: int | Sequence[int], generator: Generator | None = None, dtype: DType = None, device: Device = None
+) -> Tensor:
     """Uniform numbers from [0, 1), under PyTorch's name: `rand(3, 4)`."""
-    return uniform(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, **options)
+    return uniform(_lengths(shape), generator=generator, dtype=dtype, device=device)
 
 
-def randn(*shape: int, **options: Any) -> Tensor:
+def randn(
+    *shape: int | Sequence[int], generator: Generator | None = None, dtype: DType = None, device: Device = None
+) -> Tensor:
     """Standard normal numbers, under PyTorch's name: `randn(3, 4)`."""
-    return normal(shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape, **options)
+    return normal(_lengths(shape), generator=generator, dtype=dtype, device=device)
+
+
+def _lengths(shape: tuple[Any, ...]) -> Any:
+    """The lengths that were passed as arguments, or as one tuple."""
+    return shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape

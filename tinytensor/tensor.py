@@ -7,7 +7,7 @@ Its operators and methods stand in `operators.py`; the mathematics, in `function
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from . import backend, dtypes
 from .modes import state
 from .node import Node, leaf, mark_written, tick
 from .operators import Operators
+
+if TYPE_CHECKING:
+    from .typing import ArrayLike, Device, DType
 
 VIEWS = {"broadcast_to", "expand_dims", "getitem", "matrix_transpose", "permute_dims", "reshape", "squeeze"}
 """Ops whose results share memory with their input."""
@@ -39,8 +42,10 @@ class Tensor(Operators):
     _data: Any
     _node: Node | None
 
-    def __init__(self, data: Any, requires_grad: bool = False, dtype: Any = None, device: str | None = None) -> None:
-        self._data = tt.functions.creation.to_array(data, dtype, device, copy=True)
+    def __init__(
+        self, data: ArrayLike, requires_grad: bool = False, dtype: DType = None, device: Device = None
+    ) -> None:
+        self._data = tt.functions.creation.to_array("tensor", data, dtype, device, copy=True)
         self._node = None
         if requires_grad:
             self.requires_grad = True
@@ -60,7 +65,7 @@ class Tensor(Operators):
     def data(self, value: Any) -> None:
         array = value._data if isinstance(value, Tensor) else value
         if not hasattr(array, "dtype"):
-            array = tt.functions.creation.to_array(array, self.dtype, self.device, copy=True)
+            array = tt.functions.creation.to_array("data", array, self.dtype, self.device, copy=True)
         if self._node is not None and (array.shape != self.shape or array.dtype != self.dtype):
             raise ValueError(
                 f"data: a Tensor that requires a gradient keeps its shape {self.shape} and dtype {self.dtype}; "
@@ -211,7 +216,7 @@ class Tensor(Operators):
         """The values as nested lists of Python numbers."""
         return self._to_numpy().tolist()
 
-    def numpy(self) -> Any:
+    def numpy(self) -> np.ndarray[Any, Any]:
         """The values as a read-only NumPy array: the same memory on the CPU, a copy from the GPU.
 
         Read-only because a write would go unseen by gradients that need the old values; `np.array(t.numpy())` is a
@@ -224,7 +229,7 @@ class Tensor(Operators):
     def _to_numpy(self) -> Any:
         return backend.for_array(self._data).to_numpy(self._data)
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Tensor:
+    def to(self, *args: Tensor | DType, device: Device = None, dtype: DType = None) -> Tensor:
         """This Tensor on a device and in a dtype: `x.to("gpu")`, `x.to(tt.float64)`; self if nothing changes.
 
         Differentiable. Raises DeviceError where the device is missing.
@@ -238,12 +243,8 @@ class Tensor(Operators):
                 raise ValueError(f"to: unknown device {value!r}; expected 'cpu' or 'gpu'")
             else:
                 dtype = value
-        result = self
-        if dtype is not None:
-            result = tt.astype(result, dtype, copy=False)
-        if device is not None:
-            result = tt.functions.shapes.to_device(result, device)
-        return result
+        result = self if dtype is None else tt.astype(self, dtype, copy=False)
+        return result if device is None else tt.functions.shapes.to_device(result, device)
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """This Tensor on a device, under the array API standard's name."""
@@ -280,7 +281,7 @@ class Tensor(Operators):
             options["copy"] = True  # what another library writes must not reach a graph
         return self._data.__dlpack__(**options)
 
-    def __dlpack_device__(self) -> Any:
+    def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()
 
     def _only(self, kind: str) -> Any:

@@ -17,9 +17,10 @@ import tinytensor as tt
 from .. import dtypes
 from ..backend import for_array, for_device
 from ..tensor import Tensor, wrap
+from ..typing import ArrayLike, Device, DType, Shape, SupportsDLPack
 
 
-def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> Any:
+def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | None) -> Any:
     """A raw array made of whatever can be made one; `copy=True` never shares memory with `data`.
 
     Raises TypeError for what is no number, and ValueError for ragged lists or where `copy=False` cannot be kept.
@@ -29,17 +30,17 @@ def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> An
     fresh = isinstance(array, np.generic)  # whether the array shares memory with nothing
     if not (isinstance(array, (np.ndarray, np.generic)) or type(array).__module__.partition(".")[0] == "cupy"):
         if isinstance(array, (list, tuple)):
-            array = _plain(array)
+            array = _plain(name, array)
         elif not isinstance(array, (bool, int, float, complex)):
             if hasattr(array, "__dlpack__"):
                 array = np.from_dlpack(array)
             elif not hasattr(array, "__array__") and not hasattr(array, "__array_interface__"):
-                array = _from_buffer(array)
+                array = _from_buffer(name, array)
         python_numbers = isinstance(array, (list, tuple, bool, int, float, complex))
         try:
             array = np.asarray(array)
         except ValueError as error:
-            raise ValueError(f"asarray: the lists are not of one shape ({error})") from None
+            raise ValueError(f"{name}: the lists are not of one shape ({error})") from None
         if python_numbers and dtype is None:
             dtype = dtypes.promote([], [array.flat[0].item()]) if array.size else dtypes.get_default_dtype()
             if array.dtype.kind == "c":
@@ -49,7 +50,7 @@ def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> An
             elif array.dtype.kind in "iu" and array.size:
                 dtype = array.dtype if array.dtype.kind == "u" else dtypes.int64
         if copy is False and python_numbers:
-            raise ValueError("asarray: Python numbers and lists cannot be used without a copy; leave copy=None")
+            raise ValueError(f"{name}: Python numbers and lists cannot be used without a copy; leave copy=None")
         fresh = python_numbers
     elif isinstance(array, np.generic):
         # A NumPy float64 scalar counts as a Python float; other NumPy scalars keep their type.
@@ -58,30 +59,30 @@ def to_array(data: Any, dtype: Any, device: str | None, copy: bool | None) -> An
     elif isinstance(array, np.ndarray) and type(array) is not np.ndarray:
         array = array.view(np.ndarray)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
-        raise TypeError(f"asarray: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
+        raise TypeError(f"{name}: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     source = for_array(array)
     target = source if device is None else for_device(device)
     if source is not target:
         if copy is False and not fresh:
-            raise ValueError(f"asarray: moving from {source.device} to {device} needs a copy; leave copy=None")
+            raise ValueError(f"{name}: moving from {source.device} to {device} needs a copy; leave copy=None")
         array, fresh = target.from_numpy(source.to_numpy(array)), True
     if dtype is not None and array.dtype != dtype:
         if copy is False and not fresh:
-            raise ValueError(f"asarray: {array.dtype} to {dtype} needs a copy; leave copy=None")
+            raise ValueError(f"{name}: {array.dtype} to {dtype} needs a copy; leave copy=None")
         return array.astype(dtype)
     return target.copy(array) if copy and not fresh else array
 
 
-def _plain(value: Any) -> Any:
+def _plain(name: str, value: Any) -> Any:
     """Nested lists with Tensors in them as nested lists of numbers."""
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [_plain(name, v) for v in value]
     if isinstance(value, Tensor):
         if value._node is not None:
             raise TypeError(
-                "asarray: a list holds a Tensor that requires a gradient, which would be lost; use tt.stack"
+                f"{name}: a list holds a Tensor that requires a gradient, which would be lost; use tt.stack"
             )
         return value.tolist()
     if isinstance(value, np.ndarray):
@@ -89,17 +90,17 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _from_buffer(value: Any) -> Any:
+def _from_buffer(name: str, value: Any) -> Any:
     try:
         return np.asarray(memoryview(value))
     except TypeError:
         pass
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, dict)):
-        return _plain(list(value))
-    raise TypeError(f"asarray: cannot make a Tensor of a {type(value).__name__}; expected numbers, lists or an array")
+        return _plain(name, list(value))
+    raise TypeError(f"{name}: cannot make a Tensor of a {type(value).__name__}; expected numbers, lists or an array")
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: bool | None = None) -> Tensor:
+def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, copy: bool | None = None) -> Tensor:
     """A Tensor of numbers, nested lists, an array of NumPy or CuPy, anything with DLPack, or a Tensor.
 
     A Tensor is given back as it is if nothing has to change. Other libraries' arrays are copied, so that later writes
@@ -118,7 +119,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: 
             result = result.to(device)
         return tt.positive(result) if copy and result is obj else result
     foreign = hasattr(obj, "dtype") or hasattr(obj, "__array__") or hasattr(obj, "__dlpack__")
-    array = to_array(obj, dtype, device, (True if foreign else None) if copy is None else copy)
+    array = to_array("asarray", obj, dtype, device, (True if foreign else None) if copy is None else copy)
     if copy is False:
         base = array
         while isinstance(base, np.ndarray):
@@ -127,12 +128,12 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: str | None = None, copy: 
     return wrap(array, None)
 
 
-def tensor(data: Any, *, dtype: Any = None, device: str | None = None, requires_grad: bool = False) -> Tensor:
+def tensor(data: ArrayLike, *, dtype: DType = None, device: Device = None, requires_grad: bool = False) -> Tensor:
     """A new Tensor with a copy of `data`, under PyTorch's name."""
     return Tensor(data, requires_grad=requires_grad, dtype=dtype, device=device)
 
 
-def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+def from_dlpack(x: SupportsDLPack, /, *, device: Device = None, copy: bool | None = None) -> Tensor:
     """A Tensor of any array that speaks DLPack; copied, unless `copy=False` asks to share (read-only) memory."""
     if isinstance(x, Tensor):
         return asarray(x, device=device, copy=copy)
@@ -143,71 +144,72 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     return asarray(np.from_dlpack(x), device=device, copy=True if copy is None else copy)
 
 
-def as_shape(shape: Any) -> tuple[int, ...]:
+def as_shape(name: str, shape: Shape) -> tuple[int, ...]:
+    """A `shape` argument of the function `name` as a tuple of lengths."""
     lengths = (shape,) if hasattr(shape, "__index__") and not isinstance(shape, (tuple, list)) else tuple(shape)
     lengths = tuple(n.__index__() for n in lengths)
     if any(n < 0 for n in lengths):
-        raise ValueError(f"shape {lengths} has a negative length")
+        raise ValueError(f"{name}: shape {lengths} has a negative length")
     return lengths
 
 
-def _filled(shape: Any, value: Any, dtype: Any, device: str | None) -> Tensor:
+def _filled(name: str, shape: Any, value: Any, dtype: Any, device: str | None) -> Tensor:
     xp = for_device(device)
-    return wrap(xp.full(as_shape(shape), value, dtype=dtypes.as_dtype(dtype)), None)
+    return wrap(xp.full(as_shape(name, shape), value, dtype=dtypes.as_dtype(dtype)), None)
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def zeros(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Zeros of a shape."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(for_device(device).zeros(as_shape(shape), dtype=dtype), None)
+    return wrap(for_device(device).zeros(as_shape("zeros", shape), dtype=dtype), None)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def ones(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Ones of a shape."""
-    return _filled(shape, 1, dtypes.get_default_dtype() if dtype is None else dtype, device)
+    return _filled("ones", shape, 1, dtypes.get_default_dtype() if dtype is None else dtype, device)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def full(shape: Shape, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None) -> Tensor:
     """A shape filled with one value."""
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     elif isinstance(fill_value, np.generic) and not isinstance(fill_value, float):
         dtype = fill_value.dtype if dtype is None else dtype
-    return _filled(shape, fill_value, dtypes.promote([], [fill_value]) if dtype is None else dtype, device)
+    return _filled("full", shape, fill_value, dtypes.promote([], [fill_value]) if dtype is None else dtype, device)
 
 
-def empty(shape: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def empty(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Memory of a shape, with whatever values stand there."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(for_device(device).empty(as_shape(shape), dtype=dtype), None)
+    return wrap(for_device(device).empty(as_shape("empty", shape), dtype=dtype), None)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def zeros_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Zeros with the shape, dtype and device of x."""
     x = asarray(x)
     return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def ones_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Ones with the shape, dtype and device of x."""
     x = asarray(x)
     return ones(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None) -> Tensor:
     """One value with the shape, dtype and device of x."""
     x = asarray(x)
     return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def empty_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
     """Memory with the shape, dtype and device of x."""
     x = asarray(x)
     return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
 
 
 def arange(
-    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: str | None = None
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: DType = None, device: Device = None
 ) -> Tensor:
     """start, start + step, ... below stop; with one argument, from 0 to it."""
     if stop is None:
@@ -225,7 +227,7 @@ def arange(
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: str | None = None, endpoint: bool = True
+    start: Any, stop: Any, /, num: int, *, dtype: DType = None, device: Device = None, endpoint: bool = True
 ) -> Tensor:
     """`num` evenly spaced numbers from start to stop."""
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
@@ -235,15 +237,13 @@ def linspace(
     return wrap(for_device(device).from_numpy(values), None)
 
 
-def eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: str | None = None
-) -> Tensor:
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType = None, device: Device = None) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     return wrap(for_device(device).eye(n_rows, n_rows if n_cols is None else n_cols, k, dtype=dtype), None)
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinate arrays of the grid that vectors span; `indexing` is "xy" (Cartesian) or "ij" (matrix)."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing must be 'xy' or 'ij', got {indexing!r}")

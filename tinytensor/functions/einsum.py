@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
 
 import tinytensor as tt
 
 from ..primitive import op
 from ..tensor import Tensor
+from ..typing import ArrayLike
 
 
 def _einsum_rule(xp, g, index, arrays, subscripts, shape):
@@ -95,7 +95,7 @@ def _grouped(xp, term, x, groups):
     return xp.reshape(x, tuple(math.prod(lengths[c] for c in group) for group in groups))
 
 
-def einsum(subscripts: str, /, *operands: Any) -> Tensor:
+def einsum(subscripts: str, /, *operands: ArrayLike) -> Tensor:
     """Einstein's summation: `einsum("bqd,bkd->bqk", query, key)`; `...` stands for leading dimensions.
 
     Letters that are missing on the right are summed over; without `->` those that appear once remain, in

@@ -18,7 +18,8 @@ from ..modes import state
 from ..node import mark_written
 from ..primitive import op
 from ..tensor import Tensor
-from .reductions import normalize_axes
+from ..typing import ArrayLike
+from .reductions import normalize_axis
 
 
 def _is_array(part: Any) -> bool:
@@ -96,7 +97,7 @@ def _scatter(xp, values, *, key, to):
     return xp.scatter(values, key, to)
 
 
-def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Tensor:
+def scatter(values: ArrayLike, key: Any, shape: tuple[int, ...]) -> Tensor:
     """Zeros of a shape with `values` added at `key`, places named twice receiving both: the transpose of reading."""
     values = tt.asarray(values)
     target = tt.broadcast_to(tt.zeros((), dtype=values.dtype, device=values.device), shape)
@@ -121,7 +122,7 @@ def _index_set(xp, x, values, *, key, wins):
     return xp.index_set(x, key, values, wins)
 
 
-def index_set(x: Any, key: Any, values: Any) -> Tensor:
+def index_set(x: ArrayLike, key: Any, values: ArrayLike) -> Tensor:
     """A copy of x in which `values`, broadcast, stand at `key`; of several at one place the last remains."""
     x = tt.asarray(x)
     raw = _raw_key(x, key, keep=True)
@@ -166,7 +167,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 # ---- by position along one axis
 
 
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
+def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Tensor:
     """The slices of x at the integer `indices` along `axis` (which may be left out for one dimension)."""
     x = tt.asarray(x)
     indices = _indices(x, indices)
@@ -176,7 +177,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
         axis = 0
     if indices.dtype.kind not in "iu":
         raise IndexError(f"take: indices must be integers, got {indices.dtype}")
-    return getitem(x, (slice(None),) * normalize_axes(axis, x.ndim)[0] + (indices,))
+    return getitem(x, (slice(None),) * normalize_axis("take", axis, x.shape) + (indices,))
 
 
 def _indices(x: Tensor, indices: Any) -> Tensor:
@@ -184,13 +185,13 @@ def _indices(x: Tensor, indices: Any) -> Tensor:
     return indices if isinstance(indices, Tensor) else tt.asarray(indices, device=x.device)
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> Tensor:
     """For each place, the element of x at the index that `indices` names there along `axis`."""
     x = tt.asarray(x)
     indices = _indices(x, indices)
+    axis = normalize_axis("take_along_axis", axis, x.shape)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_axis: indices {indices.shape} must have the {x.ndim} dimensions of {x.shape}")
-    axis = normalize_axes(axis, x.ndim)[0]
     key: list[Any] = []
     shape = tt.broadcast_shapes(*((*s[:axis], 1, *s[axis + 1 :]) for s in (x.shape, indices.shape)))
     for i, length in enumerate(shape):

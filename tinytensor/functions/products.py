@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import tinytensor as tt
 
 from .. import dtypes
 from ..primitive import op
 from ..tensor import Tensor
-from .reductions import normalize_axes
+from ..typing import ArrayLike
+from .reductions import normalize_axes, normalize_axis
 
 
 @op(
@@ -20,7 +21,7 @@ def _matmul(xp, x1, x2):
     return xp.matmul(x1, x2)
 
 
-def matmul(x1: Any, x2: Any, /) -> Tensor:
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The matrix product over the last two dimensions; further ones broadcast.
 
     A one-dimensional x1 is a row, a one-dimensional x2 a column, and the result lacks that dimension.
@@ -42,7 +43,7 @@ def matmul(x1: Any, x2: Any, /) -> Tensor:
     return tt.squeeze(_matmul(a, b), gone)
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
+def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2) -> Tensor:
     """The product summed over pairs of axes: the last `axes` of x1 with the first of x2, or two lists of axes."""
     a, b = tt.asarray(x1), tt.asarray(x2)
     if isinstance(axes, int):
@@ -51,8 +52,8 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
         first, second = list(range(a.ndim - axes, a.ndim)), list(range(axes))
     else:
         first, second = ([i] if isinstance(i, int) else list(i) for i in axes)
-        normalize_axes(tuple(first), a.ndim)
-        normalize_axes(tuple(second), b.ndim)
+        normalize_axes("tensordot", first, a.shape, "axes")
+        normalize_axes("tensordot", second, b.shape, "axes")
         first, second = [i % a.ndim for i in first], [i % b.ndim for i in second]
     if [a.shape[i] for i in first] != [b.shape[i] for i in second]:
         raise ValueError(f"tensordot: axes {first} of {a.shape} and {second} of {b.shape} differ in length")
@@ -71,7 +72,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
     return tt.reshape(matmul(left, right), shape)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     """The dot product of vectors along `axis`; further dimensions broadcast (complex x1 is conjugated).
 
     float32 is as accurate as `sum`, and float16 is multiplied and added up in float32.
@@ -79,8 +80,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
     a, b = tt.asarray(x1), tt.asarray(x2)
     if axis >= 0 or not a.ndim or not b.ndim or -axis > min(a.ndim, b.ndim):
         # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
-        rank = max(a.ndim, b.ndim)
-        axis = normalize_axes(axis, rank)[0] - rank
+        longer = max(a.shape, b.shape, key=len)
+        axis = normalize_axis("vecdot", axis, longer) - len(longer)
     if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:
         raise ValueError(f"vecdot: shapes {a.shape} and {b.shape} differ along axis {axis}")
     if a.dtype == b.dtype == dtypes.float16:

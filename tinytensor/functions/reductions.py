@@ -15,27 +15,37 @@ import tinytensor as tt
 from .. import dtypes
 from ..primitive import op
 from ..tensor import Tensor
+from ..typing import ArrayLike, Axis, DType
 
 
-def normalize_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def normalize_axes(name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis") -> tuple[int, ...]:
     """An `axis` argument as a tuple of distinct axes from 0 to ndim - 1, in increasing order.
 
-    Raises IndexError for an axis out of range and ValueError for one named twice.
+    Errors say `name`, the function that was called, and `argument`, what `axis` is called there. Raises IndexError for
+    an axis out of range, ValueError for one named twice and TypeError for what is no integer.
     """
+    ndim = len(shape)
     if axis is None:
         return tuple(range(ndim))
-    if type(axis) is int and -ndim <= axis < ndim:
+    if type(axis) is int and -ndim <= axis < ndim:  # nearly always
         return (axis % ndim,)
-    axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    found = []
-    for one in axes:
-        i = one.__index__()
-        if not -ndim <= i < ndim:
-            raise IndexError(f"axis {one} is out of range for {ndim} dimensions")
-        found.append(i % ndim)
-    if len(set(found)) != len(found):
-        raise ValueError(f"axis {axis} names a dimension twice")
-    return tuple(sorted(found))
+    if not isinstance(axis, (tuple, list)):
+        return (normalize_axis(name, axis, shape, argument),)
+    axes = sorted(normalize_axis(name, i, shape, argument) for i in axis)
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"{name}: {argument} {axis} names a dimension twice, of a Tensor of shape {shape}")
+    return tuple(axes)
+
+
+def normalize_axis(name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis", room: int = 0) -> int:
+    """One axis as an integer from 0 to ndim - 1; `room` is how many dimensions the result has more than `shape`."""
+    ndim = len(shape) + room
+    if not hasattr(axis, "__index__"):
+        raise TypeError(f"{name}: {argument} must be an integer, got {axis!r}")
+    if not -ndim <= axis < ndim:
+        known = f"expected {-ndim} to {ndim - 1}" if ndim else "it has none"
+        raise IndexError(f"{name}: {argument} {axis} is out of range for a Tensor of shape {shape}; {known}")
+    return axis.__index__() % ndim
 
 
 def _expand(xp, value, axis):
@@ -62,7 +72,7 @@ def _sum_dtype(x: Any, dtype: Any) -> Any:
     return dtypes.uint64 if x.dtype.kind == "u" else x.dtype
 
 
-def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def sum(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
     """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
     if not isinstance(x, Tensor):
         x = tt.asarray(x)
@@ -71,7 +81,7 @@ def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = Fals
     elif axis is None and not keepdims:
         return _sum(x)
     if axis is not None:
-        axis = normalize_axes(axis, x._data.ndim)
+        axis = normalize_axes("sum", axis, x._data.shape)
     return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
@@ -89,10 +99,10 @@ def _mean(xp, x, *, axis, keepdims):
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
 
-def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over `axis`; of nothing it is NaN."""
     x = tt.asarray(x)
-    return _mean(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+    return _mean(x, axis=normalize_axes("mean", axis, x.shape), keepdims=keepdims)
 
 
 def _real(name: str, x: Any) -> Tensor:
@@ -102,13 +112,13 @@ def _real(name: str, x: Any) -> Tensor:
     return x
 
 
-def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def var(x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction).
 
     Computed in two passes, so that a large mean costs no accuracy.
     """
     x = _real("var", x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = normalize_axes("var", axis, x.shape)
     deviation = x - mean(x, axis=axes, keepdims=True)
     count = _count(x, axes)
     free = count - correction
@@ -134,10 +144,10 @@ def _std(xp, x, *, axis, correction, keepdims):
     return xp.sqrt(spread * (count / free)) if free > 0 else spread * math.nan
 
 
-def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def std(x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation, sqrt(var(x)); where all elements are equal its gradient is 0."""
     x = _real("std", x)
-    return _std(x, axis=normalize_axes(axis, x.ndim), correction=correction, keepdims=keepdims)
+    return _std(x, axis=normalize_axes("std", axis, x.shape), correction=correction, keepdims=keepdims)
 
 
 def _others(xp, x, axis):
@@ -156,10 +166,10 @@ def _prod(xp, x, *, axis, keepdims):
     return xp.prod(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
 
 
-def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def prod(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
     """The product over `axis`; its gradients are exact also where elements are zero."""
     x = tt.asarray(x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = normalize_axes("prod", axis, x.shape)
     x = tt.astype(x, _sum_dtype(x, dtype), copy=False)
     if not axes:
         return tt.positive(x)
@@ -180,10 +190,10 @@ def _max(xp, x, *, axis, keepdims):
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element over `axis`; equal ones share the gradient evenly."""
     x = tt.asarray(x)
-    return _max(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+    return _max(x, axis=normalize_axes("max", axis, x.shape), keepdims=keepdims)
 
 
 @op(x=_extreme_rule)
@@ -191,10 +201,10 @@ def _min(xp, x, *, axis, keepdims):
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
-def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element over `axis`; equal ones share the gradient evenly."""
     x = tt.asarray(x)
-    return _min(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+    return _min(x, axis=normalize_axes("min", axis, x.shape), keepdims=keepdims)
 
 
 def _logsumexp_rule(xp, g, out, x, axis, keepdims):
@@ -213,10 +223,10 @@ def _logsumexp(xp, x, *, axis, keepdims):
     return out if keepdims else xp.reshape(out, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
-def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing."""
     x = tt.asarray(x)
-    return _logsumexp(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+    return _logsumexp(x, axis=normalize_axes("logsumexp", axis, x.shape), keepdims=keepdims)
 
 
 # ---- running sums and products
@@ -232,7 +242,9 @@ def _cumulative_sum(xp, x, *, axis, dtype):
     return xp.cumulative_sum(x, axis=axis, dtype=dtype)
 
 
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+) -> Tensor:
     """Running sums along `axis` (which may be left out for one dimension); `include_initial` puts a 0 in front."""
     x = tt.asarray(x)
     axis = _running_axis("cumulative_sum", x, axis)
@@ -257,7 +269,9 @@ def _cumulative_prod(xp, x, *, axis, dtype):
     return xp.cumulative_prod(x, axis=axis, dtype=dtype)
 
 
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+) -> Tensor:
     """Running products along `axis`; gradients are exact also at zeros; `include_initial` puts a 1 in front."""
     x = tt.asarray(x)
     axis = _running_axis("cumulative_prod", x, axis)
@@ -272,7 +286,7 @@ def _running_axis(name: str, x: Tensor, axis: int | None) -> int:
         if x.ndim != 1:
             raise ValueError(f"{name}: axis may be left out for 1 dimension only; got shape {x.shape}")
         return 0
-    return normalize_axes(axis, x.ndim)[0]
+    return normalize_axis(name, axis, x.shape)
 
 
 def _with_initial(out: Tensor, axis: int, value: int) -> Tensor:
@@ -288,10 +302,10 @@ def _all(xp, x, *, axis, keepdims):
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
-def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether every element over `axis` is true (not zero)."""
     x = tt.asarray(x)
-    return _all(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+    return _all(x, axis=normalize_axes("all", axis, x.shape), keepdims=keepdims)
 
 
 @op
@@ -299,10 +313,10 @@ def _any(xp, x, *, axis, keepdims):
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 
-def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Whether some element over `axis` is true (not zero)."""
     x = tt.asarray(x)
-    return _any(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+    return _any(x, axis=normalize_axes("any", axis, x.shape), keepdims=keepdims)
 
 
 @op
@@ -310,18 +324,20 @@ def _count_nonzero(xp, x, *, axis, keepdims):
     return xp.sum(x != 0, axis=axis, dtype=dtypes.int64, keepdims=keepdims)
 
 
-def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """How many elements over `axis` are not zero."""
     x = tt.asarray(x)
-    return _count_nonzero(x, axis=normalize_axes(axis, x.ndim), keepdims=keepdims)
+    return _count_nonzero(x, axis=normalize_axes("count_nonzero", axis, x.shape), keepdims=keepdims)
 
 
-def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(
+    x: ArrayLike, /, *, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+) -> Tensor:
     """The differences between neighbours along `axis`, taken n times."""
     x = tt.asarray(x)
+    axis = normalize_axis("diff", axis, x.shape)
     parts = [tt.asarray(p) for p in (prepend, x, append) if p is not None]
     x = parts[0] if len(parts) == 1 else tt.concat(parts, axis=axis)
-    axis = normalize_axes(axis, x.ndim)[0]
     for _ in range(n):
         later = x[(slice(None),) * axis + (slice(1, None),)]
         earlier = x[(slice(None),) * axis + (slice(None, -1),)]

@@ -11,7 +11,8 @@ from .. import dtypes
 from ..backend import for_array
 from ..primitive import op
 from ..tensor import Tensor, wrap
-from .reductions import normalize_axes
+from ..typing import ArrayLike, DType
+from .reductions import normalize_axis
 
 
 @op
@@ -26,22 +27,22 @@ def _argmin(xp, x, *, axis):
 
 def _position(find: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     x = tt.asarray(x)
+    if axis is not None:
+        axis = normalize_axis(find.op.name, axis, x.shape)
     if x.size == 0 and (axis is None or x.shape[axis] == 0):
         raise ValueError(f"{find.op.name}: an empty array of shape {x.shape} has no largest or smallest element")
-    if axis is not None:
-        axis = normalize_axes(axis, x.ndim)[0]
     out = find(x, axis=axis)
     if keepdims:
         out = tt.reshape(out, tuple(1 if axis in (None, i) else n for i, n in enumerate(x.shape)))
     return out
 
 
-def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the largest element along `axis` (None: of the flattened array); the first of equal ones."""
     return _position(_argmax, x, axis, keepdims)
 
 
-def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the smallest element along `axis` (None: of the flattened array); the first of equal ones."""
     return _position(_argmin, x, axis, keepdims)
 
@@ -51,22 +52,23 @@ def _argsort(xp, x, *, axis, descending):
     return xp.stable_argsort(x, axis, descending)
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def argsort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort x along `axis`; equal elements keep their order."""
     x = tt.asarray(x)
-    return _argsort(x, axis=normalize_axes(axis, x.ndim)[0], descending=descending)
+    return _argsort(x, axis=normalize_axis("argsort", axis, x.shape), descending=descending)
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """x sorted along `axis`; gradients go back to where the elements came from."""
     x = tt.asarray(x)
+    axis = normalize_axis("sort", axis, x.shape)
     return tt.take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
 
-def topk(x: Any, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
+def topk(x: ArrayLike, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
     """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first."""
     x = tt.asarray(x)
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("topk", axis, x.shape)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k={k} of {x.shape[axis]} elements along axis {axis}")
     xp = for_array(x._data)
@@ -77,7 +79,7 @@ def topk(x: Any, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
     return tt.take_along_axis(x, order, axis=axis), order
 
 
-def nonzero(x: Any, /) -> tuple[Tensor, ...]:
+def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
     """For each dimension, the indices of the elements that are not zero."""
     x = tt.asarray(x)
     if x.ndim == 0:
@@ -85,7 +87,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
     return tuple(wrap(found, None) for found in for_array(x._data).nonzero(x._data))
 
 
-def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
+def searchsorted(x1: ArrayLike, x2: ArrayLike, /, *, side: str = "left", sorter: ArrayLike | None = None) -> Tensor:
     """Where in the sorted vector x1 each element of x2 would have to stand."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
@@ -113,31 +115,31 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-def unique_all(x: Any, /) -> UniqueAll:
+def unique_all(x: ArrayLike, /) -> UniqueAll:
     """The distinct values, sorted, with their first indices, the inverse and the counts."""
     x = tt.asarray(x)
     found = for_array(x._data).unique(x._data)
     return UniqueAll(*(wrap(part, None) for part in found))
 
 
-def unique_counts(x: Any, /) -> UniqueCounts:
+def unique_counts(x: ArrayLike, /) -> UniqueCounts:
     """The distinct values, sorted, and how often each occurs."""
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
 
 
-def unique_inverse(x: Any, /) -> UniqueInverse:
+def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
     """The distinct values, sorted, and for each element of x the index of its value."""
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
-def unique_values(x: Any, /) -> Tensor:
+def unique_values(x: ArrayLike, /) -> Tensor:
     """The distinct values, sorted."""
     return unique_all(x).values
 
 
-def one_hot(x: Any, num_classes: int, /, *, dtype: Any = None) -> Tensor:
+def one_hot(x: ArrayLike, num_classes: int, /, *, dtype: DType = None) -> Tensor:
     """For each integer i in x, a row of zeros with a 1 at i: (...,) -> (..., num_classes)."""
     x = tt.asarray(x)
     if x.dtype.kind not in "iu":

@@ -6,8 +6,9 @@ Each one's gradient moves the elements back.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any
+from typing import Any, SupportsIndex
 
 import tinytensor as tt
 
@@ -16,7 +17,8 @@ from ..modes import state
 from ..node import Node
 from ..primitive import op
 from ..tensor import Tensor, wrap
-from .reductions import normalize_axes
+from ..typing import ArrayLike, Axis, Device, DType
+from .reductions import normalize_axes, normalize_axis
 
 
 @op(x=lambda xp, g: g)
@@ -24,7 +26,7 @@ def _astype(xp, x, *, dtype):
     return x.astype(dtype)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+def astype(x: ArrayLike, dtype: DType, /, *, copy: bool = True, device: Device = None) -> Tensor:
     """x in another dtype. Between floating dtypes gradients flow; `copy=False` gives x itself if nothing changes."""
     x = tt.asarray(x)
     dtype = dtypes.as_dtype(dtype)
@@ -46,7 +48,7 @@ def _to_device(xp, x, *, origin):
     return xp.copy(x)
 
 
-def to_device(x: Any, device: str) -> Tensor:
+def to_device(x: ArrayLike, device: str) -> Tensor:
     """x on a device; x itself if it is there. Gradients flow back to the device they came from."""
     x = tt.asarray(x)
     target = backend.for_device(device)
@@ -64,7 +66,7 @@ def _reshape(xp, x, *, to):
     return x.reshape(to)
 
 
-def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
+def reshape(x: ArrayLike, /, shape: int | Sequence[SupportsIndex], *, copy: bool | None = None) -> Tensor:
     """The elements of x in another shape, in row-major order; one length may be -1."""
     x = x if isinstance(x, Tensor) else tt.asarray(x)
     to = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(map(index, shape))
@@ -85,13 +87,23 @@ def _permute_dims(xp, x, *, axes):
     return xp.permute_dims(x, axes)
 
 
-def permute_dims(x: Any, /, axes: Any) -> Tensor:
+def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> Tensor:
     """x with its dimensions in the order `axes`."""
     x = tt.asarray(x)
     axes = tuple(int(i) for i in axes)
     if sorted(i % x.ndim if -x.ndim <= i < x.ndim else -1 for i in axes) != list(range(x.ndim)):
-        raise ValueError(f"permute_dims: {axes} is no order of the {x.ndim} dimensions of {x.shape}")
+        raise ValueError(f"permute_dims: axes {axes} is no order of the {x.ndim} dimensions of {x.shape}")
     return _permute_dims(x, axes=tuple(i % x.ndim for i in axes))
+
+
+def transpose(x: ArrayLike, /, axis1: int, axis2: int) -> Tensor:
+    """x with two dimensions swapped."""
+    x = tt.asarray(x)
+    axes = list(range(x.ndim))
+    i = normalize_axis("transpose", axis1, x.shape, "axis1")
+    j = normalize_axis("transpose", axis2, x.shape, "axis2")
+    axes[i], axes[j] = j, i
+    return _permute_dims(x, axes=tuple(axes))
 
 
 @op(x=lambda xp, g: xp.matrix_transpose(g))
@@ -99,23 +111,20 @@ def _matrix_transpose(xp, x):
     return xp.matrix_transpose(x)
 
 
-def matrix_transpose(x: Any, /) -> Tensor:
+def matrix_transpose(x: ArrayLike, /) -> Tensor:
     """x with its last two dimensions swapped."""
-    x = tt.asarray(x)
-    if x.ndim < 2:
-        raise ValueError(f"matrix_transpose: expected at least 2 dimensions, got shape {x.shape}")
-    return _matrix_transpose(x)
+    return _matrix_transpose(as_matrix("matrix_transpose", x))
 
 
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
+def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """x with the dimensions `source` moved to the places `destination`; the others keep their order."""
     x = tt.asarray(x)
     sources = [source] if isinstance(source, int) else list(source)
     destinations = [destination] if isinstance(destination, int) else list(destination)
     if len(sources) != len(destinations):
         raise ValueError(f"moveaxis: {len(sources)} sources but {len(destinations)} destinations")
-    for axes in (sources, destinations):
-        normalize_axes(tuple(axes), x.ndim)
+    normalize_axes("moveaxis", sources, x.shape, "source")
+    normalize_axes("moveaxis", destinations, x.shape, "destination")
     sources = [i % x.ndim for i in sources]
     order = [i for i in range(x.ndim) if i not in sources]
     for to, axis in sorted((d % x.ndim, s) for s, d in zip(sources, destinations)):
@@ -128,10 +137,16 @@ def _expand_dims(xp, x, *, axis):
     return xp.expand_dims(x, axis=axis)
 
 
-def expand_dims(x: Any, /, axis: int = 0) -> Tensor:
+def expand_dims(x: ArrayLike, /, axis: int = 0) -> Tensor:
     """x with a dimension of length 1 put in at `axis`."""
     x = tt.asarray(x)
-    return _expand_dims(x, axis=normalize_axes(axis, x.ndim + 1)[0])
+    return _expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1))
+
+
+def unsqueeze(x: ArrayLike, /, axis: int) -> Tensor:
+    """`expand_dims` under PyTorch's name."""
+    x = tt.asarray(x)
+    return _expand_dims(x, axis=normalize_axis("unsqueeze", axis, x.shape, room=1))
 
 
 @op(x=lambda xp, g, shape: xp.reshape(g, shape))
@@ -139,10 +154,10 @@ def _squeeze(xp, x, *, axis):
     return xp.squeeze(x, axis=axis)
 
 
-def squeeze(x: Any, /, axis: Any) -> Tensor:
+def squeeze(x: ArrayLike, /, axis: Axis) -> Tensor:
     """x without the dimensions `axis`, which must have length 1."""
     x = tt.asarray(x)
-    axes = normalize_axes(axis, x.ndim)
+    axes = normalize_axes("squeeze", axis, x.shape)
     for i in axes:
         if x.shape[i] != 1:
             raise ValueError(f"squeeze: dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1")
@@ -154,12 +169,12 @@ def _broadcast_to(xp, x, *, to):
     return xp.broadcast_to(x, to)
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Tensor:
+def broadcast_to(x: ArrayLike, /, shape: Sequence[int]) -> Tensor:
     """x repeated along new dimensions and along those of length 1, without a copy."""
     return _broadcast_to(tt.asarray(x), to=tuple(shape))
 
 
-def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to."""
     result: list[int] = []
     for lengths in itertools.zip_longest(*(tuple(s)[::-1] for s in shapes), fillvalue=1):
@@ -170,7 +185,7 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     return tuple(result[::-1])
 
 
-def broadcast_arrays(*arrays: Any) -> list[Tensor]:
+def broadcast_arrays(*arrays: ArrayLike) -> list[Tensor]:
     """The arrays, broadcast against each other."""
     tensors = [tt.asarray(a) for a in arrays]
     shape = broadcast_shapes(*(t.shape for t in tensors))
@@ -182,7 +197,7 @@ def _concat(xp, *arrays, axis, ends):
     return xp.concat(arrays, axis=axis)
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Iterable[ArrayLike], /, *, axis: int | None = 0) -> Tensor:
     """The arrays one after the other along an existing axis; `axis=None` flattens them first."""
     tensors = [tt.asarray(a) for a in arrays]
     if not tensors:
@@ -190,7 +205,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
     if axis is None:
         tensors, axis = [reshape(t, (-1,)) for t in tensors], 0
     first = tensors[0]
-    axis = normalize_axes(axis, first.ndim)[0]
+    axis = normalize_axis("concat", axis, first.shape)
     for t in tensors:
         if t.ndim != first.ndim or any(n != m for i, (n, m) in enumerate(zip(t.shape, first.shape)) if i != axis):
             shapes = ", ".join(str(t.shape) for t in tensors)
@@ -199,27 +214,28 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
     return _concat(*tensors, axis=axis, ends=ends)
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Iterable[ArrayLike], /, *, axis: int = 0) -> Tensor:
     """The arrays, of one shape, along a new axis."""
     tensors = [tt.asarray(a) for a in arrays]
     if not tensors:
         raise ValueError("stack: expected at least one array, got none")
     if len({t.shape for t in tensors}) > 1:
         raise ValueError(f"stack: shapes {', '.join(str(t.shape) for t in tensors)} must all be equal")
+    axis = normalize_axis("stack", axis, tensors[0].shape, room=1)
     return concat([expand_dims(t, axis=axis) for t in tensors], axis=axis)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of x along `axis`."""
     x = tt.asarray(x)
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("unstack", axis, x.shape)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
-def split(x: Any, sections: int | Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def split(x: ArrayLike, sections: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """x in equal parts (`sections` an integer), or in parts of the given lengths, along `axis`."""
     x = tt.asarray(x)
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("split", axis, x.shape)
     length = x.shape[axis]
     if isinstance(sections, int):
         if sections < 1 or length % sections:
@@ -236,10 +252,10 @@ def _flip(xp, x, *, axis):
     return xp.flip(x, axis=axis)
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Tensor:
+def flip(x: ArrayLike, /, *, axis: Axis = None) -> Tensor:
     """x with the elements along `axis` in reverse order."""
     x = tt.asarray(x)
-    return _flip(x, axis=normalize_axes(axis, x.ndim))
+    return _flip(x, axis=normalize_axes("flip", axis, x.shape))
 
 
 def _roll_back(shift: Any) -> Any:
@@ -251,13 +267,13 @@ def _roll(xp, x, *, shift, axis):
     return xp.roll(x, shift, axis=axis)
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
+def roll(x: ArrayLike, /, shift: int | tuple[int, ...] | list[int], *, axis: Axis = None) -> Tensor:
     """x with the elements along `axis` shifted, those that leave at one end coming in at the other."""
     x = tt.asarray(x)
     shift = tuple(shift) if isinstance(shift, (tuple, list)) else int(shift)
     axis = tuple(axis) if isinstance(axis, list) else axis
     if axis is not None:
-        normalize_axes(axis, x.ndim)
+        normalize_axes("roll", axis, x.shape)
     return _roll(x, shift=shift, axis=axis)
 
 
@@ -274,19 +290,19 @@ def _untile(xp, g, shape, repetitions):
     return xp.reshape(xp.sum(pairs, axis=tuple(range(0, 2 * ndim, 2))), shape)
 
 
-def tile(x: Any, repetitions: Any, /) -> Tensor:
+def tile(x: ArrayLike, repetitions: int | Sequence[int], /) -> Tensor:
     """x repeated as a whole, `repetitions[i]` times along dimension i."""
     x = tt.asarray(x)
     times = (repetitions,) if isinstance(repetitions, int) else tuple(int(n) for n in repetitions)
     return _tile(x, repetitions=times)
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+def repeat(x: ArrayLike, repeats: int | ArrayLike, /, *, axis: int | None = None) -> Tensor:
     """Each element of x repeated in place, along `axis`; `repeats` is a number, or one for each element."""
     x = tt.asarray(x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
-    axis = normalize_axes(axis, x.ndim)[0]
+    axis = normalize_axis("repeat", axis, x.shape)
     length = x.shape[axis]
     counts = [repeats] * length if isinstance(repeats, int) else [int(n) for n in tt.asarray(repeats).numpy().ravel()]
     if len(counts) == 1:
@@ -302,9 +318,9 @@ def _tril(xp, x, *, k):
     return xp.tril(x, k=k)
 
 
-def tril(x: Any, /, *, k: int = 0) -> Tensor:
+def tril(x: ArrayLike, /, *, k: int = 0) -> Tensor:
     """x with zeros above the k-th diagonal of its last two dimensions."""
-    return _tril(_matrix("tril", x), k=k)
+    return _tril(as_matrix("tril", x), k=k)
 
 
 @op(x=lambda xp, g, k: xp.triu(g, k=k))
@@ -312,12 +328,13 @@ def _triu(xp, x, *, k):
     return xp.triu(x, k=k)
 
 
-def triu(x: Any, /, *, k: int = 0) -> Tensor:
+def triu(x: ArrayLike, /, *, k: int = 0) -> Tensor:
     """x with zeros below the k-th diagonal of its last two dimensions."""
-    return _triu(_matrix("triu", x), k=k)
+    return _triu(as_matrix("triu", x), k=k)
 
 
-def _matrix(name: str, x: Any) -> Tensor:
+def as_matrix(name: str, x: ArrayLike) -> Tensor:
+    """x as a Tensor of matrices; ValueError where it has fewer than 2 dimensions."""
     x = tt.asarray(x)
     if x.ndim < 2:
         raise ValueError(f"{name}: expected at least 2 dimensions, got shape {x.shape}")

@@ -75,7 +75,7 @@ def _check_projection(
         total = _weighted(outputs, weights)
         wanted = [leaves[i] for i in places]
         if total._node is None:
-            gradients = [None] * len(wanted)
+            gradients: list[Tensor | None] = [None] * len(wanted)
         else:
             gradients = list(grad(total, wanted, allow_unused=True))
     directions = [generator.normal(x.shape, dtype=x.dtype, device=x.device) for x in wanted]

@@ -1,0 +1,96 @@
+"""Names for type hints: what the library's functions take, and what `op` makes of a function.
+
+With them a function of one's own says the same as those of the library:
+
+    from tinytensor.typing import ArrayLike, Axis
+
+    def centred(x: ArrayLike, axis: Axis = None) -> tt.Tensor:
+        return tt.asarray(x) - tt.mean(x, axis=axis, keepdims=True)
+
+They are checked by type checkers alone; nothing looks at them while a program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar, Union, overload
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+    from .tensor import Tensor
+
+__all__ = [
+    "ArrayLike", "Axis", "DType", "Declaration", "Device", "Op", "Operand", "PureFunction", "Shape", "SupportsArray",
+    "SupportsDLPack",
+]  # fmt: skip
+
+P = ParamSpec("P")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class SupportsDLPack(Protocol):
+    """An array of any library that speaks DLPack: of CuPy, PyTorch, JAX, ..."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+class SupportsArray(Protocol):
+    """What NumPy knows how to make an array of."""
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+Operand: TypeAlias = Union["Tensor", complex, np.ndarray[Any, Any], np.generic, SupportsDLPack]
+"""What `+` and its like take beside a Tensor: a Tensor, a number, another library's array, but no list.
+
+(To type checkers `complex` stands for every Python number: a float is a complex number, and so are int and bool.)
+"""
+
+ArrayLike: TypeAlias = Operand | range | list[Any] | tuple[Any, ...] | SupportsArray
+"""What becomes a Tensor where one is expected: a Tensor, a number, nested lists of numbers, another library's array."""
+
+DType: TypeAlias = np.dtype[Any] | type[Any] | str | None
+"""A dtype: `tt.float32`, NumPy's `np.float32`, Python's `float`, a name, `"float32"`; None for the default."""
+
+Axis: TypeAlias = int | tuple[int, ...] | list[int] | None
+"""The dimensions that a function works over: one, several, or None for all; negative ones count from the end."""
+
+Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+"""A shape: the lengths of all dimensions, or the one length of a vector."""
+
+Device: TypeAlias = str | None
+"""Where a Tensor is to live: `"cpu"`, `"gpu"`, or None for where its data are; of numbers, the CPU."""
+
+
+class Op(Protocol[P]):
+    """What `op` makes of a function: it takes what the function takes, but for `xp`, and gives a Tensor.
+
+    Attributes:
+        op: the record of the op.
+        forward, backward: decorators that register the two halves of a fused op's fast pair.
+    """
+
+    __name__: str
+    op: Primitive
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Tensor: ...
+    def forward(self, function: F, /) -> F: ...
+    def backward(self, function: F, /) -> F: ...
+
+
+class PureFunction(Protocol[P]):
+    """The forward function of a pure op, whose first parameter is called `xp`."""
+
+    def __call__(self, xp: Any, *args: P.args, **kwargs: P.kwargs) -> Any: ...
+
+
+class Declaration(Protocol):
+    """What `op(...)` gives, with options or rules: it declares an op."""
+
+    @overload
+    def __call__(self, function: PureFunction[P], /) -> Op[P]: ...
+    @overload
+    def __call__(self, function: Callable[P, Any], /) -> Op[P]: ...
