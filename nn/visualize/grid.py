@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .ramp import HIDDEN, STROKE, WEIGHTS, hatching, pixels, scale, squares
 from .svg import INK, MUTED, RULE, Element, Picture, number, text_width
-from .tokens import check_tokens, isolated, label, visible
+from .tokens import check_pair, isolated, label, visible
 from .weights import choose, read_layers
 
 WIDTH, HEIGHT = 1240.0, 690.0  # a slide of 1280 x 720, with room around
 MARGIN, GAP, TOP = 16.0, 12.0, 84.0
+LARGEST_CELL, SMALLEST_MAP = 44.0, 12.0
+LARGEST_FONT, SMALLEST_FONT, LONGEST_TOKEN = 13.0, 9.0, 160.0
 MOST_TITLES = 5000
+
+Box = tuple[float, float, float, float]
 
 
 def attention_grid(
@@ -42,94 +48,168 @@ def attention_grid(
     Raises ValueError where tokens do not fit the weights or weights do not add up to one.
     """
     read = read_layers(weights, sample)
-    shown = choose(layers, len(read), "layer")
-    most = max(len(read[i].weights) for i in shown)
-    columns = choose(heads, most, "head")
+    rows = choose(layers, len(read), "layer")
+    most_heads = max(len(read[i].weights) for i in rows)
+    columns = choose(heads, most_heads, "head")
     queries, keys = read[0].weights.shape[1:]
     named = source is not None or target is not None
-    source = check_tokens(source, "source", keys, "source") if source is not None or queries != keys else source
-    target = check_tokens(source if target is None and queries == keys else target, "target", queries, "target")
-    source = target if source is None else source
+    source, target = check_pair(source, target, keys, queries)
+    layout = _arrange(len(rows), len(columns), source, target, named)
+    as_images = len(rows) * len(columns) * queries * keys > MOST_TITLES
 
-    cell = min((WIDTH - 110) / len(columns) / keys, (HEIGHT - TOP - 40) / len(shown) / queries, 44.0)
-    size = min(13.0, cell * 0.8)
-    beside = named and size >= 9 and len(columns) * len(shown) == 1
-    left = MARGIN + 58.0
-    above = TOP
-    if beside:
-        widest = [min(160.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source)]
-        left, above = MARGIN + widest[0] + 30, TOP + widest[1] * 0.75 + 16
-    across = (WIDTH - left - GAP * len(columns)) / len(columns)
-    down = (HEIGHT - above - GAP * len(shown)) / len(shown)
-    cell = min(across / keys, down / queries, 44.0)
-    w, h = max(cell * keys, 12.0), max(cell * queries, 12.0)
-    pictured = len(shown) * len(columns) * queries * keys > MOST_TITLES
-
-    hidden_known = any(read[i].hidden is not None for i in shown)
-    title = title or ("Attention weights" if len(shown) > 1 or not read[shown[0]].name else read[shown[0]].name)
+    title = title or (read[rows[0]].name if len(rows) == 1 else "") or "Attention weights"
     children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children.append(scale(WEIGHTS, MARGIN, 36, 180, [(0, "0"), (0.5, "0.5"), (1, "1")], MUTED))
-    children.append(Element("text", "weight", x=MARGIN + 192, y=45, font_size=12, fill=MUTED))
-    if hidden_known:
-        children.append(Element("rect", x=MARGIN + 250, y=35, width=12, height=12, fill=HIDDEN))
-        if not pictured:
-            children.append(hatching([(MARGIN + 250, 47, MARGIN + 262, 35)], STROKE))
-        children.append(Element("text", "masked", x=MARGIN + 268, y=45, font_size=12, fill=MUTED))
-    for k, head in enumerate(columns if most > 1 else []):  # the only head needs no number
-        middle = left + k * (w + GAP) + w / 2
-        text = f"head {head}" if w > 46 else str(head)
-        children.append(
-            Element("text", text, x=middle, y=TOP - 6, font_size=12, text_anchor="middle", fill=INK, class_="head")
-        )
-    for row, i in enumerate(shown):
-        y = above + row * (h + GAP)
-        if not beside:
-            name = Element("text", f"layer {i}", x=left - 8, y=y + h / 2 + 4, text_anchor="end", font_size=12, fill=INK)
-            if read[i].name:
-                name.children.append(Element("title", read[i].name))
-            children.append(name)
-        for k, head in enumerate(columns):
-            if head >= len(read[i].weights):
+    children += _legend(any(read[i].hidden is not None for i in rows), hatched=not as_images)
+    if most_heads > 1:  # the only head needs no number
+        children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(columns)]
+    for row, i in enumerate(rows):
+        layer = read[i]
+        if layout.font is None:
+            children.append(_layer_name(i, layer.name, layout.box(row, 0)))
+        for column, head in enumerate(columns):
+            if head >= len(layer.weights):
                 continue
-            box = (left + k * (w + GAP), y, w, h)
-            shares = np.clip(read[i].weights[head], 0, 1)
-            hidden = read[i].hidden
-            mask = None if hidden is None else hidden[head]
-
-            def words(q: int, s: int, shares: Any = shares, mask: Any = mask) -> str:
-                pair = f"{isolated(visible(target[q]))} → {isolated(visible(source[s]))}"
-                return f"{pair}: masked" if mask is not None and mask[q, s] else f"{pair}: {number(shares[q, s], 4)}"
-
-            group = Element("g", class_="map")
-            if pictured:
-                group.children.extend(pixels(shares, mask, WEIGHTS, box))
-                group.children.append(Element("title", f"layer {i}, head {head}"))
+            shares = np.clip(layer.weights[head], 0, 1)
+            mask = None if layer.hidden is None else layer.hidden[head]
+            box = layout.box(row, column)
+            if as_images:
+                cells = [*pixels(shares, mask, WEIGHTS, box), Element("title", f"layer {i}, head {head}")]
             else:
-                group.children.append(squares(shares, mask, WEIGHTS, box, words))
-            frame = {"x": box[0] - 0.5, "y": box[1] - 0.5, "width": w + 1, "height": h + 1}
-            group.children.append(Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame))
-            children.append(group)
-    if beside:
-        children += _tokens(source, target, left, above, w / keys, h / queries, size)
-    width = max(left + len(columns) * (w + GAP) + MARGIN, MARGIN + 340, 2 * MARGIN + text_width(title, 16))
-    if beside:
-        width += widest[1] * 0.75
+                cells = [squares(shares, mask, WEIGHTS, box, _cell_titles(shares, mask, source, target))]
+            children.append(Element("g", *cells, _frame(box), class_="map"))
+    if layout.font is not None:
+        children += _tokens(source, target, layout.box(0, 0), layout.font)
+    width = max(layout.right + MARGIN, MARGIN + 340, 2 * MARGIN + text_width(title, 16)) + layout.overhang
     description = (
-        f"{len(shown)} layer{'s' * (len(shown) > 1)} of {len(columns)} head{'s' * (len(columns) > 1)}; each map has "
+        f"{len(rows)} layer{'s' * (len(rows) > 1)} of {len(columns)} head{'s' * (len(columns) > 1)}; each map has "
         f"{queries} queries (rows) and {keys} keys (columns)."
     )
-    return Picture(width, above + len(shown) * (h + GAP) + MARGIN, title, description, children)
+    return Picture(width, layout.bottom + MARGIN, title, description, children)
 
 
-def _tokens(
-    source: list[str], target: list[str], left: float, above: float, w: float, h: float, size: float
-) -> list[Element]:
+# ---- where the maps stand
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Maps of one size in rows and columns, in pixels.
+
+    Attributes:
+        rows, columns: how many maps below and beside each other.
+        left, top: the corner of the first one.
+        width, height: of each.
+        font: the size of the tokens beside the map; None where tokens have no room.
+        overhang: how far tokens above the map reach beyond its right side.
+    """
+
+    rows: int
+    columns: int
+    left: float
+    top: float
+    width: float
+    height: float
+    font: float | None
+    overhang: float
+
+    def box(self, row: int, column: int) -> Box:
+        """The (x, y, width, height) of one map."""
+        x, y = self.left + column * (self.width + GAP), self.top + row * (self.height + GAP)
+        return x, y, self.width, self.height
+
+    @property
+    def right(self) -> float:
+        return self.left + self.columns * (self.width + GAP)
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.rows * (self.height + GAP)
+
+
+def _arrange(rows: int, columns: int, source: list[str], target: list[str], named: bool) -> _Layout:
+    """Maps as large as a slide allows. Tokens stand beside a single map, where they were given and can be read."""
+    queries, keys = len(target), len(source)
+    left, top, font, overhang = MARGIN + 58.0, TOP, None, 0.0
+    if named and rows * columns == 1:
+        cell = min((WIDTH - 110) / keys, (HEIGHT - TOP - 40) / queries, LARGEST_CELL)
+        readable = min(LARGEST_FONT, cell * 0.8)
+        if readable >= SMALLEST_FONT:
+            font = readable
+            overhang = _widest(source, font) * 0.75
+            left, top = MARGIN + _widest(target, font) + 30, TOP + overhang + 16
+    across = (WIDTH - left - GAP * columns) / columns
+    down = (HEIGHT - top - GAP * rows) / rows
+    cell = min(across / keys, down / queries, LARGEST_CELL)
+    width, height = max(cell * keys, SMALLEST_MAP), max(cell * queries, SMALLEST_MAP)
+    return _Layout(rows, columns, left, top, width, height, font, overhang)
+
+
+def _widest(tokens: list[str], font: float) -> float:
+    return min(LONGEST_TOKEN, max(text_width(visible(token), font) for token in tokens))
+
+
+# ---- what stands around them
+
+
+def _legend(masks: bool, hatched: bool) -> list[Element]:
+    """The scale of colours, and how a masked cell looks, if masks are known."""
+    legend = [
+        scale(WEIGHTS, MARGIN, 36, 180, [(0, "0"), (0.5, "0.5"), (1, "1")], MUTED),
+        Element("text", "weight", x=MARGIN + 192, y=45, font_size=12, fill=MUTED),
+    ]
+    if masks:
+        legend.append(Element("rect", x=MARGIN + 250, y=35, width=12, height=12, fill=HIDDEN))
+        if hatched:
+            legend.append(hatching([(MARGIN + 250, 47, MARGIN + 262, 35)], STROKE))
+        legend.append(Element("text", "masked", x=MARGIN + 268, y=45, font_size=12, fill=MUTED))
+    return legend
+
+
+def _head_name(head: int, box: Box) -> Element:
+    x, _, width, _ = box
+    text = f"head {head}" if width > 46 else str(head)
+    middle = x + width / 2
+    return Element("text", text, x=middle, y=TOP - 6, font_size=12, text_anchor="middle", fill=INK, class_="head")
+
+
+def _layer_name(i: int, path: str, box: Box) -> Element:
+    """The number of a layer beside its first map; the path of its module where one points at it."""
+    x, y, _, height = box
+    middle = y + height / 2
+    name = Element("text", f"layer {i}", x=x - 8, y=middle + 4, text_anchor="end", font_size=12, fill=INK)
+    if path:
+        name.children.append(Element("title", path))
+    return name
+
+
+def _cell_titles(
+    shares: np.ndarray, mask: np.ndarray | None, source: list[str], target: list[str]
+) -> Callable[[int, int], str]:
+    """What a cell says where one points at it: its two tokens, and its weight."""
+
+    def title(query: int, key: int) -> str:
+        masked = mask is not None and mask[query, key]
+        weight = "masked" if masked else number(shares[query, key], 4)
+        return f"{isolated(visible(target[query]))} → {isolated(visible(source[key]))}: {weight}"
+
+    return title
+
+
+def _frame(box: Box) -> Element:
+    x, y, width, height = box
+    frame = {"x": x - 0.5, "y": y - 0.5, "width": width + 1, "height": height + 1}
+    return Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame)
+
+
+def _tokens(source: list[str], target: list[str], box: Box, font: float) -> list[Element]:
+    """Those of the queries before the rows of a map, those of the keys slanted above its columns."""
+    left, top, width, height = box
+    w, h = width / len(source), height / len(target)
     labels = []
     for i, token in enumerate(target):
-        place = {"x": left - 8, "y": above + (i + 0.5) * h + size * 0.35, "text_anchor": "end"}
-        labels.append(label(token, 160, size, fill=INK, class_="query", **place))
+        place = {"x": left - 8, "y": top + (i + 0.5) * h + font * 0.35, "text_anchor": "end"}
+        labels.append(label(token, LONGEST_TOKEN, font, fill=INK, class_="query", **place))
     for j, token in enumerate(source):
-        x, y = left + (j + 0.5) * w + size * 0.25, above - 8
+        x, y = left + (j + 0.5) * w + font * 0.25, top - 8
         turn = f"rotate(-45 {number(x)} {number(y)})"
-        labels.append(label(token, 160, size, fill=INK, class_="key", x=x, y=y, transform=turn))
+        labels.append(label(token, LONGEST_TOKEN, font, fill=INK, class_="key", x=x, y=y, transform=turn))
     return labels

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, text_width
-from .tokens import check_tokens, isolated, label, visible
+from .tokens import check_pair, isolated, label, visible
 from .weights import choose, read_layers
 
 MARGIN, TOP, MIDDLE, SQUARE = 16.0, 66.0, 300.0, 11.0
@@ -47,9 +47,7 @@ def attention_lines(
     chosen = choose(heads, len(layers[at].weights), "head")
     values = layers[at].weights
     queries, keys = values.shape[1:]
-    source = check_tokens(source, "source", keys, "source") if source is not None or queries != keys else source
-    target = check_tokens(source if target is None and queries == keys else target, "target", queries, "target")
-    source = target if source is None else source
+    source, target = check_pair(source, target, keys, queries)
     rows = range(queries) if token is None else choose(token, queries, "token")
 
     longest = max(queries, keys)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .ramp import HIDDEN, hatching
 from .svg import INK, MUTED, PAPER, RULE, SERIES, Colour, Element, Picture, number, text_width
-from .tokens import check_tokens, label, visible
+from .tokens import check_pair, label, visible
 from .weights import to_numpy
 
 MARGIN, TOP = 16.0, 40.0
@@ -63,9 +63,7 @@ def attention_mask(
     queries = len(hidden)
     if max(queries, keys) > MOST:
         raise ValueError(f"attention_mask: {queries} x {keys} positions are more than {MOST}; draw a part of the mask")
-    source = check_tokens(source, "source", keys, "source") if source is not None or queries != keys else source
-    target = check_tokens(source if target is None and queries == keys else target, "target", queries, "target")
-    source = target if source is None else source
+    source, target = check_pair(source, target, keys, queries)
 
     cell = min(30.0, 560 / max(queries, keys))
     size = min(13.0, cell * 0.8)

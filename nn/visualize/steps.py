@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..recording import AttentionCall, record_attention
-from .svg import INK, MUTED, PANEL, RULE, SERIES, Colour, Element, Picture, text_width
-from .tokens import check_tokens, isolated, label, visible
+from .svg import INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .tokens import check_pair, isolated, label, visible
 from .weights import choose, to_numpy
 
 MARGIN, TOP, STEP, GAP, DIGITS = 16.0, 112.0, 24.0, 22.0, 50.0
@@ -51,123 +52,252 @@ def attention_steps(
 
     Raises ValueError where shapes or tokens do not fit, or numbers are NaN.
     """
-    q, k, v, hidden, added, scale, named = _read(query, key, value, mask, head, sample, scale)
-    (queries, d_k), keys = q.shape, len(k)
-    source = check_tokens(source, "source", keys, "source") if source is not None or queries != keys else source
-    target = check_tokens(source if target is None and queries == keys else target, "target", queries, "target")
-    source = target if source is None else source
+    inputs = _read(query, key, value, mask, head, sample, scale)
+    queries, keys = inputs.hidden.shape
+    source, target = check_pair(source, target, keys, queries)
     at = choose(token, queries, "token")[0]
+    steps = inputs.follow(at)
+    columns = _write_out(inputs, steps, target[at], source)
 
-    products = k @ q[at]
-    scores = products * scale
-    masked = np.where(hidden[at], -math.inf, scores + added[at])
-    largest = masked.max()
-    powers = np.exp(masked - largest) if largest > -math.inf else np.zeros(keys)
-    weights = powers / max(powers.sum(), np.finfo(np.float64).tiny)
-    result = weights @ v
-
-    rows = list(range(keys))
-    if keys > MOST_KEYS:
-        rows = sorted(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
-    more = keys - len(rows)
-    long = max(len(rows), min(MOST_NUMBERS + 2, max(d_k, v.shape[1])))
-    bottom = TOP + long * STEP + (STEP if more else 0)
-    words = max(text_width(visible(t), 13) for t in [target[at], *(source[j] for j in rows)])
-    tokens = min(120.0, max(words, 30.0)) + 12
-    children: list[Element] = []
-    x = MARGIN
-
-    def y(i: int) -> float:
-        return TOP + (i + 0.5) * STEP
-
-    def column(width: float, step: str, formula: str) -> float:
-        """A column with its heading; returns where it begins."""
-        nonlocal x
-        begin, x = x, x + width + GAP
-        middle = begin + width / 2
-        children.append(Element("rect", x=begin, y=52, width=width, height=bottom - 44, rx=6, fill=PANEL))
-        heading = {"x": middle, "text_anchor": "middle", "class_": "formula"}
-        children.append(Element("text", formula, y=74, font_size=14, font_style="italic", fill=INK, **heading))
-        children.append(Element("text", step, x=middle, y=94, text_anchor="middle", font_size=11, fill=MUTED))
-        if begin > MARGIN:
-            children.append(
-                Element("path", d=f"M{begin - GAP + 5:.1f} 70h10m-4 -4l4 4l-4 4", stroke=MUTED, fill="none")
-            )
-        return begin
-
-    def amount(value: float, right: float, i: int, ink: Colour = INK, class_: str | None = None) -> None:
-        place = {"x": right, "y": y(i) + 4, "text_anchor": "end", "font_size": 13, "class_": class_}
-        children.append(Element("text", _short(value), fill=ink, **place))
-
-    def vector(values: np.ndarray, begin: float, class_: str) -> None:
-        """Downwards, with an ellipsis where something is left out."""
-        for i, value in enumerate(_first(values)):
-            amount(value, begin + DIGITS, i, class_=class_)
-        if len(values) > len(_first(values)):
-            children.append(Element("text", "⋮", x=begin + DIGITS - 12, y=y(len(_first(values))) + 4, fill=MUTED))
-
-    def matrix(values: np.ndarray, begin: float, class_: str) -> None:
-        """A row for each key."""
-        for i, j in enumerate(rows):
-            first = _first(values[j])
-            for c, value in enumerate(first):
-                amount(value, begin + (c + 1) * DIGITS, i, class_=class_)
-            if values.shape[1] > len(first):
-                place = {"x": begin + len(first) * DIGITS + 8, "y": y(i) + 4}
-                children.append(Element("text", "…", fill=MUTED, **place))
-
-    def breadth(size: int) -> float:
-        return len(_first(np.zeros(size))) * DIGITS + (26 if size > MOST_NUMBERS + 1 else 8)
-
-    begin = column(max(DIGITS + 16, tokens), "the query", "q")
-    vector(q[at], begin + max(4, (tokens - DIGITS) / 2), "q")
-    children.append(Element("text", "query", x=begin, y=46, font_size=11, fill=MUTED))
-    children.append(label(target[at], 160, 13, fill=BLUE, font_weight="bold", x=begin + 34, y=46, class_="query"))
-    begin = column(tokens + breadth(d_k), "the keys", "K")
-    for i, j in enumerate(rows):
-        children.append(label(source[j], tokens - 12, 13, fill=BLUE, x=begin + 8, y=y(i) + 4, class_="key"))
-    matrix(k, begin + tokens, "k")
-    begin = column(96, "scalar products", "q · kⱼ")
-    for i, j in enumerate(rows):
-        amount(products[j], begin + 70, i, class_="product")
-    default = math.isclose(scale, 1 / math.sqrt(d_k), rel_tol=1e-6)
-    formula = "/ √dₖ" if default else f"\N{MULTIPLICATION SIGN} {scale:.3g}"
-    begin = column(82, f"√{d_k} = {_short(math.sqrt(d_k))}" if default else "scaled", formula)
-    for i, j in enumerate(rows):
-        amount(scores[j], begin + 64, i, class_="score")
-    if hidden.any() or added.any():
-        begin = column(82, f"{MINUS}∞ hides", "+ mask")
-        for i, j in enumerate(rows):
-            amount(masked[j], begin + 64, i, MUTED if masked[j] == -math.inf else INK, class_="masked")
-    begin = column(118, "adds up to 1" if largest > -math.inf else "all is masked", "aⱼ = softmax")
-    for i, j in enumerate(rows):
-        bar = {"x": begin + 60, "y": y(i) - 7, "height": 14, "rx": 2}
-        children.append(Element("rect", width=50, fill=RULE, **bar))
-        children.append(Element("rect", width=50 * weights[j], fill=BLUE, class_="bar", **bar))
-        amount(weights[j], begin + 52, i, class_="weight")
-    begin = column(breadth(v.shape[1]), "the values", "V")
-    matrix(v, begin, "v")
-    begin = column(max(DIGITS + 16, 80), "weighted sum", "Σ aⱼ vⱼ")
-    vector(result, begin + 8, "result")
-    if more:
-        rest = 1 - sum(weights[j] for j in rows) if largest > -math.inf else 0.0
-        text = f"… and {more} more key{'s' * (more != 1)}, of weight {_short(max(rest, 0.0))} together"
-        children.append(Element("text", text, x=MARGIN + tokens + GAP + 8, y=y(long) + 4, fill=MUTED, class_="more"))
-    title = title or f"Scaled dot-product attention, step by step{named}"
-    top = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
-    best = int(weights.argmax())
+    title = title or f"Scaled dot-product attention, step by step{inputs.name}"
+    heading = Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)
+    best = int(steps.weights.argmax())
     description = (
-        f"The query {isolated(visible(target[at]))} over {keys} keys of size {d_k}; the largest weight, "
-        f"{weights[best]:.2f}, goes to {isolated(visible(source[best]))}."
+        f"The query {isolated(visible(target[at]))} over {keys} keys of size {len(steps.query)}; the largest weight, "
+        f"{steps.weights[best]:.2f}, goes to {isolated(visible(source[best]))}."
     )
-    return Picture(
-        max(x - GAP + MARGIN, text_width(title, 16) + 2 * MARGIN), bottom + 24, title, description, [*top, *children]
-    )
+    width = max(columns.width, text_width(title, 16) + 2 * MARGIN)
+    return Picture(width, columns.bottom + 24, title, description, [heading, *columns.elements])
 
 
-def _read(query: Any, key: Any, value: Any, mask: Any, head: int, sample: int, scale: float | None) -> Any:
-    """Q, K and V of one head, what is hidden and what is added to the scores (target, source), the scale, a name."""
-    named = f", head {head}"
+# ---- the numbers
+
+
+@dataclass(frozen=True, eq=False)
+class _Inputs:
+    """What one head reads, for one sample.
+
+    Attributes:
+        query, key, value: (target, d_k), (source, d_k) and (source, d_v), float64.
+        hidden: (target, source), where attention is not allowed.
+        added: (target, source), what the mask adds to the scores elsewhere.
+        scale: what the scores are multiplied by.
+        name: of the head, for the title; "" where there is only one.
+    """
+
+    query: np.ndarray
+    key: np.ndarray
+    value: np.ndarray
+    hidden: np.ndarray
+    added: np.ndarray
+    scale: float
+    name: str
+
+    @property
+    def masked(self) -> bool:
+        """Whether a mask changes any score."""
+        return bool(self.hidden.any() or self.added.any())
+
+    def follow(self, at: int) -> _Steps:
+        """softmax(q Kᵀ · scale + mask) V for the query at an index, step by step."""
+        query = self.query[at]
+        products = self.key @ query
+        scores = products * self.scale
+        masked = np.where(self.hidden[at], -math.inf, scores + self.added[at])
+        largest = masked.max()
+        seen = bool(largest > -math.inf)
+        powers = np.exp(masked - largest) if seen else np.zeros(len(masked))
+        weights = powers / max(powers.sum(), np.finfo(np.float64).tiny)
+        return _Steps(query, products, scores, masked, weights, weights @ self.value, seen)
+
+
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The numbers of one query, in the order in which they are computed.
+
+    Attributes:
+        query: (d_k,).
+        products, scores, masked, weights: (source,), a number for each key.
+        result: (d_v,).
+        seen: whether the query may see any key; where it may not, all weights are zero.
+    """
+
+    query: np.ndarray
+    products: np.ndarray
+    scores: np.ndarray
+    masked: np.ndarray
+    weights: np.ndarray
+    result: np.ndarray
+    seen: bool
+
+
+# ---- how they are written
+
+
+def _write_out(inputs: _Inputs, steps: _Steps, query_token: str, source: list[str]) -> _Columns:
+    """A column for each step."""
+    d_k, d_v = len(steps.query), len(steps.result)
+    rows = _heaviest(steps.weights)
+    left_out = len(source) - len(rows)
+    columns = _Columns(rows, max(len(rows), min(MOST_NUMBERS + 2, max(d_k, d_v))) + bool(left_out))
+    widest = max(text_width(visible(token), 13) for token in [query_token, *(source[j] for j in rows)])
+    names = min(120.0, max(widest, 30.0)) + 12  # the width of a token, with room behind it
+
+    columns.begin("q", "the query", max(DIGITS + 16, names))
+    columns.vector(steps.query, max(4, (names - DIGITS) / 2), "q")
+    columns.name_query(query_token)
+    columns.begin("K", "the keys", names + _breadth(d_k))
+    columns.name_keys(source, names - 12)
+    columns.matrix(inputs.key, names, "k")
+    columns.begin("q · kⱼ", "scalar products", 96)
+    columns.numbers(steps.products, 70, "product")
+    columns.begin(*_scaling(inputs.scale, d_k), 82)
+    columns.numbers(steps.scores, 64, "score")
+    if inputs.masked:
+        columns.begin("+ mask", f"{MINUS}∞ hides", 82)
+        columns.numbers(steps.masked, 64, "masked")
+    columns.begin("aⱼ = softmax", "adds up to 1" if steps.seen else "all is masked", 118)
+    columns.bars(steps.weights)
+    columns.begin("V", "the values", _breadth(d_v))
+    columns.matrix(inputs.value, 0, "v")
+    columns.begin("Σ aⱼ vⱼ", "weighted sum", max(DIGITS + 16, 80))
+    columns.vector(steps.result, 8, "result")
+    if left_out:
+        rest = 1 - sum(steps.weights[j] for j in rows) if steps.seen else 0.0
+        more = f"… and {left_out} more key{'s' * (left_out != 1)}, of weight {_short(max(rest, 0.0))} together"
+        columns.note(more, MARGIN + names + GAP + 8)
+    return columns
+
+
+class _Columns:
+    """Columns from left to right, in each a line for each key that is shown.
+
+    What is drawn goes into the column that was begun last, so many pixels from its left side.
+
+    Args:
+        rows: the indices of the keys that are shown.
+        lines: how many lines there is room for.
+    """
+
+    def __init__(self, rows: list[int], lines: int) -> None:
+        self.rows, self.lines = rows, lines
+        self.left = self.next = MARGIN  # where the last column begins, and the one after it
+        self.elements: list[Element] = []
+
+    @property
+    def width(self) -> float:
+        return self.next - GAP + MARGIN
+
+    @property
+    def bottom(self) -> float:
+        return TOP + self.lines * STEP
+
+    def begin(self, formula: str, meaning: str, width: float) -> None:
+        """A column with its heading, and an arrow to it from the one before."""
+        x = self.left = self.next
+        self.next = x + width + GAP
+        middle = x + width / 2
+        self._draw("rect", x=x, y=52, width=width, height=self.bottom - 44, rx=6, fill=PANEL)
+        heading = {"x": middle, "text_anchor": "middle", "class_": "formula"}
+        self._draw("text", formula, y=74, font_size=14, font_style="italic", fill=INK, **heading)
+        self._draw("text", meaning, x=middle, y=94, text_anchor="middle", font_size=11, fill=MUTED)
+        if x > MARGIN:
+            self._draw("path", d=f"M{x - GAP + 5:.1f} 70h10m-4 -4l4 4l-4 4", stroke=MUTED, fill="none")
+
+    def numbers(self, values: np.ndarray, at: float, class_: str) -> None:
+        """One for each key."""
+        for line, j in enumerate(self.rows):
+            self._number(values[j], self.left + at, line, class_)
+
+    def vector(self, values: np.ndarray, at: float, class_: str) -> None:
+        """Downwards, with an ellipsis where something is left out."""
+        count = _shown(len(values))
+        for line, value in enumerate(values[:count]):
+            self._number(value, self.left + at + DIGITS, line, class_)
+        if len(values) > count:
+            self._draw("text", "⋮", x=self.left + at + DIGITS - 12, y=_middle(count) + 4, fill=MUTED)
+
+    def matrix(self, values: np.ndarray, at: float, class_: str) -> None:
+        """A row for each key, with an ellipsis likewise."""
+        begin, count = self.left + at, _shown(values.shape[1])
+        for line, j in enumerate(self.rows):
+            for c, value in enumerate(values[j, :count]):
+                self._number(value, begin + (c + 1) * DIGITS, line, class_)
+            if values.shape[1] > count:
+                self._draw("text", "…", fill=MUTED, x=begin + count * DIGITS + 8, y=_middle(line) + 4)
+
+    def bars(self, weights: np.ndarray) -> None:
+        """Each weight as a number, and as the filled share of a bar."""
+        for line, j in enumerate(self.rows):
+            bar = {"x": self.left + 60, "y": _middle(line) - 7, "height": 14, "rx": 2}
+            self._draw("rect", width=50, fill=RULE, **bar)
+            self._draw("rect", width=50 * weights[j], fill=BLUE, class_="bar", **bar)
+            self._number(weights[j], self.left + 52, line, "weight")
+
+    def name_query(self, token: str) -> None:
+        """Above the column."""
+        self._draw("text", "query", x=self.left, y=46, font_size=11, fill=MUTED)
+        place = {"x": self.left + 34, "y": 46}
+        self.elements.append(label(token, 160, 13, fill=BLUE, font_weight="bold", class_="query", **place))
+
+    def name_keys(self, tokens: list[str], width: float) -> None:
+        for line, j in enumerate(self.rows):
+            place = {"x": self.left + 8, "y": _middle(line) + 4}
+            self.elements.append(label(tokens[j], width, 13, fill=BLUE, class_="key", **place))
+
+    def note(self, text: str, x: float) -> None:
+        """Across the columns, in the last line."""
+        self._draw("text", text, x=x, y=_middle(self.lines - 1) + 4, fill=MUTED, class_="more")
+
+    def _number(self, value: float, right: float, line: int, class_: str) -> None:
+        place = {"x": right, "y": _middle(line) + 4, "text_anchor": "end", "font_size": 13, "class_": class_}
+        self._draw("text", _short(value), fill=MUTED if value == -math.inf else INK, **place)
+
+    def _draw(self, tag: str, *children: str, **attributes: Any) -> None:
+        self.elements.append(Element(tag, *children, **attributes))
+
+
+def _middle(line: int) -> float:
+    return TOP + (line + 0.5) * STEP
+
+
+def _heaviest(weights: np.ndarray) -> list[int]:
+    """The keys that are shown, in their order."""
+    if len(weights) <= MOST_KEYS:
+        return list(range(len(weights)))
+    return sorted(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
+
+
+def _shown(size: int) -> int:
+    """How many numbers of a vector are shown."""
+    return size if size <= MOST_NUMBERS + 1 else MOST_NUMBERS
+
+
+def _breadth(size: int) -> float:
+    """How wide a row of a matrix is."""
+    return _shown(size) * DIGITS + (26 if _shown(size) < size else 8)
+
+
+def _scaling(scale: float, d_k: int) -> tuple[str, str]:
+    """The formula of the scale, and its meaning."""
+    if math.isclose(scale, 1 / math.sqrt(d_k), rel_tol=1e-6):
+        return "/ √dₖ", f"√{d_k} = {_short(math.sqrt(d_k))}"
+    return f"\N{MULTIPLICATION SIGN} {scale:.3g}", "scaled"
+
+
+def _short(value: float) -> str:
+    """Two decimals, or three digits where that would be wide; a true minus."""
+    if math.isinf(value):
+        return f"{MINUS}∞" if value < 0 else "∞"
+    text = f"{value:.2f}" if abs(value) < 1000 else f"{value:.0e}"
+    return "0.00" if text == "-0.00" else text.replace("-", MINUS)
+
+
+# ---- what the user gave
+
+
+def _read(query: Any, key: Any, value: Any, mask: Any, head: int, sample: int, scale: float | None) -> _Inputs:
+    name = f", head {head}"
     if isinstance(query, record_attention):
         raise ValueError("attention_steps: choose a call of the recording, such as attention.decoder[0]")
     if isinstance(query, AttentionCall):
@@ -176,12 +306,12 @@ def _read(query: Any, key: Any, value: Any, mask: Any, head: int, sample: int, s
         call = query
         query, key, value, mask = call.query, call.key, call.value, call.mask
         scale = call.scale if scale is None else scale
-        named += f" of {call.path}" if call.path else ""
+        name += f" of {call.path}" if call.path else ""
     elif key is None or value is None:
         raise ValueError("attention_steps: give query, key and value, or one recorded call")
     arrays = [to_numpy(a) for a in (query, key, value)]
     if arrays[0].ndim < 3:
-        named = ""
+        name = ""
     q, k, v = (
         _one(np.asarray(a, dtype=np.float64), head, sample, n) for a, n in zip(arrays, ("query", "key", "value"))
     )
@@ -192,20 +322,22 @@ def _read(query: Any, key: Any, value: Any, mask: Any, head: int, sample: int, s
         )
     if not all(np.isfinite(a).all() for a in (q, k, v)):
         raise ValueError("attention_steps: query, key or value hold numbers that are not finite")
-    shape = (len(q), len(k))
-    hidden, added = np.zeros(shape, dtype=bool), np.zeros(shape)
-    if mask is not None:
-        given = to_numpy(mask)
-        given = _one(given, head, sample, "mask") if given.ndim > 2 else given
-        try:
-            given = np.broadcast_to(given, shape)
-        except ValueError:
-            raise ValueError(
-                f"attention_steps: mask {given.shape} must broadcast to (target, source), {shape}"
-            ) from None
-        hidden = given if given.dtype.kind == "b" else given == -math.inf
-        added = np.where(hidden, 0.0, given)
-    return q, k, v, hidden, added, 1 / math.sqrt(q.shape[1]) if scale is None else float(scale), named
+    hidden, added = _read_mask(mask, (len(q), len(k)), head, sample)
+    return _Inputs(q, k, v, hidden, added, 1 / math.sqrt(q.shape[1]) if scale is None else float(scale), name)
+
+
+def _read_mask(mask: Any, shape: tuple[int, int], head: int, sample: int) -> tuple[np.ndarray, np.ndarray]:
+    """What it hides, and what it adds to the scores elsewhere; both (target, source)."""
+    if mask is None:
+        return np.zeros(shape, dtype=bool), np.zeros(shape)
+    array = to_numpy(mask)
+    array = _one(array, head, sample, "mask") if array.ndim > 2 else array
+    try:
+        array = np.broadcast_to(array, shape)
+    except ValueError:
+        raise ValueError(f"attention_steps: mask {array.shape} must broadcast to (target, source), {shape}") from None
+    hidden = array if array.dtype.kind == "b" else array == -math.inf
+    return hidden, np.where(hidden, 0.0, array)
 
 
 def _one(array: np.ndarray, head: int, sample: int, name: str) -> np.ndarray:
@@ -218,15 +350,3 @@ def _one(array: np.ndarray, head: int, sample: int, name: str) -> np.ndarray:
     if array.ndim == 4:
         array = array[choose(sample, len(array), "sample")[0]]
     return array[choose(head, len(array), "head")[0]] if array.ndim == 3 else array
-
-
-def _first(values: np.ndarray) -> np.ndarray:
-    return values if len(values) <= MOST_NUMBERS + 1 else values[:MOST_NUMBERS]
-
-
-def _short(value: float) -> str:
-    """Two decimals, or three digits where that would be wide; a true minus."""
-    if math.isinf(value):
-        return f"{MINUS}∞" if value < 0 else "∞"
-    text = f"{value:.2f}" if abs(value) < 1000 else f"{value:.0e}"
-    return "0.00" if text == "-0.00" else text.replace("-", MINUS)

@@ -34,6 +34,19 @@ def check_tokens(tokens: Any, name: str, length: int, axis: str) -> list[str]:
     return [str(token) for token in found]
 
 
+def check_pair(source: Any, target: Any, keys: int, queries: int) -> tuple[list[str], list[str]]:
+    """The tokens of the keys and those of the queries; where there are as many of both, one list serves for both.
+
+    Raises TypeError and ValueError as `check_tokens` does.
+    """
+    if source is not None or queries != keys:
+        source = check_tokens(source, "source", keys, "source")
+    if target is None and queries == keys:
+        target = source
+    target = check_tokens(target, "target", queries, "target")
+    return target if source is None else source, target
+
+
 def visible(token: str) -> str:
     """A token in one line of characters that can be seen: `the␣cat`, `∅` for an empty one, `[U+202E]` for controls."""
     if not token:
