@@ -25,39 +25,8 @@ def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | No
 
     Raises TypeError for what is no number, and ValueError for ragged lists or where `copy=False` cannot be kept.
     """
-    dtype = None if dtype is None else dtypes.as_dtype(dtype)
-    array = data._data if isinstance(data, Tensor) else data
-    fresh = isinstance(array, np.generic)  # whether the array shares memory with nothing
-    if not (isinstance(array, (np.ndarray, np.generic)) or type(array).__module__.partition(".")[0] == "cupy"):
-        if isinstance(array, (list, tuple)):
-            array = _plain(name, array)
-        elif not isinstance(array, (bool, int, float, complex)):
-            if hasattr(array, "__dlpack__"):
-                array = np.from_dlpack(array)
-            elif not hasattr(array, "__array__") and not hasattr(array, "__array_interface__"):
-                array = _from_buffer(name, array)
-        python_numbers = isinstance(array, (list, tuple, bool, int, float, complex))
-        try:
-            array = np.asarray(array)
-        except ValueError as error:
-            raise ValueError(f"{name}: the lists are not of one shape ({error})") from None
-        if python_numbers and dtype is None:
-            dtype = dtypes.promote([], [array.flat[0].item()]) if array.size else dtypes.get_default_dtype()
-            if array.dtype.kind == "c":
-                dtype = dtypes.default_complex()
-            elif array.dtype.kind == "f":
-                dtype = dtypes.get_default_dtype()
-            elif array.dtype.kind in "iu" and array.size:
-                dtype = array.dtype if array.dtype.kind == "u" else dtypes.int64
-        if copy is False and python_numbers:
-            raise ValueError(f"{name}: Python numbers and lists cannot be used without a copy; leave copy=None")
-        fresh = python_numbers
-    elif isinstance(array, np.generic):
-        # A NumPy float64 scalar counts as a Python float; other NumPy scalars keep their type.
-        dtype = dtypes.get_default_dtype() if isinstance(array, float) and dtype is None else dtype
-        array = np.asarray(array)
-    elif isinstance(array, np.ndarray) and type(array) is not np.ndarray:
-        array = array.view(np.ndarray)
+    array, fresh, natural = _as_array(name, data._data if isinstance(data, Tensor) else data, copy)
+    dtype = natural if dtype is None else dtypes.as_dtype(dtype)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
         raise TypeError(f"{name}: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
     if not array.dtype.isnative:
@@ -73,6 +42,42 @@ def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | No
             raise ValueError(f"{name}: {array.dtype} to {dtype} needs a copy; leave copy=None")
         return array.astype(dtype)
     return target.copy(array) if copy and not fresh else array
+
+
+def _as_array(name: str, value: Any, copy: bool | None) -> tuple[Any, bool, Any]:
+    """An array, whether it shares memory with nothing, and the dtype that Python numbers take; None: the array's."""
+    if isinstance(value, np.generic):  # a NumPy float64 scalar counts as a Python float; others keep their type
+        return np.asarray(value), True, dtypes.get_default_dtype() if isinstance(value, float) else None
+    if isinstance(value, np.ndarray):
+        return value if type(value) is np.ndarray else value.view(np.ndarray), False, None
+    if type(value).__module__.partition(".")[0] == "cupy":
+        return value, False, None
+    if not isinstance(value, (list, tuple, bool, int, float, complex)):
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value), False, None
+        if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+            return np.asarray(value), False, None
+        value = _from_buffer(name, value)
+        if isinstance(value, np.ndarray):
+            return value, False, None
+    if copy is False:
+        raise ValueError(f"{name}: Python numbers and lists cannot be used without a copy; leave copy=None")
+    try:
+        array = np.asarray(_plain(name, value))
+    except ValueError as error:
+        raise ValueError(f"{name}: the lists are not of one shape ({error})") from None
+    return array, True, _dtype_of_numbers(array)
+
+
+def _dtype_of_numbers(array: Any) -> Any:
+    """What Python numbers become that NumPy made an array of."""
+    if array.dtype.kind == "c":
+        return dtypes.default_complex()
+    if array.dtype.kind == "f" or not array.size:
+        return dtypes.get_default_dtype()
+    if array.dtype.kind in "iu":
+        return array.dtype if array.dtype.kind == "u" else dtypes.int64
+    return dtypes.promote([], [array.flat[0].item()])
 
 
 def _plain(name: str, value: Any) -> Any:
