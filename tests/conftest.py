@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from .engine_room import room
+
 STANDIN = Path(__file__).parent / "standin"
 
 
@@ -47,16 +49,14 @@ def device(request):
 def loops():
     """The compiled loops, switched on."""
     import tinytensor as tt
-    from tinytensor.fast import numpy
 
     if not tt.compile_loops():
-        pytest.skip("Numba is not installed")
-    return numpy.loops
+        pytest.skip("Numba is not installed, or tinytensor/fast is left out")
+    return room("fast.numpy").loops
 
 
 @pytest.fixture(autouse=True)
 def no_loops_left(monkeypatch):
     """A script that a test calls switches the loops on; not for the next test."""
-    from tinytensor.fast import numpy
-
-    monkeypatch.setattr(numpy, "loops", None)
+    if numpy := room("fast.numpy"):
+        monkeypatch.setattr(numpy, "loops", None)

@@ -8,6 +8,8 @@ import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.nn.amp import GradScaler, autocast
 
+from ..engine_room import room
+
 
 def normal(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
@@ -59,9 +61,8 @@ def test_weights_and_gradients_stay_in_32_bits(device):
 
 
 def test_threads_of_a_step_are_told(monkeypatch):
-    from tinytensor.fast import threads as parallel
-
-    monkeypatch.setattr(parallel, "_threads", 2)
+    if threads := room("fast.threads"):
+        monkeypatch.setattr(threads, "_threads", 2)
     weight, x = tt.tensor(normal(4, 8), requires_grad=True), tt.asarray(normal(3, 8))
     seen = []
 

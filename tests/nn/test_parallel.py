@@ -8,14 +8,21 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.fast import threads as parallel
+
+from ..engine_room import room
 
 
 @pytest.fixture(params=[1, 2, 3])
 def threads(request, monkeypatch):
-    monkeypatch.setattr(parallel, "_threads", request.param)
-    monkeypatch.setattr(parallel, "_blas_is_single", True)
+    compute_on(request.param, monkeypatch)
     return request.param
+
+
+def compute_on(count, monkeypatch):
+    """Let so many threads share the work; there is one where the engine room is left out."""
+    if threads := room("fast.threads"):
+        monkeypatch.setattr(threads, "_threads", count)
+        monkeypatch.setattr(threads, "_blas_is_single", True)
 
 
 def normal(*shape, seed=0):
@@ -51,10 +58,9 @@ def test_the_gradient_of_the_whole(threads):
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
-    monkeypatch.setattr(parallel, "_blas_is_single", True)
     found = []
     for count in (1, 2, 4):
-        monkeypatch.setattr(parallel, "_threads", count)
+        compute_on(count, monkeypatch)
         model = model_of(dropout=0.5, dtype=tt.float32).train()
         tt.manual_seed(7)
         for _ in range(3):  # gradients add up
@@ -78,8 +84,9 @@ def test_each_loss_drops_other_elements(threads):
     np.testing.assert_array_equal(weight.grad.numpy(), 2.0 * (masks[0].astype(float) + masks[1]))
 
 
+@pytest.mark.skipif(room("fast.threads") is None, reason="tinytensor/fast is left out")
 def test_they_run_side_by_side(monkeypatch):
-    monkeypatch.setattr(parallel, "_threads", 2)
+    compute_on(2, monkeypatch)
     weight = tt.tensor([1.0], requires_grad=True)
     met = threading.Barrier(2, timeout=30)
 
@@ -119,45 +126,11 @@ def test_parameters_without_a_part_in_it(threads):
     assert [None if p.grad is None else p.grad.item() for p in (used, unused, half)] == [3.0, None, 1.0]
 
 
-def test_work_inside_gets_a_share_of_the_threads(monkeypatch):
-    monkeypatch.setattr(parallel, "_threads", 4)
-    monkeypatch.setattr(parallel, "GRAIN", 1)
-    seen = []
-
-    def task():
-        parallel.in_parts(lambda rows: seen.append((threading.get_ident(), rows)), 100, 1000)
-
-    parallel.concurrently([task, task])
-    assert sorted(rows.start for _, rows in seen) == [0, 0, 50, 50]
-    seen.clear()
-    task()
-    assert len(seen) == 4
-
-
 def test_small_batches_are_not_worth_splitting():
     weight = tt.zeros((1000, 1000))
     assert nn.parallel.worth_splitting([weight], 1000)
     assert not nn.parallel.worth_splitting([weight], 999)
     assert not nn.parallel.worth_splitting([weight.to("gpu")], 1000)
-
-
-def test_threads_that_split_their_work_at_the_same_time(monkeypatch):
-    """Every worker may be busy with a part that waits for parts of its own: somebody must do these."""
-    monkeypatch.setattr(parallel, "_threads", 4)
-    monkeypatch.setattr(parallel, "GRAIN", 1)
-    done = []
-
-    def task():
-        for _ in range(20):
-            parallel.in_parts(lambda rows: sum(range(1000)), 100, 1000)
-        done.append(True)
-
-    users = [threading.Thread(target=parallel.concurrently, args=([task, task],), daemon=True) for _ in range(6)]
-    for user in users:
-        user.start()
-    for user in users:
-        user.join(timeout=60)
-    assert len(done) == 12
 
 
 def test_a_loss_of_one_element_and_no_losses():

@@ -12,6 +12,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.program import backward_program, print_backward
 
+from ..engine_room import room
 from ..nn import op_samples  # noqa: F401  (registers the samples)
 from .op_samples import SAMPLES
 
@@ -266,10 +267,13 @@ def test_a_hook():
 
 
 def test_modes_and_fast_pairs_are_as_before():
+    softmax = tt.ops["softmax"]
+    fast_forward = softmax.fast_forward
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     with tt.no_grad():
         with tt.enable_grad():
             y = nn.functional.softmax(x)
         backward_program(y)
         assert not tt.is_grad_enabled()
-    assert tt.ops["softmax"].fast_forward is not None
+    assert softmax.fast_forward is fast_forward
+    assert (fast_forward is not None) == (room("nn.fast") is not None)

@@ -1,5 +1,5 @@
 """The tests of `nn/fast`, left out where it is not loaded."""
 
-import sys
+from tests.engine_room import room
 
-collect_ignore_glob = [] if "tinytensor.nn.fast.optim" in sys.modules else ["test_*.py"]
+collect_ignore_glob = [] if room("nn.fast") else ["test_*.py"]

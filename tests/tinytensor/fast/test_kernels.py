@@ -17,7 +17,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
 
-STANDIN = Path(__file__).parents[1] / "standin"
+STANDIN = Path(__file__).parents[2] / "standin"
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from tinytensor import cores
-
-parallel = pytest.importorskip("tinytensor.fast.threads", exc_type=ModuleNotFoundError)
+from tinytensor.fast import threads as parallel
 
 PROGRAM = """
 from threadpoolctl import threadpool_info
