@@ -190,9 +190,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         found = config.get("format") if isinstance(config, dict) else config
         raise PretrainedError(f"{path}: format {found!r}, expected {FORMAT!r}")
-    kinds = {"model": str, "arguments": dict, "weights": dict, "files": dict, "text": (dict, type(None))}
+    kinds: Any = {"model": str, "arguments": dict, "weights": dict, "files": dict, "text": (dict, type(None))}
     for key, kind in kinds.items():
-        if key not in config or not isinstance(config[key], kind):  # type: ignore[arg-type]
+        if key not in config or not isinstance(config[key], kind):
             raise PretrainedError(f"{path}: {key!r} is missing or of the wrong kind")
     for entry in (config["weights"], *config["files"].values()):
         name = entry.get("file") if isinstance(entry, dict) else None

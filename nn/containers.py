@@ -6,6 +6,8 @@ import operator
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, Self
 
+from tinytensor import Tensor
+
 from .module import Module, indent, layout
 
 
@@ -91,7 +93,7 @@ class Sequential(_Indexed):
     def _sliced(self, index: slice) -> Iterable[tuple[str, Module | None]]:
         return list(self._modules.items())[index]
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         for module in self._modules.values():
             input = module(input)  # type: ignore[misc]
         return input

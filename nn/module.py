@@ -244,7 +244,7 @@ class Module:
 
     def _named_members(
         self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Tensor]]:
+    ) -> Iterator[tuple[str, Any]]:
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         seen = set()
         for path, module in modules:
@@ -259,7 +259,7 @@ class Module:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """Parameters with their paths (`"encoder.weight"`), a shared one once, under its first path."""
-        yield from self._named_members("_parameters", prefix, recurse, remove_duplicate)  # type: ignore[misc]
+        yield from self._named_members("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """Parameters of this module and, with `recurse`, of all inside; a shared one once."""

@@ -237,7 +237,7 @@ def op_vjp(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ...], 
         else:
             needs = tuple([p is not None for p in parents])
             params = {**op.defaults, **node.params}
-            gradients = op.fast_backward(NAMESPACES[type(g)], g, node.residuals, needs, **params)  # type: ignore[misc]
+            gradients = op.fast_backward(NAMESPACES[type(g)], g, node.residuals, needs, **params)
             if len(gradients) != len(parents):
                 raise RuntimeError(f"its backward gave {len(gradients)} gradients for {len(parents)} inputs")
         for i, (gradient, parent) in enumerate(zip(gradients, parents)):

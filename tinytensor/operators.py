@@ -24,8 +24,6 @@ class Operators:
 
         @property
         def shape(self) -> tuple[int, ...]: ...
-        @property
-        def ndim(self) -> int: ...
         def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
         def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Self: ...
 
@@ -216,7 +214,7 @@ class Operators:
     @property
     def T(self) -> Tensor:
         """The transpose of a matrix."""
-        if self.ndim != 2:
+        if len(self.shape) != 2:
             raise ValueError(f"T: expected 2 dimensions, got shape {self.shape}; use .mT or tt.permute_dims")
         return tt.matrix_transpose(self)
 

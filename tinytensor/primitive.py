@@ -95,8 +95,8 @@ class Primitive:
         after = code.co_argcount + code.co_kwonlyargcount
         self.params = code.co_varnames[code.co_argcount : after]
         self.inputs = (code.co_varnames[after],) if self.variadic else positional[self.pure :]
-        self.fast_forward: Callable[..., Any] | None = None
-        self.fast_backward: Callable[..., Any] | None = None
+        self.fast_forward: Any = None
+        self.fast_backward: Any = None
         self.call: Callable[..., Any] = function
         self.rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         for name, rule in rules.items():
@@ -162,21 +162,20 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
     A rule's result may be of the broadcast shape or of another float dtype: it is summed and cast to the input's.
     """
 
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
-        primitive = Primitive(function, rules, floating)
-        OPS[primitive.name] = primitive
-        public: Any = _reference_call(primitive)
-        for shorten in shortcuts:
-            public = shorten(primitive, public)
-        primitive.call = functools.update_wrapper(public, function)
-        public.__signature__ = _signature(primitive)
-        public.op = primitive
-        if not primitive.pure:
-            public.forward = functools.partial(_register, primitive, "fast_forward")
-            public.backward = functools.partial(_register, primitive, "fast_backward")
-        return public
-
-    return declare if function is None else declare(function)
+    if function is None:
+        return functools.partial(op, floating=floating, **rules)
+    primitive = Primitive(function, rules, floating)
+    OPS[primitive.name] = primitive
+    public: Any = _reference_call(primitive)
+    for shorten in shortcuts:
+        public = shorten(primitive, public)
+    primitive.call = functools.update_wrapper(public, function)
+    public.__signature__ = _signature(primitive)
+    public.op = primitive
+    if not primitive.pure:
+        public.forward = functools.partial(_register, primitive, "fast_forward")
+        public.backward = functools.partial(_register, primitive, "fast_backward")
+    return public
 
 
 def _register(primitive: Primitive, half: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,7 +202,7 @@ def _reference_call(primitive: Primitive) -> Callable[..., Any]:
             if primitive.pure:
                 out = primitive.function(xp, *arrays, **params)
             else:
-                out, residuals = primitive.fast_forward(xp, *arrays, **params)  # type: ignore[misc]
+                out, residuals = primitive.fast_forward(xp, *arrays, **params)
         except Exception as error:
             raise explain(primitive, arrays, nodes, error) from error
         result = Tensor.__new__(Tensor)
@@ -311,8 +310,7 @@ def explain(primitive: Primitive, arrays: Sequence[Any], nodes: Sequence[Node | 
     if primitive.variadic:
         names = tuple(f"{names[0]}[{i}]" for i in range(len(arrays)))
     met = ", ".join(f"{name} {describe(a)}" for name, a in zip(names, arrays))
-    path = module_path()
-    where = f" (in module {path})" if path else ""
+    where = f" (in module {path})" if (path := module_path()) else ""
     what = str(error).removeprefix(f"{primitive.name}: ")  # NumPy's own errors may begin with the name
     text = f"{primitive.name}: {what}; inputs: {met}{where}"
     mistake = isinstance(error, (ValueError, ArithmeticError))

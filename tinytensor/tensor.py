@@ -71,9 +71,8 @@ class Tensor(Operators):
                 f"data: a Tensor that requires a gradient keeps its shape {self.shape} and dtype {self.dtype}; "
                 f"got {tuple(array.shape)} {array.dtype}"
             )
-        xp = backend.for_array(array)
         if array is not self._data and not isinstance(value, Tensor):
-            array = xp.copy(array)  # later writes to the caller's array must not reach a graph
+            array = backend.for_array(array).copy(array)  # later writes to the caller's array must not reach a graph
         mark_written(self._data)
         self._data = array
 
@@ -362,8 +361,7 @@ class Tensor(Operators):
         """
         array = self._data
         if result._node is not None:
-            computed = self._node is not None and self._node.op is not None
-            if array.base is not None and (not computed or self._node.name in VIEWS):  # type: ignore[union-attr]
+            if array.base is not None and (self._node is None or self._node.op is None or self._node.name in VIEWS):
                 raise RuntimeError(
                     f"in place: this Tensor {self.shape} is a view of another one, which would not see a recorded "
                     "change; change the other one (base[i] = value), or write x = x + y instead of x += y"

@@ -170,7 +170,8 @@ def head_views(xp: Any, projected: tuple[Any, ...], num_heads: int) -> list[Any]
 @_multi_head.forward
 def multi_head_forward(xp, first, second, third, mask, *, num_heads, scale, dropped=None):
     projected = tuple(p if p is None or p.strides[-1] == p.itemsize else xp.copy(p) for p in (first, second, third))
-    given = blocks.Attention(*head_views(xp, projected, num_heads), mask, False, scale, dropped)
+    query, key, value = head_views(xp, projected, num_heads)
+    given = blocks.Attention(query, key, value, mask, False, scale, dropped)
     batch, heads, target, head_dim = given.query.shape
     out = xp.empty((batch, target, heads, head_dim), dtype=given.query.dtype)
     saved = attend(xp, given, xp.permute_dims(out, (0, 2, 1, 3)))
@@ -180,7 +181,8 @@ def multi_head_forward(xp, first, second, third, mask, *, num_heads, scale, drop
 @_multi_head.backward
 def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped=None):
     projected, *saved = residuals
-    given = blocks.Attention(*head_views(xp, projected, num_heads), None, False, scale, dropped)
+    query, key, value = head_views(xp, projected, num_heads)
+    given = blocks.Attention(query, key, value, None, False, scale, dropped)
     gradients = tuple(None if p is None else xp.empty(p.shape, dtype=p.dtype) for p in projected)
     outs = tuple(head_views(xp, gradients, num_heads))
     batch, heads, target, head_dim = given.query.shape

@@ -28,8 +28,8 @@ def linear_backward(xp, g, saved, needs):
     rows, weight = saved
     count, features = len(rows), len(weight)
     g_rows = xp.contiguous(g).reshape(count, features)
-    g_x = xp.empty(rows.shape, dtype=rows.dtype) if needs[0] else None
-    g_weight = xp.empty(weight.shape, dtype=rows.dtype) if needs[1] else None
+    g_x: Any = xp.empty(rows.shape, dtype=rows.dtype) if needs[0] else None
+    g_weight: Any = xp.empty(weight.shape, dtype=rows.dtype) if needs[1] else None
     sums: dict[int, Any] = {}  # for the bias, by the first row of each part
 
     def gradients_of_rows(i: slice) -> None:

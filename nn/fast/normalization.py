@@ -38,9 +38,9 @@ def layer_norm_backward(xp, g, saved, needs, *, eps):
     normal, scale, weight = saved
     g_rows = xp.contiguous(g).reshape(normal.shape)
     if gradient := xp.kernel("layer_norm_gradient", g_rows, normal, scale, weight):
-        g_x, g_weight, g_bias = gradient(g_rows, normal, scale, weight)
-        return g_x.reshape(g.shape), g_weight if needs[1] else None, g_bias if needs[2] else None
-    g_x = xp.empty_like(normal) if needs[0] else None
+        g_rows, g_weight, g_bias = gradient(g_rows, normal, scale, weight)
+        return g_rows.reshape(g.shape), g_weight if needs[1] else None, g_bias if needs[2] else None
+    g_x: Any = xp.empty_like(normal) if needs[0] else None
     sums: dict[int, tuple[Any, Any]] = {}  # for weight and bias, by the first row of each part
 
     def gradients_of_rows(i: slice) -> None:

@@ -60,10 +60,10 @@ def _rates(schedule: Any, steps: int | None) -> Any:
 
 def _rehearse(scheduler: LRScheduler, steps: int) -> list[float]:
     """The rates of the first group from now on, by a twin of the scheduler on groups without parameters."""
-    twin = copy.copy(scheduler)
+    twin: Any = copy.copy(scheduler)
     twin.__dict__.update(copy.deepcopy(scheduler.state_dict()))
     groups = [{k: v for k, v in group.items() if k != "params"} for group in scheduler.optimizer.param_groups]
-    twin.optimizer = SimpleNamespace(param_groups=groups)  # type: ignore[assignment]
+    twin.optimizer = SimpleNamespace(param_groups=groups)
     rates = [groups[0]["lr"]]
     while len(rates) < steps:
         twin.step()

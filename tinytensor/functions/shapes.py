@@ -113,7 +113,10 @@ def _matrix_transpose(xp, x):
 
 def matrix_transpose(x: ArrayLike, /) -> Tensor:
     """x with its last two dimensions swapped."""
-    return _matrix_transpose(as_matrix("matrix_transpose", x))
+    x = tt.asarray(x)
+    if x.ndim < 2:
+        raise ValueError(f"matrix_transpose: expected at least 2 dimensions, got shape {x.shape}")
+    return _matrix_transpose(x)
 
 
 def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
