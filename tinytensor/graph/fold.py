@@ -7,7 +7,9 @@ there are. Calls that share their parameters as well are the same layer again.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .structure import Op, Scope, Structure
 
@@ -31,116 +33,169 @@ class Folded:
 
 def fold(structure: Structure) -> Folded:
     """Fold every run of two or more; linear in the size of the structure."""
-    inside: dict[str, list[Op]] = {scope.id: [] for scope in structure.scopes}
-    children: dict[str | None, list[Scope | Op]] = {None: []}
-    children.update((scope.id, []) for scope in structure.scopes)
-    by_id = {scope.id: scope for scope in structure.scopes}
-    for op in structure.ops:
-        item: Scope | Op = op
-        place = op.scope
-        while True:
-            if not children[place] or children[place][-1] is not item:
-                children[place].append(item)
-            if place is None:
-                break
-            inside[place].append(op)
-            item, place = by_id[place], by_id[place].parent
-
-    parameters = {v.id for v in structure.values if v.kind == "parameter"}
-    shapes = {v.id: v.shape for v in structure.values}
-    canonical: dict[str, str] = {}  # ids of ops, values and scopes that are left out -> what stands for them
-    result = Folded(structure)
-
-    def run(first: Scope, others: list[Scope]) -> None:
-        originals = inside[first.id]
-        again: list[bool] = []  # for each parameter, whether it is the one that the first call reads there
-        for other in others:
-            for op, original in zip(inside[other.id], originals):
-                canonical[op.id], canonical[op.output] = original.id, original.output
-                result.members.setdefault(original.id, [original]).append(op)
-                again += [v == w for v, w in zip(op.inputs, original.inputs) if v in parameters and w in parameters]
-            canonical[other.id] = first.id
-        count = len(others) + 1
-        result.labels[first.id] = f"\N{MULTIPLICATION SIGN}{count}" if again and all(again) else f"{count} alike"
-        result.names[first.id] = (first.name, others[-1].name)
-
-    readers: dict[str | None, list[Op]] = {}
-    for op in structure.ops:
-        for value in op.inputs:
-            readers.setdefault(value, []).append(op)
-
-    def read_elsewhere(first: Scope, others: list[Scope]) -> bool:
-        """Whether what one call hands to another is read outside of them as well: then they are not one."""
-        calls = {op.id: call.id for call in (first, *others) for op in inside[call.id]}
-        for call in (first, *others):
-            for op in inside[call.id]:
-                found = {calls.get(reader.id) for reader in readers.get(op.output, ())} - {call.id}
-                if None in found and len(found) > 1:
-                    return True
-        return False
-
-    stack: list[str | None] = [None]
-    while stack:
-        items = children[stack.pop()]
-        i = 0
-        while i < len(items):
-            item = items[i]
-            i += 1
-            if isinstance(item, Op):
-                continue
-            others: list[Scope] = []
-            mark = signature(inside[item.id], item, by_id, shapes)
-            wires = None
-            while i < len(items) and isinstance(other := items[i], Scope):
-                ops, before = inside[other.id], inside[(others or [item])[-1].id]
-                if len(ops) != len(before) or signature(ops, other, by_id, shapes) != mark:
-                    break
-                if wires is not None and links(before, ops) != wires:
-                    break
-                wires = links(before, ops)
-                others.append(other)
-                i += 1
-            if others and not read_elsewhere(item, others):
-                run(item, others)
-            stack.append(item.id)
-    if canonical:
-        result.structure = _without(structure, canonical)
-    return result
+    index = _Index(structure)
+    folded = Folded(structure)
+    stand_ins: dict[str, str] = {}  # ids of ops, values and scopes that are left out -> what stands for them
+    levels = [_call_tree(structure, index)]
+    while levels:
+        for run in _runs(levels.pop()):
+            if len(run) > 1 and not _read_elsewhere(run, index):
+                folded.labels[run[0].scope.id] = _label(run, index)
+                _merge(run, folded, stand_ins)
+            levels.append(run[0].items)
+    if stand_ins:
+        folded.structure = _without(structure, stand_ins)
+    return folded
 
 
-def signature(
-    ops: list[Op], scope: Scope, scopes: dict[str, Scope], shapes: dict[str, tuple[int, ...]]
-) -> tuple[object, ...]:
-    """What makes two calls alike: the same ops on the same shapes in the same modules, wired the same way inside.
+def _merge(run: list[_Call], folded: Folded, stand_ins: dict[str, str]) -> None:
+    """Let the first call stand for all; changes `folded` and `stand_ins`."""
+    first, *others = (call.scope for call in run)
+    folded.names[first.id] = (first.name, others[-1].name)
+    stand_ins.update((scope.id, first.id) for scope in others)
+    for original, *alike in zip(*(call.ops for call in run)):
+        folded.members.setdefault(original.id, [original]).extend(alike)
+        for op in alike:
+            stand_ins[op.id], stand_ins[op.output] = original.id, original.output
 
-    Values from outside are numbered in the order of their first use.
+
+# ---- calls, and what they hold
+
+
+class _Index:
+    """What a structure has, by id; `readers` has for each value the ops that read it."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.scopes = {scope.id: scope for scope in structure.scopes}
+        self.values = {value.id: value for value in structure.values}
+        self.readers: dict[str, list[Op]] = {}
+        for op in structure.ops:
+            for value in op.inputs:
+                if value is not None:
+                    self.readers.setdefault(value, []).append(op)
+
+    def is_parameter(self, value: str | None) -> bool:
+        return value is not None and self.values[value].kind == "parameter"
+
+
+@dataclass(eq=False)
+class _Call:
+    """A call of a module.
+
+    Attributes:
+        ops: all that were computed in it.
+        items: the same in order, where what an inner call computed stands as that call.
     """
-    depth = len(scope.path)
-    numbers: dict[str, int] = {}
-    rows: list[object] = [scope.kind]
-    for op in ops:
-        wires = tuple([None if v is None else numbers.setdefault(v, len(numbers)) for v in op.inputs])
-        numbers.setdefault(op.output, len(numbers))
-        inner = scopes[op.scope].path[depth:] if op.scope is not None else ()
-        sizes = tuple([None if v is None else shapes[v] for v in (*op.inputs, op.output)])
-        rows.append((op.name, inner, wires, sizes, op.parameters, op.differentiable))
-    return tuple(rows)
+
+    scope: Scope
+    index: _Index
+    ops: list[Op] = field(default_factory=list)
+    items: list[_Call | Op] = field(default_factory=list)
+
+    @cached_property
+    def signature(self) -> tuple[object, ...]:
+        """What makes two calls alike: the same ops on the same shapes in the same modules, wired the same way inside.
+
+        Values from outside are numbered in the order of their first use.
+        """
+        scopes, values = self.index.scopes, self.index.values
+        depth = len(self.scope.path)
+        numbers: dict[str, int] = {}
+        rows: list[object] = [self.scope.kind]
+        for op in self.ops:
+            wires = tuple([None if v is None else numbers.setdefault(v, len(numbers)) for v in op.inputs])
+            numbers.setdefault(op.output, len(numbers))
+            inner = scopes[op.scope].path[depth:] if op.scope is not None else ()
+            sizes = tuple([None if v is None else values[v].shape for v in (*op.inputs, op.output)])
+            rows.append((op.name, inner, wires, sizes, op.parameters, op.differentiable))
+        return tuple(rows)
 
 
-def links(before: list[Op], after: list[Op]) -> tuple[object, ...]:
+def _call_tree(structure: Structure, index: _Index) -> list[_Call | Op]:
+    """The items of the outermost level."""
+    calls = {scope.id: _Call(scope, index) for scope in structure.scopes}
+    outermost: list[_Call | Op] = []
+    for op in structure.ops:
+        item: _Call | Op = op
+        place = op.scope
+        while place is not None:
+            call = calls[place]
+            call.ops.append(op)
+            _append_once(call.items, item)
+            item, place = call, call.scope.parent
+        _append_once(outermost, item)
+    return outermost
+
+
+def _append_once(items: list[_Call | Op], item: _Call | Op) -> None:
+    if not items or items[-1] is not item:
+        items.append(item)
+
+
+# ---- runs of alike calls
+
+
+def _runs(items: list[_Call | Op]) -> Iterator[list[_Call]]:
+    """Each call among the items, together with the alike ones that follow it at once."""
+    run: list[_Call] = []
+    for item in items:
+        if run and isinstance(item, _Call) and _continues(run, item):
+            run.append(item)
+            continue
+        if run:
+            yield run
+        run = [item] if isinstance(item, _Call) else []
+    if run:
+        yield run
+
+
+def _continues(run: list[_Call], call: _Call) -> bool:
+    """Whether a call is like those of a run, and wired to the last one as they are to each other."""
+    last = run[-1]
+    if len(call.ops) != len(last.ops) or call.signature != last.signature:
+        return False
+    return len(run) == 1 or _links(last, call) == _links(run[-2], last)
+
+
+def _links(before: _Call, after: _Call) -> tuple[object, ...]:
     """How a call is wired to the alike one before it: each input is what that one read or made there, or neither."""
-    made = {op.output: i for i, op in enumerate(before)}
-    pairs = [pair for first, second in zip(before, after) for pair in zip(first.inputs, second.inputs)]
-    return tuple("same" if v == w else made.get(w) if w is not None else None for v, w in pairs)
+    made = {op.output: i for i, op in enumerate(before.ops)}
+    return tuple("same" if v == w else made.get(w) if w is not None else None for v, w in _input_pairs(before, after))
 
 
-def _without(structure: Structure, canonical: dict[str, str]) -> Structure:
+def _input_pairs(one: _Call, other: _Call) -> list[tuple[str | None, str | None]]:
+    """What two alike calls read, side by side."""
+    return [pair for first, second in zip(one.ops, other.ops) for pair in zip(first.inputs, second.inputs)]
+
+
+def _read_elsewhere(run: list[_Call], index: _Index) -> bool:
+    """Whether what one call hands to another is read outside of them as well: then they are not one."""
+    computed_in = {op.id: call for call in run for op in call.ops}
+    for call in run:
+        for op in call.ops:
+            readers = {computed_in.get(reader.id) for reader in index.readers.get(op.output, ())} - {call}
+            if None in readers and len(readers) > 1:
+                return True
+    return False
+
+
+def _label(run: list[_Call], index: _Index) -> str:
+    """×6 where every call reads the parameters of the first one, "6 alike" where they have their own or none."""
+    pairs = [pair for call in run[1:] for pair in _input_pairs(run[0], call)]
+    shared = [v == w for v, w in pairs if index.is_parameter(v) and index.is_parameter(w)]
+    return f"\N{MULTIPLICATION SIGN}{len(run)}" if shared and all(shared) else f"{len(run)} alike"
+
+
+# ---- the structure without the others
+
+
+def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
     def final(name: str) -> str:
-        while name in canonical:
-            name = canonical[name]
+        while name in stand_ins:
+            name = stand_ins[name]
         return name
 
-    left_out = set(canonical)
+    left_out = set(stand_ins)
     scopes = [scope for scope in structure.scopes if scope.id not in left_out]
     kept_scopes = {scope.id for scope in scopes}
     while True:  # scopes inside of those left out go as well
