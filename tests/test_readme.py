@@ -38,3 +38,22 @@ def test_readme_links_lead_somewhere():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (ROOT / target).exists(), target
+
+
+def test_every_promise_names_a_test_that_is_there():
+    text = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    promises = [row for row in rows if row[0] != "promise"]
+    assert len(promises) > 30
+    for promise, holders in promises:
+        files = re.findall(r"`(.*?)`", holders)
+        assert files, promise
+        for file in files:
+            assert (ROOT / "tests" / file).exists(), f"{file}, which is to hold: {promise}"
+
+
+def test_one_version_is_told_everywhere():
+    version = re.compile(r"""^(?:__)?version(?:__)?(?:: | = )"?([\d.]+)"?$""", re.M)
+    files = ("pyproject.toml", "CITATION.cff", "tinytensor/__init__.py")
+    told = {version.search((ROOT / file).read_text(encoding="utf-8")).group(1) for file in files}
+    assert len(told) == 1

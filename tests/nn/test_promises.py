@@ -1,4 +1,4 @@
-"""What PROMISES.md says of numbers, state and errors, for whole modules: training steps, threads, memory, devices."""
+"""What docs/promises.md says of numbers, memory and errors, for whole modules: training steps, threads, devices."""
 
 import gc
 import threading

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -251,6 +252,21 @@ def test_a_fused_op_and_its_formula(cube, device):
     from tinytensor.testing import check_op
 
     check_op(cube, np.random.default_rng(0).normal(size=(2, 3)), reference=lambda x: x**3, device=device)
+
+
+def test_within_textbook_a_thread_computes_by_the_formula(cube):
+    """It alone does, and afterwards it does no longer. The fast pair here gives something else on purpose."""
+    cube.forward(lambda xp, x: (xp.zeros_like(x), (x,)))
+    x = tt.tensor([2.0], requires_grad=True)
+
+    def compute():
+        return cube(x).item()
+
+    with ThreadPoolExecutor(1) as other, tt.textbook():
+        assert (compute(), other.submit(compute).result()) == (8.0, 0.0)
+        (slope,) = tt.grad(cube(x), [x])
+        assert slope.item() == 12
+    assert (compute(), tt.textbook()(compute)(), compute()) == (0.0, 8.0, 0.0)
 
 
 def test_check_op_finds_a_fast_pair_that_differs_from_its_formula(cube):
