@@ -6,6 +6,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
@@ -38,8 +39,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:

@@ -8,6 +8,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
@@ -23,7 +24,7 @@ class Linear(Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: str | None = None, dtype: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: Device = None, dtype: DType = None
     ) -> None:
         super().__init__()
         self.in_features = in_features
@@ -67,8 +68,8 @@ class Embedding(Module):
         embedding_dim: int,
         padding_idx: int | None = None,
         *,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         self.num_embeddings = num_embeddings
@@ -127,8 +128,8 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)

@@ -15,6 +15,7 @@ from tinytensor.dtypes import as_dtype
 from tinytensor.modes import module_path, state
 from tinytensor.recording.errors import module_failed
 from tinytensor.tensor import Hook
+from tinytensor.typing import Device, DType
 
 from .parameter import Parameter
 
@@ -355,7 +356,7 @@ class Module:
             if grad is not None:
                 parameter.grad = None if set_to_none else grad.detach().zero_()
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> Self:
+    def to(self, *args: Any, device: Device = None, dtype: DType = None) -> Self:
         """Move all parameters and buffers to a device and floating ones to a dtype, in place; returns self.
 
         `to("gpu")`, `to(tt.float64)`, `to("gpu", tt.float32)`, `to(tensor)` (where that Tensor is, and in its dtype).

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import Device, DType
 
 from .layers import Dropout
 from .module import Module
@@ -58,7 +57,7 @@ class PositionalEncoding(Module):
         return f"{self.d_model}, max_len={self.max_len}, batch_first={self.batch_first}"
 
 
-def sinusoidal_encoding(length: int, d_model: int, *, dtype: Any = None, device: str | None = None) -> Tensor:
+def sinusoidal_encoding(length: int, d_model: int, *, dtype: DType = None, device: Device = None) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)) and PE(pos, 2i + 1) = cos of the same, (length, d_model).
 
     Computed in float64 and rounded once. Vaswani et al. 2017, section 3.5.

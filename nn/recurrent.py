@@ -9,6 +9,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
@@ -38,8 +39,8 @@ class RNNBase(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -256,8 +257,8 @@ class LSTM(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         if proj_size != 0:
             raise NotImplementedError(
@@ -301,8 +302,8 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         _check_nonlinearity("RNN", nonlinearity)
         super().__init__(
@@ -344,7 +345,7 @@ class RNNCellBase(Module):
     state_names: tuple[str, ...] = ("h_0",)
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, device: str | None = None, dtype: Any = None
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None, dtype: DType = None
     ) -> None:
         super().__init__()
         self.input_size = input_size
@@ -439,8 +440,8 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         _check_nonlinearity("RNNCell", nonlinearity)
         super().__init__(input_size, hidden_size, bias, device, dtype)

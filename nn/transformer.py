@@ -26,6 +26,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
@@ -66,8 +67,8 @@ class TransformerEncoderLayer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
@@ -122,8 +123,8 @@ class TransformerDecoderLayer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
@@ -311,8 +312,8 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: str | None = None,
-        dtype: Any = None,
+        device: Device = None,
+        dtype: DType = None,
     ) -> None:
         super().__init__()
         factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
@@ -380,7 +381,7 @@ class Transformer(Module):
         raise ValueError(f"Transformer: src {src.shape} and tgt {tgt.shape}: {fault}")
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: str | None = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: DType = None) -> Tensor:
         """The causal mask (sz, sz): 0 where position i may attend to j <= i, -inf elsewhere (section 3.2.3)."""
         return tt.triu(tt.full((sz, sz), -tt.inf, dtype=dtype, device=device), k=1)
 

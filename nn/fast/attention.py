@@ -210,6 +210,10 @@ def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -
 class SideBySide:
     """What `nn.functional.attention` calls in place of its own lines; see there."""
 
+    def is_long(self, query: Tensor, key: Tensor) -> bool:
+        """Whether attention between them goes in blocks."""
+        return blocks.is_long(query.shape[-2], key.shape[-2], query.device)
+
     def multi_head(
         self,
         query: Tensor,
@@ -242,5 +246,5 @@ class SideBySide:
         return _multi_head(query, memory, None, mask, num_heads=num_heads, scale=scale, dropped=dropped)
 
 
-textbook.side_by_side = SideBySide()
+textbook.fast = SideBySide()
 Dropped.spare = blocks.SeededDropped.draw_long

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import ArrayLike
 
 from .checks import check_dim
 from .precision import raised
@@ -18,12 +18,12 @@ def relu(input):
     return tt.where(input <= 0, 0.0, input)
 
 
-def tanh(input: Any) -> Tensor:
+def tanh(input: ArrayLike) -> Tensor:
     """The hyperbolic tangent, element by element."""
     return tt.tanh(input)
 
 
-def sigmoid(input: Any) -> Tensor:
+def sigmoid(input: ArrayLike) -> Tensor:
     """1 / (1 + exp(-x)), element by element."""
     return tt.sigmoid(input)
 
@@ -44,7 +44,7 @@ def _gelu_tanh(x):
 
 
 @raised
-def gelu(input: Any, approximate: str = "none") -> Tensor:
+def gelu(input: ArrayLike, approximate: str = "none") -> Tensor:
     """The Gaussian error linear unit, x * P(N(0, 1) <= x).
 
     Args:
@@ -70,7 +70,7 @@ def _softmax(x, *, axis):
 
 
 @raised
-def softmax(input: Any, dim: int = -1) -> Tensor:
+def softmax(input: ArrayLike, dim: int = -1) -> Tensor:
     """exp(x_i) / sum_j exp(x_j) along `dim`, without overflow.
 
     A row in which every entry is -inf gives zeros with zero gradients (PyTorch: NaN), so that attention with
@@ -87,6 +87,6 @@ def _log_softmax(x, *, axis):
 
 
 @raised
-def log_softmax(input: Any, dim: int = -1) -> Tensor:
+def log_softmax(input: ArrayLike, dim: int = -1) -> Tensor:
     """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000]."""
     return _log_softmax(input, axis=check_dim("log_softmax", input, dim))

@@ -19,6 +19,9 @@ from .linear import linear
 from .masks import causal_mask, check_mask, hide, merge_masks
 from .precision import lowered
 
+fast: Any = None
+"""What computes `multi_head` and `attend_projected` faster and knows which sequences are long; `nn/fast` sets it."""
+
 
 def attention(
     query: Any, key: Any, value: Any, mask: Any = None, dropped: Dropped | None = None, *, scale: float
@@ -89,10 +92,12 @@ def scaled_dot_product_attention(
     query, key, value = (_with_batch(x, batch or (1,)) for x in (query, key, value))
     dropped = Dropped.draw(dropout_p, (*query.shape[:-1], key.shape[-2]), query.device)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    causal = is_causal and watch.see is None and fast is not None and fast.is_long(query, key)  # no mask is held then
+    if is_causal and not causal:
+        mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
     if watch.see is not None:
-        seen = causal_mask(query.shape[-2], key.shape[-2], device=query.device) if is_causal else mask
-        watch.see(query, key, value, seen, scale, attn_mask=seen, dropout=dropout_p > 0, same=None)
-    out = _attention(query, key, value, mask, scale=scale, causal=is_causal, dropped=dropped)
+        watch.see(query, key, value, mask, scale, attn_mask=mask, dropout=dropout_p > 0, same=None)
+    out = _attention(query, key, value, mask, scale=scale, causal=causal, dropped=dropped)
     return out if batch else tt.squeeze(out, 0)
 
 
@@ -132,10 +137,6 @@ def _with_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
 # ---- several heads
 
 
-side_by_side: Any = None
-"""What computes `multi_head` and `attend_projected` faster, with methods `multi_head` and `attend`; see `nn/fast`."""
-
-
 def multi_head(
     query: Tensor,
     key: Tensor,
@@ -162,9 +163,9 @@ def multi_head(
     """
     scale = 1 / math.sqrt(query.shape[-1] // num_heads)
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], key.shape[1]), query.device)
-    if side_by_side is not None and not state.textbook:
+    if fast is not None and not state.textbook:
         options = {"scale": scale, "dropped": dropped, "need_weights": need_weights, "attn_mask": attn_mask}
-        return side_by_side.multi_head(query, key, value, num_heads, weight, bias, mask, **options)
+        return fast.multi_head(query, key, value, num_heads, weight, bias, mask, **options)
     weights_of = weight if isinstance(weight, tuple) else tt.split(weight, 3)
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
     q, k, v = (split_heads(linear(x, w, b), num_heads) for x, w, b in zip((query, key, value), weights_of, biases))
@@ -187,8 +188,8 @@ def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any 
     """
     scale = 1 / math.sqrt(query.shape[-1] // num_heads)
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], memory.shape[1]), query.device)
-    if side_by_side is not None and not state.textbook:
-        return side_by_side.attend(query, memory, num_heads, hidden, scale=scale, dropped=dropped)
+    if fast is not None and not state.textbook:
+        return fast.attend(query, memory, num_heads, hidden, scale=scale, dropped=dropped)
     q, k, v = (split_heads(x, num_heads) for x in (query, *tt.split(memory, 2, axis=-1)))
     if watch.see is not None:
         watch.see(q, k, v, hidden, scale, attn_mask=hidden, dropout=dropped is not None, same=None)

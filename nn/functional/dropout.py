@@ -7,6 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import ArrayLike
 
 from .checks import check_probability
 
@@ -17,7 +18,9 @@ def _dropout(input, keep, *, scale):
     return input * keep * scale
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True, *, generator: Any = None) -> Tensor:
+def dropout(
+    input: ArrayLike, p: float = 0.5, training: bool = True, *, generator: tt.random.Generator | None = None
+) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014).
 
     Without `training` the input as it is. Random numbers come from `generator`, by default the library's own.

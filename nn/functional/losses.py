@@ -7,6 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.typing import ArrayLike, Operand
 
 from .activations import log_softmax
 from .checks import beside, check_range
@@ -49,9 +50,9 @@ def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, red
 
 @raised
 def cross_entropy(
-    input: Any,
-    target: Any,
-    weight: Any = None,
+    input: ArrayLike,
+    target: ArrayLike,
+    weight: Operand | None = None,
     ignore_index: int = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,
@@ -81,7 +82,9 @@ def cross_entropy(
     if target.dtype.kind == "f":
         return _soft_cross_entropy(logits, target, weight, reduction, label_smoothing)
     if target.shape != shape:
-        raise ValueError(f"cross_entropy: input {input.shape} needs a target of shape {shape}, got {target.shape}")
+        raise ValueError(
+            f"cross_entropy: input {tt.asarray(input).shape} needs a target of shape {shape}, got {target.shape}"
+        )
     if target.dtype.kind not in "iu":
         raise TypeError(f"cross_entropy: target must be integers or probabilities, got {target.dtype}")
     flat_target = tt.reshape(target, (-1,))
@@ -113,7 +116,13 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
 
 
 @raised
-def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
+def nll_loss(
+    input: ArrayLike,
+    target: ArrayLike,
+    weight: Operand | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
     """The negative log-likelihood: minus input[target], where the input holds log-probabilities.
 
     Shapes and arguments as for `cross_entropy`.
@@ -125,7 +134,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
         log_p = tt.moveaxis(log_p, 1, -1)
     if target.shape != log_p.shape[:-1]:
         raise ValueError(
-            f"nll_loss: input {input.shape} needs a target of shape {log_p.shape[:-1]}, got {target.shape}"
+            f"nll_loss: input {tt.asarray(input).shape} needs a target of shape {log_p.shape[:-1]}, got {target.shape}"
         )
     if target.dtype.kind not in "iu":
         raise TypeError(f"nll_loss: target must be integers, got {target.dtype}")
@@ -147,7 +156,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
 
 
 @raised
-def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean") -> Tensor:
     """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant."""
     _check_reduction("mse_loss", reduction)
     x = input if isinstance(input, Tensor) else tt.asarray(input)
@@ -164,7 +173,11 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 @raised
 def binary_cross_entropy_with_logits(
-    input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+    input: ArrayLike,
+    target: ArrayLike,
+    weight: Operand | None = None,
+    reduction: str = "mean",
+    pos_weight: Operand | None = None,
 ) -> Tensor:
     """-(y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))), without overflow.
 

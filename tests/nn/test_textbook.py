@@ -18,7 +18,7 @@ from tinytensor.nn.optim import Optimizer
 assert not [name for name in sys.modules if name.startswith("tinytensor.nn.fast")]
 fused = [op for op in tt.ops.values() if not op.pure]
 assert len(fused) >= 14 and all(op.fast_forward is None and op.fast_backward is None for op in fused)
-assert topk.fast is None and attention.side_by_side is None and not Optimizer.in_place
+assert topk.fast is None and attention.fast is None and not Optimizer.in_place
 sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--device", "cpu", *sys.argv[1:]]))
 """
 
