@@ -2,12 +2,14 @@
 
 import builtins
 import inspect
+import types
 
 import array_api_strict as strict
 import numpy as np
 import pytest
 
 import tinytensor as tt
+from tinytensor import models, nn
 
 LATER = {"isin"}  # of the 2025.12 standard
 TOOLS = {"set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags", "Device"}
@@ -37,6 +39,23 @@ def test_signature_is_compatible(name):
             wanted, found = parameter.default, ours[parameter.name].default
             if isinstance(wanted, (bool, int, float, str)):
                 assert found == wanted, f"{name}({parameter.name}={found!r}), the standard says {wanted!r}"
+
+
+@pytest.mark.parametrize("package", [tt, nn, models], ids=lambda package: package.__name__)
+def test_all_is_what_the_package_defines(package):
+    """`__all__` is written out, so that type checkers see it; it says what there is, and all of it."""
+    assert len(package.__all__) == len(set(package.__all__))
+    values = {name: value for name, value in vars(package).items() if not name.startswith("_")}
+    foreign = {"looks_through"} if package is not tt else set()  # used there, not defined
+    public = {name for name, value in values.items() if not isinstance(value, types.ModuleType)} - foreign
+    stated = {name for name in package.__all__ if not name.startswith("__")}
+    modules = {name for name in stated if isinstance(values[name], types.ModuleType)}
+    assert stated - modules == public
+    assert all(values[name].__name__ == f"{package.__name__}.{name}" for name in modules)
+
+
+def test_all_holds_the_names_of_the_standard():
+    assert set(NAMES) <= set(tt.__all__)
 
 
 def test_names_that_shadow_builtins_do_not_reach_the_modules():

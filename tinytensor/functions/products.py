@@ -51,10 +51,10 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Seq
             raise ValueError(f"tensordot: axes={axes} with shapes {a.shape} and {b.shape}")
         first, second = list(range(a.ndim - axes, a.ndim)), list(range(axes))
     else:
-        first, second = ([i] if isinstance(i, int) else list(i) for i in axes)
-        normalize_axes("tensordot", first, a.shape, "axes")
-        normalize_axes("tensordot", second, b.shape, "axes")
-        first, second = [i % a.ndim for i in first], [i % b.ndim for i in second]
+        axes1, axes2 = ((i,) if isinstance(i, int) else tuple(i) for i in axes)
+        normalize_axes("tensordot", axes1, a.shape, "axes")
+        normalize_axes("tensordot", axes2, b.shape, "axes")
+        first, second = [i % a.ndim for i in axes1], [i % b.ndim for i in axes2]
     if [a.shape[i] for i in first] != [b.shape[i] for i in second]:
         raise ValueError(f"tensordot: axes {first} of {a.shape} and {second} of {b.shape} differ in length")
     rest1 = [i for i in range(a.ndim) if i not in first]
@@ -78,10 +78,9 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     float32 is as accurate as `sum`, and float16 is multiplied and added up in float32.
     """
     a, b = tt.asarray(x1), tt.asarray(x2)
-    if axis >= 0 or not a.ndim or not b.ndim or -axis > min(a.ndim, b.ndim):
-        # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
-        longer = max(a.shape, b.shape, key=len)
-        axis = normalize_axis("vecdot", axis, longer) - len(longer)
+    # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
+    longer = max(a.shape, b.shape, key=len)
+    axis = normalize_axis("vecdot", axis, longer) - len(longer)
     if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:
         raise ValueError(f"vecdot: shapes {a.shape} and {b.shape} differ along axis {axis}")
     if a.dtype == b.dtype == dtypes.float16:

@@ -122,13 +122,13 @@ def matrix_transpose(x: ArrayLike, /) -> Tensor:
 def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """x with the dimensions `source` moved to the places `destination`; the others keep their order."""
     x = tt.asarray(x)
-    sources = [source] if isinstance(source, int) else list(source)
-    destinations = [destination] if isinstance(destination, int) else list(destination)
-    if len(sources) != len(destinations):
-        raise ValueError(f"moveaxis: {len(sources)} sources but {len(destinations)} destinations")
+    sources = (source,) if isinstance(source, int) else tuple(source)
+    destinations = (destination,) if isinstance(destination, int) else tuple(destination)
     normalize_axes("moveaxis", sources, x.shape, "source")
     normalize_axes("moveaxis", destinations, x.shape, "destination")
-    sources = [i % x.ndim for i in sources]
+    if len(sources) != len(destinations):
+        raise ValueError(f"moveaxis: {len(sources)} sources but {len(destinations)} destinations")
+    sources = tuple(i % x.ndim for i in sources)
     order = [i for i in range(x.ndim) if i not in sources]
     for to, axis in sorted((d % x.ndim, s) for s, d in zip(sources, destinations)):
         order.insert(to, axis)
