@@ -16,7 +16,6 @@ how many cores it used is printed for each case. At --steps of less than a secon
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import statistics
 import sys
@@ -24,7 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from interleaved import Side, choices, ratio
+from command_line import Parser, count, some_of
+from interleaved import Side, ratio
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -69,12 +69,13 @@ def count_for_ever() -> None:
 
 
 def main() -> int:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--busy", default="0,1,2", help="how many processes compute beside, one case each")
-    p.add_argument("--rounds", type=int, default=5, help="how often each side is asked in each case")
-    p.add_argument("--steps", type=int, default=40, help="training steps in a round")
+    p = Parser(__doc__)
+    most = some_of(*map(str, range(65)))
+    p.add_argument("--busy", type=most, default="0,1,2", help="how many processes compute beside, one case each")
+    p.add_argument("--rounds", type=count, default=5, help="how often each side is asked in each case")
+    p.add_argument("--steps", type=count, default=40, help="training steps in a round")
     arguments = p.parse_args()
-    cases = [int(text) for text in choices("--busy", arguments.busy, [str(n) for n in range(65)])]
+    cases = [int(text) for text in arguments.busy]
     from tinytensor import cores
 
     print(f"{cores.count()} cores")

@@ -112,17 +112,24 @@ class MultiheadAttention(Module):
         if key_padding_mask is not None and query.ndim == 2:
             key_padding_mask = tt.expand_dims(key_padding_mask, axis=0)
         q, k, v = self._batch_first(query, key, value)
-        mask = F.attention.merge_masks(key_padding_mask, attn_mask, (len(q), self.num_heads, q.shape[1], k.shape[1]), q)
+        shape = len(q), self.num_heads, q.shape[1], k.shape[1]
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
-            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias, mask,
+            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
+            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q),
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, attn_mask=attn_mask,
         )  # fmt: skip
-        out = F.linear(heads, self.out_proj.weight, self.out_proj.bias)  # Concat(head_1, ..., head_h) W^O
         if weights is not None and average_attn_weights:
             weights = tt.mean(weights, axis=1)
-        if query.ndim == 2:
-            return tt.squeeze(out, 0), None if weights is None else tt.squeeze(weights, 0)
-        return (out if self.batch_first else tt.permute_dims(out, (1, 0, 2))), weights
+        if weights is not None and query.ndim == 2:
+            weights = tt.squeeze(weights, 0)
+        # Concat(head_1, ..., head_h) W^O
+        return self._as_given(F.linear(heads, self.out_proj.weight, self.out_proj.bias), query.ndim), weights
+
+    def _as_given(self, x: Tensor, ndim: int) -> Tensor:
+        """(batch, length, features) in the layout of the inputs."""
+        if ndim == 2:
+            return tt.squeeze(x, 0)
+        return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
 
     def _batch_first(self, *inputs: Tensor) -> list[Tensor]:
         """The inputs as (batch, length, features); a Tensor that is given twice stays one, and is projected once."""

@@ -28,7 +28,7 @@ print(json.dumps({"rows": rows, "core": sum(reading.core(root).values())}))
 BUDGET = {  # functions, files, lines and statements of their bodies
     "tanh forward": (4, 3, 60, 45),
     "tanh backward": (25, 6, 250, 190),
-    "attention forward": (45, 17, 320, 245),
+    "attention forward": (45, 18, 320, 245),
     "attention backward": (40, 11, 300, 235),
     "one training step": (245, 39, 1650, 1200),
 }

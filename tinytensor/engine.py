@@ -313,13 +313,13 @@ def check_versions(node: Node, op: Primitive) -> None:
 
 def _fit(gradient: Any, parent: Node, node: Node, place: int) -> Any:
     """A gradient in the shape and dtype of the input it is for: un-broadcast, and cast."""
+    if type(gradient) not in NAMESPACES and not isinstance(gradient, Tensor):
+        gradient = np.asarray(gradient)  # NumPy's reductions give scalars
     if state.anomaly and not is_finite(getattr(gradient, "_data", gradient)):
         raise FloatingPointError(
             f"backward: the gradient of {node.name} {tuple(node.shape)} with respect to its input {place} is "
             f"not finite (the op was called at {node.origin or 'an unrecorded line'})"
         )
-    if type(gradient) not in NAMESPACES and not isinstance(gradient, Tensor):
-        gradient = np.asarray(gradient)  # NumPy's reductions give scalars
     if gradient.shape != parent.shape:
         gradient = _unbroadcast(gradient, parent.shape, node, place)
     if gradient.dtype != parent.dtype:
