@@ -18,6 +18,7 @@ from ..primitive import Primitive, as_array, explain, named_after, shortcuts
 from ..tensor import Tensor
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
+NOTHING: dict[str, Any] = {}  # what is saved by an op whose rules read nothing: one for all, never written to
 new = Tensor.__new__
 
 
@@ -67,7 +68,7 @@ def _unary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...,
             if keeps_output:
                 kept = {name: array, "out": out} if keeps_input else {"out": out}
             else:
-                kept = {name: array} if keeps_input else {}
+                kept = {name: array} if keeps_input else NOTHING
             tensor._node = Node(primitive, (node,), kept, params, out)
         else:
             tensor._node = None
@@ -111,13 +112,13 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
         tensor._node = None
         if grad_enabled and (p is not None or q is not None) and (out.dtype is dtype or out.dtype.kind in "fc"):
             keeps_a, keeps_b, keeps_output = first if q is None else second if p is None else both
-            kept = {}
+            kept = NOTHING
             if keeps_a:
-                kept[one] = a
-            if keeps_b:
-                kept[two] = b
+                kept = {one: a, two: b} if keeps_b else {one: a}
+            elif keeps_b:
+                kept = {two: b}
             if keeps_output:
-                kept["out"] = out
+                kept = {**kept, "out": out}
             tensor._node = Node(primitive, (p, q), kept, params, out)
         return tensor
 
