@@ -45,7 +45,7 @@ def ours(sizes: tuple[int, int, int], causal: bool, dropout: float, whole: bool)
     tt, F = checkout.tt, checkout.nn.functional
     checkout.speed_up()
     if whole:
-        module("nn.functional.attention_blocks").LONG["cpu"] = sys.maxsize
+        module("nn.fast.attention_blocks").LONG["cpu"] = sys.maxsize
     *leaves, g = (tt.tensor(x, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
 
     def step():

@@ -49,11 +49,11 @@ def watch_ops(watch: Stopwatch) -> None:
     from tinytensor import engine, nn
 
     for name, op in tt.ops.items():
-        if not op.pure:
+        if op.fast_forward is not None:
             op.fast_forward = watch.around(f"{name} f", op.fast_forward)
             op.fast_backward = watch.around(f"{name} b", op.fast_backward)
-    rules = engine._rule_gradients
-    engine._rule_gradients = lambda node, op, *rest: watch.around(f"{op.name} b", rules)(node, op, *rest)
+    rules = engine._vjp_by_rules
+    engine._vjp_by_rules = lambda node, op, *rest: watch.around(f"{op.name} b", rules)(node, op, *rest)
     nn.optim.Adam.step = watch.around("Adam", nn.optim.Adam.step)  # type: ignore[method-assign]
 
 

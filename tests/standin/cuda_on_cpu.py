@@ -31,7 +31,7 @@ C_TYPES = {
 
 
 class RawModule:
-    """What `cupy.RawModule` is for the code in `tinytensor/backend/kernels.cu`."""
+    """What `cupy.RawModule` is for the code in `tinytensor/fast/kernels.cu`."""
 
     def __init__(self, code, options=()):
         self._library = _compiled(SHIM + code)

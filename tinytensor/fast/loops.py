@@ -67,7 +67,7 @@ def _exp32(x):
 
 
 @overload(_exp, jit_options={"fastmath": {"contract"}})  # in another order, r would lose digits
-def _(x):
+def choose_exp(x):
     return _exp32 if x == numba.float32 else (lambda x: math.exp(x))
 
 
@@ -96,10 +96,10 @@ def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any,
     """The result, the rows with mean 0 and variance 1, and the factor that each row (n, 1) was scaled by."""
     out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype=rows.dtype)
 
-    def part(i: slice) -> None:
+    def normalize_rows(i: slice) -> None:
         _layer_norm(rows[i], weight, bias, eps, out[i], normal[i], scale[i])
 
-    in_parts(part, len(rows), 2 * rows.size)
+    in_parts(normalize_rows, len(rows), 2 * rows.size)
     return out, normal, scale
 
 
@@ -131,11 +131,11 @@ def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[A
     g_x = np.empty_like(normal)
     sums: dict[int, Any] = {}  # of each part
 
-    def part(i: slice) -> None:
+    def differentiate_rows(i: slice) -> None:
         sums[i.start] = np.zeros((2, normal.shape[1]))
         _layer_norm_gradient(g[i], normal[i], scale[i], weight, g_x[i], sums[i.start])
 
-    in_parts(part, len(normal), 2 * normal.size)
+    in_parts(differentiate_rows, len(normal), 2 * normal.size)
     g_weight, g_bias = sum(sums[start] for start in sorted(sums)).astype(normal.dtype)
     return g_x, g_weight, g_bias
 
@@ -167,13 +167,13 @@ def cross_entropy(logits: Any, target: Any, weight: Any, smoothed: bool) -> tupl
     """
     shift, total, picked, spread_over = (np.empty(len(logits), dtype=logits.dtype) for _ in range(4))
 
-    def part(i: slice) -> None:
+    def compare_rows(i: slice) -> None:
         np.maximum.reduce(logits[i], axis=1, out=shift[i])
         _cross_entropy(logits[i], target[i], shift[i], total[i], picked[i])
         if smoothed:
             _spread(logits[i], weight, shift[i], spread_over[i])
 
-    in_parts(part, len(logits), 4 * logits.size, width=logits.shape[1])
+    in_parts(compare_rows, len(logits), 4 * logits.size, width=logits.shape[1])
     return shift, total, picked, spread_over
 
 
@@ -200,10 +200,10 @@ def cross_entropy_gradient(
     """exp(logits - shift) * factor - spread * weight, less `hit` at the target."""
     gradient = np.empty_like(logits)
 
-    def part(i: slice) -> None:
+    def differentiate_losses(i: slice) -> None:
         _cross_entropy_gradient(logits[i], target[i], weight, shift[i], factor[i], spread[i], hit[i], gradient[i])
 
-    in_parts(part, len(logits), 3 * logits.size)
+    in_parts(differentiate_losses, len(logits), 3 * logits.size)
     return gradient
 
 
@@ -363,11 +363,11 @@ def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]
         flat = [a.reshape(-1) for a in arrays]
         pieces += [[a[start : start + PIECE] for a in flat] for start in range(0, flat[0].size, PIECE)]
 
-    def part(i: slice) -> None:
+    def update_pieces(i: slice) -> None:
         for piece in pieces[i]:
             _adam(*piece, settings)
 
-    in_parts(part, len(pieces), 8 * sum(theta.size for theta, *_ in parameters))
+    in_parts(update_pieces, len(pieces), 8 * sum(theta.size for theta, *_ in parameters))
 
 
 @loop

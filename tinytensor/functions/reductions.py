@@ -1,7 +1,7 @@
 """Functions of a whole axis: sums, products, extremes, statistics, running sums.
 
 `axis` is an integer, a tuple of integers or None for all axes; negative ones count from the end. float32 and float16
-sums are accurate over any axis (see `backend/summation.py`).
+sums are accurate over any axis (see `backend/sums.py`).
 """
 
 from __future__ import annotations
