@@ -44,8 +44,11 @@ def test_a_wheel_without_the_links_is_the_same(wheel, copy_of_tree, tmp_path, te
 
 
 def test_the_readme_beside_a_users_own_modules(wheel, new_environment, tmp_path):
-    """Every snippet, from the wheel alone, beside a `models.py` and an `nn.py`, which stay what the user wrote."""
-    python = new_environment(wheel, cwd=tmp_path)
+    """Every snippet, from the wheel, beside a `models.py` and an `nn.py`, which stay what the user wrote.
+
+    Snippets draw, so the wheel comes with the extra that brings Graphviz.
+    """
+    python = new_environment(f"tinytensor-textbook[viz] @ {wheel.as_uri()}", cwd=tmp_path)
     folder = tmp_path / "a course"
     folder.mkdir()
     for name in ("models", "nn"):
