@@ -67,7 +67,7 @@ def _exp32(x):
 
 
 @overload(_exp, jit_options={"fastmath": {"contract"}})  # in another order, r would lose digits
-def choose_exp(x):
+def _choose_exp(x):
     return _exp32 if x == numba.float32 else (lambda x: math.exp(x))
 
 
