@@ -3,10 +3,10 @@
     python benchmarks/reading.py [--functions] [--json FILE]
     python benchmarks/reading.py --against FOLDER    # another checkout of tinytensor beside this one
 
-One warm call of each row is traced (`sys.settrace`), on scalars and tiny shapes, with fused ops computed by their
-formulas. Counted are the library's functions that were entered, their files, the lines from `def` to the last, and the
-statements in them. Docstrings do not count, blank lines and comments do. A lambda or an inner function counts as a
-function of its own, a comprehension belongs to the function it stands in; a line that belongs to two counts once.
+One warm call of each row is traced (`sys.settrace`), on scalars and tiny shapes, with the engine room left out.
+Counted are the library's functions that were entered, their files, the lines from `def` to the last, and the statements
+in them. Docstrings do not count, blank lines and comments do. A lambda or an inner function counts as a function of its
+own, a comprehension belongs to the function it stands in; a line that belongs to two counts once.
 
 The core are the modules in CORE and what they import inside of tinytensor, when they are imported, without the
 functions, the backends and the dtypes: whole files.
@@ -308,7 +308,7 @@ def main() -> None:
     parser.add_json()
     arguments = parser.parse_args()
     folders = {"ours": ROOT} | ({"other": arguments.against} if arguments.against else {})
-    sides = {name: Side(reader, {}, folder) for name, folder in folders.items()}
+    sides = {name: Side(reader, {"TINYTENSOR_TEXTBOOK": "1"}, folder) for name, folder in folders.items()}
     rows, cores = {}, {}
     for name, side in sides.items():
         rows[name], cores[name] = side.ask()

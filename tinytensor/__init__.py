@@ -37,7 +37,7 @@ from .dtypes import (
     uint32,
     uint64,
 )
-from .modes import (
+from .grad_mode import (
     enable_grad,
     is_anomaly_enabled,
     is_grad_enabled,
@@ -45,6 +45,7 @@ from .modes import (
     set_grad_enabled,
     textbook,
 )
+from .gradients import grad
 from .node import mark_written
 from .primitive import OPS as ops
 from .primitive import op
@@ -54,9 +55,8 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
-from . import functions, linalg, random
+from . import conversions, functions, in_place, linalg, operators, random
 from .drawing import draw
-from .engine import grad
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,

@@ -31,54 +31,11 @@ TENSORS: Any = tt  # the namespace that rules get as `xp` when they run on Tenso
 
 def backward(output: Tensor, gradient: Any, retain_graph: bool | None, create_graph: bool) -> None:
     """What `Tensor.backward` does; see there."""
-    seeds = [(_node_of(output, "backward"), _seed(output, gradient, "backward"))]
-    _run(seeds, None, create_graph if retain_graph is None else retain_graph, create_graph)
+    seeds = [(node_of(output, "backward"), seed_of(output, gradient, "backward"))]
+    run(seeds, None, create_graph if retain_graph is None else retain_graph, create_graph)
 
 
-def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool = False,
-) -> Any:
-    """Gradients of the outputs' weighted sum with respect to the inputs; no `.grad` is touched.
-
-    Args:
-        outputs: a Tensor or several.
-        inputs: a Tensor or several; computed Tensors are allowed, and gradients are not carried beyond them.
-        grad_outputs: the weight of each output, of its shape; default 1 for outputs of one element.
-        retain_graph: keep what the graph holds, so that it can be used again; default: as `create_graph`.
-        create_graph: record the computation of the gradients, so that they can be differentiated in turn.
-        allow_unused: give None for an input that the outputs do not depend on, instead of raising.
-
-    Returns a Tensor for a single input given as a Tensor, else a tuple, one for each input.
-    """
-    targets = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    seeds = [(_node_of(output, "grad"), _seed(output, w, "grad")) for output, w in _weighted(outputs, grad_outputs)]
-    nodes = []
-    for i, tensor in enumerate(targets):
-        if tensor._node is None:
-            raise RuntimeError(f"grad: input {i} {tensor.shape} does not require a gradient; set requires_grad=True")
-        nodes.append(tensor._node)
-    gradients = _run(seeds, nodes, create_graph if retain_graph is None else retain_graph, create_graph)
-    results = []
-    for i, (node, tensor) in enumerate(zip(nodes, targets)):
-        value = gradients.get(node)
-        if value is None and not allow_unused:
-            raise RuntimeError(
-                f"grad: the outputs do not depend on input {i} {tensor.shape}, or the graph between them was used and "
-                "freed; pass allow_unused=True to get None, or retain_graph=True to the first use"
-            )
-        results.append(value if value is None or isinstance(value, Tensor) else wrap(value, None))
-    return results[0] if isinstance(inputs, Tensor) else tuple(results)
-
-
-# ---- reverse mode
-
-
-def _run(
+def run(
     seeds: list[tuple[Node, Tensor]], targets: list[Node] | None, retain_graph: bool, create_graph: bool
 ) -> dict[Node, Any]:
     """Carry the seeds back. With `targets` None, fill the `.grad` of leaves; else return the targets' gradients.
@@ -294,11 +251,9 @@ def _vjp_by_formula(node: Node, op: Primitive, g: Tensor, parents: tuple[Node | 
     # An input's own node may have further history; `positive` gives it a node of its own to stop at.
     stops = [tt.positive(x) if p is not None else x for x, p in zip(inputs, parents)]
     result = op.function(*stops, **node.params)
-    places = [i for i, p in enumerate(parents) if p is not None]
-    gradients: list[Any] = [None] * len(parents)
-    for i, value in zip(places, grad(result, [stops[i] for i in places], g, create_graph=True, allow_unused=True)):
-        gradients[i] = value
-    return gradients
+    targets = [x._node if p is not None else None for x, p in zip(stops, parents)]
+    found = run([(node_of(result, op.name), g)], [t for t in targets if t is not None], True, True)
+    return [None if t is None else found.get(t) for t in targets]
 
 
 def check_versions(node: Node, op: Primitive) -> None:
@@ -343,7 +298,7 @@ def _unbroadcast(gradient: Any, shape: tuple[int, ...], node: Node, place: int) 
 # ---- what goes in, and who looks on
 
 
-def _node_of(output: Any, what: str) -> Node:
+def node_of(output: Any, what: str) -> Node:
     if not isinstance(output, Tensor):
         raise TypeError(f"{what}: expected a Tensor, got {type(output).__name__}")
     if output._node is None:
@@ -354,18 +309,7 @@ def _node_of(output: Any, what: str) -> Node:
     return output._node
 
 
-def _weighted(outputs: Tensor | Sequence[Tensor], grad_outputs: Any) -> list[tuple[Tensor, Any]]:
-    """Each output with its weight, None where none is given."""
-    if isinstance(outputs, Tensor):
-        single = isinstance(grad_outputs, (tuple, list)) and len(grad_outputs) == 1
-        return [(outputs, grad_outputs[0] if single else grad_outputs)]
-    weights = [None] * len(outputs) if grad_outputs is None else list(grad_outputs)
-    if len(weights) != len(outputs):
-        raise ValueError(f"grad: {len(outputs)} outputs but {len(weights)} grad_outputs; expected one for each")
-    return list(zip(outputs, weights))
-
-
-def _seed(output: Tensor, gradient: Any, what: str) -> Tensor:
+def seed_of(output: Tensor, gradient: Any, what: str) -> Tensor:
     """The gradient to begin with, checked, as a Tensor of the output's dtype."""
     if gradient is None:
         if output.size != 1:

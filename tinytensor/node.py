@@ -159,15 +159,11 @@ def mark_written(array: Any) -> None:
 def stale(node: Node) -> Any:
     """The first of the arrays saved in a node whose memory was written since; None if there is none."""
     then = node.renewed or node.serial
-    if _last_write < then:
-        return None
-    return written_since(then, (value for _, value, _ in node.saved()))
+    return None if _last_write < then else written_since(then, (value for _, value, _ in node.saved()))
 
 
 def written_since(then: int, arrays: Any) -> Any:
     """The first of the arrays whose memory was written after a tick of the clock; None if there is none."""
-    if _last_write < then:
-        return None
     for array in arrays:
         if hasattr(array, "shape") and _written.get(for_array(array).storage(array), 0) > then:
             return array

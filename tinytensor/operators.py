@@ -5,27 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import tinytensor as tt
 
+from .tensor import Tensor, part_of_tensor
+
 if TYPE_CHECKING:
-    from .tensor import Tensor
-    from .typing import ArrayLike, Axis, DType, Operand
+    from .typing import ArrayLike, Axis, DType, Operand, TensorCore
+else:
+    TensorCore = object
 
 
-class Operators:
-    """What `Tensor` inherits: `x + y`, `x @ y`, `x[i]`, `x += y`, `x.sum()`, ..."""
+@part_of_tensor
+class Operators(TensorCore):
+    """What `Tensor` has of `x + y`, `x @ y`, `x[i]`, `x.sum()`, ..."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def shape(self) -> tuple[int, ...]: ...
-        def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
-        def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Self: ...
 
     def __add__(self, other: Operand) -> Tensor:
         return tt.add(self, other)
@@ -138,61 +135,6 @@ class Operators:
     def __ge__(self, other: Operand) -> Tensor:
         return tt.greater_equal(self, other)
 
-    # ---- in place
-
-    def __iadd__(self, other: Operand) -> Self:
-        return self._update("+=", tt.add, other)
-
-    def __isub__(self, other: Operand) -> Self:
-        return self._update("-=", tt.subtract, other)
-
-    def __imul__(self, other: Operand) -> Self:
-        return self._update("*=", tt.multiply, other)
-
-    def __itruediv__(self, other: Operand) -> Self:
-        return self._update("/=", tt.divide, other)
-
-    def __ifloordiv__(self, other: Operand) -> Self:
-        return self._update("//=", tt.floor_divide, other)
-
-    def __imod__(self, other: Operand) -> Self:
-        return self._update("%=", tt.remainder, other)
-
-    def __ipow__(self, other: Operand) -> Self:
-        return self._update("**=", tt.pow, other)
-
-    def __imatmul__(self, other: ArrayLike) -> Self:
-        return self._update("@=", tt.matmul, other)
-
-    def __iand__(self, other: Operand) -> Self:
-        return self._update("&=", tt.bitwise_and, other)
-
-    def __ior__(self, other: Operand) -> Self:
-        return self._update("|=", tt.bitwise_or, other)
-
-    def __ixor__(self, other: Operand) -> Self:
-        return self._update("^=", tt.bitwise_xor, other)
-
-    def __ilshift__(self, other: Operand) -> Self:
-        return self._update("<<=", tt.bitwise_left_shift, other)
-
-    def __irshift__(self, other: Operand) -> Self:
-        return self._update(">>=", tt.bitwise_right_shift, other)
-
-    def fill_(self, value: float) -> Self:
-        """Set every element, in place."""
-        self[...] = value
-        return self
-
-    def zero_(self) -> Self:
-        """Set every element to 0, in place."""
-        return self.fill_(0)
-
-    def copy_(self, other: ArrayLike) -> Self:
-        """Take the values of another Tensor or array, broadcast, in place."""
-        self[...] = other
-        return self
-
     # ---- indexing
 
     def __getitem__(self, key: Any) -> Tensor:
@@ -200,6 +142,11 @@ class Operators:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         tt.functions.indexing.setitem(self, key, value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d Tensor")
+        return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:

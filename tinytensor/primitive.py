@@ -161,7 +161,6 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
 
     A rule's result may be of the broadcast shape or of another float dtype: it is summed and cast to the input's.
     """
-
     if function is None:
         return functools.partial(op, floating=floating, **rules)
     primitive = Primitive(function, rules, floating)

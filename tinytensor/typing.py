@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeA
 import numpy as np
 
 if TYPE_CHECKING:
+    from .node import Node
     from .primitive import Primitive
     from .tensor import Tensor
 
@@ -94,3 +95,29 @@ class Declaration(Protocol):
     def __call__(self, function: PureFunction[P], /) -> Op[P]: ...
     @overload
     def __call__(self, function: Callable[P, Any], /) -> Op[P]: ...
+
+
+class TensorCore:
+    """What `tensor.py` has of a Tensor, for the parts of the class that stand in other files."""
+
+    __slots__ = ("_data", "_node")
+
+    _data: Any
+    _node: Node | None
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # type: ignore[empty-body]
+    @property
+    def dtype(self) -> np.dtype[Any]: ...  # type: ignore[empty-body]
+    @property
+    def ndim(self) -> int: ...  # type: ignore[empty-body]
+    @property
+    def size(self) -> int: ...  # type: ignore[empty-body]
+    @property
+    def device(self) -> str: ...  # type: ignore[empty-body]
+    @property
+    def requires_grad(self) -> bool: ...  # type: ignore[empty-body]
+    @property
+    def is_leaf(self) -> bool: ...  # type: ignore[empty-body]
+    def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __setitem__(self, key: Any, value: Any) -> None: ...

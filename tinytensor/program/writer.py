@@ -21,9 +21,10 @@ import numpy as np
 
 from ..backend import for_array
 from ..drawing import named
-from ..engine import check_versions, grad, reachable
+from ..engine import check_versions, reachable
 from ..files import atomic_write
 from ..functions.shapes import _to_device
+from ..gradients import grad
 from ..graph.build import sources
 from ..modes import state
 from ..node import Node

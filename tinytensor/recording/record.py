@@ -8,7 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..modes import Mode, Modes, Stage, state
+from ..grad_mode import Mode
+from ..modes import Modes, Stage, state
 from ..tensor import Tensor
 from ..tracing import Recording, Scope, calling_frame, trace
 

@@ -14,8 +14,8 @@ import numpy as np
 
 import tinytensor as tt
 
-from ..engine import grad
-from ..modes import enable_grad, no_grad
+from ..grad_mode import enable_grad, no_grad
+from ..gradients import grad
 from ..random import Generator
 from ..tensor import Tensor
 

@@ -17,8 +17,9 @@ import tinytensor as tt
 
 from .. import dtypes
 from ..backend import NAMESPACES, for_array
-from ..engine import grad, op_vjp
-from ..modes import textbook
+from ..engine import op_vjp
+from ..grad_mode import textbook
+from ..gradients import grad
 from ..node import Node
 from ..tensor import Tensor, wrap
 from .gradcheck import gradcheck, gradgradcheck

@@ -1,0 +1,123 @@
+"""Changes of a Tensor in place: `x += y`, `x.fill_(0)`, and what they all come down to.
+
+`import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+import tinytensor as tt
+
+from .modes import state
+from .node import mark_written
+from .tensor import Tensor, part_of_tensor
+
+if TYPE_CHECKING:
+    from .typing import ArrayLike, Operand, TensorCore
+else:
+    TensorCore = object
+
+VIEWS = {"broadcast_to", "expand_dims", "getitem", "matrix_transpose", "permute_dims", "reshape", "squeeze"}
+"""Ops whose results share memory with their input."""
+
+
+@part_of_tensor
+class InPlace(TensorCore):
+    """What `Tensor` has of `x += y`, `x.fill_(0)`, ..."""
+
+    __slots__ = ()
+
+    def __iadd__(self, other: Operand) -> Self:
+        return self._update("+=", tt.add, other)
+
+    def __isub__(self, other: Operand) -> Self:
+        return self._update("-=", tt.subtract, other)
+
+    def __imul__(self, other: Operand) -> Self:
+        return self._update("*=", tt.multiply, other)
+
+    def __itruediv__(self, other: Operand) -> Self:
+        return self._update("/=", tt.divide, other)
+
+    def __ifloordiv__(self, other: Operand) -> Self:
+        return self._update("//=", tt.floor_divide, other)
+
+    def __imod__(self, other: Operand) -> Self:
+        return self._update("%=", tt.remainder, other)
+
+    def __ipow__(self, other: Operand) -> Self:
+        return self._update("**=", tt.pow, other)
+
+    def __imatmul__(self, other: ArrayLike) -> Self:
+        return self._update("@=", tt.matmul, other)
+
+    def __iand__(self, other: Operand) -> Self:
+        return self._update("&=", tt.bitwise_and, other)
+
+    def __ior__(self, other: Operand) -> Self:
+        return self._update("|=", tt.bitwise_or, other)
+
+    def __ixor__(self, other: Operand) -> Self:
+        return self._update("^=", tt.bitwise_xor, other)
+
+    def __ilshift__(self, other: Operand) -> Self:
+        return self._update("<<=", tt.bitwise_left_shift, other)
+
+    def __irshift__(self, other: Operand) -> Self:
+        return self._update(">>=", tt.bitwise_right_shift, other)
+
+    def fill_(self, value: float) -> Self:
+        """Set every element, in place."""
+        self[...] = value
+        return self
+
+    def zero_(self) -> Self:
+        """Set every element to 0, in place."""
+        return self.fill_(0)
+
+    def copy_(self, other: ArrayLike) -> Self:
+        """Take the values of another Tensor or array, broadcast, in place."""
+        self[...] = other
+        return self
+
+    def _update(self, symbol: str, function: Callable[..., Tensor], other: Any) -> Self:
+        self._check_writable(symbol)
+        result = function(self, other)
+        if result.shape != self.shape or result.dtype != self.dtype:
+            raise ValueError(
+                f"{symbol}: the result {result.shape} {result.dtype} does not fit in place into "
+                f"{self.shape} {self.dtype}; write x = x {symbol[:-1]} y instead"
+            )
+        self._become(result)
+        return self
+
+    def _check_writable(self, what: str) -> None:
+        if self._node is not None and self._node.op is None and state.grad_enabled:
+            raise RuntimeError(
+                f"{what}: a leaf Tensor that requires a gradient cannot be changed in place while gradients are on; "
+                "do it inside tt.no_grad(), or make a new Tensor"
+            )
+
+    def _become(self, result: Tensor) -> None:
+        """Take over the values of a result computed from this Tensor.
+
+        In a graph the Tensor moves on to the new node and the new array, and what was kept of the old one stays as it
+        was: right without a check. Outside of one the memory itself is written, so views see it, as in NumPy, and a
+        graph that kept this memory finds the write.
+        """
+        array = self._data
+        if result._node is not None:
+            if array.base is not None and (self._node is None or self._node.op is None or self._node.name in VIEWS):
+                raise RuntimeError(
+                    f"in place: this Tensor {self.shape} is a view of another one, which would not see a recorded "
+                    "change; change the other one (base[i] = value), or write x = x + y instead of x += y"
+                )
+            self._data, self._node = result._data, result._node
+            return
+        if getattr(array.flags, "writeable", True):
+            array[...] = result._data
+            mark_written(array)
+        else:
+            self._data = result._data
