@@ -6,7 +6,10 @@ and `op`, the decorator that declares new ops.
 """
 
 import os
+import sys
+from importlib import import_module
 from math import e, inf, nan, pi
+from typing import TYPE_CHECKING, Any
 
 if not os.path.isdir(os.path.join(__path__[0], "nn")):  # a checkout without links (Windows): nn and models stand beside
     __path__.append(os.path.dirname(__path__[0]))
@@ -56,7 +59,6 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
 
 # isort: split
 from . import conversions, functions, in_place, linalg, operators, random
-from .drawing import draw
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,
@@ -206,12 +208,16 @@ from .functions.shapes import (
     unstack,
 )
 from .info import __array_namespace_info__
-from .program import backward_program, print_backward
 from .random import manual_seed
-from .recording.errors import explain_errors
-from .recording.record import detect_anomaly, named_scope, record
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
-from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
+
+if TYPE_CHECKING:
+    from . import graph, models, nn, testing
+    from .drawing import draw
+    from .program import backward_program, print_backward
+    from .recording.errors import explain_errors
+    from .recording.record import detect_anomaly, named_scope, record
+    from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
 
 __all__ = [
     "DeviceError", "GradientError", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__",
@@ -242,3 +248,27 @@ __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
 
 newaxis = None
+
+_LATER = {
+    "draw": "drawing", "backward_program": "program", "print_backward": "program", "named_scope": "recording",
+    "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",
+    "GradientError": "testing", "gradcheck": "testing", "gradgradcheck": "testing",
+}  # fmt: skip
+"""Pictures and checks, by the module that has them, which is loaded when it is first asked for."""
+
+if "IPython" in sys.modules:
+    from . import recording  # in a notebook, an op that fails shows unasked what led to it
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("nn", "models", "graph", "testing"):
+        return import_module(f"{__name__}.{name}")
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

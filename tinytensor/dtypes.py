@@ -102,6 +102,13 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     return promote(known, weak)
 
 
+def common(values: list[Any], floating: bool = False) -> np.dtype[Any]:
+    """The dtype of an op's inputs, arrays and Python scalars; with `floating`, integers become the default float."""
+    known = [value.dtype for value in values if hasattr(value, "dtype")]
+    dtype = promote(known, [value for value in values if not hasattr(value, "dtype")])
+    return _default if floating and dtype.kind in "biu" else dtype
+
+
 def is_weak(value: Any) -> bool:
     """Whether a value takes the dtype of the arrays it meets: Python scalars do, and so does `np.float64`."""
     return isinstance(value, (int, float, complex)) and (not isinstance(value, np.generic) or isinstance(value, float))

@@ -183,10 +183,15 @@ def _register(primitive: Primitive, half: str, function: Callable[..., Any]) -> 
 
 
 def _signature(primitive: Primitive) -> inspect.Signature:
-    """What users may pass: without `xp`, and inputs by position."""
-    by_name, by_place = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
-    parameters = list(inspect.signature(primitive.function).parameters.values())[primitive.pure :]
-    return inspect.Signature([p.replace(kind=by_place) if p.kind is by_name else p for p in parameters])
+    """What users may pass: inputs by position, parameters by name. (`inspect.signature` takes four times as long.)"""
+    parameter, empty, hints = inspect.Parameter, inspect.Parameter.empty, primitive.function.__annotations__
+    place = parameter.VAR_POSITIONAL if primitive.variadic else parameter.POSITIONAL_ONLY
+    kinds = dict.fromkeys(primitive.inputs, place) | dict.fromkeys(primitive.params, parameter.KEYWORD_ONLY)
+    parameters = [
+        parameter(name, kind, default=primitive.defaults.get(name, empty), annotation=hints.get(name, empty))
+        for name, kind in kinds.items()
+    ]
+    return inspect.Signature(parameters, return_annotation=hints.get("return", empty), __validate_parameters__=False)
 
 
 def _reference_call(primitive: Primitive) -> Callable[..., Any]:
@@ -285,20 +290,16 @@ def _unify(primitive: Primitive, arrays: list[Any]) -> Any:
     else:  # of a fused op's inputs, masks and indices stay what they are
         chosen = [i for i, a in enumerate(arrays) if not hasattr(a, "dtype") or a.dtype.kind in "fc"]
     chosen = [i for i in chosen if arrays[i] is not None]
-    known = [arrays[i].dtype for i in chosen if hasattr(arrays[i], "dtype")]
-    weak = [arrays[i] for i in chosen if not hasattr(arrays[i], "dtype")]
     if not chosen:
         return xp
-    dtype = dtypes.promote(known, weak)
-    if primitive.floating and dtype.kind in "biu":
-        dtype = dtypes.get_default_dtype()
+    dtype = dtypes.common([arrays[i] for i in chosen], primitive.floating)
     for i in chosen:
         value = arrays[i]
         if hasattr(value, "dtype") and value.dtype != dtype:
             arrays[i] = value.astype(dtype)
             if state.recording is not None:
                 state.recording.cast(value, arrays[i])
-    if not known:  # numbers alone: one of them as an array carries the dtype
+    if not any(hasattr(arrays[i], "dtype") for i in chosen):  # numbers alone: one as an array carries the dtype
         arrays[chosen[0]] = xp.asarray(arrays[chosen[0]], dtype=dtype)
     return xp
 

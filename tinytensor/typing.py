@@ -97,27 +97,29 @@ class Declaration(Protocol):
     def __call__(self, function: Callable[P, Any], /) -> Op[P]: ...
 
 
-class TensorCore:
-    """What `tensor.py` has of a Tensor, for the parts of the class that stand in other files."""
+if TYPE_CHECKING:
 
-    __slots__ = ("_data", "_node")
+    class TensorCore:
+        """What `tensor.py` has of a Tensor, for the parts of the class that stand in other files."""
 
-    _data: Any
-    _node: Node | None
+        __slots__ = ("_data", "_node")
 
-    @property
-    def shape(self) -> tuple[int, ...]: ...  # type: ignore[empty-body]
-    @property
-    def dtype(self) -> np.dtype[Any]: ...  # type: ignore[empty-body]
-    @property
-    def ndim(self) -> int: ...  # type: ignore[empty-body]
-    @property
-    def size(self) -> int: ...  # type: ignore[empty-body]
-    @property
-    def device(self) -> str: ...  # type: ignore[empty-body]
-    @property
-    def requires_grad(self) -> bool: ...  # type: ignore[empty-body]
-    @property
-    def is_leaf(self) -> bool: ...  # type: ignore[empty-body]
-    def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
-    def __setitem__(self, key: Any, value: Any) -> None: ...
+        _data: Any
+        _node: Node | None
+
+        @property
+        def shape(self) -> tuple[int, ...]: ...
+        @property
+        def dtype(self) -> np.dtype[Any]: ...
+        @property
+        def ndim(self) -> int: ...
+        @property
+        def size(self) -> int: ...
+        @property
+        def device(self) -> str: ...
+        @property
+        def requires_grad(self) -> bool: ...
+        @property
+        def is_leaf(self) -> bool: ...
+        def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
