@@ -260,14 +260,16 @@ if "IPython" in sys.modules:
     from . import recording  # in a notebook, an op that fails shows unasked what led to it
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("nn", "models", "graph", "testing"):
-        return import_module(f"{__name__}.{name}")
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name: str) -> Any:
+        if name in ("nn", "models", "graph", "testing"):
+            return import_module(f"{__name__}.{name}")
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .conversions import Conversions
     from .in_place import InPlace
     from .operators import Operators
-    from .typing import ArrayLike, Device, DType
+    from .typing import ArrayLike, Device, DType, F
 
     class Added(Operators, InPlace, Conversions):
         __slots__ = ()
@@ -192,7 +192,7 @@ class Tensor(Added):
         return wrap(self._data, None)
 
 
-def part_of_tensor(part: type) -> type:
+def part_of_tensor(part: F) -> F:
     """Class decorator: the methods and properties of a class become the Tensor's."""
     for name, value in vars(part).items():
         if callable(value) or isinstance(value, property):
