@@ -12,9 +12,9 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import DEVICES, for_device
 from tinytensor.dtypes import as_dtype
+from tinytensor.hooks import Hook
 from tinytensor.modes import module_path, state
 from tinytensor.recording.errors import module_failed
-from tinytensor.tensor import Hook
 from tinytensor.typing import Device, DType
 
 from .parameter import Parameter

@@ -147,19 +147,21 @@ class Conversions(TensorCore):
         return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
 
     def __copy__(self) -> Tensor:
-        return tt.asarray(self, copy=True)
+        """A leaf for a leaf, in memory of its own; of a computed Tensor a copy through which gradients flow."""
+        return self._twin() if self.is_leaf else tt.positive(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if not self.is_leaf:
             raise RuntimeError("deepcopy: this Tensor was computed; copy a leaf, or use detach() first")
+        memo[id(self)] = twin = self._twin()
+        if self._node is not None and self._node.grad is not None:
+            twin._node.grad = tt.asarray(self._node.grad, copy=True)
+        return twin
+
+    def _twin(self) -> Any:
         twin = type(self).__new__(type(self))
         twin._data = backend.for_array(self._data).copy(self._data)
-        twin._node = None
-        if self._node is not None:
-            twin._node = leaf(twin._data)
-            if self._node.grad is not None:
-                twin._node.grad = tt.asarray(self._node.grad, copy=True)
-        memo[id(self)] = twin
+        twin._node = None if self._node is None else leaf(twin._data)
         return twin
 
     def __reduce__(self) -> Any:

@@ -10,6 +10,8 @@ Two rules differ from NumPy, on purpose: an integer array that meets a float arr
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,6 +102,25 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
     if not known and not weak:
         raise ValueError("result_type: expected at least one array, dtype or Python scalar, got none")
     return promote(known, weak)
+
+
+def widened(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on 32-bit floats where it is given 16-bit ones, arrays or Tensors; its result has 16 bits again.
+
+    For what goes through squares and sums of numbers that 16 bits hold, but not these (float16 ends at 65504).
+    """
+
+    @functools.wraps(function)
+    def in_32_bits(*values: Any, **params: Any) -> Any:
+        if float16 not in [getattr(value, "dtype", None) for value in values]:
+            return function(*values, **params)
+        wide = [v.astype(float32) if getattr(v, "dtype", None) is float16 else v for v in values]
+        found = function(*wide, **params)
+        if not isinstance(found, tuple):
+            return found.astype(float16)
+        return (found[0] if found[0] is None else found[0].astype(float16), *found[1:])  # of a fast pair
+
+    return in_32_bits
 
 
 def common(values: list[Any], floating: bool = False) -> np.dtype[Any]:

@@ -8,6 +8,7 @@ wanted gradient, un-broadcasting, the dtype of the input, adding up where paths 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
@@ -26,6 +27,7 @@ from .tensor import Tensor, wrap
 
 FLOAT16 = dtypes.float16
 
+collecting = threading.RLock()  # several threads may carry gradients back to one leaf
 TENSORS: Any = tt  # the namespace that rules get as `xp` when they run on Tensors
 
 
@@ -164,12 +166,13 @@ def _is_new(gradient: Any, g: Any, node: Node, gradients: Sequence[Any], place: 
 
 def _collect(node: Node, g: Any, owned: bool) -> None:
     """Add a gradient to the `.grad` of a leaf (or of a Tensor that asked for it), which never shares memory."""
-    if node.grad is not None:
-        node.grad = node.grad + (g if isinstance(g, Tensor) else wrap(g, None))
-    elif isinstance(g, Tensor):
-        node.grad = tt.positive(g)
-    else:
-        node.grad = wrap(g if owned else for_array(g).copy(g), None)
+    with collecting:
+        if node.grad is not None:
+            node.grad = node.grad + (g if isinstance(g, Tensor) else wrap(g, None))
+        elif isinstance(g, Tensor):
+            node.grad = tt.positive(g)
+        else:
+            node.grad = wrap(g if owned else for_array(g).copy(g), None)
 
 
 # ---- one op's vector-Jacobian product
@@ -271,9 +274,11 @@ def _fit(gradient: Any, parent: Node, node: Node, place: int) -> Any:
     if type(gradient) not in NAMESPACES and not isinstance(gradient, Tensor):
         gradient = np.asarray(gradient)  # NumPy's reductions give scalars
     if state.anomaly and not is_finite(getattr(gradient, "_data", gradient)):
+        bad = [s.name for s in node.saved() if hasattr(s.value, "dtype") and (s.value != s.value).any()]
         raise FloatingPointError(
             f"backward: the gradient of {node.name} {tuple(node.shape)} with respect to its input {place} is "
-            f"not finite (the op was called at {node.origin or 'an unrecorded line'})"
+            f"not finite{f', as its {bad[0]} was NaN before' if bad else ''} "
+            f"(the op was called at {node.origin or 'an unrecorded line'})"
         )
     if gradient.shape != parent.shape:
         gradient = _unbroadcast(gradient, parent.shape, node, place)

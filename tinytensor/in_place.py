@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .typing import ArrayLike, Operand, TensorCore
 else:
     TensorCore = object
+
 
 VIEWS = {"broadcast_to", "expand_dims", "getitem", "matrix_transpose", "permute_dims", "reshape", "squeeze"}
 """Ops whose results share memory with their input."""
@@ -104,17 +106,26 @@ class InPlace(TensorCore):
         """Take over the values of a result computed from this Tensor.
 
         In a graph the Tensor moves on to the new node and the new array, and what was kept of the old one stays as it
-        was: right without a check. Outside of one the memory itself is written, so views see it, as in NumPy, and a
-        graph that kept this memory finds the write.
+        was: right without a check. Views of the old array would not see that, so there must be none. Outside of a
+        graph the memory itself is written, so views see it, as in NumPy, and a graph that kept this memory finds the
+        write.
         """
-        array = self._data
+        array, node = self._data, self._node
         if result._node is not None:
-            if array.base is not None and (self._node is None or self._node.op is None or self._node.name in VIEWS):
+            if array.base is not None and (node is None or node.op is None or node.name in VIEWS):
                 raise RuntimeError(
                     f"in place: this Tensor {self.shape} is a view of another one, which would not see a recorded "
                     "change; change the other one (base[i] = value), or write x = x + y instead of x += y"
                 )
+            if (memory := getattr(self, "_memory", None)) is not None and sys.getrefcount(memory) > 3:
+                raise RuntimeError(
+                    f"in place: there is a view of this Tensor {self.shape} (a slice, .reshape(), .T, .detach(), ...), "
+                    "which would not see a recorded change; make the view afterwards, or a copy with .clone()"
+                )
+            if node is not None and node.op is not None and node.retains_grad:
+                node.retains_grad, result._node.retains_grad = False, True
             self._data, self._node = result._data, result._node
+            self._memory = None
             return
         if getattr(array.flags, "writeable", True):
             array[...] = result._data

@@ -100,10 +100,13 @@ def solve(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     return _solve(a, b)
 
 
-@op(
-    floating=True,
-    x=lambda xp, g, x: g[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x)),
-)
+def _logabsdet_rule(xp, g, x):
+    if bool(xp.any(xp.linalg.slogdet(x)[0] == 0)):
+        raise ValueError("log |det| has no gradient at a singular matrix, where it is -inf; tt.linalg.det has one")
+    return g[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x))
+
+
+@op(floating=True, x=_logabsdet_rule)
 def _logabsdet(xp, x):
     return xp.linalg.slogdet(x)[1]
 
@@ -114,7 +117,10 @@ def _signdet(xp, x):
 
 
 def slogdet(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
-    """The sign of the determinant (no gradient) and the logarithm of its absolute value."""
+    """The sign of the determinant (no gradient) and the logarithm of its absolute value.
+
+    At a singular matrix these are 0 and -inf; backward through -inf raises RuntimeError.
+    """
     x = _square("slogdet", x)
     with tt.no_grad():
         sign = _signdet(x)
@@ -195,7 +201,7 @@ def _norm_rule(xp, g, out, x, axis):
     return xp.where(zero, 0.0, g * x / xp.where(zero, 1.0, out))
 
 
-@op(floating=True, x=_norm_rule)
+@op(floating=True, wide=True, x=_norm_rule)
 def _euclidean(xp, x, *, axis):
     return xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True))
 
@@ -203,7 +209,7 @@ def _euclidean(xp, x, *, axis):
 def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """(sum |x|**ord)**(1/ord) over `axis`; `ord` may be infinite or 0 (how many are not zero).
 
-    The gradient of the norm of zero is 0.
+    The gradient of the norm of zero is 0, and so is that of an element which is 0, where |x|**ord has none.
     """
     x = tt.asarray(x)
     axes = normalize_axes("vector_norm", axis, x.shape)
@@ -215,12 +221,14 @@ def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, o
         norm = tt.max(tt.abs(x), axis=axes, keepdims=True)
     elif ord == -math.inf:
         norm = tt.min(tt.abs(x), axis=axes, keepdims=True)
-    elif ord == 0:
-        norm = tt.astype(tt.count_nonzero(x, axis=axes, keepdims=True), x.dtype)
+    elif ord == 0:  # constant between its steps: gradient 0
+        norm = tt.sum(tt.where(tt.isnan(x), 1.0, tt.abs(tt.sign(x))), axis=axes, keepdims=True)
     elif ord == 1:
         norm = tt.sum(tt.abs(x), axis=axes, keepdims=True)
     else:
-        total = tt.sum(tt.pow(tt.abs(x), ord), axis=axes, keepdims=True)
+        absent = x == 0  # whose power may have no derivative, or be infinite itself
+        powers = tt.pow(tt.abs(tt.where(absent, 1.0, x)), ord)
+        total = tt.sum(tt.where(absent, 0.0 if ord > 0 else math.inf, powers), axis=axes, keepdims=True)
         zero = total == 0
         norm = tt.where(zero, 0.0, tt.pow(tt.where(zero, 1.0, total), 1 / ord))
     return norm if keepdims else tt.squeeze(norm, axes)

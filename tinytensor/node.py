@@ -12,6 +12,7 @@ written at a later tick than the node's own.
 from __future__ import annotations
 
 import itertools
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .backend import for_array
@@ -142,6 +143,7 @@ def leaf(data: Any) -> Node:
 
 _written: dict[int, int] = {}  # storage -> tick of its last write
 _last_write = 0
+_writing = threading.Lock()
 
 
 def mark_written(array: Any) -> None:
@@ -151,9 +153,8 @@ def mark_written(array: Any) -> None:
     later array, so it cannot be mistaken for a write to it.
     """
     global _last_write
-    now = tick()
-    _written[for_array(array).storage(array)] = now
-    _last_write = now
+    with _writing:
+        _last_write = _written[for_array(array).storage(array)] = tick()
 
 
 def stale(node: Node) -> Any:

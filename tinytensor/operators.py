@@ -162,12 +162,15 @@ class Operators(TensorCore):
     def T(self) -> Tensor:
         """The transpose of a matrix."""
         if len(self.shape) != 2:
-            raise ValueError(f"T: expected 2 dimensions, got shape {self.shape}; use .mT or tt.permute_dims")
+            # An AttributeError, so that `hasattr` and what lists attributes take it for an answer.
+            raise AttributeError(f"T: expected 2 dimensions, got shape {self.shape}; use .mT or tt.permute_dims")
         return tt.matrix_transpose(self)
 
     @property
     def mT(self) -> Tensor:
         """The transpose of the last two dimensions."""
+        if len(self.shape) < 2:
+            raise AttributeError(f"mT: expected at least 2 dimensions, got shape {self.shape}")
         return tt.matrix_transpose(self)
 
     def abs(self) -> Tensor:

@@ -32,8 +32,8 @@ The formula is the definition; the pair, which stands in a room of its own (`fas
 numbers. Higher derivatives differentiate the formula, `tt.textbook()` computes by it, and tests hold the pair against
 it.
 
-Positional parameters are the op's inputs (Tensors, arrays, Python numbers or None); keyword-only parameters are
-passed on as they are.
+Positional parameters are the op's inputs (Tensors, arrays, Python numbers or None), which may be given by name as well;
+keyword-only parameters are passed on as they are.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ class Primitive:
         rules: by input name, the gradient rule and the names it reads (pure ops).
         fast_forward, fast_backward: the pair of a fused op, where one is registered.
         floating: whether integer inputs become the default float dtype first.
+        wide: whether 16-bit floats are computed with in 32 bits.
         call: what users call.
     """
 
-    def __init__(self, function: Callable[..., Any], rules: dict[str, Any], floating: bool) -> None:
+    def __init__(self, function: Any, rules: dict[str, Any], floating: bool = False, wide: bool = False) -> None:
         if function.__defaults__:
             raise TypeError(
                 f"op {function.__name__}: its inputs have default values; parameters with a default must be "
@@ -87,14 +88,14 @@ class Primitive:
         code = function.__code__
         positional = code.co_varnames[: code.co_argcount]
         self.name = function.__name__.strip("_")
-        self.function = function
-        self.floating = floating
+        self.function = dtypes.widened(function) if wide else function
+        self.floating, self.wide = floating, wide
         self.defaults = dict(function.__kwdefaults__ or {})
         self.pure = bool(positional) and positional[0] == "xp"
         self.variadic = bool(code.co_flags & inspect.CO_VARARGS)
         after = code.co_argcount + code.co_kwonlyargcount
         self.params = code.co_varnames[code.co_argcount : after]
-        self.inputs = (code.co_varnames[after],) if self.variadic else positional[self.pure :]
+        self.inputs: tuple[str, ...] = (code.co_varnames[after],) if self.variadic else positional[self.pure :]
         self.fast_forward: Any = None
         self.fast_backward: Any = None
         self.call: Callable[..., Any] = function
@@ -118,7 +119,7 @@ class Primitive:
                 f"op {self.name}: the rule for {name!r} takes {', '.join(reads) or 'nothing'}; it must take xp first, "
                 f"then any of: {', '.join(sorted(known - {'xp'}))}"
             )
-        self.rules[name] = (rule, reads)
+        self.rules[name] = (dtypes.widened(rule) if self.wide else rule, reads)
 
     def __repr__(self) -> str:
         return f"<op {self.name}({', '.join(self.inputs)})>"
@@ -148,12 +149,13 @@ def op(function: PureFunction[P], /) -> Op[P]: ...
 @overload
 def op(function: Callable[P, Any], /) -> Op[P]: ...
 @overload
-def op(*, floating: bool = ..., **rules: Callable[..., Any]) -> Declaration: ...
-def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False, **rules: Callable[..., Any]) -> Any:
+def op(*, floating: bool = ..., wide: bool = ..., **rules: Callable[..., Any]) -> Declaration: ...
+def op(function: Any = None, /, *, floating: bool = False, wide: bool = False, **rules: Callable[..., Any]) -> Any:
     """Declare an op; see the module's docstring for both forms.
 
     Args:
         floating: integer inputs become the default float dtype first (as `exp` and `divide` want it).
+        wide: 16-bit floats are computed with in 32 bits, in the rules as well: for squares and sums of them.
         **rules: for each differentiable input, its gradient rule `rule(xp, g, ...)`. Its further argument names say
             what it reads: inputs by name, `out`, parameters by name, `shape` (of the input the rule is for), and in a
             variadic op `index` (which of the inputs the rule is for). Only the arrays it names are saved for
@@ -162,8 +164,8 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
     A rule's result may be of the broadcast shape or of another float dtype: it is summed and cast to the input's.
     """
     if function is None:
-        return functools.partial(op, floating=floating, **rules)
-    primitive = Primitive(function, rules, floating)
+        return functools.partial(op, floating=floating, wide=wide, **rules)
+    primitive = Primitive(function, rules, floating, wide)
     OPS[primitive.name] = primitive
     public: Any = _reference_call(primitive)
     for shorten in shortcuts:
@@ -178,14 +180,14 @@ def op(function: Callable[..., Any] | None = None, /, *, floating: bool = False,
 
 
 def _register(primitive: Primitive, half: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    setattr(primitive, half, function)
+    setattr(primitive, half, dtypes.widened(function) if primitive.wide else function)
     return function
 
 
 def _signature(primitive: Primitive) -> inspect.Signature:
-    """What users may pass: inputs by position, parameters by name. (`inspect.signature` takes four times as long.)"""
+    """What users may pass: all but `xp`. (`inspect.signature` takes four times as long.)"""
     parameter, empty, hints = inspect.Parameter, inspect.Parameter.empty, primitive.function.__annotations__
-    place = parameter.VAR_POSITIONAL if primitive.variadic else parameter.POSITIONAL_ONLY
+    place = parameter.VAR_POSITIONAL if primitive.variadic else parameter.POSITIONAL_OR_KEYWORD
     kinds = dict.fromkeys(primitive.inputs, place) | dict.fromkeys(primitive.params, parameter.KEYWORD_ONLY)
     parameters = [
         parameter(name, kind, default=primitive.defaults.get(name, empty), annotation=hints.get(name, empty))
@@ -198,6 +200,8 @@ def _reference_call(primitive: Primitive) -> Callable[..., Any]:
     """The function that users call: Tensors in, a Tensor out, and a node where a gradient may be asked for."""
 
     def reference(*inputs: Any, **params: Any) -> Any:
+        if len(inputs) != len(primitive.inputs) and not (primitive.variadic and inputs):
+            inputs, params = by_name(primitive, inputs, params)
         if not primitive.pure and (state.textbook or not has_pair(primitive)):
             return primitive.function(*inputs, **params)  # by its formula: one op after the other
         xp, arrays, nodes = gather(primitive, inputs)
@@ -235,6 +239,15 @@ def named_after(primitive: Primitive, function: Any) -> Any:
 def has_pair(primitive: Primitive) -> bool:
     """Whether both halves of a fused op's fast pair are registered."""
     return primitive.fast_forward is not None and primitive.fast_backward is not None
+
+
+def by_name(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The inputs in their places, where some were given by name, and the other arguments."""
+    rest = primitive.inputs[len(inputs) :]
+    if missing := [name for name in rest if name not in params] or len(inputs) > len(primitive.inputs):
+        problem = f"got {len(inputs)} inputs" if missing is True else f"got no {' and no '.join(missing)}"
+        raise TypeError(f"{primitive.name}: {problem}; expected {primitive.name}({', '.join(primitive.inputs)})")
+    return (*inputs, *[params[name] for name in rest]), {n: v for n, v in params.items() if n not in rest}
 
 
 def gather(primitive: Primitive, inputs: Sequence[Any]) -> tuple[Any, list[Any], tuple[Node | None, ...]]:
@@ -277,8 +290,6 @@ def _unify(primitive: Primitive, arrays: list[Any]) -> Any:
 
     Returns the namespace that computes with them.
     """
-    if not arrays:
-        raise TypeError(f"{primitive.name}: got no inputs; expected {', '.join(primitive.inputs)}")
     xp = common_namespace(primitive.name, arrays)
     for i, value in enumerate(arrays):
         if isinstance(value, np.generic):  # NumPy's scalars have a dtype, but no device

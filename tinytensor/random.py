@@ -23,6 +23,8 @@ from .backend import for_device
 from .tensor import Tensor, wrap
 from .typing import Device, DType, Shape
 
+_making = threading.Lock()
+
 
 class Generator:
     """A stream of random numbers (PCG64, O'Neill 2014) that starts from a seed.
@@ -38,7 +40,9 @@ class Generator:
     @property
     def _generator(self) -> np.random.Generator:
         if self._stream is None:  # made when first used: loading numpy.random costs more than all of tinytensor
-            self._stream = np.random.Generator(np.random.PCG64(self._seed))
+            with _making:
+                if self._stream is None:  # by another thread, meanwhile
+                    self._stream = np.random.Generator(np.random.PCG64(self._seed))
         return self._stream
 
     def manual_seed(self, seed: int) -> Generator:

@@ -1,13 +1,12 @@
 """The Tensor: an array that remembers how it was made.
 
-What is here is what gradients need. `operators.py`, `in_place.py` and `conversions.py` add the rest of the class when
-they are loaded; the mathematics is in `functions/`.
+What is here is what gradients need. `operators.py`, `in_place.py`, `conversions.py` and `hooks.py` add the rest of the
+class when they are loaded; the mathematics is in `functions/`.
 `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +14,16 @@ import numpy as np
 import tinytensor as tt
 
 from . import backend
-from .node import Node, leaf, mark_written, tick
+from .node import Node, leaf, mark_written
 
 if TYPE_CHECKING:
     from .conversions import Conversions
+    from .hooks import Hooks
     from .in_place import InPlace
     from .operators import Operators
     from .typing import ArrayLike, Device, DType, F
 
-    class Added(Operators, InPlace, Conversions):
+    class Added(Operators, InPlace, Conversions, Hooks):
         __slots__ = ()
 
 else:
@@ -40,7 +40,7 @@ class Tensor(Added):
         device: `"cpu"` or `"gpu"`; default: where `data` is.
     """
 
-    __slots__ = ("__weakref__", "_data", "_node")
+    __slots__ = ("__weakref__", "_data", "_memory", "_node")
     __array_ufunc__ = None  # so that `ndarray * Tensor` asks the Tensor
     __array_priority__ = 1000
 
@@ -145,34 +145,19 @@ class Tensor(Added):
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        if value is None:
-            if self._node is not None:
-                self._node.grad = None
-            return
+        if value is not None:
+            self._check_gradient(value)
+        if self._node is not None:
+            self._node.grad = value
+
+    def _check_gradient(self, value: Any) -> None:
         if self._node is None:
             raise RuntimeError("grad: this Tensor does not require a gradient; set requires_grad=True first")
         if not isinstance(value, Tensor):
             raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
-        if (value.shape, value.dtype, value.device) != (self.shape, self.dtype, self.device):
-            raise ValueError(
-                f"grad: expected {self.shape} {self.dtype} on {self.device}, "
-                f"got {value.shape} {value.dtype} on {value.device}"
-            )
-        self._node.grad = value
-
-    def retain_grad(self) -> None:
-        """Ask backward to fill `.grad` of this Tensor although it was computed."""
-        if self._node is None:
-            raise RuntimeError("retain_grad: this Tensor does not require a gradient")
-        self._node.retains_grad = True
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hook:
-        """Call `hook(gradient)` when this Tensor's gradient is known; what it returns, if anything, replaces it."""
-        if self._node is None:
-            raise RuntimeError("register_hook: this Tensor does not require a gradient")
-        if self._node.hooks is None:
-            self._node.hooks = {}
-        return Hook(self._node.hooks, hook)
+        wanted, found = ((x.shape, x.dtype, x.device) for x in (self, value))
+        if found != wanted:
+            raise ValueError("grad: expected {} {} on {}, got {} {} on {}".format(*wanted, *found))
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:
         """Add the gradient of this Tensor with respect to every leaf to that leaf's `.grad`.
@@ -189,7 +174,7 @@ class Tensor(Added):
 
     def detach(self) -> Tensor:
         """The same values, in the same memory, cut from the graph."""
-        return wrap(self._data, None)
+        return shares(wrap(self._data, None), self)
 
 
 def part_of_tensor(part: F) -> F:
@@ -200,20 +185,15 @@ def part_of_tensor(part: F) -> F:
     return part
 
 
-class Hook:
-    """The handle of a registered hook: `remove()` takes it away again."""
-
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
-        self._hooks, self._key = hooks, tick()  # a key of its own, never used again
-        hooks[self._key] = hook
-
-    def remove(self) -> None:
-        self._hooks.pop(self._key, None)
-
-
 def wrap(data: Any, node: Node | None) -> Tensor:
     """A Tensor over a raw array, without a copy."""
     tensor = Tensor.__new__(Tensor)
     tensor._data = data
     tensor._node = node
     return tensor
+
+
+def shares(view: Tensor, base: Tensor) -> Tensor:
+    """Note that a Tensor just made lies over another's memory, so that changes in place find it; returns it."""
+    view._memory = base._memory = getattr(base, "_memory", None) or object()
+    return view

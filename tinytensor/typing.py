@@ -102,9 +102,10 @@ if TYPE_CHECKING:
     class TensorCore:
         """What `tensor.py` has of a Tensor, for the parts of the class that stand in other files."""
 
-        __slots__ = ("_data", "_node")
+        __slots__ = ("_data", "_memory", "_node")
 
         _data: Any
+        _memory: Any
         _node: Node | None
 
         @property

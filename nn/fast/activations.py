@@ -139,6 +139,8 @@ def softmax_gradient_in_place(xp: Any, g: Any, out: Any) -> None:
 
 @_log_softmax.forward
 def log_softmax_forward(xp, x, *, axis):
+    if not x.size:
+        return xp.copy(x), (x,)
     x = xp.contiguous(xp.moveaxis(x, axis, -1))
     out = x - xp.row_max(x)
     out -= xp.log(xp.row_sum(xp.exp(out)))

@@ -37,7 +37,7 @@ def _gelu(x):
     return x * (0.5 * (1 + tt.erf(x * (1 / math.sqrt(2)))))
 
 
-@tt.op
+@tt.op(wide=True)
 def _gelu_tanh(x):
     """GELU with the normal distribution approximated by a tanh."""
     return 0.5 * x * (1 + tt.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
@@ -82,6 +82,8 @@ def softmax(input: ArrayLike, dim: int = -1) -> Tensor:
 @tt.op
 def _log_softmax(x, *, axis):
     """x_i - log sum_j exp(x_j), for both relative to the largest x, so that the difference keeps its digits."""
+    if not x.size:  # no largest
+        return tt.positive(x)
     x = x - tt.max(x.detach(), axis=axis, keepdims=True)
     return x - tt.log(tt.sum(tt.exp(x), axis=axis, keepdims=True))
 

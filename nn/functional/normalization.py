@@ -11,7 +11,7 @@ from tinytensor import Tensor
 from .precision import raised
 
 
-@tt.op
+@tt.op(wide=True)
 def _layer_norm(x, weight, bias, *, eps):
     """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axis."""
     deviation = x - tt.mean(x, axis=-1, keepdims=True)

@@ -115,7 +115,8 @@ def _lifted(function):
     def lifted(*args, **kwargs):
         if not kwargs.get("where", True) or "initial" in kwargs:
             raise TypeError("Wrong arguments: CuPy knows no `where` or `initial` here")
-        return _wrapped(function(*map(_raw, args), **{name: _raw(value) for name, value in kwargs.items()}))
+        with np.errstate(all="ignore"):  # a GPU tells nobody of overflows, whatever NumPy was asked to do about them
+            return _wrapped(function(*map(_raw, args), **{name: _raw(value) for name, value in kwargs.items()}))
 
     return lifted
 

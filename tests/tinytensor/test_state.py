@@ -518,6 +518,7 @@ def test_a_recorded_change_of_a_view_raises():
     row = buffer[0]
     with pytest.raises(RuntimeError, match="is a view of another one"):
         row[:] = leaf([1.0, 2.0])
+    del row
     buffer[0] = leaf([1.0, 2.0])
     assert buffer.tolist() == [[1, 2], [0, 0]]
 

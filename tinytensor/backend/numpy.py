@@ -112,7 +112,8 @@ def erf(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    e = np.exp(-np.abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
+    with np.errstate(under="ignore"):  # far out it is 0 or 1, whatever the caller wants to hear of
+        e = np.exp(-np.abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
     return np.where(x >= 0, x.dtype.type(1), e) / (1 + e)
 
 

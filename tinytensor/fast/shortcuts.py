@@ -19,6 +19,7 @@ from ..tensor import Tensor
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 NOTHING: dict[str, Any] = {}  # what is saved by an op whose rules read nothing: one for all, never written to
+MISSING = object()  # the input is given by name
 new = Tensor.__new__
 
 
@@ -41,10 +42,10 @@ def _unary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...,
     reads = primitive.reads[(True,)]
     keeps_input, keeps_output = name in reads, "out" in reads
 
-    def shortcut(x: Any, **params: Any) -> Any:
+    def shortcut(x: Any = MISSING, /, **params: Any) -> Any:
         grad_enabled = state.plain
         if grad_enabled is None or not isinstance(x, Tensor):
-            return reference(x, **params)
+            return reference(**params) if x is MISSING else reference(x, **params)
         array = x._data
         dtype = array.dtype
         if dtype is not FLOAT32 and dtype is not FLOAT64:
@@ -126,12 +127,12 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
 
 
 def _fused(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
-    names = primitive.inputs
+    names, count = primitive.inputs, len(primitive.inputs)
 
     def shortcut(*inputs: Any, **params: Any) -> Any:
         forward = primitive.fast_forward
         grad_enabled = state.plain
-        if forward is None or grad_enabled is None or primitive.fast_backward is None:
+        if forward is None or grad_enabled is None or primitive.fast_backward is None or len(inputs) != count:
             return reference(*inputs, **params)
         arrays, nodes = [], []
         kind: Any = None

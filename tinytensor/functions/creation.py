@@ -28,7 +28,7 @@ def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | No
     array, fresh, natural = _as_array(name, data._data if isinstance(data, Tensor) else data, copy)
     dtype = natural if dtype is None else dtypes.as_dtype(dtype)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
-        raise TypeError(f"{name}: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
+        raise _no_numbers(name, data, array)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     source = for_array(array)
@@ -69,6 +69,15 @@ def _as_array(name: str, value: Any, copy: bool | None) -> tuple[Any, bool, Any]
     return array, True, _dtype_of_numbers(array)
 
 
+def _no_numbers(name: str, data: Any, array: Any) -> TypeError:
+    if array.dtype.kind != "O":
+        return TypeError(f"{name}: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
+    wrong = next((value for value in array.flat if not isinstance(value, float)), data)
+    return TypeError(
+        f"{name}: cannot make a Tensor of {wrong!r}; expected numbers of 64 bits at most, or lists of such"
+    )
+
+
 def _dtype_of_numbers(array: Any) -> Any:
     """What Python numbers become that NumPy made an array of."""
     if array.dtype.kind == "c":
@@ -77,7 +86,7 @@ def _dtype_of_numbers(array: Any) -> Any:
         return dtypes.get_default_dtype()
     if array.dtype.kind in "iu":
         return array.dtype if array.dtype.kind == "u" else dtypes.int64
-    return dtypes.promote([], [array.flat[0].item()])
+    return None  # what Python's numbers are not, to be refused
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -147,16 +147,17 @@ def log10(xp, x):
     return xp.log10(x)
 
 
-def _logaddexp_rule(xp, g, out, a):
-    """g * exp(a - out), where two infinitely small terms weigh nothing."""
-    empty = out == -math.inf
-    return g * xp.where(empty, 0.0, xp.exp(a - xp.where(empty, 0.0, out)))
+def _logaddexp_rule(xp, g, x, other):
+    """g * exp(x) / (exp(x) + exp(other)); two that are both inf share g, two that are both -inf weigh nothing."""
+    infinite, zero = (x == other) & xp.isinf(x), xp.zeros_like(g)
+    share = xp.sigmoid(xp.where(infinite, zero, x) - xp.where(infinite, zero, other))
+    return xp.where(infinite & (x < 0), 0.0, g * share)
 
 
 @op(
     floating=True,
-    x1=lambda xp, g, out, x1: _logaddexp_rule(xp, g, out, x1),
-    x2=lambda xp, g, out, x2: _logaddexp_rule(xp, g, out, x2),
+    x1=lambda xp, g, x1, x2: _logaddexp_rule(xp, g, x1, x2),
+    x2=lambda xp, g, x1, x2: _logaddexp_rule(xp, g, x2, x1),
 )
 def logaddexp(xp, x1, x2):
     """log(exp(x1) + exp(x2)), without overflow."""
@@ -291,26 +292,34 @@ def hypot(xp, x1, x2):
 # ---- choosing
 
 
-def _share(xp, g, wins, ties):
-    """The gradient of the one that was chosen; equal values share it evenly."""
-    return g * (xp.astype(wins, g.dtype) + 0.5 * xp.astype(ties, g.dtype))
+def _larger(x, other):
+    return (x >= other) | (x != x)
+
+
+def _smaller(x, other):
+    return (x <= other) | (x != x)
+
+
+def _share(xp, g, chosen, other):
+    """The gradient of a value that was chosen; if the other could have been as well, they share it evenly."""
+    return xp.where(chosen, xp.where(other, 0.5 * g, g), 0.0)
 
 
 @op(
-    x1=lambda xp, g, x1, x2: _share(xp, g, x1 > x2, x1 == x2),
-    x2=lambda xp, g, x1, x2: _share(xp, g, x2 > x1, x1 == x2),
+    x1=lambda xp, g, x1, x2: _share(xp, g, _larger(x1, x2), _larger(x2, x1)),
+    x2=lambda xp, g, x1, x2: _share(xp, g, _larger(x2, x1), _larger(x1, x2)),
 )
 def maximum(xp, x1, x2):
-    """The larger of two values; equal ones share the gradient evenly."""
+    """The larger of two values, NaN before all; equal ones share the gradient evenly."""
     return xp.maximum(x1, x2)
 
 
 @op(
-    x1=lambda xp, g, x1, x2: _share(xp, g, x1 < x2, x1 == x2),
-    x2=lambda xp, g, x1, x2: _share(xp, g, x2 < x1, x1 == x2),
+    x1=lambda xp, g, x1, x2: _share(xp, g, _smaller(x1, x2), _smaller(x2, x1)),
+    x2=lambda xp, g, x1, x2: _share(xp, g, _smaller(x2, x1), _smaller(x1, x2)),
 )
 def minimum(xp, x1, x2):
-    """The smaller of two values; equal ones share the gradient evenly."""
+    """The smaller of two values, NaN before all; equal ones share the gradient evenly."""
     return xp.minimum(x1, x2)
 
 
@@ -427,7 +436,7 @@ def conj(xp, x):
 @op(x=lambda xp, g: g)
 def real(xp, x):
     """The real part."""
-    return xp.real(x)
+    return xp.real(x) if x.dtype.kind == "c" else xp.copy(x)
 
 
 @op

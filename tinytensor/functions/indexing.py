@@ -17,7 +17,7 @@ from .. import dtypes
 from ..modes import state
 from ..node import mark_written
 from ..primitive import op
-from ..tensor import Tensor
+from ..tensor import Tensor, shares
 from ..typing import ArrayLike
 from .reductions import normalize_axis
 
@@ -89,7 +89,7 @@ def _getitem(xp, x, *, key):
 
 def getitem(x: Any, key: Any) -> Tensor:
     """`x[key]`."""
-    return _getitem(x, key=_raw_key(x, key, keep=x._node is not None))
+    return shares(_getitem(x, key=_raw_key(x, key, keep=x._node is not None)), x)
 
 
 @op(values=lambda xp, g, key: g[key])

@@ -87,4 +87,5 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
         wide = vecdot(tt.astype(a, dtypes.float32), tt.astype(b, dtypes.float32), axis=axis)
         return tt.astype(wide, dtypes.float16)
     left = tt.conj(a) if a.dtype.kind == "c" else a
-    return tt.sum(left * b, axis=axis)
+    product = left * b
+    return tt.sum(product, axis=axis, dtype=product.dtype)

@@ -119,10 +119,13 @@ def var(x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims
     """
     x = _real("var", x)
     axes = normalize_axes("var", axis, x.shape)
+    if x.dtype == dtypes.float16:  # in which squares overflow from 256 on
+        wide = var(tt.astype(x, dtypes.float32), axis=axes, correction=correction, keepdims=keepdims)
+        return tt.astype(wide, dtypes.float16)
     deviation = x - mean(x, axis=axes, keepdims=True)
     count = _count(x, axes)
     free = count - correction
-    spread = mean(tt.square(deviation), axis=axes, keepdims=keepdims)  # the sum itself may be too large for float16
+    spread = mean(tt.square(deviation), axis=axes, keepdims=keepdims)
     return spread * (count / free if free > 0 else math.nan)
 
 
@@ -135,7 +138,7 @@ def _std_rule(xp, g, out, x, axis, correction, keepdims):
     return xp.where(constant, 0.0, g * deviation / (xp.where(constant, 1.0, out) * free))
 
 
-@op(floating=True, x=_std_rule)
+@op(floating=True, wide=True, x=_std_rule)
 def _std(xp, x, *, axis, correction, keepdims):
     deviation = x - xp.mean(x, axis=axis, keepdims=True)
     count = math.prod(x.shape[i] for i in axis)
@@ -160,10 +163,17 @@ def _others(xp, x, axis):
     return before * after
 
 
-@op(x=lambda xp, g, x, axis, keepdims: xp.expand_dims(g, axis=axis) * _others(xp, x, axis) if not keepdims
-    else g * _others(xp, x, axis))  # fmt: skip
+def _prod_rule(xp, g, x, axis, keepdims):
+    wide = xp.astype(x, dtypes.float64) if x.dtype.kind == "f" else x  # as in `_prod`
+    return (g if keepdims else xp.expand_dims(g, axis=axis)) * xp.astype(_others(xp, wide, axis), g.dtype)
+
+
+@op(x=_prod_rule)
 def _prod(xp, x, *, axis, keepdims):
-    return xp.prod(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    if x.dtype.kind != "f":
+        return xp.prod(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    # In 64 bits, so that a product of float32 which is representable does not overflow on the way to it.
+    return xp.astype(xp.prod(x, axis=axis, dtype=dtypes.float64, keepdims=keepdims), x.dtype)
 
 
 def prod(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
@@ -179,10 +189,15 @@ def prod(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: b
 
 
 def _extreme_rule(xp, g, out, x, axis, keepdims):
-    """Elements equal to the extreme share its gradient evenly."""
-    hit = x == _restore(xp, out, axis, keepdims)
+    """Elements equal to the extreme share its gradient evenly; where there are NaNs, these are it."""
+    hit = (x == _restore(xp, out, axis, keepdims)) | (x != x)
     ties = xp.sum(xp.astype(hit, g.dtype), axis=axis, keepdims=True)
     return xp.where(hit, _restore(xp, g, axis, keepdims) / ties, 0.0)
+
+
+def _check_not_empty(name: str, x: Any, axes: tuple[int, ...]) -> None:
+    if 0 in [x.shape[i] for i in axes]:
+        raise ValueError(f"{name}: there is no {name} of nothing: shape {x.shape} is empty over axis {axes}")
 
 
 @op(x=_extreme_rule)
@@ -191,9 +206,15 @@ def _max(xp, x, *, axis, keepdims):
 
 
 def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest element over `axis`; equal ones share the gradient evenly."""
+    """The largest element over `axis`, NaN before all; equal ones share the gradient evenly.
+
+    Raises ValueError for the largest of nothing.
+    """
     x = tt.asarray(x)
-    return _max(x, axis=normalize_axes("max", axis, x.shape), keepdims=keepdims)
+    axes = normalize_axes("max", axis, x.shape)
+    if not x.size:
+        _check_not_empty("max", x, axes)
+    return _max(x, axis=axes, keepdims=keepdims)
 
 
 @op(x=_extreme_rule)
@@ -202,9 +223,15 @@ def _min(xp, x, *, axis, keepdims):
 
 
 def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest element over `axis`; equal ones share the gradient evenly."""
+    """The smallest element over `axis`, NaN before all; equal ones share the gradient evenly.
+
+    Raises ValueError for the smallest of nothing.
+    """
     x = tt.asarray(x)
-    return _min(x, axis=normalize_axes("min", axis, x.shape), keepdims=keepdims)
+    axes = normalize_axes("min", axis, x.shape)
+    if not x.size:
+        _check_not_empty("min", x, axes)
+    return _min(x, axis=axes, keepdims=keepdims)
 
 
 def _logsumexp_rule(xp, g, out, x, axis, keepdims):
@@ -224,9 +251,12 @@ def _logsumexp(xp, x, *, axis, keepdims):
 
 
 def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing."""
+    """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and of nothing it is -inf."""
     x = tt.asarray(x)
-    return _logsumexp(x, axis=normalize_axes("logsumexp", axis, x.shape), keepdims=keepdims)
+    axes = normalize_axes("logsumexp", axis, x.shape)
+    if 0 in [x.shape[i] for i in axes]:
+        return sum(x * 1.0, axis=axes, keepdims=keepdims) - math.inf
+    return _logsumexp(x, axis=axes, keepdims=keepdims)
 
 
 # ---- running sums and products
@@ -333,11 +363,22 @@ def count_nonzero(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False)
 def diff(
     x: ArrayLike, /, *, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
 ) -> Tensor:
-    """The differences between neighbours along `axis`, taken n times."""
+    """The differences between neighbours along `axis`, taken n times; with n = 0 nothing is changed, or joined.
+
+    Args:
+        prepend, append: joined to x before; a number stands for one element of it in each row.
+
+    Raises ValueError for a negative n.
+    """
     x = tt.asarray(x)
     axis = normalize_axis("diff", axis, x.shape)
-    parts = [tt.asarray(p) for p in (prepend, x, append) if p is not None]
-    x = parts[0] if len(parts) == 1 else tt.concat(parts, axis=axis)
+    if n < 0:
+        raise ValueError(f"diff: n must be 0 or more, got {n}")
+    if n and not (prepend is None and append is None):
+        row = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
+        ends = [p if p is None else tt.asarray(p, device=x.device) for p in (prepend, append)]
+        first, last = (p if p is None or p.ndim else tt.broadcast_to(p, row) for p in ends)
+        x = tt.concat([part for part in (first, x, last) if part is not None], axis=axis)
     for _ in range(n):
         later = x[(slice(None),) * axis + (slice(1, None),)]
         earlier = x[(slice(None),) * axis + (slice(None, -1),)]

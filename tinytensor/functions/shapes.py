@@ -16,7 +16,7 @@ from .. import backend, dtypes
 from ..modes import state
 from ..node import Node
 from ..primitive import op
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor, shares, wrap
 from ..typing import ArrayLike, Axis, Device, DType
 from .reductions import normalize_axes, normalize_axis
 
@@ -72,7 +72,8 @@ def reshape(x: ArrayLike, /, shape: int | Sequence[SupportsIndex], *, copy: bool
     to = shape if type(shape) is tuple else (shape,) if isinstance(shape, int) else tuple(map(index, shape))
     if to and min(to) < -1:
         raise ValueError(f"reshape: {to} is no shape; lengths are 0 or more, and one may be -1")
-    return _reshape(tt.positive(x) if copy else x, to=to)
+    x = tt.positive(x) if copy else x
+    return shares(_reshape(x, to=to), x)
 
 
 def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -93,7 +94,7 @@ def permute_dims(x: ArrayLike, /, axes: Sequence[int]) -> Tensor:
     axes = tuple(int(i) for i in axes)
     if sorted(i % x.ndim if -x.ndim <= i < x.ndim else -1 for i in axes) != list(range(x.ndim)):
         raise ValueError(f"permute_dims: axes {axes} is no order of the {x.ndim} dimensions of {x.shape}")
-    return _permute_dims(x, axes=tuple(i % x.ndim for i in axes))
+    return shares(_permute_dims(x, axes=tuple(i % x.ndim for i in axes)), x)
 
 
 def transpose(x: ArrayLike, /, axis1: int, axis2: int) -> Tensor:
@@ -103,7 +104,7 @@ def transpose(x: ArrayLike, /, axis1: int, axis2: int) -> Tensor:
     i = normalize_axis("transpose", axis1, x.shape, "axis1")
     j = normalize_axis("transpose", axis2, x.shape, "axis2")
     axes[i], axes[j] = j, i
-    return _permute_dims(x, axes=tuple(axes))
+    return shares(_permute_dims(x, axes=tuple(axes)), x)
 
 
 @op(x=lambda xp, g: xp.matrix_transpose(g))
@@ -116,7 +117,7 @@ def matrix_transpose(x: ArrayLike, /) -> Tensor:
     x = tt.asarray(x)
     if x.ndim < 2:
         raise ValueError(f"matrix_transpose: expected at least 2 dimensions, got shape {x.shape}")
-    return _matrix_transpose(x)
+    return shares(_matrix_transpose(x), x)
 
 
 def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
@@ -143,13 +144,13 @@ def _expand_dims(xp, x, *, axis):
 def expand_dims(x: ArrayLike, /, axis: int = 0) -> Tensor:
     """x with a dimension of length 1 put in at `axis`."""
     x = tt.asarray(x)
-    return _expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1))
+    return shares(_expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1)), x)
 
 
 def unsqueeze(x: ArrayLike, /, axis: int) -> Tensor:
     """`expand_dims` under PyTorch's name."""
     x = tt.asarray(x)
-    return _expand_dims(x, axis=normalize_axis("unsqueeze", axis, x.shape, room=1))
+    return shares(_expand_dims(x, axis=normalize_axis("unsqueeze", axis, x.shape, room=1)), x)
 
 
 @op(x=lambda xp, g, shape: xp.reshape(g, shape))
@@ -164,7 +165,7 @@ def squeeze(x: ArrayLike, /, axis: Axis) -> Tensor:
     for i in axes:
         if x.shape[i] != 1:
             raise ValueError(f"squeeze: dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1")
-    return _squeeze(x, axis=axes)
+    return shares(_squeeze(x, axis=axes), x)
 
 
 @op(x=lambda xp, g: g)
@@ -174,7 +175,8 @@ def _broadcast_to(xp, x, *, to):
 
 def broadcast_to(x: ArrayLike, /, shape: Sequence[int]) -> Tensor:
     """x repeated along new dimensions and along those of length 1, without a copy."""
-    return _broadcast_to(tt.asarray(x), to=tuple(shape))
+    x = tt.asarray(x)
+    return shares(_broadcast_to(x, to=tuple(shape)), x)
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
@@ -252,7 +254,7 @@ def split(x: ArrayLike, sections: int | Sequence[int], /, *, axis: int = 0) -> t
 
 @op(x=lambda xp, g, axis: xp.flip(g, axis=axis))
 def _flip(xp, x, *, axis):
-    return xp.flip(x, axis=axis)
+    return xp.copy(xp.flip(x, axis=axis))
 
 
 def flip(x: ArrayLike, /, *, axis: Axis = None) -> Tensor:

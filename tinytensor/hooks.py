@@ -1,0 +1,46 @@
+"""Looking at gradients on their way: hooks, and keeping the gradient of a Tensor that was computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .node import tick
+from .tensor import Tensor, part_of_tensor
+
+if TYPE_CHECKING:
+    from .typing import TensorCore
+else:
+    TensorCore = object
+
+
+@part_of_tensor
+class Hooks(TensorCore):
+    """What `Tensor` has of `x.register_hook(see)` and `x.retain_grad()`."""
+
+    __slots__ = ()
+
+    def retain_grad(self) -> None:
+        """Ask backward to fill `.grad` of this Tensor although it was computed."""
+        if self._node is None:
+            raise RuntimeError("retain_grad: this Tensor does not require a gradient")
+        self._node.retains_grad = True
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hook:
+        """Call `hook(gradient)` when this Tensor's gradient is known; what it returns, if anything, replaces it."""
+        if self._node is None:
+            raise RuntimeError("register_hook: this Tensor does not require a gradient")
+        if self._node.hooks is None:
+            self._node.hooks = {}
+        return Hook(self._node.hooks, hook)
+
+
+class Hook:
+    """The handle of a registered hook: `remove()` takes it away again."""
+
+    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+        self._hooks, self._key = hooks, tick()  # a key of its own, never used again
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        self._hooks.pop(self._key, None)
