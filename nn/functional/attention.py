@@ -31,7 +31,7 @@ def attention(
     Shapes: query (..., target, d_k), key (..., source, d_k), value (..., source, d_v), mask broadcasts to
     (..., target, source) -> (..., target, d_v) and (..., target, source).
     """
-    scores = tt.matmul(query, tt.matrix_transpose(key)) * scale
+    scores = tt.matmul(query * scale, tt.matrix_transpose(key))
     if mask is not None:
         scores = hide(scores, mask)
     weights = _softmax(scores, axis=scores.ndim - 1)

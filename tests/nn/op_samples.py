@@ -28,6 +28,11 @@ def seeded(function):
     return call
 
 
+def _or_nothing(function):
+    """SciPy's function of a whole axis, which refuses an empty one."""
+    return lambda x, axis: function(x, axis=axis) if x.size else x
+
+
 # ---- activations
 
 register("relu", *(Sample(F.relu, [apart(s)], lambda x: np.maximum(x, 0)) for s in ((3, 4), (), (0,), (2, 0, 3))))
@@ -42,6 +47,7 @@ for _shape in ((3, 4), (), (0,), (2, 0, 3)):
         ),
     )
 for _name, _reference in (("softmax", scipy.special.softmax), ("log_softmax", scipy.special.log_softmax)):
+    _reference = _or_nothing(_reference)
     for _shape, _dim in (
         ((3, 4), -1),
         ((3, 4), 0),
@@ -50,6 +56,8 @@ for _name, _reference in (("softmax", scipy.special.softmax), ("log_softmax", sc
         ((0, 3), 1),
         ((3, 0, 2), -1),
         ((3, 1), 1),
+        ((5, 0, 0), -1),
+        ((0,), 0),
     ):
         register(
             _name,

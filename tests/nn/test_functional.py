@@ -1,5 +1,6 @@
 """What the functions of `nn.functional` do at the edges of their domains; `test_ops.py` tests their gradients."""
 
+import contextlib
 import math
 import threading
 
@@ -440,3 +441,48 @@ def test_log_softmax_topk_names_what_is_out_of_range():
             F.log_softmax_topk(tt.ones((2, 4)), 1, excluded=excluded)
     with pytest.raises(ValueError, match="log_softmax_topk: expected at least 1 dimension"):
         F.log_softmax_topk(1.0, 1)
+
+
+# ---- 16 bits
+
+
+@pytest.mark.parametrize("by_formula", [False, True])
+def test_layer_norm_of_large_16_bit_numbers(by_formula, device):
+    values = np.array([[-300.0, 300.0, 280.0, 0.0], [3000.0, -2000.0, 10.0, 7.0]])
+    x = tt.tensor(values, dtype=tt.float16, device=device, requires_grad=True)
+    wide = tt.tensor(values, dtype=tt.float64, requires_grad=True)
+    weights = tt.tensor([[1.0, -2.0, 0.5, 3.0]])
+    with tt.textbook() if by_formula else contextlib.nullcontext():
+        found, exact = F.layer_norm(x, (4,)), F.layer_norm(wide, (4,))
+        (g,), (g_exact,) = (
+            tt.grad(out, [leaf], tt.broadcast_to(weights, (2, 4)).to(out.device).astype(out.dtype))
+            for out, leaf in ((found, x), (exact, wide))
+        )
+    assert found.dtype == g.dtype == tt.float16
+    np.testing.assert_allclose(found.tolist(), exact.tolist(), atol=2e-3)
+    np.testing.assert_allclose(g.tolist(), g_exact.tolist(), rtol=1e-2, atol=1e-5)
+
+
+@pytest.mark.parametrize("by_formula", [False, True])
+def test_gelu_of_large_16_bit_numbers(by_formula, device):
+    x = tt.tensor([-1000.0, -200.0, 200.0, 60000.0], dtype=tt.float16, device=device, requires_grad=True)
+    with tt.textbook() if by_formula else contextlib.nullcontext():
+        out = F.gelu(x, approximate="tanh")
+        (g,) = tt.grad(out, [x], tt.ones_like(out))
+    assert out.tolist() == [0, 0, 200, 60000]
+    assert g.tolist() == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("by_formula", [False, True])
+def test_attention_of_large_16_bit_numbers(by_formula, device):
+    """The products of queries and keys are beyond what 16 bits hold; scaled, they are not."""
+    rng = np.random.default_rng(0)
+    values = [rng.normal(size=(1, 2, 5, 64)) * scale for scale in (70.0, 70.0, 1.0)]
+    narrow = [tt.tensor(v, dtype=tt.float16, device=device, requires_grad=True) for v in values]
+    wide = [tt.tensor(x.tolist(), dtype=tt.float64, requires_grad=True) for x in narrow]
+    with tt.textbook() if by_formula else contextlib.nullcontext():
+        found, exact = F.scaled_dot_product_attention(*narrow), F.scaled_dot_product_attention(*wide)
+        gradients, g_exact = (tt.grad(out, xs, tt.ones_like(out)) for out, xs in ((found, narrow), (exact, wide)))
+    np.testing.assert_allclose(found.tolist(), exact.tolist(), atol=5e-3)
+    for g, wanted in zip(gradients, g_exact):
+        np.testing.assert_allclose(g.tolist(), wanted.tolist(), atol=5e-2)

@@ -8,7 +8,7 @@ from tinytensor import nn
 from tinytensor.testing import check_op
 
 from ..tinytensor.op_samples import SAMPLES, Sample
-from ..tinytensor.test_ops import cases, outcome, place
+from ..tinytensor.test_ops import cases, has_empty_sample, outcome, place
 from . import op_samples  # noqa: F401  (registers the samples)
 
 NN = {
@@ -19,6 +19,11 @@ NN = {
 @pytest.mark.parametrize("name", sorted(NN))
 def test_op_has_samples(name):
     assert SAMPLES.get(name), f"op {name} has no sample inputs: register some in tests/nn/op_samples.py"
+
+
+@pytest.mark.parametrize("name", sorted(NN))
+def test_op_has_an_empty_sample(name):
+    has_empty_sample(name)
 
 
 @pytest.mark.parametrize("sample", cases(NN))

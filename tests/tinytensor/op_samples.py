@@ -128,6 +128,7 @@ for _name in ("logical_not", "bitwise_invert"):
         alike(_name, mask(_shape))
 for _name in ("imag", "real", "conj", "abs"):
     alike(_name, draw((3, 2)) + 1j * draw((3, 2)))
+alike("imag", draw((0, 2)) + 0j)
 
 
 def _between(low: float, high: float) -> Callable[[Any], np.ndarray]:
@@ -245,6 +246,9 @@ for _name in ("max", "min"):
     _over_axes(_name, getattr(tt, _name), getattr(np, _name), apart, OVER, repeats=False)
 _over_axes("std", tt.std, np.std, apart, [case for case in OVER if case[0]], repeats=False)
 _over_axes("logsumexp", tt.logsumexp, _quiet_logsumexp, draw, OVER)
+_over_axes(
+    "sum", tt.logsumexp, lambda x, axis, keepdims: np.sum(x, axis, keepdims=keepdims) - np.inf, draw, OVER_NOTHING
+)
 _over_axes("euclidean", tt.linalg.vector_norm, np.linalg.vector_norm, draw, OVER + OVER_NOTHING)
 
 alike("sum", draw((3,)), axis=())
@@ -277,7 +281,14 @@ for _values in ([1.5, 0.0, -2.0, 3.0], [0.0, 2.0, 0.0, 1.5]):
 
 # ---- moving elements
 
-for _shape, _to in (((4,), (3, 4)), ((3, 1), (2, 3, 4)), ((), (2, 2)), ((1,), (0,)), ((2, 3), (2, 3))):
+for _shape, _to in (
+    ((4,), (3, 4)),
+    ((3, 1), (2, 3, 4)),
+    ((), (2, 2)),
+    ((1,), (0,)),
+    ((2, 3), (2, 3)),
+    ((0, 1), (0, 2)),
+):
     alike("broadcast_to", draw(_shape), _to)
 for _shape, _to in (((3, 4), (2, 6)), ((3, 4), -1), ((), (1, 1)), ((1,), ()), ((0, 3), (3, 0, 2))):
     alike("reshape", draw(_shape), _to)
@@ -405,6 +416,8 @@ for _a, _b in (
     (_regular(3, 3), (3, 2)),
     (_regular(2, 3, 3), (3, 2)),
     (_regular(3, 3), (2, 3, 1)),
+    (_regular(0, 3, 3), (3, 2)),
+    (_regular(2, 2), (2, 0)),
 ):
     _linalg("solve", _a, draw(_b))
 
@@ -413,11 +426,11 @@ def _symmetric(x):
     return (x + x.mT) / 2
 
 
-for _shape in ((3, 3), (2, 2, 2)):
+for _shape in ((3, 3), (2, 2, 2), (0, 2, 2)):
     _a = draw(_shape)
     _a = _a @ _a.mT + 2 * np.eye(_shape[-1])
     register("cholesky", Sample(lambda x: tt.linalg.cholesky(_symmetric(x)), [_a], np.linalg.cholesky, repeats=False))
-for _a in (_regular(3, 3), -_regular(3, 3), _regular(2, 2, 2)):
+for _a in (_regular(3, 3), -_regular(3, 3), _regular(2, 2, 2), _regular(0, 3, 3)):
     for _name, _place in (("signdet", 0), ("logabsdet", 1)):
         _sample = Sample(
             lambda x, place=_place: tt.linalg.slogdet(x)[place],

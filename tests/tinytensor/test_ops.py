@@ -23,6 +23,16 @@ def test_op_has_samples(name):
     assert SAMPLES.get(name), f"op {name} has no sample inputs: register some in tests/tinytensor/op_samples.py"
 
 
+@pytest.mark.parametrize("name", sorted(CORE))
+def test_op_has_an_empty_sample(name):
+    has_empty_sample(name)
+
+
+def has_empty_sample(name):
+    sizes = [x.size for sample in SAMPLES.get(name, []) for x in sample.inputs if isinstance(x, np.ndarray)]
+    assert 0 in sizes, f"op {name} has no sample with an empty array: register one"
+
+
 def cases(names):
     return [pytest.param(s, id=f"{n}-{i}") for n in sorted(names) for i, s in enumerate(SAMPLES.get(n, []))]
 

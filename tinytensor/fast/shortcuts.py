@@ -18,7 +18,7 @@ from ..primitive import Primitive, as_array, explain, named_after, shortcuts
 from ..tensor import Tensor
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
-NOTHING: dict[str, Any] = {}  # what is saved by an op whose rules read nothing: one for all, never written to
+NOTHING: dict[str, Any] = {}  # no parameters, or nothing saved since no rule reads any: one for all, never written to
 MISSING = object()  # the input is given by name
 new = Tensor.__new__
 
@@ -70,7 +70,7 @@ def _unary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...,
                 kept = {name: array, "out": out} if keeps_input else {"out": out}
             else:
                 kept = {name: array} if keeps_input else NOTHING
-            tensor._node = Node(primitive, (node,), kept, params, out)
+            tensor._node = Node(primitive, (node,), kept, params or NOTHING, out)
         else:
             tensor._node = None
         return tensor
@@ -120,7 +120,7 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
                 kept = {two: b}
             if keeps_output:
                 kept = {**kept, "out": out}
-            tensor._node = Node(primitive, (p, q), kept, params, out)
+            tensor._node = Node(primitive, (p, q), kept, params or NOTHING, out)
         return tensor
 
     return shortcut
