@@ -61,7 +61,7 @@ def gelu(input: ArrayLike, approximate: str = "none") -> Tensor:
 @tt.op
 def _softmax(x, *, axis):
     """exp(x_i) / sum_j exp(x_j)."""
-    if not x.size:  # no largest
+    if 0 in x.shape:  # no largest
         return tt.exp(x)
     largest = tt.max(x.detach(), axis=axis, keepdims=True)
     e = tt.exp(x - tt.where(largest == -math.inf, 0.0, largest))
@@ -82,8 +82,8 @@ def softmax(input: ArrayLike, dim: int = -1) -> Tensor:
 @tt.op
 def _log_softmax(x, *, axis):
     """x_i - log sum_j exp(x_j), for both relative to the largest x, so that the difference keeps its digits."""
-    if not x.size:  # no largest
-        return tt.positive(x)
+    if 0 in x.shape:  # no largest
+        return tt.log(tt.exp(x))
     x = x - tt.max(x.detach(), axis=axis, keepdims=True)
     return x - tt.log(tt.sum(tt.exp(x), axis=axis, keepdims=True))
 

@@ -31,7 +31,9 @@ def attention(
     Shapes: query (..., target, d_k), key (..., source, d_k), value (..., source, d_v), mask broadcasts to
     (..., target, source) -> (..., target, d_v) and (..., target, source).
     """
-    scores = tt.matmul(query * scale, tt.matrix_transpose(key))
+    if query.dtype == tt.float16:  # ends at 65504: scaled afterwards would be too late
+        query, scale = query * scale, 1.0
+    scores = tt.matmul(query, tt.matrix_transpose(key)) * scale
     if mask is not None:
         scores = hide(scores, mask)
     weights = _softmax(scores, axis=scores.ndim - 1)

@@ -112,7 +112,7 @@ def test_attributes(device):
     assert (x.ndim, x.size, x.nbytes, len(x)) == (3, 24, 96, 2)
     assert x.mT.shape == (2, 4, 3)
     assert x[0].T.shape == (4, 3)
-    with pytest.raises(ValueError, match=r"T: expected 2 dimensions, got shape \(2, 3, 4\)"):
+    with pytest.raises(AttributeError, match=r"T: expected 2 dimensions, got shape \(2, 3, 4\)"):
         _ = x.T
 
 

@@ -12,7 +12,7 @@ x23, x34 = tt.ones((2, 3)), tt.ones((3, 4))
     ("call", "kind", "message"),
     [
         (lambda: x23 + x34, ValueError, r"^add: .*inputs: x1 \(2, 3\) float32, x2 \(3, 4\) float32\n"),
-        (lambda: tt.add(), TypeError, "^add: got no inputs; expected x1, x2"),
+        (lambda: tt.add(), TypeError, r"^add: got no x1 and no x2; expected add\(x1, x2\)"),
         (lambda: x23 @ x23, ValueError, r"^matmul: .*x1 \(2, 3\) float32, x2 \(2, 3\) float32"),
         (lambda: tt.matmul(x23, tt.ones(())), ValueError, r"matmul: expected at least 1 dimension.*\(2, 3\) and \(\)"),
         (lambda: tt.where(x23 > 0, x34, 0.0), ValueError, r"^where: .*\(2, 3\) bool, x1 \(3, 4\) float32, x2 0.0"),
@@ -37,7 +37,7 @@ x23, x34 = tt.ones((2, 3)), tt.ones((3, 4))
         (lambda: tt.einsum("ijk->i", x23), ValueError, r"'ijk' names 3 dimensions, operand 0 has shape \(2, 3\)"),
         (lambda: tt.einsum("ij,jk->ik", x23, x23), ValueError, "einsum: 'j' of 'ij,jk->ik' has lengths 3 and 2"),
         (lambda: tt.einsum("ij->ijz", x23), ValueError, r"\['z'\] of the result"),
-        (lambda: tt.max(tt.zeros((0, 3)), axis=0), ValueError, r"^max: .*x \(0, 3\) float32"),
+        (lambda: tt.max(tt.zeros((0, 3)), axis=0), ValueError, r"^max: there is no max of nothing: shape \(0, 3\)"),
         (lambda: tt.argmax(tt.zeros((0,))), ValueError, r"argmax: an empty array of shape \(0,\)"),
         (lambda: tt.topk(x23, 4), ValueError, "topk: k=4 of 3 elements"),
         (lambda: tt.tril(tt.ones(3)), ValueError, r"tril: expected at least 2 dimensions, got shape \(3,\)"),

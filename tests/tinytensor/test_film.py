@@ -77,10 +77,18 @@ def test_shows_functions_with_all_of_their_lines_and_what_they_call():
 
 
 def test_a_lambda_over_several_lines_is_one_expression():
-    rule, _ = OPS["prod"].rules["x"]
-    assert rule_text(rule).formula == (
-        "xp.expand_dims(g, axis=axis) * _others(xp, x, axis) if not keepdims else g * _others(xp, x, axis)"
-    )
+    @tt.op(
+        x=lambda xp, g, out, gentle: (
+            g * out * 0.5
+            if gentle
+            else g * out
+        )
+    )  # fmt: skip
+    def several_lines(xp, x, *, gentle=False):
+        return xp.exp(x)
+
+    rule, _ = OPS["several_lines"].rules["x"]
+    assert rule_text(rule).formula == "g * out * 0.5 if gentle else g * out"
 
 
 def names_and_signs(function):

@@ -54,7 +54,7 @@ def close(found, expected):
     assert np.shape(found) == expected.shape
     assert np.asarray(found).dtype == expected.dtype
     scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * max(scale, 1e-3))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * max(scale, 1e-2))
 
 
 def differentiable():

@@ -78,6 +78,8 @@ def _check_projection(
             gradients: list[Tensor | None] = [None] * len(wanted)
         else:
             gradients = list(grad(total, wanted, allow_unused=True))
+    if not any(x.size for x in wanted):
+        return  # there is no direction in which to go
     directions = [generator.normal(x.shape, dtype=x.dtype, device=x.device) for x in wanted]
     analytic = sum((g * v).sum().item() for g, v in zip(gradients, directions) if g is not None)
     values = []
