@@ -212,7 +212,7 @@ def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor
     """
     x = tt.asarray(x)
     axes = normalize_axes("max", axis, x.shape)
-    if not x.size:
+    if 0 in x.shape:
         _check_not_empty("max", x, axes)
     return _max(x, axis=axes, keepdims=keepdims)
 
@@ -229,7 +229,7 @@ def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor
     """
     x = tt.asarray(x)
     axes = normalize_axes("min", axis, x.shape)
-    if not x.size:
+    if 0 in x.shape:
         _check_not_empty("min", x, axes)
     return _min(x, axis=axes, keepdims=keepdims)
 
