@@ -73,7 +73,7 @@ def one_place_each(pair):
 
 
 def leaf_with_gradient(pair):
-    """Whether gradients arrive at it in both. A view made under no_grad says so in PyTorch, too, or raises when asked."""
+    """Whether gradients arrive at it in both: PyTorch says so of a view made under no_grad, too, or raises."""
     return not pair[1]._is_view() and pair[1].is_leaf and pair[0].requires_grad and pair[1].requires_grad
 
 
