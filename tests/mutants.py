@@ -1,0 +1,307 @@
+"""Break the library in one place at a time, and print what no test notices.
+
+    python -m tests.mutants --count 200 --jobs 2    # about half an hour
+    python -m tests.mutants --list                  # what could be broken
+    python -m tests.mutants --only nn/optim/adam.py
+
+A mutant is a copy of this checkout with one change: a gradient rule doubled, a condition or a comparison turned round,
+`+` for `-`, another default, another number, a call left out. The tests of its subject run until one fails. A mutant
+that none of them notices is printed with its line: a test is missing there, or the change changes nothing that anyone
+can see, which `EQUIVALENT` then says, with the reason. The exit code is 1 where more go unnoticed than `--survivors`
+per cent of those that were drawn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import concurrent.futures
+import os
+import queue
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+CORE_TESTS = ["test_engine.py", "test_gradients.py", "test_state.py", "test_indexing.py", "test_errors.py"]
+OP_TESTS = ["test_ops.py", "test_hard_cases.py", "test_axis_errors.py", "test_errors.py", "test_indexing.py"]
+SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the closest first
+    "the engine": (
+        "tinytensor/: engine node gradients in_place hooks grad_mode tensor operators",
+        "tests/tinytensor/: test_engine test_gradients test_state test_indexing test_errors test_hard_cases "
+        "test_interop test_creation test_ops fast graph",
+    ),
+    "primitives": (
+        "tinytensor/: primitive dtypes",
+        "tests/tinytensor/: test_errors test_engine test_hard_cases test_ops test_explaining test_creation fast",
+    ),
+    "rules": (
+        "tinytensor/: functions/elementwise functions/reductions functions/shapes functions/indexing "
+        "functions/products functions/searching functions/einsum linalg",
+        "tests/tinytensor/: test_ops test_hard_cases test_axis_errors test_errors test_indexing test_linalg "
+        "test_linear_algebra test_topk test_floating_point test_creation",
+    ),
+    "attention": (
+        "nn/: functional/attention functional/masks attention functional/activations functional/normalization "
+        "functional/dropout functional/losses",
+        "tests/nn/: test_functional test_attention test_ops test_layers test_losses test_recording test_amp fast",
+    ),
+    "optimisers": (
+        "nn/optim/: adam sgd optimizer lr_scheduler",
+        "tests/nn/: test_optim test_lr_scheduler test_checkpoint ../parity/test_optim_parity",
+    ),
+    "checkpoints": (
+        "nn/: checkpoint ../tinytensor/checkpoint ../tinytensor/files",
+        "tests/nn/: test_checkpoint ../tinytensor/test_files test_promises test_recomputation",
+    ),
+}
+
+BY_FORMULA = {
+    "test_ops.py",
+    "test_engine.py",
+    "test_gradients.py",
+    "test_attention.py",
+    "test_layers.py",
+    "test_optim.py",
+}
+"""Tests that `.ci/run` runs with the engine room left out, too."""
+
+EQUIVALENT: dict[tuple[str, str], str] = {}
+"""(file, changed line): why nobody can tell the difference."""
+
+
+def paths(names: str) -> list[str]:
+    """The files and folders that such a line names, from the root of the checkout."""
+    folder, _, rest = names.partition(": ")
+    found = [os.path.normpath(folder + name) for name in rest.split()]
+    return [name if (ROOT / name).is_dir() else name + ".py" for name in found]
+
+
+class Mutant(NamedTuple):
+    subject: str
+    file: str
+    line: int
+    kind: str
+    start: int
+    end: int
+    text: str  # what stands there instead
+
+    def source(self) -> str:
+        whole = (ROOT / self.file).read_bytes()
+        return (whole[: self.start] + self.text.encode() + whole[self.end :]).decode()
+
+    def changed(self) -> str:
+        """The line, as it is in the mutant."""
+        return self.source().splitlines()[self.line - 1].strip()
+
+
+OPERATORS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*"}
+SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+COMPARISONS = {
+    ast.Lt: ("<", ">="), ast.LtE: ("<=", ">"), ast.Gt: (">", "<="), ast.GtE: (">=", "<"), ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+}  # fmt: skip
+
+
+class Finder(ast.NodeVisitor):
+    """What can be changed in a file, as (line, kind, start, end, text)."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self.found: list[tuple[int, str, int, int, str]] = []
+        self.offsets = [0]
+        for line in source.splitlines(keepends=True):
+            self.offsets.append(self.offsets[-1] + len(line))
+        self.visit(ast.parse(source))
+
+    def span(self, node: ast.AST) -> tuple[int, int]:
+        start = self.offsets[node.lineno - 1] + node.col_offset  # type: ignore[attr-defined]
+        end = self.offsets[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
+        return start, end
+
+    def text(self, node: ast.AST) -> str:
+        start, end = self.span(node)
+        return self.source[start:end].decode()
+
+    def replace(self, node: ast.AST, kind: str, text: str) -> None:
+        self.found.append((node.lineno, kind, *self.span(node), text))  # type: ignore[attr-defined]
+
+    def between(self, left: ast.AST, right: ast.AST, kind: str, old: str, new: str) -> None:
+        """Another operator between two operands, if nothing else stands there."""
+        start, end = self.span(left)[1], self.span(right)[0]
+        gap = self.source[start:end].decode()
+        if gap.strip() == old:
+            self.found.append((right.lineno, kind, start, end, gap.replace(old, new)))  # type: ignore[attr-defined]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for default in [*node.args.defaults, *node.args.kw_defaults]:
+            if isinstance(default, ast.Constant) and isinstance(default.value, (bool, int, float)):
+                self.constant(default, "default")
+        if node.name.endswith("_rule"):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and inner.value is not None:
+                    self.replace(inner.value, "rule", f"2 * ({self.text(inner.value)})")
+        for decorator in node.decorator_list:
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in ("op", "tt.op"):
+                for keyword in decorator.keywords:
+                    if isinstance(keyword.value, ast.Lambda):
+                        body = keyword.value.body
+                        self.replace(body, "rule", f"2 * ({self.text(body)})")
+            self.visit(decorator)
+        for statement in node.body:
+            self.visit(statement)
+
+    def constant(self, node: ast.Constant, kind: str) -> None:
+        value = node.value
+        self.replace(node, kind, str(not value) if isinstance(value, bool) else f"({value!r} + 1)")
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, (bool, int, float)):
+            self.constant(node, "number")
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """What an error says is looked at by eye."""
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
+        """As above."""
+
+    def visit_If(self, node: ast.If) -> None:
+        if ast.unparse(node.test) != "TYPE_CHECKING":
+            self.replace(node.test, "condition", f"not ({self.text(node.test)})")
+            self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.replace(node.test, "condition", f"not ({self.text(node.test)})")
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        if type(node.op) in OPERATORS:
+            self.between(node.left, node.right, "operator", SIGNS[type(node.op)], OPERATORS[type(node.op)])
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        old, new = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
+        self.between(node.values[0], node.values[1], "condition", old, new)
+        self.generic_visit(node)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        self.between(node.left, node.comparators[0], "comparison", *COMPARISONS[type(node.ops[0])])
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self.replace(node.value, "left out", "None")
+        if not isinstance(node.value, ast.Constant):  # a docstring
+            self.generic_visit(node)
+
+
+def mutants() -> Iterator[Mutant]:
+    for subject, (names, _) in SUBJECTS.items():
+        for file in paths(names):
+            for found in Finder((ROOT / file).read_bytes()).found:
+                mutant = Mutant(subject, file, *found)
+                try:
+                    ast.parse(mutant.source())
+                except SyntaxError:  # an operand's parentheses stand in the way
+                    continue
+                if (mutant.file, mutant.changed()) not in EQUIVALENT:
+                    yield mutant
+
+
+def run_tests(folder: Path, subject: str, limit: float) -> str:
+    """What noticed: a test, the time limit, or nothing ("")."""
+    tests = paths(SUBJECTS[subject][1])
+    formulas = [test for test in tests if os.path.basename(test) in BY_FORMULA]
+    return pytest(folder, tests, limit) or (
+        pytest(folder, formulas, limit, TINYTENSOR_TEXTBOOK="1") if formulas else ""
+    )
+
+
+def pytest(folder: Path, tests: list[str], limit: float, **environment: str) -> str:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **environment}
+    try:
+        result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return f"more than {limit:.0f} s"
+    if result.returncode == 0:
+        return ""
+    failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0] if failed else (result.stdout + result.stderr).strip().splitlines()[-1]
+
+
+def copy(to: Path) -> Path:
+    """The files that git knows, as they are in this checkout."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, names.split("\0")):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_symlink():
+            (to / name).symlink_to(os.readlink(ROOT / name))
+        elif (ROOT / name).is_file():
+            (to / name).write_bytes((ROOT / name).read_bytes())
+    return to
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description="Break the library in one place at a time; print what no test notices."
+    )
+    parser.add_argument("--count", type=int, default=200, help="how many mutants are drawn (default 200)")
+    parser.add_argument("--seed", type=int, default=0, help="of the draw (default 0)")
+    parser.add_argument("--jobs", type=int, default=2, help="how many are tested at the same time (default 2)")
+    parser.add_argument("--limit", type=float, default=900, help="seconds for the tests of one (default 900)")
+    parser.add_argument("--only", help="a part of the files' names")
+    parser.add_argument("--survivors", type=float, default=2.0, help="per cent that may go unnoticed (default 2)")
+    parser.add_argument("--list", action="store_true", help="print what could be drawn, and end")
+    options = parser.parse_args()
+    found = [m for m in mutants() if options.only is None or options.only in m.file]
+    if options.list:
+        for mutant in found:
+            print(f"{mutant.file}:{mutant.line}: {mutant.kind}: {mutant.changed()}")
+        return 0
+    drawn = random.Random(options.seed).sample(found, min(options.count, len(found)))
+    survivors = []
+    with tempfile.TemporaryDirectory() as folder:
+        folders: queue.Queue[Path] = queue.Queue()
+        for job in range(options.jobs):
+            folders.put(copy(Path(folder) / str(job)))
+
+        def test(mutant: Mutant) -> tuple[Mutant, str]:
+            place = folders.get()
+            try:
+                (place / mutant.file).write_text(mutant.source(), encoding="utf-8")
+                return mutant, run_tests(place, mutant.subject, options.limit)
+            finally:
+                (place / mutant.file).write_bytes((ROOT / mutant.file).read_bytes())
+                folders.put(place)
+
+        whole = folders.get()
+        for subject in {mutant.subject: None for mutant in drawn}:
+            if problem := run_tests(whole, subject, options.limit):
+                print(f"without any change, a test of {subject} fails: {problem}", file=sys.stderr)
+                return 1
+        folders.put(whole)
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for mutant, noticed in pool.map(test, drawn):
+                print(f"{mutant.file}:{mutant.line}: {mutant.kind}: {mutant.changed()}")
+                print(f"    {noticed or 'NOT NOTICED'}", flush=True)
+                if not noticed:
+                    survivors.append(mutant)
+    print(f"\n{len(drawn)} of {len(found)} mutants, {len(survivors)} not noticed")
+    for mutant in survivors:
+        print(f"{mutant.file}:{mutant.line}: {mutant.kind}: {mutant.changed()}")
+    return int(100 * len(survivors) > options.survivors * len(drawn))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
