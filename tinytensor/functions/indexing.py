@@ -85,7 +85,7 @@ def _consumed(part: Any) -> int:
 @op(x=lambda xp, g, shape, key: xp.scatter(g, key, shape))
 def _getitem(xp, x, *, key):
     part = x[key]
-    return part if isinstance(part, xp.ndarray) else x[(*key, ...)]  # one element is a view as well, no NumPy scalar
+    return x[(*key, ...)] if isinstance(part, np.generic) else part  # one element is a view as well, no NumPy scalar
 
 
 def getitem(x: Any, key: Any) -> Tensor:
