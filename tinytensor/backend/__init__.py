@@ -92,8 +92,8 @@ def _load_cupy() -> ModuleType:
             ) from None
         raise DeviceError(
             f"device 'gpu' needs CuPy, and the one that is installed does not work ({_first_cause(error)}); it must be "
-            "the only one (`pip list` shows cupy-...), and made for the CUDA version that `nvidia-smi` tells: uninstall "
-            "it, and install cupy-cuda12x or cupy-cuda13x"
+            "the only one (`pip list` shows cupy-...), and made for the CUDA version that `nvidia-smi` tells: "
+            "uninstall it and install cupy-cuda12x or cupy-cuda13x"
         ) from error
     if not is_available:
         raise DeviceError(
