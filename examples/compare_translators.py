@@ -44,7 +44,7 @@ from tinytensor.models.training.run_folder import CHECKPOINT, entries
 TEST_PAIRS = 1000
 GROUPS = 4  # by length, of like size
 TOKENS = 1024  # of a side, in a step that is timed
-FREE = ("out", "device", "require_accuracy")  # arguments in which a run that is there may differ
+FREE = ("out", "device", "require_accuracy", "checkpoint_every")  # arguments in which a run that is there may differ
 TITLES = {
     "none": "no attention (Sutskever 2014)",
     "bahdanau": "additive (Bahdanau 2014)",
@@ -90,13 +90,16 @@ def train(name: str, folder: Path, given: Sequence[str]) -> None:
     options = ["--resume"] if (folder / CHECKPOINT).is_file() else ["--model", name, *given]
     print(f"\n=== {TITLES[name]}", flush=True)
     process = subprocess.Popen([sys.executable, train_translation.__file__, *options, "--out", str(folder)])
-    former = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the training, which saves before it ends
+    # Both are for the training, which saves before it ends; a terminal sends Ctrl-C to it as well.
+    handlers: dict[int, Any] = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: lambda *_: process.terminate()}
+    former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         code = process.wait()
     finally:
-        signal.signal(signal.SIGINT, former)
+        for number, handler in former.items():
+            signal.signal(number, handler)
     if code:
-        raise SystemExit(code)
+        raise SystemExit(code if code > 0 else 128 - code)  # below 0: of a signal that it did not heed
 
 
 def test_lines(arguments: dict[str, Any]) -> tuple[str, list[str], list[str]]:

@@ -40,7 +40,7 @@ def main() -> int:
     model, task = copy_task.build(vars(arguments))
     optimizer, schedule = adam(model, "cosine", arguments.learning_rate, WARM_UP, arguments.steps)
     samples = Samples(lambda say: show_samples(model, task, 3, say))
-    checkpoints = Checkpoints(folder, plain(arguments))
+    checkpoints = Checkpoints(folder, plain(arguments), every=arguments.checkpoint_every)
     callbacks = [Log(folder), samples, TimeLimit(arguments.time_limit), checkpoints]
     trainer = Trainer(model, optimizer, schedule, task, callbacks, batch_size=arguments.batch_size)
 

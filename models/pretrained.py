@@ -7,6 +7,10 @@ The config names the other files, whose names follow from their contents, and is
 instant the folder therefore holds the model that was in it or the new one, never a mixture, as long as one process at
 a time writes to it. Reading runs no code: the config says which of the models below is to be made, and with what
 arguments.
+
+Every byte counts: the config holds the checksums of the other files and, as `checksum`, its own, over all its other
+values. Whoever edits a config takes that line out, as in a config from before there was one: what it says is then
+believed as far as the weights agree. Nothing is made before the sizes are known to be those of the weights.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from tinytensor.files import atomic_write
 
 CONFIG = "config.json"
 FORMAT = "tinytensor model 1"
+KINDS: dict[str, Any] = {"model": str, "arguments": dict, "weights": dict, "text": (dict, type(None)), "files": dict}
 HASH = 16  # hexadecimal digits of a file's SHA-256 that stand in its name
 
 
@@ -75,6 +80,15 @@ class Pretrained:
         """
         return make_model(read_folder(folder), {cls.__name__: cls}, os.fspath(folder), device)
 
+    @classmethod
+    def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
+        """The arguments that the shapes of a model's weights show; those in a config are compared with them.
+
+        Whatever decides how long it takes to make a model, and how much memory, should be among them. `weights` are
+        arrays by path; may raise LookupError where they are another model's.
+        """
+        return {}
+
 
 def arguments_of(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that a constructor was called with, from its `locals()` before it has made any others."""
@@ -112,6 +126,7 @@ def write_folder(
         "text": None if text is None else dict(text),
         "files": named,
     }
+    config["checksum"] = _checksum(config)
     former = _named_files(path)
     for name in ("model.safetensors", *named):  # what a process that was killed here has left
         file = _file(name, "[0-9a-f]" * HASH)
@@ -136,6 +151,12 @@ def _put(folder: Path, name: str, content: bytes) -> dict[str, str]:
     if not (folder / file).is_file() or (folder / file).read_bytes() != content:
         atomic_write(folder / file, content)
     return {"file": file, "sha256": digest}
+
+
+def _checksum(config: Mapping[str, Any]) -> str:
+    """SHA-256 of a config's values, but for the checksum itself; line breaks and indentation do not matter."""
+    values = {name: value for name, value in config.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def _file(name: str, digest: str) -> str:
@@ -185,13 +206,20 @@ def _read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise PretrainedError(f"{path}: {error.strerror or error}; expected a folder of save_pretrained") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PretrainedError(f"{path}: not JSON ({error})") from None
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         found = config.get("format") if isinstance(config, dict) else config
         raise PretrainedError(f"{path}: format {found!r}, expected {FORMAT!r}")
-    kinds: Any = {"model": str, "arguments": dict, "weights": dict, "files": dict, "text": (dict, type(None))}
-    for key, kind in kinds.items():
+    unknown = config.keys() - KINDS.keys() - {"format", "checksum"}
+    if unknown:  # one of them may have been the checksum
+        raise PretrainedError(f"{path}: damaged: {min(unknown)!r} stands in no config")
+    if "checksum" in config and config["checksum"] != _checksum(config):
+        raise PretrainedError(
+            f"{path}: damaged: its checksum does not agree. Take it from where the folder came from; if you have "
+            "edited it yourself, remove the line 'checksum' from it"
+        )
+    for key, kind in KINDS.items():
         if key not in config or not isinstance(config[key], kind):
             raise PretrainedError(f"{path}: {key!r} is missing or of the wrong kind")
     for entry in (config["weights"], *config["files"].values()):
@@ -220,6 +248,7 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
     unknown = set(found.arguments) - set(inspect.signature(made.__init__).parameters)
     if unknown:
         raise PretrainedError(f"{name}: {found.model} has no argument {', '.join(sorted(unknown))}")
+    _check_sizes(found, made, name)
     with _random_state_kept():
         try:
             model: nn.Module = made(**found.arguments)
@@ -238,6 +267,20 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
     except RuntimeError as error:
         raise PretrainedError(f"{name}: the weights do not fit the config: {error}") from None
     return model.to(device).eval()
+
+
+def _check_sizes(found: Folder, made: type[Pretrained], name: str) -> None:
+    """Raise PretrainedError where the arguments ask for other sizes than the weights have."""
+    try:
+        sizes = made.sizes_in(found.weights)
+    except LookupError as error:
+        raise PretrainedError(f"{name}: the weights are not those of a {found.model} ({error})") from None
+    for argument, size in sizes.items():
+        told = found.arguments.get(argument)
+        if told is not None and told != size:
+            raise PretrainedError(
+                f"{name}: {CONFIG} says {argument} {told!r}, but the weights are those of a {found.model} with {size}"
+            )
 
 
 class _random_state_kept:

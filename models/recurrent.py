@@ -10,7 +10,8 @@ They have the methods of `Transformer`, so whatever trains, decodes or draws one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import tinytensor as tt
@@ -85,6 +86,12 @@ class Seq2Seq(SequenceModel):
         )
         self.decoder = _decoder(attention, d_model, num_layers, dropout, window)
         self._make_projection()
+
+    @classmethod
+    def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
+        """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
+        layers = [path for path in weights if re.fullmatch(r"encoder\.weight_ih_l\d+", path)]
+        return super().sizes_in(weights) | {"num_layers": len(layers)}
 
     def embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
         """Embeddings times sqrt(d_model): (batch, length, d_model)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tinytensor as tt
@@ -72,6 +73,13 @@ class SequenceModel(Pretrained, nn.Module):
                     embedding.weight[embedding.padding_idx] = 0.0
         if self.tie_weights:
             self.projection.weight = self.target_embedding.weight
+
+    @classmethod
+    def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
+        """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
+        source = weights["source_embedding.weight"]
+        target = weights.get("target_embedding.weight", source)  # not there where both are one
+        return {"source_vocabulary": len(source), "target_vocabulary": len(target), "d_model": source.shape[1]}
 
     def encode(self, source: Any) -> tuple[Tensor, Tensor]:
         """The memory (batch, source, d_model) of ids (batch, source), and where it is padding."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import tinytensor as tt
@@ -82,6 +84,13 @@ class Transformer(SequenceModel):
         if inner_dropout is not None:
             self._set_inner_dropout(inner_dropout)
         self._make_projection()
+
+    @classmethod
+    def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
+        """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
+        layer = re.compile(r"transformer\.encoder\.layers\.\d+\.linear1\.weight")
+        inner = [len(weight) for path, weight in weights.items() if layer.fullmatch(path)]
+        return super().sizes_in(weights) | {"num_layers": len(inner), "d_ff": inner[0] if inner else 0}
 
     def _set_inner_dropout(self, p: float) -> None:
         for module in self.transformer.modules():

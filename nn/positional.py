@@ -21,7 +21,8 @@ class PositionalEncoding(Module):
         max_len: the longest sequence it takes.
         batch_first: whether the input is (batch, length, d_model) rather than (length, batch, d_model).
 
-    The encoding is computed, not learned, and is no part of the state; it follows the input's dtype and device. An
+    The encoding is computed, not learned, and is no part of the state; it follows the input's dtype and device. It is
+    computed for as many positions as are needed: a large max_len costs nothing until a long sequence comes. An
     input of two dimensions is one sequence, (length, d_model).
 
     Raises ValueError for a sequence longer than max_len and for vectors of another size.
@@ -33,7 +34,7 @@ class PositionalEncoding(Module):
         self.max_len = max_len
         self.batch_first = batch_first
         self.dropout = Dropout(dropout)
-        self.encoding = sinusoidal_encoding(max_len, d_model)
+        self.encoding = sinusoidal_encoding(min(max_len, 1024), d_model)
 
     def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
         """x plus the encodings of the positions from `start` on, dropped out."""
@@ -48,8 +49,9 @@ class PositionalEncoding(Module):
                 f"PositionalEncoding: a sequence of length {start + length} is longer than max_len {self.max_len}; "
                 "make the module with a larger max_len (nothing learned depends on it)"
             )
-        if self.encoding.dtype != x.dtype or self.encoding.device != x.device:
-            self.encoding = sinusoidal_encoding(self.max_len, self.d_model, dtype=x.dtype, device=x.device)
+        if self.encoding.dtype != x.dtype or self.encoding.device != x.device or start + length > len(self.encoding):
+            rows = min(self.max_len, max(2 * (start + length), len(self.encoding)))
+            self.encoding = sinusoidal_encoding(rows, self.d_model, dtype=x.dtype, device=x.device)
         encoding = self.encoding[start : start + length]
         return self.dropout(x + (encoding if self.batch_first or x.ndim == 2 else encoding.unsqueeze(1)))
 

@@ -16,10 +16,13 @@ EXIT_NOT_FINITE = 3
 EXIT_TOO_INACCURATE = 4
 EXIT_INTERRUPTED = 130
 EXIT_NOBODY_READS = 141
+EXIT_TERMINATED = 143
 
 LARGEST = 10**15  # of whole numbers: NumPy counts bytes in 64 bits
 
-EXIT_CODES = "exit codes: 0 done, 2 bad arguments or files, {}130 interrupted, 141 the output was cut off"
+EXIT_CODES = (
+    "exit codes: 0 done, 2 bad arguments or files, {}130 interrupted, 141 the output was cut off, 143 ended by SIGTERM"
+)
 TRAINING_CODES = "3 the loss is not finite, 4 --require-accuracy was not reached, "
 
 

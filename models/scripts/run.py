@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from .command_line import (
     EXIT_INTERRUPTED,
     EXIT_NOT_FINITE,
     EXIT_OK,
+    EXIT_TERMINATED,
     EXIT_TOO_INACCURATE,
     Parser,
     UsageError,
@@ -33,7 +35,13 @@ from .command_line import (
     told,
 )
 
-CHANGEABLE = ("steps", "device", "require_accuracy", "time_limit")  # what may differ when a run goes on
+CHANGEABLE = (
+    "steps",
+    "device",
+    "require_accuracy",
+    "time_limit",
+    "checkpoint_every",
+)  # what may differ when a run goes on
 
 
 class Run:
@@ -90,7 +98,7 @@ class Run:
         Args:
             files: what the folder of a new run has to hold from the beginning, by name.
 
-        Raises SystemExit with its exit code after Ctrl-C, and where the loss or a gradient is not finite.
+        Raises SystemExit with its exit code after Ctrl-C or SIGTERM, and where the loss or a gradient is not finite.
         """
         if self._checkpoint is None:
             self._begin(trainer, checkpoints, files or {})
@@ -99,10 +107,12 @@ class Run:
         try:
             with told(RunFolderError):
                 yield
-        except (Interrupted, KeyboardInterrupt):
+        except (Interrupted, KeyboardInterrupt) as stop:
+            terminated = isinstance(stop, Interrupted) and stop.signal == signal.SIGTERM
+            how = "saved and ended by SIGTERM" if terminated else "interrupted"
             again = f"python {shlex.quote(sys.argv[0])} --resume --out {shlex.quote(str(self.arguments.out))}"
-            print(f"interrupted after step {trainer.step}; go on with: {again}", flush=True)
-            raise SystemExit(EXIT_INTERRUPTED) from None
+            print(f"{how} after step {trainer.step}; go on with: {again}", flush=True)
+            raise SystemExit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED) from None
         except NotFiniteError as error:
             self.open_folder().log(event="not finite", step=trainer.step + 1, message=str(error))
             print(f"{self.prog}: {error}", file=sys.stderr)
@@ -165,6 +175,10 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     p.add_argument("--out", type=Path, default=Path(out), help="folder for checkpoint, log and pictures")
     p.add_argument("--resume", action="store_true", help="go on with the run in --out, with its arguments")
     p.add_argument(
+        "--checkpoint-every", type=positive_int, default=200, metavar="STEPS",
+        help="what a power failure can cost at most; Ctrl-C and SIGTERM write a checkpoint as well",
+    )  # fmt: skip
+    p.add_argument(
         "--time-limit", type=positive_float, metavar="MINUTES",
         help="end training after so many minutes, as if --steps were reached; --resume goes on, for as long again",
     )  # fmt: skip
@@ -196,7 +210,7 @@ def _parse(p: Parser) -> tuple[argparse.Namespace, set[str]]:
 
 def _adopt(arguments: argparse.Namespace, explicit: set[str], saved: dict[str, Any]) -> None:
     """Take the arguments of the run that is resumed; raise UsageError where others were given."""
-    unlike = {"resume"} ^ set(saved) ^ set(vars(arguments))
+    unlike = ({"resume"} ^ set(saved) ^ set(vars(arguments))) - set(CHANGEABLE)
     if unlike:
         options = ", ".join("--" + name.replace("_", "-") for name in sorted(unlike))
         raise UsageError(

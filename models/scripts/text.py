@@ -67,7 +67,8 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
 
     average = WeightAverage(folder, arguments.average, every)
     data = _fingerprint(tokenizer, training, validation)
-    checkpoints = Checkpoints(folder, run.plain(arguments), average=average, data=data)
+    often = {"every": arguments.checkpoint_every, "average": average}
+    checkpoints = Checkpoints(folder, run.plain(arguments), data=data, **often)
     callbacks = [
         Log(folder),
         Evaluation(folder, figures, every, arguments.patience),

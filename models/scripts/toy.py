@@ -30,7 +30,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
     model.to(arguments.device)
     optimizer, schedule = adam(model, arguments.schedule, arguments.learning_rate, arguments.warm_up, arguments.steps)
     samples = Samples(lambda say: _show_pairs(model, task, 2, say), every=400)
-    checkpoints = Checkpoints(folder, run.plain(arguments))
+    checkpoints = Checkpoints(folder, run.plain(arguments), every=arguments.checkpoint_every)
     trainer = Trainer(
         model, optimizer, schedule, task, [Log(folder), samples, TimeLimit(arguments.time_limit), checkpoints],
         batch_size=arguments.batch_size,

@@ -170,7 +170,7 @@ class TimeLimit(Callback):
 
 
 class Checkpoints(Callback):
-    """Writes the checkpoint: now and then, when training ends and on Ctrl-C. It comes after all that it has to hold.
+    """Writes the checkpoint: now and then, when training ends, on Ctrl-C and SIGTERM. It comes after all that it holds.
 
     Args:
         arguments: plain values kept in the checkpoint, to build the same run again.
@@ -193,7 +193,7 @@ class Checkpoints(Callback):
     def after_step(self, trainer: Trainer, result: StepResult) -> None:
         step = trainer.step
         is_due = step % self.every == 0 or (self.average is not None and self.average.is_due(step))
-        is_due = is_due or step == trainer.steps or trainer.ctrl_c.pressed
+        is_due = is_due or step == trainer.steps or trainer.interruption.signal is not None
         if is_due or trainer.ended_early:
             check_finite(step, result.loss, result.norm)  # on a GPU nobody may have looked at them
         if is_due:

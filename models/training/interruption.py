@@ -1,4 +1,4 @@
-"""Ctrl-C, heeded between two steps."""
+"""Ctrl-C and SIGTERM, heeded between two steps."""
 
 from __future__ import annotations
 
@@ -9,33 +9,42 @@ from typing import Any
 
 
 class Interrupted(Exception):
-    """Ctrl-C was pressed; the checkpoint is written."""
+    """Somebody wants the run to end; the checkpoint is written.
 
-    def __init__(self, step: int) -> None:
-        super().__init__(f"interrupted after step {step}")
-        self.step = step
+    Attributes:
+        step: the last one that was done.
+        signal: what was heeded, `signal.SIGINT` or `signal.SIGTERM`.
+    """
+
+    def __init__(self, step: int, signal: signal.Signals) -> None:
+        super().__init__(f"interrupted by {signal.name} after step {step}")
+        self.step, self.signal = step, signal
 
 
-class CtrlC:
-    """A context in which Ctrl-C sets `pressed`; pressed again, it raises KeyboardInterrupt at once.
+class Interruption:
+    """A context in which Ctrl-C and SIGTERM set `signal`; Ctrl-C pressed again raises KeyboardInterrupt at once.
 
-    Only the main thread can have it so (a rule of Python); elsewhere `pressed` stays False.
+    SIGTERM is what `kill`, `timeout`, batch systems and a shutdown send before they use force. Some send it to the
+    process and to its group, so a second one says nothing new.
+
+    Only the main thread can have it so (a rule of Python); elsewhere `signal` stays None.
     """
 
     def __init__(self) -> None:
-        self.pressed = False
+        self.signal: signal.Signals | None = None
+        self._former: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> CtrlC:
-        self._is_ours = threading.current_thread() is threading.main_thread()
-        if self._is_ours:
-            self._former = signal.signal(signal.SIGINT, self._press)
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._former[number] = signal.signal(number, self._heed)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        if self._is_ours:
-            signal.signal(signal.SIGINT, self._former)
+        for number, former in self._former.items():
+            signal.signal(number, signal.SIG_DFL if former is None else former)  # None: it was no handler of Python's
 
-    def _press(self, signal_number: int, frame: FrameType | None) -> None:
-        if self.pressed:
+    def _heed(self, signal_number: int, frame: FrameType | None) -> None:
+        if signal_number == self.signal == signal.SIGINT:
             raise KeyboardInterrupt
-        self.pressed = True
+        self.signal = signal.Signals(signal_number)

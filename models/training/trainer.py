@@ -18,7 +18,7 @@ from tinytensor import Tensor, nn
 
 from ..data.batch import Batch
 from .halves import forward_backward
-from .interruption import CtrlC, Interrupted
+from .interruption import Interrupted, Interruption
 from .not_finite import explain
 from .progress import Progress
 
@@ -114,16 +114,16 @@ class Trainer:
         self.accumulate, self.show_every = accumulate, show_every
         self.step = self.steps = 0
         self.ended_early = False
-        self.ctrl_c = CtrlC()
+        self.interruption = Interruption()
 
     def run(self, steps: int) -> None:
         """Train until `steps` steps are done, counted from the beginning of the run, or until a callback ends it.
 
-        Raises NotFiniteError, and Interrupted after Ctrl-C, which is heeded between two steps.
+        Raises NotFiniteError, and Interrupted after Ctrl-C or SIGTERM, which are heeded between two steps.
         """
         self.steps, self.ended_early = steps, False
         self.model.train()
-        with CtrlC() as self.ctrl_c, Progress(steps, self.step, self.show_every) as self.progress:
+        with Interruption() as self.interruption, Progress(steps, self.step, self.show_every) as self.progress:
             for callback in self.callbacks:
                 callback.begin(self)
             while self.step < steps and not self.ended_early:
@@ -134,8 +134,8 @@ class Trainer:
                 self.progress.step(result.tokens)
                 for callback in self.callbacks:
                     callback.after_step(self, result)
-                if self.ctrl_c.pressed and self.step < steps:
-                    raise Interrupted(self.step)
+                if self.interruption.signal is not None and self.step < steps:
+                    raise Interrupted(self.step, self.interruption.signal)
             for callback in self.callbacks:
                 callback.end(self)
 

@@ -66,9 +66,11 @@ def step_in_place(plan: Callable[..., dict[str, Any]], optimizer: Optimizer, due
     work, planned = Work(), []
     for parameter, state, group in due:
         array = parameter._data
-        xp = for_array(array)
-        values = xp.contiguous(array) if getattr(array.flags, "writeable", True) else xp.copy(array)
-        gradient = parameter.grad._data  # type: ignore[union-attr]
+        xp, gradient = for_array(array), parameter.grad._data  # type: ignore[union-attr]
+        if array.dtype is tt.float16:
+            values, gradient = array.astype(tt.float32), gradient.astype(tt.float32)
+        else:
+            values = xp.contiguous(array) if getattr(array.flags, "writeable", True) else xp.copy(array)
         planned.append((parameter, values, plan(work, xp, values, gradient, state, group)))
     try:
         work.do()
@@ -86,7 +88,7 @@ def write_back(parameter: tt.Tensor, values: Any) -> None:
     """Keep the new values of a parameter, where they are not its own memory."""
     array = parameter._data
     if not getattr(array.flags, "writeable", True):
-        parameter._data = values
+        parameter._data = values.astype(array.dtype, copy=False)
     elif values is not array:
         array[...] = values
     tt.mark_written(array)

@@ -17,6 +17,9 @@ from tinytensor.backend import for_array
 from tinytensor.modes import state as modes
 from tinytensor.tensor import wrap
 
+WIDER = {tt.float16: tt.float32}
+"""What steps are computed in, and their state is kept in: in float16, eps and most squares of gradients are 0."""
+
 
 class Due(NamedTuple):
     """A parameter with a gradient, what is remembered of it, and its settings."""
@@ -150,15 +153,14 @@ class Optimizer:
 
     def _step_by_formula(self, due: list[Due]) -> None:
         """Compute all new values with `update`, and only then write them: a step that fails changes nothing."""
-        updates = [self.update(p.detach(), p.grad.detach(), state, group) for p, state, group in due]  # type: ignore[union-attr]
+        updates = [self.update(_widened(p), _widened(p.grad), state, group) for p, state, group in due]
         for (parameter, state, _), (theta, remembered) in zip(due, updates):
             parameter.copy_(theta)
             for name, value in remembered.items():
                 if isinstance(state.get(name), tt.Tensor):
                     state[name].copy_(value)
                 else:
-                    copied = isinstance(value, tt.Tensor)
-                    state[name] = tt.asarray(value, dtype=parameter.dtype, copy=True) if copied else value
+                    state[name] = tt.asarray(value, copy=True) if isinstance(value, tt.Tensor) else value
             if state:
                 self.state[parameter] = state
 
@@ -168,8 +170,8 @@ class Optimizer:
         """One step of one parameter; to be written by each optimiser. It changes nothing: `step` does.
 
         Args:
-            theta: the parameter.
-            g: its gradient.
+            theta: the parameter; of float16 in 32 bits, as everything is that is remembered of it.
+            g: its gradient, likewise.
             state: what the last update remembered of it, empty at first.
             group: the settings, by name.
 
@@ -196,7 +198,8 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from what `state_dict` gave, here or in PyTorch; its arrays are copied.
 
-        Parameters correspond by their order. State takes the dtype and the device of its parameter.
+        Parameters correspond by their order. State takes the dtype (of float16: float32) and the device of its
+        parameter.
 
         Raises ValueError that lists everything that does not fit; nothing is changed then.
         """
@@ -265,8 +268,12 @@ class Optimizer:
                 tensor = tt.asarray(value).detach()
                 if tensor.shape != parameter.shape:
                     problems.append(f"{name} of parameter {key!r} is {tensor.shape}, the parameter {parameter.shape}")
-                array = tensor.to(parameter.device, parameter.dtype)._data
+                array = tensor.to(parameter.device, WIDER.get(parameter.dtype, parameter.dtype))._data
                 loaded[name] = wrap(for_array(array).copy(array), None)
             else:
                 problems.append(f"the state of parameter {key!r} holds {name}, which {self._name} does not know")
         return loaded
+
+
+def _widened(tensor: Any) -> tt.Tensor:
+    return tt.astype(tensor.detach(), WIDER[tensor.dtype]) if tensor.dtype in WIDER else tensor.detach()

@@ -77,7 +77,11 @@ def test_a_text_of_one_length_and_a_folder_that_is_damaged(tmp_path):
     assert "runs/none/config.json: not JSON" in result.stderr
 
 
-def test_ctrl_c_leaves_time_to_save(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "whom", "code"),
+    [(signal.SIGINT, os.killpg, 130), (signal.SIGTERM, os.kill, 143), (signal.SIGTERM, os.killpg, 143)],
+)
+def test_ctrl_c_and_sigterm_leave_time_to_save(tmp_path, number, whom, code):
     options = ["--models", "none", "--steps", "100000", "--batch-size", "4", "--out", "runs"]
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), *options],
@@ -85,10 +89,10 @@ def test_ctrl_c_leaves_time_to_save(tmp_path):
     )  # fmt: skip
     while not process.stdout.readline().startswith("step 100/"):
         assert process.poll() is None
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    whom(process.pid, number)  # Ctrl-C goes from a terminal to the whole group
     rest, _ = process.communicate(timeout=60)
-    step = re.search(r"interrupted after step (\d+)", rest)[1]
-    assert process.returncode == 130
+    step = re.search(r" after step (\d+)", rest)[1]
+    assert process.returncode == code
     assert nn.load(tmp_path / "runs" / "none" / "checkpoint.safetensors")["step"] == int(step)
 
 

@@ -142,8 +142,8 @@ def test_what_it_writes(finished):
     assert [entry["event"] for entry in entries] == ["start", *["step"] * 12, "result"]
     assert entries[0]["arguments"] == {
         "task": "copy", "device": "cpu", "steps": 120, "batch_size": 4, "d_model": 8, "num_heads": 2, "num_layers": 1,
-        "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "time_limit": None,
-        "require_accuracy": None,
+        "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "checkpoint_every": 200,
+        "time_limit": None, "require_accuracy": None,
     }  # fmt: skip
     assert [entry["step"] for entry in entries[1:]] == [*range(10, 121, 10), 120]
     assert entries[-1]["sequences"] == 1000
@@ -211,7 +211,8 @@ def test_help_says_what_every_argument_is(tmp_path):
     text = result.stdout
     options = [
         "--task", "--device", "--steps", "--batch-size", "--dropout", "--learning-rate", "--seed", "--out", "--resume",
-        "--time-limit", "--require-accuracy", "--d-model", "--num-heads", "--num-layers", "--max-length",
+        "--checkpoint-every", "--time-limit", "--require-accuracy", "--d-model", "--num-heads", "--num-layers",
+        "--max-length",
     ]  # fmt: skip
     described = re.findall(r"^  (--[a-z-]+)(?: \S+)?(?:  +|\n +)(\w.*)", text, flags=re.MULTILINE)
     assert [option for option, _ in described] == options
@@ -322,15 +323,24 @@ def test_killed_at_any_instant_it_ends_with_the_same_bits(undisturbed, tmp_path)
     assert log(folder) == log(undisturbed)
 
 
-def test_ctrl_c_and_the_command_that_it_tells(undisturbed, tmp_path):
+@pytest.mark.parametrize(
+    ("signals", "code", "told"),
+    [
+        ([signal.SIGINT], 130, "interrupted"),
+        ([signal.SIGTERM], 143, "saved and ended by SIGTERM"),
+        ([signal.SIGTERM, signal.SIGTERM], 143, "saved and ended by SIGTERM"),  # `timeout` sends two
+    ],
+)
+def test_a_signal_and_the_command_that_it_tells(undisturbed, tmp_path, signals, code, told):
     process = start(tmp_path, *LONG, "--steps", "450")
     wait_for(process, "step 100/450")
-    process.send_signal(signal.SIGINT)
+    for number in signals:
+        process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert err == ""
     last = out.splitlines()[-1]
-    step, command = re.fullmatch(r"interrupted after step (\d+); go on with: (.*)", last).groups()
+    step, command = re.fullmatch(told + r" after step (\d+); go on with: (.*)", last).groups()
     assert nn.load(tmp_path / "run" / "checkpoint.safetensors")["step"] == int(step)
     assert 100 <= int(step) < 450
     words = shlex.split(command)
@@ -340,6 +350,28 @@ def test_ctrl_c_and_the_command_that_it_tells(undisturbed, tmp_path):
     assert result.stdout.splitlines()[0] == f"resuming run after step {step}"
     assert weights(tmp_path / "run") == weights(undisturbed)
     assert log(tmp_path / "run") == log(undisturbed)
+
+
+def test_checkpoints_as_often_as_is_asked_for(tmp_path):
+    process = start(tmp_path, *LONG, "--steps", "100000", "--checkpoint-every", "30")
+    wait_for(process, "step 100/")
+    process.kill()
+    process.communicate()
+    step = nn.load(tmp_path / "run" / "checkpoint.safetensors")["step"]
+    assert step >= 90
+    assert step % 30 == 0
+    result = run(tmp_path, "--resume", "--out", "run", "--steps", str(step + 8), "--checkpoint-every", "7")
+    assert result.returncode == 0, result.stderr
+    assert nn.load(tmp_path / "run" / "checkpoint.safetensors")["arguments"]["checkpoint_every"] == 7
+
+
+def test_a_run_from_before_an_argument_that_may_differ_goes_on(copied):
+    path = copied / "run" / "checkpoint.safetensors"
+    state = nn.load(path)
+    del state["arguments"]["checkpoint_every"]
+    nn.save(state, path)
+    result = run(copied, "--resume", "--out", "run", "--steps", "125")
+    assert result.returncode == 0, result.stderr
 
 
 def test_ctrl_c_before_the_last_pictures(copied):
@@ -434,6 +466,8 @@ def refused(result, told, begun=""):
         ("--batch-size 0", "--batch-size: must be at least 1"),
         ("--max-length 0", "--max-length: must be at least 1"),
         ("--steps -5", "--steps: must be at least 1"),
+        ("--checkpoint-every 0", "--checkpoint-every: must be at least 1, got 0"),
+        ("--checkpoint-every often", "--checkpoint-every: must be a whole number, got 'often'"),
         ("--steps 1.5", "--steps: must be a whole number, got '1.5'"),
         ("--seed -1", "--seed: must be at least 0"),
         ("--dropout 1.1", "--dropout: must be from 0 to 1"),

@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tinytensor as tt
+from tinytensor import nn
 from tinytensor.models import Seq2Seq, Transformer, Translator, pretrained
 from tinytensor.models.data.languages import ToyText
 from tinytensor.models.pretrained import PretrainedError
@@ -132,6 +134,8 @@ def test_a_full_disk_leaves_the_old_model(tmp_path, monkeypatch):
 
 
 def change(key, value):
+    """An edit by hand: without the checksum, as the error of one that is left says."""
+
     def apply(folder):
         config = json.loads((folder / "config.json").read_text())
         target = config
@@ -139,6 +143,7 @@ def change(key, value):
         for name in path:
             target = target[name]
         target[last] = value
+        config.pop("checksum", None)
         (folder / "config.json").write_text(json.dumps(config))
 
     return apply
@@ -156,17 +161,27 @@ def damage(folder):
     [
         (lambda d: (d / "config.json").unlink(), "config.json: No such file or directory; expected a folder"),
         (lambda d: (d / "config.json").write_text("{"), "config.json: not JSON"),
+        (lambda d: (d / "config.json").write_text("[" * 100_000), "config.json: not JSON"),
+        (change("surprise", 1), "config.json: damaged: 'surprise' stands in no config"),
         (lambda d: (d / "config.json").write_text("[]"), r"config.json: format \[\], expected"),
         (change("format", "other"), "config.json: format 'other', expected 'tinytensor model 1'"),
         (change("model", "Evil"), "holds a Evil, expected Transformer"),
         (change("model", 3), "'model' is missing or of the wrong kind"),
         (change("arguments.surprise", 1), "Transformer has no argument surprise"),
-        (change("arguments.d_model", 9), "num_heads"),
-        (change("arguments.d_model", "x"), "Transformer cannot be made with these arguments"),
-        (change("arguments.d_model", 96.5), "Transformer cannot be made with these arguments"),
+        (change("arguments.num_heads", 3), "num_heads"),
+        (change("arguments.num_heads", "x"), "Transformer cannot be made with these arguments"),
+        (change("arguments.d_model", 8.0), "Transformer cannot be made with these arguments"),
+        (
+            change("arguments.d_model", 9),
+            "config.json says d_model 9, but the weights are .* a Transformer with 8",
+        ),
+        (change("arguments.d_model", "x"), "config.json says d_model 'x', but the weights are those of a Transformer"),
         (change("arguments.pad_id", None), r"pad_id must be an id below \d+, got None"),
         (change("arguments.bos_id", 1_000_000), r"bos_id must be an id below \d+, got 1000000"),
-        (change("arguments.d_ff", 9), "the weights do not fit the config"),
+        (change("arguments.d_ff", 9), "says d_ff 9, but the weights are those of a Transformer with 16"),
+        (change("arguments.source_vocabulary", 432), "says source_vocabulary 432, but .* with 433"),
+        (change("arguments.target_vocabulary", 432), "says target_vocabulary 432, but .* with 667"),
+        (change("arguments.tie_weights", True), "the weights do not fit the config"),
         (change("weights.file", "../elsewhere.safetensors"), "does not name a file of this folder"),
         (change("weights.file", "missing.safetensors"), "missing.safetensors: No such file"),
         (damage, "damaged: it is not the file that config.json describes"),
@@ -177,6 +192,78 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path, spoil, message):
     spoil(tmp_path)
     with pytest.raises(PretrainedError, match=message):
         Transformer.from_pretrained(tmp_path)
+
+
+SIZES = ["num_layers", "d_model", "source_vocabulary", "target_vocabulary", "max_length"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [("none", size) for size in SIZES] + [("transformer", size) for size in [*SIZES, "d_ff", "num_heads"]],
+)
+def test_a_config_cannot_ask_for_more_than_the_weights_have(tmp_path, kind, size):
+    """At once, before anything is made. Of positions only those are computed that a sequence needs."""
+    model = make(kind)
+    model.save_pretrained(tmp_path)
+    change(f"arguments.{size}", 10**12)(tmp_path)
+    if size == "max_length":
+        assert bits(type(model).from_pretrained(tmp_path)) == bits(model)
+        return
+    with pytest.raises(PretrainedError, match=rf"{size} \D*1000000000000"):
+        type(model).from_pretrained(tmp_path)
+
+
+def test_weights_of_something_else_are_told(tmp_path):
+    class Linear(pretrained.Pretrained, nn.Linear):
+        def __init__(self):
+            super().__init__(2, 3)
+            self.config = {}
+
+    Linear().save_pretrained(tmp_path)
+    assert Linear.from_pretrained(tmp_path).weight.shape == (3, 2)
+    change("model", "Transformer")(tmp_path)
+    with pytest.raises(PretrainedError, match="the weights are not those of a Transformer .'source_embedding.weight'"):
+        Transformer.from_pretrained(tmp_path)
+
+
+def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
+    """All 8 bits of each byte of the config, one of each byte of the weights.
+
+    Before the config had a checksum, 3 of 725 bytes could be flipped in a translator's config unnoticed, one bit each.
+    """
+    Transformer(6, d_model=2, num_heads=1, num_layers=1, d_ff=2, max_length=4).save_pretrained(tmp_path)
+    original, generator = pretrained.read_folder(tmp_path), np.random.default_rng(0)
+    refused = 0
+    for path in sorted(tmp_path.iterdir()):
+        content = path.read_bytes()
+        for place in range(len(content)):
+            for bit in range(8) if path.name == pretrained.CONFIG else [int(generator.integers(8))]:
+                changed = bytearray(content)
+                changed[place] ^= 1 << bit
+                path.write_bytes(changed)
+                try:
+                    found = pretrained.read_folder(tmp_path)
+                except PretrainedError:
+                    refused += 1
+                else:  # a number may be written otherwise: 1e-5 and 1E-5
+                    assert replace(found, weights={}) == replace(original, weights={}), (path.name, place, bit)
+        path.write_bytes(content)
+    assert refused > 5000
+
+
+def test_a_config_without_a_checksum_is_read_and_one_that_was_edited_says_what_to_do(tmp_path):
+    make().save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps(config, indent=7))  # other line breaks mean the same
+    Transformer.from_pretrained(tmp_path)
+    config["arguments"]["dropout"] = 0.5
+    path.write_text(json.dumps(config))
+    with pytest.raises(PretrainedError, match="damaged: its checksum does not agree.*remove the line 'checksum'"):
+        Transformer.from_pretrained(tmp_path)
+    del config["checksum"]  # as in a folder from before there was one
+    path.write_text(json.dumps(config))
+    assert Transformer.from_pretrained(tmp_path).config["dropout"] == 0.5
 
 
 def test_another_class_is_told(tmp_path):

@@ -143,6 +143,35 @@ def test_float32_stays_float32(kind, device):
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("size", [1e-6, 1e-4, 1.0, 300.0, 6e4])
+@pytest.mark.parametrize(
+    "kind",
+    [lambda p: SGD(p, momentum=0.9, weight_decay=0.1), Adam, AdamW, lambda p: Adam(p, amsgrad=True, weight_decay=0.1)],
+)
+def test_float16_is_computed_in_32_bits(kind, size, device):
+    """Where 16 bits have 0 for eps and for the squares of small gradients, and infinity for those of large ones."""
+    half, single = (make((4, 5), device, dtype) for dtype in (tt.float16, tt.float32))
+    mine, expected = kind([half]), kind([single])
+    for values in gradients((4, 5)):
+        with tt.no_grad():
+            single.copy_(half)
+        g = (np.clip(values, -1, 1) * size).astype(np.float16)
+        give(half, g)
+        give(single, g)
+        mine.step()
+        expected.step()
+        assert half.dtype == tt.float16
+        assert np.isfinite(half.detach().numpy()).all()
+        np.testing.assert_array_equal(half.detach().numpy(), single.detach().numpy().astype(np.float16))
+    for name, value in mine.state[half].items():
+        if name != "step":
+            assert value.dtype == tt.float32
+            np.testing.assert_array_equal(value.numpy(), expected.state[single][name].numpy())
+    again = kind([half])
+    again.load_state_dict(mine.state_dict())
+    assert all(v.dtype == tt.float32 for name, v in again.state[half].items() if name != "step")
+
+
 @pytest.mark.parametrize("layout", ["transposed", "reversed", "strided", "broadcast"])
 @pytest.mark.parametrize("kind", [lambda p: SGD(p, lr=0.1, momentum=0.9), Adam])
 def test_parameters_and_gradients_of_any_layout(layout, kind):

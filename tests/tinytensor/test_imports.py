@@ -54,7 +54,7 @@ def test_computing_loads_nothing_heavy():
 
 
 def test_without_cupy_the_gpu_says_what_is_missing(tmp_path):
-    (tmp_path / "cupy.py").write_text("raise ImportError('not here')")
+    (tmp_path / "cupy.py").write_text("raise ModuleNotFoundError('not here', name='cupy')")
     code = (
         "import tinytensor as tt\n"
         "for make in (lambda: tt.ones(1, device='gpu'), lambda: tt.ones(1).to('gpu')):\n"
@@ -66,6 +66,57 @@ def test_without_cupy_the_gpu_says_what_is_missing(tmp_path):
     assert first == second
     assert first.startswith("device 'gpu' needs CuPy, which is not installed; run: pip install -e '.[gpu]' (CUDA 12)")
     assert devices == "['cpu']"
+
+
+LIBRARY = "libcudart.so.12: cannot open shared object file"
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"cupy.py": f"raise ImportError('{LIBRARY}')"}, f"ImportError: {LIBRARY}"),
+        ({"cupy.py": "raise RuntimeError('two of them:\\n a, b')"}, "RuntimeError: two of them: a, b"),
+        ({"cupy.py": "import cupy_backends_"}, "ModuleNotFoundError: No module named 'cupy_backends_'"),
+        ({"cupy/left_over.txt": ""}, "ModuleNotFoundError: No module named 'cupyx'"),
+        (
+            {
+                "cupy/__init__.py": "try: from cupy import _core\n"
+                "except ImportError as e: raise ImportError('=\\nFailed to import CuPy.\\n=') from e",
+                "cupy/_core.py": f"raise ImportError('{LIBRARY}')",
+            },
+            f"ImportError: {LIBRARY}",
+        ),
+    ],
+)
+def test_a_broken_cupy_says_what_is_wrong_with_it(tmp_path, files, told):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    code = (
+        "import tinytensor as tt, runpy\n"
+        "for make in (lambda: tt.ones(1, device='gpu'), lambda: tt.ones(1).to('gpu')):\n"
+        "    try: make()\n"
+        "    except tt.DeviceError as error: print(error)\n"
+        "print(tt.__array_namespace_info__().devices())\n"
+        "runpy.run_module('tinytensor')"
+    )
+    result = run(code, tmp_path)
+    assert result.stderr == ""
+    first, second, devices, *doctor = result.stdout.splitlines()
+    assert first.startswith(f"device 'gpu' needs CuPy, and the one that is installed does not work ({told}")
+    assert "made for the CUDA version that `nvidia-smi` tells" in first
+    assert first == second
+    assert devices == "['cpu']"
+    assert f"GPU:       {first}" in doctor
+
+
+def test_a_driver_that_fails_is_told(tmp_path):
+    for source in (ROOT / "tests" / "standin").rglob("*.py"):
+        target = tmp_path / source.relative_to(ROOT / "tests" / "standin")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source.read_text().replace("is_available=lambda: True", "is_available=lambda: 1 / 0"))
+    result = run("import tinytensor as tt; tt.ones(1, device='gpu')", tmp_path)
+    assert "the one that is installed does not work (ZeroDivisionError: division by zero)" in result.stderr
 
 
 def test_without_a_gpu_cupy_is_not_enough(tmp_path):

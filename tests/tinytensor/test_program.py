@@ -4,6 +4,7 @@ import io
 import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -277,3 +278,23 @@ def test_modes_and_fast_pairs_are_as_before():
         assert not tt.is_grad_enabled()
     assert softmax.fast_forward is fast_forward
     assert (fast_forward is not None) == (room("nn.fast") is not None)
+
+
+def test_the_time_for_a_program_is_in_proportion_to_its_ops():
+    """Eight times the ops in 8 times the time, or a little more; 64 times would be quadratic (it was: 14 s)."""
+
+    def seconds(ops):
+        x = tt.tensor([0.5, 0.25], requires_grad=True)
+        with tt.record():
+            y = x
+            for _ in range(ops // 2):
+                y = tt.sin(y) * x
+        began = time.process_time()
+        program = backward_program(y)
+        spent = time.process_time() - began
+        assert len(str(program).splitlines()) > 2 * ops
+        return spent
+
+    seconds(100)
+    few = min(seconds(2_000) for _ in range(2))
+    assert seconds(16_000) < 24 * few

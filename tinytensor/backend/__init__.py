@@ -82,12 +82,20 @@ def is_finite(value: Any) -> bool:
 def _load_cupy() -> ModuleType:
     try:
         from . import cupy as cupy_backend
-    except ImportError:
+
+        is_available = cupy_backend.is_available()
+    except Exception as error:  # its libraries raise all kinds
+        if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
+            raise DeviceError(
+                "device 'gpu' needs CuPy, which is not installed; "
+                "run: pip install -e '.[gpu]' (CUDA 12) or '.[gpu-cuda13]' (CUDA 13)"
+            ) from None
         raise DeviceError(
-            "device 'gpu' needs CuPy, which is not installed; "
-            "run: pip install -e '.[gpu]' (CUDA 12) or '.[gpu-cuda13]' (CUDA 13)"
-        ) from None
-    if not cupy_backend.is_available():
+            f"device 'gpu' needs CuPy, and the one that is installed does not work ({_first_cause(error)}); it must be "
+            "the only one (`pip list` shows cupy-...), and made for the CUDA version that `nvidia-smi` tells: "
+            "uninstall it and install cupy-cuda12x or cupy-cuda13x"
+        ) from error
+    if not is_available:
         raise DeviceError(
             "device 'gpu' needs an NVIDIA GPU, and CuPy finds none; "
             "check that `nvidia-smi` lists one and that the installed CuPy matches its CUDA version"
@@ -97,3 +105,10 @@ def _load_cupy() -> ModuleType:
         for extend in on_load:
             extend(cupy_backend)
     return cupy_backend
+
+
+def _first_cause(error: BaseException) -> str:
+    """The exception that all began with, in one line: CuPy wraps it into pages of advice."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +355,7 @@ class Writer:
         self.arguments = replay.trace.arguments
         self._taken = {*keyword.kwlist, *keyword.softkwlist, "np", FUNCTION, *HELPERS}
         self._names: dict[Any, str] = {}  # of arrays; under ("g", array), of its gradient
+        self._numbers: dict[tuple[str, bool], Iterator[int]] = {}  # those still free behind a name
         self._uses: dict[Traced, int] = {}
         self._user: dict[Traced, Traced] = {}
         self._texts: dict[Traced, str] = {}
@@ -466,11 +468,10 @@ class Writer:
         """A valid identifier like `name` that nothing else has."""
         name = unicodedata.normalize("NFKC", re.sub(r"\W", "_", name))
         name = name if name.isidentifier() else f"_{name}"
-        number = 1 if numbered else 2
-        found = f"{name}1" if numbered else name
+        numbers = self._numbers.setdefault((name, numbered), count(1 if numbered else 2))
+        found = f"{name}{next(numbers)}" if numbered else name
         while found in self._taken:
-            found = f"{name}{number}" if numbered else f"{name}_{number}"
-            number += 1
+            found = f"{name}{next(numbers)}" if numbered else f"{name}_{next(numbers)}"
         self._taken.add(found)
         return found
 

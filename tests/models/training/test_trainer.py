@@ -215,25 +215,30 @@ def test_a_checkpoint_of_another_model_changes_nothing(tmp_path):
     assert (bits(other), other.step) == (before, step)
 
 
-# ---- Ctrl-C
+# ---- Ctrl-C and SIGTERM
 
 
 class InterruptingTask(SequenceTask):
+    signal = signal.SIGINT
+
     def training_batch(self, step, size):
         if step == 4:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), self.signal)
         return super().training_batch(step, size)
 
 
-def test_ctrl_c_finishes_the_step_saves_and_says_so(tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_the_step_saves_and_says_so(tmp_path, number):
     make(tmp_path / "whole").run(12)
     trainer = make(tmp_path / "parts", checkpoint_every=100)
     trainer.task = InterruptingTask("copy", 0, max_length=3)
-    handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(Interrupted, match="after step 5") as caught:
+    trainer.task.signal = number
+    handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(Interrupted, match=f"by {number.name} after step 5") as caught:
         trainer.run(12)
     assert caught.value.step == trainer.step == 5
-    assert signal.getsignal(signal.SIGINT) is handler
+    assert caught.value.signal is number
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == handlers
     trainer.folder.close()
     again = make(tmp_path / "parts", resume=True)
     again.restore(again.folder.load())
@@ -262,6 +267,21 @@ def test_ctrl_c_twice_stops_at_once(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         trainer.run(5)
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_sigterm_twice_says_nothing_new_and_ctrl_c_after_it_neither(tmp_path):
+    trainer = make(tmp_path, checkpoint_every=100)
+
+    class Insistent(SequenceTask):
+        def training_batch(self, step, size):
+            for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+                os.kill(os.getpid(), number)
+            return super().training_batch(step, size)
+
+    trainer.task = Insistent("copy", 0, max_length=3)
+    with pytest.raises(Interrupted, match="after step 1"):
+        trainer.run(5)
+    assert trainer.folder.load()["step"] == 1
 
 
 def test_a_thread_trains_too(tmp_path):
