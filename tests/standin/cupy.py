@@ -2,7 +2,8 @@
 
 NumPy arrays as operands, conversion to NumPy other than by `asnumpy`, and names that CuPy 13 lacks are errors;
 reductions give 0-d arrays; indices out of range wrap round in silence; of several values written to one place the
-first remains; `cupyx.scatter_add` and `scatter_max` know the dtypes of CUDA's atomic operations only.
+first remains; every array can be written to, one that was broadcast at all its places at once; `cupyx.scatter_add` and
+`scatter_max` know the dtypes of CUDA's atomic operations only.
 """
 
 import builtins
@@ -108,7 +109,11 @@ def _raw(value):
 def _wrapped(result):
     if isinstance(result, (tuple, list)):
         return tuple(_wrapped(r) for r in result)
-    return ndarray(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
+    if not isinstance(result, (np.ndarray, np.generic)):
+        return result
+    array = np.asarray(result)
+    array.flags.writeable = True  # CuPy knows nothing else, what was broadcast included
+    return ndarray(array)
 
 
 def _lifted(function):
