@@ -27,6 +27,7 @@ from cupy import right_shift as bitwise_right_shift  # noqa: F401
 from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
+from . import cupy_linalg as linalg  # noqa: F401
 from .numpy import check_range, check_range_at_once  # noqa: F401
 
 device = "gpu"

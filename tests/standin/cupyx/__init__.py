@@ -2,6 +2,7 @@
 
 import cupy
 import numpy as np
+from linalg_of_cupy import errstate
 
 _ADDED = (np.int32, np.float16, np.float32, np.float64, np.complex64, np.complex128, np.uint32, np.uint64)
 _COMPARED = (np.int32, np.float32, np.float64, np.uint32, np.uint64)
