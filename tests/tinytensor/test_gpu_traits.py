@@ -147,3 +147,108 @@ def test_linear_algebra_of_nothing(function, shape, device):
 def test_solve_of_what_does_not_fit(device):
     with pytest.raises(ValueError, match=r"solve: .*x1 \(0, 0\).*x2 \(3, 1\)"):
         tt.linalg.solve(tt.ones((0, 0), device=device), tt.ones((3, 1), device=device))
+
+
+# ---- arithmetic: special values
+
+VALUES = [0.0, -0.0, 1.0, -1.0, 0.1, -0.3, 2.5, 1e-3, -7.0, 60000.0, np.inf, -np.inf, np.nan]
+FLOATS = [tt.float16, tt.float32, tt.float64]
+
+
+def same(name, device, *arrays):
+    """The op's values on the device are NumPy's to the last bit, the sign of zero included."""
+    with np.errstate(all="ignore"):
+        expected = getattr(np, {"pow": "power", **SHIFTS}.get(name, name))(*arrays)
+    found = getattr(tt, name)(*(tt.asarray(x, device=device) if isinstance(x, np.ndarray) else x for x in arrays))
+    assert found.dtype == expected.dtype
+    found = found.numpy()
+    np.testing.assert_array_equal(found, expected)
+    if found.dtype.kind == "f":
+        np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_quotients_of_floats(name, dtype, device):
+    x = np.array(VALUES, dtype=dtype)
+    same(name, device, x[:, None], x)
+    for number in (0.1, -3.0, np.inf):
+        same(name, device, x, number)
+        same(name, device, number, x)
+    rng = np.random.default_rng(0)
+    same(name, device, *(rng.normal(size=(2, 10_000)) * 10.0 ** rng.integers(-3, 4, size=(2, 10_000))).astype(dtype))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_quotients_of_integers(device):
+    x = np.arange(-5, 6)
+    for name in ("floor_divide", "remainder"):
+        same(name, device, x[:, None], x)
+        same(name, device, x, 3)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_tenth_goes_nine_times_into_one(device):
+    x = tt.tensor([1.0, 1.0, -1.0, 1.0], dtype=tt.float64, device=device, requires_grad=True)
+    y = tt.tensor([0.1, np.inf, np.inf, -np.inf], dtype=tt.float64, device=device, requires_grad=True)
+    assert (x // y).tolist() == [9, 0, -1, -1]
+    assert (x % y).tolist() == [0.09999999999999995, 1, np.inf, -np.inf]
+    assert [g.tolist() for g in tt.grad((x % y).sum(), [x, y])] == [[1, 1, 1, 1], [-9, 0, 1, 1]]
+
+
+@pytest.mark.parametrize("dtype", [tt.int8, tt.int32, tt.int64])
+def test_negative_powers_of_integers_are_refused(dtype, device):
+    x, y = (tt.tensor(v, dtype=dtype, device=device) for v in ([2, -1, 1, -3], [3, 0, 1, 2]))
+    assert tt.pow(x, y).tolist() == [8, 1, 1, 9]
+    for power in (lambda: x**-1, lambda: tt.pow(x, -y), lambda: 2**-y):
+        with pytest.raises(ValueError, match="pow: Integers to negative integer powers are not allowed"):
+            power()
+    assert tt.pow(tt.astype(x, tt.float32), -1).tolist() == [0.5, -1, 1, pytest.approx(-1 / 3)]
+    bits = tt.tensor([True, False], device=device)
+    assert tt.pow(bits, bits).tolist() == [1, 1]
+
+
+SHIFTS = {"bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift"}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("name", SHIFTS)
+def test_shifts_as_far_as_one_likes(name, dtype, device):
+    info = np.iinfo(dtype)
+    x = np.array([0, 1, 5, 100, info.max, info.min], dtype=dtype)
+    distances = np.array([0, 1, 7, 8, 31, 32, 63, 64, 65, 100, *([-1, -8] if info.min else [])]).astype(dtype)
+    same(name, device, x[:, None], distances)
+    for number in (3, 64):
+        same(name, device, x, number)
+        same(name, device, 77, distances)
+
+
+def test_shifts_of_booleans(device):
+    x = np.array([True, False])
+    for name in SHIFTS:
+        same(name, device, x[:, None], x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_sign_and_logaddexp_of_special_values(dtype, device):
+    x = np.array(VALUES, dtype=dtype)
+    same("sign", device, x)
+    pairs = [tt.asarray(v, device=device) for v in (x[:, None], x)]
+    with np.errstate(all="ignore"):
+        expected = np.logaddexp(x[:, None], x)
+        np.testing.assert_allclose(tt.logaddexp(*pairs).numpy(), expected, rtol=8 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(tt.logaddexp(pairs[1], np.inf).numpy(), np.logaddexp(x, np.inf))
+
+
+def test_sign_of_integers_and_complex_numbers(device):
+    same("sign", device, np.array([-3, 0, 2]))
+    same("sign", device, np.array([0, 2], np.uint8))
+    found = tt.sign(tt.asarray(np.array([3 + 4j, 0, -2j, -5]), device=device))
+    np.testing.assert_allclose(found.numpy(), [0.6 + 0.8j, 0, -1j, -1], rtol=1e-15)
+
+
+def test_the_gradient_of_abs_is_nan_at_nan(device):
+    x = tt.tensor([np.nan, -2.0, 0.0, 3.0], device=device, requires_grad=True)
+    tt.abs(x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [np.nan, -1, 0, 1])

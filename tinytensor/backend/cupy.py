@@ -6,6 +6,7 @@ differ in which of the standard's names they have, so names are taken from where
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cupy
@@ -20,10 +21,7 @@ from cupy import arctan2 as atan2  # noqa: F401
 from cupy import arctanh as atanh  # noqa: F401
 from cupy import concatenate as concat  # noqa: F401
 from cupy import invert as bitwise_invert  # noqa: F401
-from cupy import left_shift as bitwise_left_shift  # noqa: F401
 from cupy import matmul, ndarray  # noqa: F401
-from cupy import power as pow  # noqa: F401
-from cupy import right_shift as bitwise_right_shift  # noqa: F401
 from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
@@ -164,6 +162,77 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
 def sigmoid(x: Any) -> Any:
     e = cupy.exp(-cupy.abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
     return where(x >= 0, x.dtype.type(1), e) / (1 + e)
+
+
+# ---- arithmetic: CuPy's formulas give other numbers than NumPy's for special values, and where they round on the way
+
+
+def floor_divide(x1: Any, x2: Any) -> Any:
+    """By way of `fmod`, which is exact: CuPy's floor(x1 / x2) finds 0.1 ten times in 1."""
+    dtype, a, b = _operands(x1, x2)
+    if dtype.kind != "f":
+        return cupy.floor_divide(a, b)
+    rest = cupy.fmod(a, b)
+    whole = cupy.rint((a - rest) / b - _crosses(rest, b))
+    return astype(where(b == 0, a / b, cupy.copysign(whole, a / b)), dtype)
+
+
+def remainder(x1: Any, x2: Any) -> Any:
+    """By way of `fmod`: of an infinite x2, CuPy's x1 - floor(x1 / x2) * x2 is NaN."""
+    dtype, a, b = _operands(x1, x2)
+    if dtype.kind != "f":
+        return cupy.remainder(a, b)
+    rest = cupy.fmod(a, b)
+    return astype(where(_crosses(rest, b), rest + b, cupy.copysign(rest, b)), dtype)
+
+
+def _crosses(rest: Any, divisor: Any) -> Any:
+    """Whether `fmod`, which rounds the quotient towards 0, has the floor still one below it."""
+    return (rest != 0) & ((rest < 0) != (divisor < 0))
+
+
+def _operands(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
+    """The dtype of two operands, one of which may be a number, and both as arrays of it; float16 in 32 bits."""
+    dtype = (x1 if hasattr(x1, "dtype") else x2).dtype
+    wide = np.float32 if dtype == np.float16 else dtype
+    return dtype, astype(cupy.asarray(x1, dtype=dtype), wide), astype(cupy.asarray(x2, dtype=dtype), wide)
+
+
+def pow(x1: Any, x2: Any) -> Any:
+    """`cupy.power`; negative powers of integers, where it gives 0, are an error as they are for NumPy."""
+    if (x1 if hasattr(x1, "dtype") else x2).dtype.kind == "i" and bool(cupy.any(cupy.asarray(x2 < 0))):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return cupy.power(x1, x2)
+
+
+def bitwise_left_shift(x1: Any, x2: Any) -> Any:
+    """No bit is left of one that is shifted by its width, or further; CUDA's shift is undefined then."""
+    _, a, b = _operands(x1, x2)
+    near = (b >= 0) & (b < 8 * a.itemsize)
+    return where(near, cupy.left_shift(a, b * near), 0)
+
+
+def bitwise_right_shift(x1: Any, x2: Any) -> Any:
+    """As to the left, but of a negative number the sign remains."""
+    _, a, b = _operands(x1, x2)
+    near = (b >= 0) & (b < 8 * a.itemsize)
+    shifted = cupy.right_shift(a, b * near)
+    return where(near, shifted, -astype(a < 0, shifted.dtype))
+
+
+def sign(x: Any) -> Any:
+    """`cupy.sign`, but NaN of NaN (there: 0), and x / |x| of complex numbers (there: the sign of the real part)."""
+    if x.dtype.kind == "c":
+        return x / where(x == 0, 1.0, cupy.abs(x))
+    return where(x != x, x, cupy.sign(x)) if x.dtype.kind == "f" else cupy.sign(x)
+
+
+def logaddexp(x1: Any, x2: Any) -> Any:
+    """`cupy.logaddexp`, which takes the difference of its arguments, also where both are infinite."""
+    return where(x1 == x2, x1 + math.log(2), cupy.logaddexp(x1, x2))
+
+
+# ---- places named by indices
 
 
 def index_add(x: Any, key: Any, values: Any) -> None:
