@@ -48,6 +48,8 @@ class ndarray:
         root = self._array
         while isinstance(root.base, np.ndarray):
             root = root.base
+        if not root.size:  # nothing is allocated for nothing
+            return SimpleNamespace(mem=SimpleNamespace(ptr=0), ptr=0)
         return SimpleNamespace(mem=SimpleNamespace(ptr=root.ctypes.data), ptr=self._array.ctypes.data)
 
     @property

@@ -80,6 +80,18 @@ def test_an_optimizer_and_clipping_do_not_write_to_what_was_broadcast(device):
     assert len(set(parameter.detach().numpy().ravel().tolist())) == 1
 
 
+def test_empty_arrays_share_no_memory(device):
+    x = tt.zeros((0, 3), device=device).requires_grad_()
+    y = tt.exp(x)
+    other = tt.zeros((2, 0), device=device)
+    other += 1
+    other[...] = 2.0
+    y.sum().backward()
+    assert x.grad.shape == (0, 3)
+    storages = [tt.backend.for_array(t._data).storage(t._data) for t in (x, y, other)]
+    assert len(set(storages)) == 3
+
+
 # ---- linear algebra: CuPy tells of singular input only who asks
 
 SINGULAR = [[1.0, 2.0], [2.0, 4.0]]
