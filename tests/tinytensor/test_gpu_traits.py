@@ -264,3 +264,47 @@ def test_the_gradient_of_abs_is_nan_at_nan(device):
     x = tt.tensor([np.nan, -2.0, 0.0, 3.0], device=device, requires_grad=True)
     tt.abs(x).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), [np.nan, -1, 0, 1])
+
+
+# ---- places named by indices: CUDA adds few dtypes atomically
+
+DTYPES = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "key",
+    [
+        (np.array([1, 1, 3, 1]),),
+        (Ellipsis, np.array([0, 2, 0])),
+        (slice(1, 3), np.array([1, 1])),
+        (np.array([[0], [3]]), np.array([2, 2])),
+        (np.array([True, False, True, False]),),
+        (slice(None, 2),),
+    ],
+)
+def test_scatter_adds_every_dtype(dtype, key, device):
+    expected = np.zeros((4, 3), dtype=dtype)
+    values = np.random.default_rng(0).integers(0, 100, size=expected[key].shape).astype(dtype)
+    if expected.dtype.kind == "c":
+        values += 1j * (values + 1)
+    np.add.at(expected, key, values)
+    on_device = tuple(tt.asarray(part, device=device) if isinstance(part, np.ndarray) else part for part in key)
+    found = tt.scatter(tt.asarray(values, device=device), on_device, (4, 3))
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-3 if dtype == "float16" else 1e-6)

@@ -236,10 +236,22 @@ def logaddexp(x1: Any, x2: Any) -> Any:
 
 
 def index_add(x: Any, key: Any, values: Any) -> None:
-    """`x[key] += values`, in place; places that `key` names twice receive both."""
-    if x.dtype == np.int64:  # CUDA adds no int64 atomically, but in two's complement the sums of bits are the same
-        x, values = x.view(np.uint64), values.astype(np.int64, copy=False).view(np.uint64)
-    cupyx.scatter_add(x, key, values)
+    """`x[key] += values`, in place, in any order; places that `key` names twice receive both.
+
+    CUDA adds floats and some integers atomically. As for the rest: in two's complement the bits of a sum do not depend
+    on the sign, integers of fewer bits are added in 32, and complex numbers are two floats.
+    """
+    if x.dtype == np.int64:
+        cupyx.scatter_add(x.view(np.uint64), key, astype(values, np.int64).view(np.uint64))
+    elif x.dtype.kind == "c":
+        cupyx.scatter_add(x.real, key, values.real)
+        cupyx.scatter_add(x.imag, key, values.imag)
+    elif x.dtype.kind in "biu" and x.itemsize < 4:
+        wide = x.astype(np.int32)
+        cupyx.scatter_add(wide, key, values.astype(np.int32))
+        x[...] = astype(wide, x.dtype)
+    else:
+        cupyx.scatter_add(x, key, values)
 
 
 def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
