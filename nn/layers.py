@@ -59,7 +59,7 @@ class Embedding(Module):
 
     Shapes: input (...) of integers, output (..., embedding_dim), weight (num_embeddings, embedding_dim), from N(0, 1).
 
-    Raises IndexError for ids out of range.
+    Raises IndexError for ids out of range. On a GPU its gradients repeat to rounding only, see `F.embedding`.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ import numpy as np
 import tinytensor as tt
 from tinytensor.backend import for_array
 from tinytensor.checkpoint import checkpoint  # noqa: F401  (public here)
+from tinytensor.in_place import is_writable
 
 CHUNK = 1 << 15  # elements of which a copy in float64 is made at a time on the CPU
 
@@ -113,8 +114,8 @@ def _as_list(tensors: tt.Tensor | Iterable[tt.Tensor]) -> list[Any]:
 
 def _writable(gradient: tt.Tensor) -> Any:
     """The gradient's array, put in place of one that may not be written to."""
-    if not getattr(gradient._data.flags, "writeable", True):
-        gradient._data = for_array(gradient._data).copy(gradient._data)
+    if not is_writable(gradient):
+        gradient._data, gradient._memory = for_array(gradient._data).copy(gradient._data), None
     return gradient._data
 
 

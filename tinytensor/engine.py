@@ -333,7 +333,8 @@ def seed_of(output: Tensor, gradient: Any, what: str) -> Tensor:
 
 def _call_hooks(node: Node, g: Any) -> Any:
     for hook in list((node.hooks or {}).values()):
-        before = g if isinstance(g, Tensor) else wrap(_read_only(g), None)
+        array, source = (g._data, g._node) if isinstance(g, Tensor) else (g, None)
+        before = wrap(for_array(array).read_only(array), source)  # the array may be shared
         changed = hook(before)
         if changed is not None:
             if not isinstance(changed, Tensor) or changed.shape != node.shape:
@@ -346,11 +347,3 @@ def _call_hooks(node: Node, g: Any) -> Any:
             changed = changed if changed.dtype == node.dtype else tt.astype(changed, node.dtype)
             g = changed if isinstance(g, Tensor) else changed._data
     return g
-
-
-def _read_only(array: Any) -> Any:
-    """A view that a hook cannot write through, where the backend knows such views: the array may be shared."""
-    view = array.view()
-    if hasattr(view.flags, "writeable"):
-        view.flags.writeable = False
-    return view

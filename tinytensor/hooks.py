@@ -27,7 +27,10 @@ class Hooks(TensorCore):
         self._node.retains_grad = True
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hook:
-        """Call `hook(gradient)` when this Tensor's gradient is known; what it returns, if anything, replaces it."""
+        """Call `hook(gradient)` when this Tensor's gradient is known; what it returns, if anything, replaces it.
+
+        To write into the gradient changes nothing: others may share it.
+        """
         if self._node is None:
             raise RuntimeError("register_hook: this Tensor does not require a gradient")
         if self._node.hooks is None:

@@ -13,7 +13,7 @@ import tinytensor as tt
 
 from .modes import state
 from .node import mark_written
-from .tensor import Tensor, part_of_tensor
+from .tensor import Tensor, part_of_tensor, shares
 
 if TYPE_CHECKING:
     from .typing import ArrayLike, Operand, TensorCore
@@ -117,18 +117,43 @@ class InPlace(TensorCore):
                     f"in place: this Tensor {self.shape} is a view of another one, which would not see a recorded "
                     "change; change the other one (base[i] = value), or write x = x + y instead of x += y"
                 )
-            if (memory := getattr(self, "_memory", None)) is not None and sys.getrefcount(memory) > 3:
-                raise RuntimeError(
-                    f"in place: there is a view of this Tensor {self.shape} (a slice, .reshape(), .T, .detach(), ...), "
-                    "which would not see a recorded change; make the view afterwards, or a copy with .clone()"
-                )
+            self._check_unseen("a recorded change")
             if node is not None and node.op is not None and node.retains_grad:
                 node.retains_grad, result._node.retains_grad = False, True
             self._data, self._node = result._data, result._node
             self._memory = None
             return
-        if getattr(array.flags, "writeable", True):
+        if is_writable(self):
             array[...] = result._data
             mark_written(array)
         else:
-            self._data = result._data
+            self._check_unseen("a move to memory that can be written to")
+            self._data, self._memory = result._data, None
+
+    def _check_unseen(self, change: str) -> None:
+        """Raise RuntimeError if another Tensor lies over the memory that this one is about to leave."""
+        if (memory := getattr(self, "_memory", None)) is not None and sys.getrefcount(memory) > 3:
+            raise RuntimeError(
+                f"in place: there is a view of this Tensor {self.shape} (a slice, .reshape(), .T, .detach(), ...), "
+                f"which would not see {change}; make the view afterwards, or a copy with .clone()"
+            )
+
+
+class Repeated:
+    """In place of the mark that views share with their base: this view reads a place of that memory several times."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+
+
+def repeats(view: Tensor, base: Tensor) -> Tensor:
+    """As `shares`, for a view that must not be written to, as it would change in many places; returns it."""
+    view._memory = Repeated(shares(view, base)._memory)
+    return view
+
+
+def is_writable(x: TensorCore) -> bool:
+    """Whether the memory of a Tensor may be written to. (That of NumPy says so; CuPy's arrays know nothing of it.)"""
+    return getattr(x._data.flags, "writeable", True) and type(getattr(x, "_memory", None)) is not Repeated

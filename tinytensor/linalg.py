@@ -93,7 +93,7 @@ def _solve(xp, x1, x2):
 
 
 def solve(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
-    """The y with x1 @ y = x2, for x2 a vector (n,) or matrices (..., n, k)."""
+    """The y with x1 @ y = x2, for x2 a vector (n,) or matrices (..., n, k). Raises ValueError for a singular x1."""
     a, b = _square("solve", x1), tt.asarray(x2)
     if b.ndim == 1:
         return tt.squeeze(_solve(a, tt.expand_dims(b, axis=1)), -1)
@@ -142,7 +142,10 @@ def _cholesky(xp, x):
 
 
 def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Tensor:
-    """The lower triangular L with L @ L.mT = x, for x symmetric and positive definite (or its transpose)."""
+    """The lower triangular L with L @ L.mT = x (or its transpose). Raises ValueError unless x is positive definite.
+
+    Of x, which is taken for symmetric, only the lower triangle is read.
+    """
     lower = _cholesky(_square("cholesky", x))
     return matrix_transpose(lower) if upper else lower
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor.backend import for_array
+from tinytensor.in_place import is_writable
 from tinytensor.tensor import wrap
 
 from ..optim.adam import Adam
@@ -67,10 +68,10 @@ def step_in_place(plan: Callable[..., dict[str, Any]], optimizer: Optimizer, due
     for parameter, state, group in due:
         array = parameter._data
         xp, gradient = for_array(array), parameter.grad._data  # type: ignore[union-attr]
-        if array.dtype is tt.float16:
+        if array.dtype == tt.float16:
             values, gradient = array.astype(tt.float32), gradient.astype(tt.float32)
         else:
-            values = xp.contiguous(array) if getattr(array.flags, "writeable", True) else xp.copy(array)
+            values = xp.contiguous(array) if is_writable(parameter) else xp.copy(array)
         planned.append((parameter, values, plan(work, xp, values, gradient, state, group)))
     try:
         work.do()
@@ -87,8 +88,8 @@ def step_in_place(plan: Callable[..., dict[str, Any]], optimizer: Optimizer, due
 def write_back(parameter: tt.Tensor, values: Any) -> None:
     """Keep the new values of a parameter, where they are not its own memory."""
     array = parameter._data
-    if not getattr(array.flags, "writeable", True):
-        parameter._data = values.astype(array.dtype, copy=False)
+    if not is_writable(parameter):
+        parameter._data, parameter._memory = values.astype(array.dtype, copy=False), None
     elif values is not array:
         array[...] = values
     tt.mark_written(array)

@@ -22,8 +22,11 @@ def _embedding(weight, ids, *, padding_idx):
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
     """Row input[i] of the weight for each id: shapes (...), (num_embeddings, embedding_dim) -> (..., embedding_dim).
 
-    The row `padding_idx` gets no gradient. Raises TypeError for ids that are no integers, and IndexError for ids out of
-    range; on a GPU where a number is read next.
+    The row `padding_idx` gets no gradient. On a GPU the gradients for one row are added in the order in which threads
+    come, so from run to run they may differ in the last digits.
+
+    Raises TypeError for ids that are no integers, and IndexError for ids out of range; on a GPU where a number is read
+    next.
     """
     ids = beside(input, weight)
     length = weight.shape[0]

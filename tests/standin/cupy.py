@@ -2,14 +2,17 @@
 
 NumPy arrays as operands, conversion to NumPy other than by `asnumpy`, and names that CuPy 13 lacks are errors;
 reductions give 0-d arrays; indices out of range wrap round in silence; of several values written to one place the
-first remains; `cupyx.scatter_add` and `scatter_max` know the dtypes of CUDA's atomic operations only.
+first remains; every array can be written to, one that was broadcast at all its places at once; `cupyx.scatter_add` and
+`scatter_max` know the dtypes of CUDA's atomic operations only.
 """
 
 import builtins
 import operator
 from types import SimpleNamespace
 
+import arithmetic_of_cupy
 import cuda_on_cpu
+import linalg_of_cupy
 import numpy as np
 
 float16, float32, float64, int32, int64, uint64 = np.float16, np.float32, np.float64, np.int32, np.int64, np.uint64
@@ -45,6 +48,8 @@ class ndarray:
         root = self._array
         while isinstance(root.base, np.ndarray):
             root = root.base
+        if not root.size:  # nothing is allocated for nothing
+            return SimpleNamespace(mem=SimpleNamespace(ptr=0), ptr=0)
         return SimpleNamespace(mem=SimpleNamespace(ptr=root.ctypes.data), ptr=self._array.ctypes.data)
 
     @property
@@ -108,7 +113,11 @@ def _raw(value):
 def _wrapped(result):
     if isinstance(result, (tuple, list)):
         return tuple(_wrapped(r) for r in result)
-    return ndarray(np.asarray(result)) if isinstance(result, (np.ndarray, np.generic)) else result
+    if not isinstance(result, (np.ndarray, np.generic)):
+        return result
+    array = np.asarray(result)
+    array.flags.writeable = True  # CuPy knows nothing else, what was broadcast included
+    return ndarray(array)
 
 
 def _lifted(function):
@@ -145,16 +154,18 @@ ATTRIBUTES = "dtype shape ndim size nbytes strides itemsize T real imag"
 METHODS = """
     all any argmax argmin argsort astype clip conj copy cumprod cumsum diagonal dot flatten max mean min nonzero prod
     ravel repeat reshape round squeeze std sum swapaxes take trace transpose var view
-    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __floordiv__ __rfloordiv__ __mod__
-    __rmod__ __pow__ __rpow__ __matmul__ __rmatmul__ __and__ __rand__ __or__ __ror__ __xor__ __rxor__ __lshift__
-    __rshift__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __neg__ __pos__ __abs__ __invert__
+    __add__ __radd__ __sub__ __rsub__ __mul__ __rmul__ __truediv__ __rtruediv__ __matmul__ __rmatmul__ __and__ __rand__
+    __or__ __ror__ __xor__ __rxor__ __lt__ __le__ __gt__ __ge__ __eq__ __ne__ __neg__ __pos__ __abs__ __invert__
 """
+OPERATORS = {
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "lshift": "left_shift", "rshift": "right_shift",
+}  # fmt: skip
 IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor"
 FUNCTIONS = """
     abs absolute add all allclose any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
     array_equal bincount bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip concatenate conj copysign cos cosh
     count_nonzero cumprod cumsum diagonal diff divide dot einsum empty empty_like equal exp expand_dims expm1 eye flip
-    floor floor_divide full full_like greater greater_equal hypot imag invert isfinite isinf isnan left_shift less
+    floor floor_divide fmod full full_like greater greater_equal hypot imag invert isfinite isinf isnan left_shift less
     less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul max
     maximum mean min minimum mod moveaxis multiply negative nextafter nonzero not_equal ones ones_like outer power prod
     ravel real reciprocal remainder repeat reshape right_shift rint roll searchsorted sign signbit sin sinh sqrt square
@@ -178,10 +189,14 @@ for _name in METHODS.split():
 for _name in IN_PLACE.split():
     setattr(ndarray, f"__{_name}__", _in_place(getattr(operator, _name)))
 for _name in FUNCTIONS.split():
-    globals()[_name] = _lifted(getattr(np, _name))
+    globals()[_name] = _lifted(getattr(arithmetic_of_cupy, _name, getattr(np, _name)))
+for _name in OPERATORS:
+    setattr(ndarray, f"__{_name}__", lambda self, other, name=OPERATORS[_name]: globals()[name](self, other))
+    setattr(ndarray, f"__r{_name}__", lambda self, other, name=OPERATORS[_name]: globals()[name](other, self))
+mod = remainder  # noqa: F821
 
 linalg = SimpleNamespace(
-    **{name: _lifted(getattr(np.linalg, name)) for name in ("cholesky", "det", "inv", "norm", "slogdet", "solve")}
+    **{name: _lifted(getattr(linalg_of_cupy, name)) for name in ("cholesky", "det", "inv", "norm", "slogdet", "solve")}
 )
 cuda = SimpleNamespace(
     is_available=lambda: True,

@@ -1,8 +1,8 @@
 """Where arrays live: one small namespace module per array library, with the same names in each.
 
-`NAMESPACES` maps an array's type to the module that computes with it. Ops receive that module as `xp`, so no op
-asks which library it runs on; everything that differs between NumPy and CuPy stands in the two modules beside this
-file. CuPy is imported when it is first asked for.
+`NAMESPACES` maps an array's type to the module that computes with it. Ops receive that module as `xp`, so no op asks
+which library it runs on; everything that differs between NumPy and CuPy stands in the modules beside this file. CuPy
+is imported when it is first asked for.
 """
 
 from __future__ import annotations

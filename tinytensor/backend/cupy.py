@@ -6,6 +6,7 @@ differ in which of the standard's names they have, so names are taken from where
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cupy
@@ -20,13 +21,11 @@ from cupy import arctan2 as atan2  # noqa: F401
 from cupy import arctanh as atanh  # noqa: F401
 from cupy import concatenate as concat  # noqa: F401
 from cupy import invert as bitwise_invert  # noqa: F401
-from cupy import left_shift as bitwise_left_shift  # noqa: F401
 from cupy import matmul, ndarray  # noqa: F401
-from cupy import power as pow  # noqa: F401
-from cupy import right_shift as bitwise_right_shift  # noqa: F401
 from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
+from . import cupy_linalg as linalg  # noqa: F401
 from .numpy import check_range, check_range_at_once  # noqa: F401
 
 device = "gpu"
@@ -59,6 +58,11 @@ def copy(x: Any) -> Any:
     return cupy.array(x, copy=True, order="C")
 
 
+def read_only(x: Any) -> Any:
+    """What may be handed out: CuPy knows no views that cannot be written to, so it is a copy."""
+    return copy(x)
+
+
 def to_numpy(x: Any) -> Any:
     return cupy.asnumpy(x)
 
@@ -69,7 +73,7 @@ def from_numpy(x: Any) -> Any:
 
 def storage(x: Any) -> int:
     """A number that all arrays over the same memory share."""
-    return int(x.data.mem.ptr)
+    return int(x.data.mem.ptr) or id(x)  # all empty arrays have the address 0
 
 
 def matrix_transpose(x: Any) -> Any:
@@ -160,11 +164,94 @@ def sigmoid(x: Any) -> Any:
     return where(x >= 0, x.dtype.type(1), e) / (1 + e)
 
 
+# ---- arithmetic: CuPy's formulas give other numbers than NumPy's for special values, and where they round on the way
+
+
+def floor_divide(x1: Any, x2: Any) -> Any:
+    """By way of `fmod`, which is exact: CuPy's floor(x1 / x2) finds 0.1 ten times in 1."""
+    dtype, a, b = _operands(x1, x2)
+    if dtype.kind != "f":
+        return cupy.floor_divide(a, b)
+    rest = cupy.fmod(a, b)
+    whole = cupy.rint((a - rest) / b - _crosses(rest, b))
+    return astype(where(b == 0, a / b, cupy.copysign(whole, a / b)), dtype)
+
+
+def remainder(x1: Any, x2: Any) -> Any:
+    """By way of `fmod`: of an infinite x2, CuPy's x1 - floor(x1 / x2) * x2 is NaN."""
+    dtype, a, b = _operands(x1, x2)
+    if dtype.kind != "f":
+        return cupy.remainder(a, b)
+    rest = cupy.fmod(a, b)
+    return astype(where(_crosses(rest, b), rest + b, cupy.copysign(rest, b)), dtype)
+
+
+def _crosses(rest: Any, divisor: Any) -> Any:
+    """Whether `fmod`, which rounds the quotient towards 0, has the floor still one below it."""
+    return (rest != 0) & ((rest < 0) != (divisor < 0))
+
+
+def _operands(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
+    """The dtype of two operands, one of which may be a number, and both as arrays of it; float16 in 32 bits."""
+    dtype = (x1 if hasattr(x1, "dtype") else x2).dtype
+    wide = np.float32 if dtype == np.float16 else dtype
+    return dtype, astype(cupy.asarray(x1, dtype=dtype), wide), astype(cupy.asarray(x2, dtype=dtype), wide)
+
+
+def pow(x1: Any, x2: Any) -> Any:
+    """`cupy.power`; negative powers of integers, where it gives 0, are an error as they are for NumPy."""
+    if (x1 if hasattr(x1, "dtype") else x2).dtype.kind == "i" and bool(cupy.any(cupy.asarray(x2 < 0))):
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return cupy.power(x1, x2)
+
+
+def bitwise_left_shift(x1: Any, x2: Any) -> Any:
+    """No bit is left of one that is shifted by its width, or further; CUDA's shift is undefined then."""
+    _, a, b = _operands(x1, x2)
+    near = (b >= 0) & (b < 8 * a.itemsize)
+    return where(near, cupy.left_shift(a, b * near), 0)
+
+
+def bitwise_right_shift(x1: Any, x2: Any) -> Any:
+    """As to the left, but of a negative number the sign remains."""
+    _, a, b = _operands(x1, x2)
+    near = (b >= 0) & (b < 8 * a.itemsize)
+    shifted = cupy.right_shift(a, b * near)
+    return where(near, shifted, -astype(a < 0, shifted.dtype))
+
+
+def sign(x: Any) -> Any:
+    """`cupy.sign`, but NaN of NaN (there: 0), and x / |x| of complex numbers (there: the sign of the real part)."""
+    if x.dtype.kind == "c":
+        return x / where(x == 0, 1.0, cupy.abs(x))
+    return where(x != x, x, cupy.sign(x)) if x.dtype.kind == "f" else cupy.sign(x)
+
+
+def logaddexp(x1: Any, x2: Any) -> Any:
+    """`cupy.logaddexp`, which takes the difference of its arguments, also where both are infinite."""
+    return where(x1 == x2, x1 + math.log(2), cupy.logaddexp(x1, x2))
+
+
+# ---- places named by indices
+
+
 def index_add(x: Any, key: Any, values: Any) -> None:
-    """`x[key] += values`, in place; places that `key` names twice receive both."""
-    if x.dtype == np.int64:  # CUDA adds no int64 atomically, but in two's complement the sums of bits are the same
-        x, values = x.view(np.uint64), values.astype(np.int64, copy=False).view(np.uint64)
-    cupyx.scatter_add(x, key, values)
+    """`x[key] += values`, in place, in any order; places that `key` names twice receive both.
+
+    CUDA adds floats and some integers atomically. As for the rest: in two's complement the bits of a sum do not depend
+    on the sign, integers of fewer bits are added in 32, and complex numbers are two floats.
+    """
+    if x.dtype == np.int64:
+        cupyx.scatter_add(x.view(np.uint64), key, astype(values, np.int64).view(np.uint64))
+    elif x.dtype.kind == "c":
+        cupyx.scatter_add(x.real, key, values.real)
+        cupyx.scatter_add(x.imag, key, values.imag)
+    elif x.dtype.kind in "biu" and x.itemsize < 4:
+        wide = x.astype(np.int32)
+        cupyx.scatter_add(wide, key, values.astype(np.int32))
+        x[...] = astype(wide, x.dtype)
+    else:
+        cupyx.scatter_add(x, key, values)
 
 
 def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:

@@ -33,7 +33,10 @@ def bernoulli(p: float, shape: tuple[int, ...], generator: np.random.Generator) 
 
 
 def add_rows(rows: Any, ids: Any, length: int) -> Any:
-    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up."""
+    """Sum the rows (n, d) that share an id (n,) into a new array (length, d): the gradient of looking rows up.
+
+    Atomic operations add in the order in which threads come: the last digits may differ from run to run.
+    """
     out = cupy.zeros((length, rows.shape[1]), dtype=rows.dtype)
     if len(ids):
         cupyx.scatter_add(out, ids, rows)

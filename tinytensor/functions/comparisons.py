@@ -115,11 +115,11 @@ def bitwise_invert(xp, x):
 
 @op
 def bitwise_left_shift(xp, x1, x2):
-    """x1 shifted to the left by x2 bits."""
+    """x1 shifted to the left by x2 bits; from its width on nothing is left."""
     return xp.bitwise_left_shift(x1, x2)
 
 
 @op
 def bitwise_right_shift(xp, x1, x2):
-    """x1 shifted to the right by x2 bits."""
+    """x1 shifted to the right by x2 bits; from its width on only the sign is left, 0 or -1."""
     return xp.bitwise_right_shift(x1, x2)

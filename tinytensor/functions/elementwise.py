@@ -68,7 +68,7 @@ def _pow_exponent(xp, g, out, x1, x2):
 
 @op(x1=_pow_base, x2=_pow_exponent)
 def pow(xp, x1, x2):
-    """x1 to the power x2; x**0 is 1 with gradient 0, and 0**y has gradient 0 for y > 0."""
+    """x1 to the power x2; x**0 is 1 with gradient 0, 0**y has gradient 0 for y > 0, and 2**-1 needs a float."""
     return xp.pow(x1, x2)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import tinytensor as tt
 
 from .. import dtypes
+from ..in_place import is_writable
 from ..modes import state
 from ..node import mark_written
 from ..primitive import op
@@ -151,7 +152,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             raise TypeError(f"x[...] = value: complex values do not fit into {x.dtype}")
         value = tt.astype(value, x.dtype)
     recorded = state.grad_enabled and (x._node is not None or value._node is not None)
-    if recorded or not getattr(x._data.flags, "writeable", True):
+    if recorded or not is_writable(x):
         x._become(index_set(x, key, value))
         return
     if value.device != x.device:

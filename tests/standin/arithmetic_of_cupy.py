@@ -1,0 +1,60 @@
+"""Arithmetic of the stand-in, where CuPy's formulas give other numbers than NumPy's.
+
+As CuPy's kernels have it: floor(x / y) for `floor_divide` and x - floor(x / y) * y for `remainder`, of which float16 is
+computed in 32 bits; 0 for negative powers of integers other than 1 and -1; (x > 0) - (x < 0) for `sign`, of a complex
+number for its real part; `logaddexp` by a difference, which has no value where both are infinite. Shifts are C++'s, and
+undefined from the width on: here, as on many processors, only the lowest bits of the distance count.
+"""
+
+import numpy as np
+
+
+def _floating(x1, x2):
+    """Whether an operation on both is one on floats, and both as its kernel reads them."""
+    dtype = np.result_type(x1, x2)
+    wide = np.float32 if dtype == np.float16 else dtype
+    return dtype if dtype.kind == "f" else None, np.asarray(x1).astype(wide), np.asarray(x2).astype(wide)
+
+
+def floor_divide(x1, x2):
+    dtype, a, b = _floating(x1, x2)
+    return np.floor_divide(x1, x2) if dtype is None else np.floor(a / b).astype(dtype)
+
+
+def remainder(x1, x2):
+    dtype, a, b = _floating(x1, x2)
+    return np.remainder(x1, x2) if dtype is None else (a - np.floor(a / b) * b).astype(dtype)
+
+
+def power(x1, x2):
+    if np.result_type(x1, x2).kind != "i" or not np.any(np.less(x2, 0)):
+        return np.power(x1, x2)
+    dtype = np.result_type(x1, x2)
+    x1, x2 = (np.asarray(x).astype(dtype) for x in (x1, x2))
+    inverse = np.where(x1 == -1, np.where(x2 % 2 == 1, -1, 1), x1 == 1)
+    return np.where(x2 < 0, inverse, np.power(x1, np.maximum(x2, 0))).astype(dtype)
+
+
+def _shifted(function, x1, x2):
+    dtype = function(x1, x2).dtype
+    register = dtype if dtype.itemsize >= 4 else np.dtype(np.int32)
+    bits = 8 * register.itemsize
+    return function(np.asarray(x1).astype(register), np.asarray(x2).astype(register) % bits).astype(dtype)
+
+
+def left_shift(x1, x2):
+    return _shifted(np.left_shift, x1, x2)
+
+
+def right_shift(x1, x2):
+    return _shifted(np.right_shift, x1, x2)
+
+
+def sign(x):
+    if x.dtype.kind == "c":
+        return np.where(x.real == 0, np.sign(x.imag), np.sign(x.real)).astype(x.dtype)
+    return ((x > 0).astype(np.int8) - (x < 0)).astype(x.dtype)
+
+
+def logaddexp(x1, x2):
+    return np.fmax(x1, x2) + np.log1p(np.exp(-np.abs(x1 - x2)))

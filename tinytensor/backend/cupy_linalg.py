@@ -1,0 +1,44 @@
+"""What `xp.linalg` is on a GPU: `cupy.linalg`, which says nothing of singular input unless it is asked to.
+
+It would give infinities, NaN or any numbers where NumPy raises. Further it solves for no batches that broadcast, and
+hands empty matrices on to cuSOLVER, which refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import cupyx
+import numpy as np
+
+det, slogdet = cupy.linalg.det, cupy.linalg.slogdet
+
+
+def inv(x: Any) -> Any:
+    return _heard("Singular matrix", cupy.linalg.inv, x)
+
+
+def cholesky(x: Any) -> Any:
+    return _heard("Matrix is not positive definite", cupy.linalg.cholesky, x)
+
+
+def solve(x1: Any, x2: Any) -> Any:
+    """The y with x1 @ y = x2, for matrices: (..., n, n), (..., n, k)."""
+    if x1.shape[-1] != x2.shape[-2]:
+        raise ValueError(f"expected as many rows on the right, {x1.shape[-1]}, as on the left")
+    batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+    x1, x2 = (cupy.broadcast_to(x, batch + x.shape[-2:]) for x in (x1, x2))
+    return _heard("Singular matrix", cupy.linalg.solve, x1, x2)
+
+
+def _heard(complaint: str, function: Callable[..., Any], *matrices: Any) -> Any:
+    """What a function gives that has the shape of its last argument; LinAlgError where cuSOLVER or cuBLAS complains."""
+    if not matrices[-1].size:
+        return cupy.array(matrices[-1])
+    try:
+        with cupyx.errstate(linalg="raise"):
+            return function(*matrices)
+    except np.linalg.LinAlgError:
+        raise np.linalg.LinAlgError(complaint) from None
