@@ -11,6 +11,8 @@ from tinytensor.typing import Device, DType
 from .layers import Dropout
 from .module import Module
 
+LONGEST = 1 << 20  # positions: a table of more is a mistake, or somebody's attack by a file
+
 
 class PositionalEncoding(Module):
     """Adds to the vector at each position that position's encoding, then drops out (sections 3.5 and 5.4).
@@ -18,11 +20,10 @@ class PositionalEncoding(Module):
     Args:
         d_model: the size of the vectors.
         dropout: the probability with which an element of the sum becomes 0 in training.
-        max_len: the longest sequence it takes.
+        max_len: the longest sequence it takes, at most 1,048,576.
         batch_first: whether the input is (batch, length, d_model) rather than (length, batch, d_model).
 
-    The encoding is computed, not learned, and is no part of the state; it follows the input's dtype and device. It is
-    computed for as many positions as are needed: a large max_len costs nothing until a long sequence comes. An
+    The encoding is computed, not learned, and is no part of the state; it follows the input's dtype and device. An
     input of two dimensions is one sequence, (length, d_model).
 
     Raises ValueError for a sequence longer than max_len and for vectors of another size.
@@ -30,11 +31,13 @@ class PositionalEncoding(Module):
 
     def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 5000, batch_first: bool = False) -> None:
         super().__init__()
+        if not 0 <= max_len <= LONGEST:
+            raise ValueError(f"PositionalEncoding: max_len must be from 0 to {LONGEST}, got {max_len}")
         self.d_model = d_model
         self.max_len = max_len
         self.batch_first = batch_first
         self.dropout = Dropout(dropout)
-        self.encoding = sinusoidal_encoding(min(max_len, 1024), d_model)
+        self.encoding = sinusoidal_encoding(max_len, d_model)
 
     def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
         """x plus the encodings of the positions from `start` on, dropped out."""
@@ -49,9 +52,8 @@ class PositionalEncoding(Module):
                 f"PositionalEncoding: a sequence of length {start + length} is longer than max_len {self.max_len}; "
                 "make the module with a larger max_len (nothing learned depends on it)"
             )
-        if self.encoding.dtype != x.dtype or self.encoding.device != x.device or start + length > len(self.encoding):
-            rows = min(self.max_len, max(2 * (start + length), len(self.encoding)))
-            self.encoding = sinusoidal_encoding(rows, self.d_model, dtype=x.dtype, device=x.device)
+        if self.encoding.dtype != x.dtype or self.encoding.device != x.device:
+            self.encoding = sinusoidal_encoding(self.max_len, self.d_model, dtype=x.dtype, device=x.device)
         encoding = self.encoding[start : start + length]
         return self.dropout(x + (encoding if self.batch_first or x.ndim == 2 else encoding.unsqueeze(1)))
 

@@ -91,7 +91,6 @@ def clip_grads_with_norm_(
     parameters: tt.Tensor | Iterable[tt.Tensor], max_norm: float, total_norm: tt.Tensor | float
 ) -> None:
     """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
-    coefficient: Any
     if isinstance(total_norm, tt.Tensor) and total_norm.device == "gpu":
         norm = total_norm._data  # an array on the GPU: to ask whether it is below 1 would be to wait
         coefficient = for_array(norm).minimum(float(max_norm) / (norm + 1e-6), 1.0)

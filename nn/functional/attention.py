@@ -16,7 +16,7 @@ from .activations import _softmax
 from .checks import beside, check_probability
 from .dropout import Dropped
 from .linear import linear
-from .masks import causal_mask, check_mask, hide, merge_masks
+from .masks import causal_mask, checked_mask, hide, merge_masks
 from .precision import lowered
 
 fast: Any = None
@@ -84,9 +84,8 @@ def scaled_dot_product_attention(
     gradient.
     """
     check_probability("scaled_dot_product_attention", dropout_p)
-    mask = None if attn_mask is None else beside(attn_mask, query)
+    mask = None if attn_mask is None else checked_mask(beside(attn_mask, query), query)
     if mask is not None:
-        check_mask(mask)
         mask = ~mask if mask.dtype.kind == "b" else mask
         if is_causal:
             raise ValueError("scaled_dot_product_attention: give either attn_mask or is_causal=True, not both")

@@ -28,9 +28,11 @@ def hide(scores: Tensor, mask: Tensor) -> Tensor:
     return tt.masked_fill(scores, mask, -math.inf) if mask.dtype.kind == "b" else scores + mask
 
 
-def check_mask(mask: Tensor) -> None:
+def checked_mask(mask: Tensor, like: Tensor) -> Tensor:
+    """The mask; a floating one in the dtype of the scores that it is added to."""
     if mask.dtype.kind not in "bf":
         raise TypeError(f"attention masks must be boolean or floating, got {mask.dtype}")
+    return mask if mask.dtype.kind == "b" else tt.astype(mask, like.dtype, copy=False)
 
 
 def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, int, int], like: Tensor) -> Any:
@@ -41,7 +43,7 @@ def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, in
         mask = beside(key_padding_mask, like)
         if mask.shape != (batch, source):
             raise ValueError(f"key_padding_mask: expected (batch, source) = {(batch, source)}, got {mask.shape}")
-        masks.append(tt.reshape(mask, (batch, 1, 1, source)))
+        masks.append(checked_mask(tt.reshape(mask, (batch, 1, 1, source)), like))
     if attn_mask is not None:
         mask = beside(attn_mask, like)
         if mask.shape == (target, source):
@@ -53,10 +55,7 @@ def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, in
                 f"attn_mask: expected (target, source) = {(target, source)} or (batch * heads, target, source) = "
                 f"{(batch * heads, target, source)}, got {mask.shape}"
             )
-        masks.append(mask)
-    for i, mask in enumerate(masks):
-        check_mask(mask)
-        masks[i] = mask if mask.dtype.kind == "b" else tt.astype(mask, like.dtype, copy=False)
+        masks.append(checked_mask(mask, like))
     if len(masks) < 2:
         return masks[0] if masks else None
     if all(mask.dtype.kind == "b" for mask in masks):

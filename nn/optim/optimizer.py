@@ -119,10 +119,7 @@ class Optimizer:
         """Forget the gradients of all parameters, or with `set_to_none=False` set them to 0 in place."""
         for group in self.param_groups:
             for parameter in group["params"]:
-                if set_to_none or parameter.grad is None:
-                    parameter.grad = None
-                else:
-                    parameter.grad = parameter.grad.detach().zero_()
+                parameter.grad = None if set_to_none or parameter.grad is None else parameter.grad.detach().zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; one without is left as it is, weight decay included.
@@ -153,7 +150,12 @@ class Optimizer:
 
     def _step_by_formula(self, due: list[Due]) -> None:
         """Compute all new values with `update`, and only then write them: a step that fails changes nothing."""
-        updates = [self.update(_widened(p), _widened(p.grad), state, group) for p, state, group in due]
+        updates = []
+        for parameter, state, group in due:
+            theta, g = parameter.detach(), parameter.grad.detach()  # type: ignore[union-attr]
+            if theta.dtype in WIDER:
+                theta, g = theta.astype(WIDER[theta.dtype]), g.astype(WIDER[theta.dtype])
+            updates.append(self.update(theta, g, state, group))
         for (parameter, state, _), (theta, remembered) in zip(due, updates):
             parameter.copy_(theta)
             for name, value in remembered.items():
@@ -273,7 +275,3 @@ class Optimizer:
             else:
                 problems.append(f"the state of parameter {key!r} holds {name}, which {self._name} does not know")
         return loaded
-
-
-def _widened(tensor: Any) -> tt.Tensor:
-    return tt.astype(tensor.detach(), WIDER[tensor.dtype]) if tensor.dtype in WIDER else tensor.detach()

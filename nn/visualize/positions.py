@@ -31,8 +31,7 @@ def positional_encoding(
     if isinstance(encoding, int):
         encoding = sinusoidal_encoding(encoding, d_model)
     elif isinstance(encoding, PositionalEncoding):
-        length = 64 if length is None else length
-        encoding = sinusoidal_encoding(encoding.max_len, encoding.d_model)
+        encoding, length = encoding.encoding, 64 if length is None else length
     values = to_numpy(encoding).astype(np.float64)[:length]
     if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"positional_encoding: expected finite numbers (length, d_model), got shape {values.shape}")

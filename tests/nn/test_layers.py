@@ -179,14 +179,6 @@ def test_positional_encoding_follows_dtype_without_losing_digits():
     assert list(layer.state_dict()) == []
 
 
-def test_positional_encoding_is_computed_as_far_as_it_is_needed():
-    layer = nn.PositionalEncoding(4, dropout=0.0, max_len=10**12, batch_first=True)
-    long = layer(tt.zeros((3000, 4)))
-    assert (long == nn.sinusoidal_encoding(3000, 4)).all()
-    assert (layer(tt.zeros((1, 4)), start=9000) == nn.sinusoidal_encoding(9001, 4)[-1:]).all()
-    assert (layer(tt.zeros((5, 4))) == long[:5]).all()
-
-
 def test_positional_encoding_drops_out_in_training_only():
     tt.random.manual_seed(0)
     layer = nn.PositionalEncoding(4, dropout=0.5)
