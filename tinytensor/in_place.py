@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,7 +14,7 @@ import tinytensor as tt
 
 from .modes import state
 from .node import mark_written
-from .tensor import Tensor, part_of_tensor, shares
+from .tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
     from .typing import ArrayLike, Operand, TensorCore
@@ -127,7 +128,8 @@ class InPlace(TensorCore):
             array[...] = result._data
             mark_written(array)
         else:
-            self._check_unseen("a move to memory that can be written to")
+            if _may_have_views(self):
+                self._check_unseen("a move to memory that can be written to")
             self._data, self._memory = result._data, None
 
     def _check_unseen(self, change: str) -> None:
@@ -139,21 +141,31 @@ class InPlace(TensorCore):
             )
 
 
-class Repeated:
-    """In place of the mark that views share with their base: this view reads a place of that memory several times."""
+class ReadOnly:
+    """In place of the mark that views share with their base: of a Tensor whose memory must not be written to."""
 
-    __slots__ = ("memory",)
+    __slots__ = ("base", "owner")
 
-    def __init__(self, memory: Any) -> None:
-        self.memory = memory
+    def __init__(self, owner: Tensor) -> None:
+        self.base = getattr(owner, "_memory", None)
+        self.owner = weakref.ref(owner)
 
 
-def repeats(view: Tensor, base: Tensor) -> Tensor:
-    """As `shares`, for a view that must not be written to, as it would change in many places; returns it."""
-    view._memory = Repeated(shares(view, base)._memory)
-    return view
+def read_only(x: Tensor) -> Tensor:
+    """Note that nobody may write to the memory of a Tensor just made, be it through its views; returns it.
+
+    NumPy's arrays have a flag for that. CuPy's have none, so the Tensor has to know.
+    """
+    x._memory = ReadOnly(x)
+    return x
 
 
 def is_writable(x: TensorCore) -> bool:
-    """Whether the memory of a Tensor may be written to. (That of NumPy says so; CuPy's arrays know nothing of it.)"""
-    return getattr(x._data.flags, "writeable", True) and type(getattr(x, "_memory", None)) is not Repeated
+    """Whether the memory of a Tensor may be written to; where not, it moves to memory of its own when it is changed."""
+    return getattr(x._data.flags, "writeable", True) and type(getattr(x, "_memory", None)) is not ReadOnly
+
+
+def _may_have_views(x: TensorCore) -> bool:
+    """Whether others that share a Tensor's mark are its views: not where it is itself a view of a read-only one."""
+    memory = getattr(x, "_memory", None)
+    return type(memory) is ReadOnly and memory.owner() is x

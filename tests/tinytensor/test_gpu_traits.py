@@ -64,8 +64,9 @@ def test_what_was_broadcast_moves_to_its_own_memory_only_if_no_view_is_left_behi
     with pytest.raises(RuntimeError, match="in place: there is a view"):
         y[0] = 1.0
     del view
+    y[0] += 1  # through a view that does not last
     y += 1
-    assert y.tolist() == [[2] * 3] * 2
+    assert y.tolist() == [[3] * 3, [2] * 3]
 
 
 def test_an_optimizer_and_clipping_do_not_write_to_what_was_broadcast(device):
@@ -78,6 +79,15 @@ def test_an_optimizer_and_clipping_do_not_write_to_what_was_broadcast(device):
         optimizer.step()
     assert [t.tolist() for t in (x, g)] == [[1, 1, 1]] * 2
     assert len(set(parameter.detach().numpy().ravel().tolist())) == 1
+
+
+def test_a_write_to_a_tensor_over_shared_memory_stays_with_the_tensor(device):
+    array = tt.tensor([1.0, 2.0, 3.0], device=device)._data
+    for write in (lambda x: x.__setitem__(0, 7.0), lambda x: x.__iadd__(6.0), lambda x: x[:1].__iadd__(6.0)):
+        x = tt.asarray(array, copy=False)
+        assert tt.backend.for_array(array).storage(x._data) == tt.backend.for_array(array).storage(array)
+        write(x)
+        assert tt.asarray(array).tolist() == [1, 2, 3]
 
 
 def test_empty_arrays_share_no_memory(device):

@@ -3,7 +3,7 @@
 // Those over rows have a block for each row, with any number of threads that is a multiple of 32. A thread takes every
 // blockDim.x-th element of the row, always the same ones, so that elements need no synchronisation, only sums do.
 
-#ifndef ON_CPU  // where these are compiled for a CPU, in tests, a block has one thread, which holds all the row
+#ifndef ON_CPU  // where most tests compile these for a CPU, a block has one thread, which holds all the row
 
 __device__ real combined(real value, bool largest) {
     __shared__ real of_warps[32];

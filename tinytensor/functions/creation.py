@@ -16,6 +16,7 @@ import tinytensor as tt
 
 from .. import dtypes
 from ..backend import for_array, for_device
+from ..in_place import read_only
 from ..tensor import Tensor, wrap
 from ..typing import ArrayLike, Device, DType, Shape, SupportsDLPack
 
@@ -118,8 +119,8 @@ def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, co
     """A Tensor of numbers, nested lists, an array of NumPy or CuPy, anything with DLPack, or a Tensor.
 
     A Tensor is given back as it is if nothing has to change. Other libraries' arrays are copied, so that later writes
-    to them cannot change what a gradient needs. `copy=False` shares the memory of a NumPy array instead, which is
-    made read-only from then on, its bases included.
+    to them cannot change what a gradient needs. `copy=False` shares the memory of an array instead, to which the Tensor
+    never writes; one of NumPy's is made read-only from then on, its bases included.
     """
     if isinstance(obj, Tensor):
         result = obj
@@ -139,7 +140,7 @@ def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, co
         while isinstance(base, np.ndarray):
             base.flags.writeable = False
             base = base.base
-    return wrap(array, None)
+    return read_only(wrap(array, None)) if copy is False else wrap(array, None)
 
 
 def tensor(data: ArrayLike, *, dtype: DType = None, device: Device = None, requires_grad: bool = False) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any, SupportsIndex
 import tinytensor as tt
 
 from .. import backend, dtypes
-from ..in_place import repeats
+from ..in_place import read_only
 from ..modes import state
 from ..node import Node
 from ..primitive import op
@@ -177,7 +177,7 @@ def _broadcast_to(xp, x, *, to):
 def broadcast_to(x: ArrayLike, /, shape: Sequence[int]) -> Tensor:
     """x repeated along new dimensions and along those of length 1, without a copy."""
     x = tt.asarray(x)
-    return repeats(_broadcast_to(x, to=tuple(shape)), x)
+    return read_only(shares(_broadcast_to(x, to=tuple(shape)), x))
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:

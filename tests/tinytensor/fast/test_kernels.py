@@ -1,9 +1,11 @@
 """Kernels for the GPU: NVIDIA's own compiler takes them, and compiled for the CPU they compute what they should.
 
-The suites that run on the stand-in for CuPy go through them as well, on the CPU, with one thread in a block.
+The suites that run on the stand-in for CuPy go through them as well, on the CPU, with one thread in a block. Here
+blocks have one thread, and as many as they have on a GPU.
 """
 
 import ctypes
+import functools
 import importlib.util
 import os
 import re
@@ -20,8 +22,8 @@ from tinytensor import nn
 STANDIN = Path(__file__).parents[2] / "standin"
 
 
-@pytest.fixture
-def kernels(monkeypatch):
+@pytest.fixture(params=["whole blocks"] if "--device=gpu" in sys.argv else ["one thread", "whole blocks"])
+def kernels(request, monkeypatch):
     """The module, over the stand-in where there is no CuPy."""
     from tinytensor.backend import for_device
 
@@ -30,6 +32,11 @@ def kernels(monkeypatch):
 
     if not found.available():
         pytest.skip("no C++ compiler")
+    if emulation := sys.modules.get("cuda_on_cpu"):
+        if request.param == "whole blocks" and sys.platform != "linux":
+            pytest.skip("threads that take turns need Linux's <ucontext.h>")
+        monkeypatch.setattr(emulation, "whole_blocks", request.param == "whole blocks")
+        monkeypatch.setattr(found, "_module", functools.cache(found._module.__wrapped__))  # none compiled before
     return found
 
 
@@ -112,6 +119,114 @@ def test_adam_over_parameters_of_every_size(kernels, dtype):
         expected = (shrink * theta - alpha * m / (np.sqrt(v) + eps), g, m, v)
         for a, b in zip(found, expected):
             np.testing.assert_allclose(a.get(), b, rtol=1e-4 if dtype == np.float32 else 1e-12)
+
+
+# ---- over rows: what the threads of a block do together
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def normal(x, eps=1e-5):
+    return (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + eps)
+
+
+def close(found, expected, dtype):
+    np.testing.assert_allclose(found.get(), expected, **({"rtol": 2e-4, "atol": 2e-5} if dtype == np.float32 else {}))
+
+
+ROWS = 3
+WIDTHS = [1, 2, 31, 32, 33, 64, 100, 255, 256, 257, 700]  # a part of a warp, all of it, several; more than threads
+each_width = pytest.mark.parametrize("columns", WIDTHS)
+each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
+
+def draw(columns, count, dtype):
+    return np.random.default_rng(columns).normal(size=(count, ROWS, columns)).astype(dtype)
+
+
+@each_width
+@each_dtype
+def test_softmax_of_rows(kernels, columns, dtype):
+    x, g = draw(columns, 2, dtype)
+    x[1, : columns // 2] = -np.inf
+    x[2] += 100
+    out = array(x)
+    kernels.softmax(out)
+    expected = softmax(x.astype(np.float64))
+    close(out, expected, dtype)
+    on_gpu = array(g)
+    kernels.softmax_gradient(on_gpu, out)
+    close(on_gpu, expected * (g - (g * expected).sum(axis=-1, keepdims=True)), dtype)
+
+
+def test_softmax_of_nothing_but_minus_infinity(kernels):
+    x = array(np.full((2, 70), -np.inf))
+    kernels.softmax(x)
+    assert not x.get().any()
+
+
+@each_width
+@each_dtype
+def test_layer_norm_of_rows(kernels, columns, dtype):
+    x, g, (weight, bias, _) = draw(columns, 3, dtype)
+    x = 10 + 3 * x
+    out, rows, scale = kernels.layer_norm(array(x), array(weight), array(bias), 1e-5)
+    wide = x.astype(np.float64)
+    expected = normal(wide)
+    close(rows, expected, dtype)
+    close(out, expected * weight + bias, dtype)
+    close(scale, 1 / np.sqrt(wide.var(axis=-1, keepdims=True) + 1e-5), dtype)
+    g_x, g_weight, g_bias = kernels.layer_norm_gradient(array(g), array(expected.astype(dtype)), scale, array(weight))
+    h = g * weight.astype(np.float64)
+    along = (h * expected).mean(axis=-1, keepdims=True)
+    factor = 1 / np.sqrt(wide.var(axis=-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(
+        g_x.get() / factor, h - h.mean(axis=-1, keepdims=True) - expected * along, rtol=1e-3, atol=1e-4
+    )
+    close(g_weight, (g * expected).sum(axis=0), dtype)
+    close(g_bias, g.sum(axis=0), dtype)
+
+
+@each_width
+@each_dtype
+def test_cross_entropy_of_rows(kernels, columns, dtype):
+    logits, (weight, scalars, _) = draw(columns, 2, dtype)
+    target = np.array([0, columns - 1, columns // 2])
+    on_gpu = [array(logits), array(target), array(weight)]
+    shift, total, picked, spread_over = kernels.cross_entropy(*on_gpu, True)
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    np.testing.assert_array_equal(shift.get(), logits.max(axis=-1))
+    close(total, np.exp(shifted).sum(axis=-1), dtype)
+    close(picked, shifted[np.arange(ROWS), target], dtype)
+    close(spread_over, (shifted * weight.astype(np.float64)).sum(axis=-1), dtype)
+    factor, spread, hit = (np.resize(scalars[i:], ROWS) for i in range(3))
+    gradient = kernels.cross_entropy_gradient(*on_gpu, shift, *(array(x) for x in (factor, spread, hit)))
+    expected = np.exp(shifted) * factor[:, None] - spread[:, None] * weight
+    expected[np.arange(ROWS), target] -= hit
+    close(gradient, expected, dtype)
+
+
+BARRIER = "__syncthreads();"
+HALF = "if (threadIdx.x < 64) __syncthreads();"
+
+
+@pytest.mark.skipif("--device=gpu" in sys.argv, reason="is about the emulation")
+@pytest.mark.parametrize("kernels", ["whole blocks"], indirect=True)
+@pytest.mark.parametrize("barriers", [("", BARRIER), (BARRIER, ""), (BARRIER, HALF), (BARRIER, BARRIER)])
+def test_the_emulation_notices_what_barriers_do(kernels, monkeypatch, barriers):
+    """Without the first or the second a warp reads what another has not written yet, or has written anew."""
+    before, between, after = kernels.SOURCE.split(BARRIER)
+    monkeypatch.setattr(kernels, "SOURCE", before + barriers[0] + between + barriers[1] + after)
+    x = draw(100, 1, np.float64)[0]
+    if HALF in barriers:
+        with pytest.raises(AssertionError, match="layer_norm: threads wait for others that do not come"):
+            kernels.layer_norm(array(x), None, None, 1e-5)
+        return
+    out, _, _ = kernels.layer_norm(array(x), None, None, 1e-5)
+    assert np.allclose(out.get(), normal(x)) == ("" not in barriers)
 
 
 def test_what_does_not_fit_goes_another_way(kernels):
