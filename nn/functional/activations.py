@@ -83,7 +83,7 @@ def softmax(input: ArrayLike, dim: int = -1) -> Tensor:
 def _log_softmax(x, *, axis):
     """x_i - log sum_j exp(x_j), for both relative to the largest x, so that the difference keeps its digits."""
     if not x.size:  # no largest
-        return tt.positive(x)
+        return tt.log(tt.exp(x))
     x = x - tt.max(x.detach(), axis=axis, keepdims=True)
     return x - tt.log(tt.sum(tt.exp(x), axis=axis, keepdims=True))
 
