@@ -44,6 +44,7 @@ answers = [task.to_text(ids) for ids in model.generate(task.make_batch(unseen).s
 expected = [task.to_text(task.answer(sequence)) for sequence in unseen]
 for sequence, answer in list(zip(unseen, answers))[:3]:
     print(f"{task.to_text(sequence)} -> {answer}")
+
 print(f"exact match: {sum(a == e for a, e in zip(answers, expected)) / len(unseen):.1%}")
 
 # Where did it look? Row by row, the letter of the word that each letter of the answer was read from.

@@ -4,9 +4,10 @@
     echo "the black cat eats the fresh bread." | python examples/translate.py runs/translation --attention out.svg
     python examples/translate.py runs/translation                    (a terminal: asks for one line after the other)
 
-A line goes in, a line comes out, in the same order; an empty line stays empty. With --n-best N each line gives N lines:
-its number, the score (mean log-probability of an id, for --length-penalty 1) and the translation, with tabs between;
-an empty line gives none.
+A line goes in, a line comes out, in the same order; an empty line stays empty. A line that cannot be translated is told
+on stderr, gives an empty line, and makes the exit code 2 in the end. With --n-best N each line gives N lines: its
+number, the score (mean log-probability of an id, for --length-penalty 1) and the translation, with tabs between; an
+empty line gives none.
 """
 
 from __future__ import annotations
@@ -138,19 +139,20 @@ def batches(size: int) -> Iterator[list[str]]:
         yield lines
 
 
-def pipe(translator: Translator, arguments: argparse.Namespace) -> None:
-    """Translate every line; those before one that cannot be translated are written, then it is told."""
-    number = 0
+def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
+    """Translate every line that can be, and tell of those that cannot. Returns the exit code."""
+    number, code = 0, command_line.EXIT_OK
     for lines in batches(arguments.batch_lines):
-        fault = None
+        for i, line in enumerate(lines):
+            try:
+                translator.encode(line)
+            except ValueError as error:
+                print(f"translate.py: line {number + i + 1}: {error}", file=sys.stderr)
+                lines[i], code = "", command_line.EXIT_BAD_INPUT
         try:
             found = translate(translator, lines, arguments)
         except ValueError as error:
-            place, _, reason = str(error).removeprefix("line ").partition(": ")
-            if not place.isdigit():
-                raise command_line.UsageError(str(error)) from None
-            fault = command_line.UsageError(f"line {number + int(place)}: {reason}")
-            found = translate(translator, lines[: int(place) - 1], arguments)
+            raise command_line.UsageError(str(error)) from None
         for line, translations in zip(lines, found):
             number += 1
             show(translations, number, arguments)
@@ -158,8 +160,7 @@ def pipe(translator: Translator, arguments: argparse.Namespace) -> None:
                 path = _numbered(arguments.attention, number)
                 plots.draw_attention(path, *translator.attention(line, translations[0]))
         sys.stdout.flush()
-        if fault is not None:
-            raise fault
+    return code
 
 
 def _numbered(path: Path, number: int) -> Path:
@@ -167,7 +168,7 @@ def _numbered(path: Path, number: int) -> Path:
     return path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
-def converse(translator: Translator, arguments: argparse.Namespace) -> None:
+def converse(translator: Translator, arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("readline") is not None:
         importlib.import_module("readline")  # arrow keys and a history for input()
     print("one line at a time; Ctrl-D ends")
@@ -177,7 +178,7 @@ def converse(translator: Translator, arguments: argparse.Namespace) -> None:
             line = input(PROMPT).strip()
         except EOFError:
             print()
-            return
+            return command_line.EXIT_OK
         if not line:
             continue
         try:
@@ -203,8 +204,7 @@ def main() -> int:
     tt.speed_up()
     tt.manual_seed(arguments.seed)
     translator = load(arguments)
-    (converse if sys.stdin.isatty() else pipe)(translator, arguments)
-    return command_line.EXIT_OK
+    return (converse if sys.stdin.isatty() else pipe)(translator, arguments)
 
 
 if __name__ == "__main__":

@@ -195,6 +195,11 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
         return read_folder(folder)  # it was replaced meanwhile, and the files that it named were removed
     try:
         weights = safetensors.load(content)
+    except KeyError as error:
+        raise PretrainedError(
+            f"{path / config['weights']['file']}: arrays of {error.args[0]} (BF16 is bfloat16), which NumPy does not "
+            "have; expected float32, float16 or float64"
+        ) from None
     except (SafetensorError, ValueError) as error:
         raise PretrainedError(f"{path / config['weights']['file']}: no safetensors file ({error})") from None
     return Folder(config["model"], config["arguments"], weights, config["text"], files)

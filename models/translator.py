@@ -108,15 +108,22 @@ class Translator:
             results[i] = [Translation(self.codec.decode(h.ids), h.ids, h.score) for h in hypotheses[:n_best]]
         return results
 
-    def _encode(self, line: str, number: int) -> list[int]:
-        try:
-            ids = self.codec.encode(line.strip())
-        except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from None
+    def encode(self, line: str) -> list[int]:
+        """The ids of a line, without the end.
+
+        Raises ValueError that says why it cannot be translated: words that the codec does not know, or too many.
+        """
+        ids = self.codec.encode(line.strip())
         longest = getattr(self.model, "max_length", None)
         if longest is not None and len(ids) + 1 > longest:
-            raise ValueError(f"line {number}: {len(ids)} ids, but the model takes at most {longest - 1} of a sentence")
+            raise ValueError(f"{len(ids)} ids, but the model takes at most {longest - 1} of a sentence")
         return ids
+
+    def _encode(self, line: str, number: int) -> list[int]:
+        try:
+            return self.encode(line)
+        except ValueError as error:
+            raise ValueError(f"line {number}: {error}") from None
 
     def attention(self, line: str, translation: Translation) -> tuple[list[np.ndarray], list[str], list[str]]:
         """What each id of a translation looked at in the line.
@@ -124,7 +131,7 @@ class Translator:
         Returns the weights, for each layer (heads, target, source), and the pieces of source and target. Row t belongs
         to the id that was said at step t. The list is empty for a model without attention.
         """
-        source = [*self._encode(line, 1), self.model.eos_id]
+        source = [*self.encode(line), self.model.eos_id]
         device = self.model.projection.weight.device
         said = [self.model.bos_id, *translation.ids[:-1]]
         layers = self.model.cross_attention(tt.asarray([source], device=device), tt.asarray([said], device=device))

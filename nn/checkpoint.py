@@ -24,6 +24,13 @@ FORMAT = "tinytensor checkpoint 1"
 TENSOR, TUPLE, DICT = "$tensor", "$tuple", "$dict"
 
 
+CONVERT = (
+    "where PyTorch is installed, write it anew: safetensors.torch.save_file({{name: value.float() for name, value in "
+    "{}.items()}}, 'weights.safetensors'); model.load_state_dict(safetensors.numpy.load_file('weights.safetensors')) "
+    "reads that"
+)
+
+
 class CheckpointError(RuntimeError):
     """A file is no checkpoint, or not the one that was written."""
 
@@ -76,10 +83,13 @@ def _read(content: bytes, path: str) -> tuple[dict[str, Any], str]:
         arrays = safetensors.load(content)
         length = int.from_bytes(content[:8], "little")
         metadata = json.loads(content[8 : 8 + length]).get("__metadata__", {})
-    except (SafetensorError, ValueError, KeyError, RecursionError) as error:
+    except KeyError as error:  # a dtype
         raise CheckpointError(
-            f"{path}: this is no checkpoint, or it is damaged or incomplete ({error}); use an older one"
-        ) from error
+            f"{path}: this is no checkpoint, but a safetensors file with arrays of {error.args[0]} (BF16 is bfloat16), "
+            f"which NumPy does not have; {CONVERT.format('safetensors.torch.load_file(file)')}"
+        ) from None
+    except (SafetensorError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: this is no checkpoint, {_what_else(content, error)}") from error
     if metadata.get("format") != FORMAT or not {"state", "checksums", "checksum"} <= set(metadata):
         raise CheckpointError(
             f"{path}: this file was not written by nn.save (format {metadata.get('format')!r}, expected {FORMAT!r}); "
@@ -97,6 +107,19 @@ def _read(content: bytes, path: str) -> tuple[dict[str, Any], str]:
             if _checksum(array) != expected[name]:
                 raise CheckpointError(f"{path}: damaged: the checksum of {name!r} does not agree; use an older one")
     return arrays, text
+
+
+def _what_else(content: bytes, error: Exception) -> str:
+    """What a file is instead, as far as its first bytes tell, and how to come to its arrays."""
+    start = content[:256]
+    is_zip = start.startswith(b"PK")
+    if (is_zip and b"data.pkl" in start) or start[:1] == b"\x80":
+        kind = "a file of torch.save" if is_zip else "a pickle, as older versions of torch.save wrote"
+        convert = CONVERT.format("torch.load(file, weights_only=True)")
+        return f"but {kind}, and reading one can run code; {convert}"
+    if (is_zip and b".npy" in start) or start.startswith(b"\x93NUMPY"):
+        return "but a file of NumPy's, which np.load reads; model.load_state_dict takes its arrays by name"
+    return f"or it is damaged or incomplete ({error}); use an older one"
 
 
 def _encode(value: Any, place: tuple[Any, ...], arrays: dict[str, Any]) -> Any:

@@ -3,6 +3,7 @@
 Its first program, which takes longer, is examples/first_transformer.py: tests/examples/test_first_transformer.py.
 """
 
+import code
 import re
 from pathlib import Path
 
@@ -21,12 +22,48 @@ def test_readme_snippets_run_and_print_what_they_say(tmp_path, monkeypatch, caps
     assert first.startswith("# examples/first_transformer.py\n")
     assert len(others) >= 3
     namespace = {}
-    for code in others:
-        exec(compile(code, "README.md", "exec"), namespace)
+    for text in others:
+        exec(compile(text, "README.md", "exec"), namespace)
         printed = capsys.readouterr().out.splitlines()
-        promised = re.findall(r"print\(.*\)  # (.*)", code)
+        promised = re.findall(r"print\(.*\)  # (.*)", text)
         assert printed == promised
     assert (tmp_path / "head.svg").read_text(encoding="utf-8").count("w_q") >= 1
+
+
+class Prompt(code.InteractiveConsole):
+    """The plain Python prompt, into which lines are pasted. Keeps what it complains of."""
+
+    def __init__(self, runs):
+        super().__init__()
+        self.runs, self.complaints = runs, ""
+
+    def runcode(self, code):
+        if self.runs:
+            super().runcode(code)
+
+    def write(self, data):
+        self.complaints += data
+
+    def paste(self, text):
+        """Every line as if it were typed; a block ends at a blank line, so it must have none, and one behind it."""
+        unfinished = [self.push(line) for line in [*text.splitlines(), ""]][-1]
+        assert (unfinished, self.complaints) == (False, "")
+
+
+def test_readme_snippets_can_be_pasted_into_the_plain_prompt(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, *others = snippets("README.md")
+    Prompt(runs=False).paste(first)
+    prompt = Prompt(runs=True)
+    for text in others:
+        prompt.paste(text)
+    assert (tmp_path / "steps.svg").exists()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_snippets_of_the_documents_can_be_pasted_too(name):
+    for text in snippets(f"docs/{name}"):
+        Prompt(runs=False).paste(text)
 
 
 @pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])

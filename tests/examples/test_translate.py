@@ -149,11 +149,28 @@ def test_folders_without_a_trained_model(tmp_path):
     assert "holds a model without a codec for text" in errors
 
 
-def test_what_comes_before_a_bad_line_is_translated(folder, tmp_path):
+def test_what_comes_before_a_line_that_is_no_text_is_translated(folder, tmp_path):
     best = expected(folder, LINES[:1])[0][0].text
-    for bad in (b"the zebra sleeps.", b"\xff"):
-        code, out, errors = run(tmp_path, folder, lines=LINES[0].encode() + b"\n" + bad + b"\n")
-        assert (code, out, len(errors.splitlines())) == (2, best + "\n", 1)
+    code, out, errors = run(tmp_path, folder, lines=LINES[0].encode() + b"\n\xff\n")
+    assert (code, out, len(errors.splitlines())) == (2, best + "\n", 1)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 100])
+def test_a_line_that_cannot_be_translated_is_told_and_the_others_are_translated(folder, tmp_path, batch):
+    given = [LINES[0], "the zebra eats a xylophone.", LINES[2], "The cat sleeps.", "the " * 40, LINES[0]]
+    first, third = (found[0].text for found in expected(folder, [LINES[0], LINES[2]]))
+    code, out, errors = run(tmp_path, folder, "--batch-lines", batch, "--attention", "a.svg", lines=given)
+    assert code == 2
+    assert out.split("\n") == [first, "", third, "", "", first, ""]
+    several = "'zebra', 'xylophone' are no words of this toy language; Vocabulary.words has those that are"
+    assert errors.splitlines() == [
+        f"translate.py: line 2: {several}",
+        "translate.py: line 4: 'The' is no word of this toy language; it has 'the'",
+        "translate.py: line 5: 40 ids, but the model takes at most 29 of a sentence",
+    ]
+    assert sorted(path.name for path in tmp_path.glob("*.svg")) == ["a-3.svg", "a-6.svg", "a.svg"]
+    code, out, _ = run(tmp_path, folder, "--n-best", 1, lines=given)
+    assert [row.split("\t")[0] for row in out.splitlines()] == ["1", "3", "6"]
 
 
 def test_output_is_utf_8_and_a_mark_of_it_is_no_word(folder, tmp_path):

@@ -1,5 +1,6 @@
 """Folders of trained models: what goes in comes out, whole or not at all, and nothing in them is run."""
 
+import hashlib
 import json
 import os
 import signal
@@ -223,6 +224,16 @@ def test_weights_of_something_else_are_told(tmp_path):
     assert Linear.from_pretrained(tmp_path).weight.shape == (3, 2)
     change("model", "Transformer")(tmp_path)
     with pytest.raises(PretrainedError, match="the weights are not those of a Transformer .'source_embedding.weight'"):
+        Transformer.from_pretrained(tmp_path)
+
+
+def test_weights_of_bfloat16_are_told(tmp_path):
+    make().save_pretrained(tmp_path)
+    header = json.dumps({"x": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 2]}}).encode()
+    (file,) = tmp_path.glob("*.safetensors")
+    file.write_bytes(len(header).to_bytes(8, "little") + header + bytes(2))
+    change("weights.sha256", hashlib.sha256(file.read_bytes()).hexdigest())(tmp_path)
+    with pytest.raises(PretrainedError, match="arrays of BF16 .BF16 is bfloat16., which NumPy does not have"):
         Transformer.from_pretrained(tmp_path)
 
 

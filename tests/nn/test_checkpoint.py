@@ -1,20 +1,24 @@
 """Checkpoints: everything comes back as it was, damage is found, and a failed write leaves the old file."""
 
 import errno
+import io
 import json
 import math
 import os
+import pickle
 import stat
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 import tinytensor as tt
-from tinytensor import files
+from tinytensor import files, nn
 from tinytensor.files import atomic_write
 from tinytensor.nn.checkpoint import CheckpointError, load, save
 from tinytensor.nn.optim import Adam
@@ -268,6 +272,60 @@ def test_foreign_files(path):
     save_file({"x": np.ones(3)}, path, {"format": "pt"})
     with pytest.raises(CheckpointError, match="format 'pt'"):
         load(path)
+
+
+def bfloat16_file():
+    header = json.dumps({"x": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(4)
+
+
+def archive(*names):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as made:
+        for name in names:
+            made.writestr(name, b"")
+    return file.getvalue()
+
+
+def numpy_file(save, *arrays):
+    file = io.BytesIO()
+    save(file, *arrays)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (archive("archive/data.pkl", "archive/data/0"), r"but a file of torch\.save, .*run code; where PyTorch is"),
+        (
+            pickle.dumps({"x": 1}),
+            r"but a pickle, as older versions of torch\.save wrote, .*torch\.load\(file, weights_only",
+        ),
+        (bfloat16_file(), "but a safetensors file with arrays of BF16 .BF16 is bfloat16., which NumPy does not have"),
+        (numpy_file(np.savez, np.ones(2)), r"but a file of NumPy's, which np\.load reads"),
+        (numpy_file(np.save, np.ones(2)), r"but a file of NumPy's, which np\.load reads"),
+    ],
+)
+def test_a_file_of_another_program_is_not_called_damaged(path, content, told):
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=rf"state\.safetensors: this is no checkpoint, {told}") as caught:
+        load(path)
+    assert "damaged" not in str(caught.value)
+
+
+def test_the_way_to_read_a_file_of_pytorchs_is_one(tmp_path, monkeypatch):
+    torch, torch_files = pytest.importorskip("torch"), pytest.importorskip("safetensors.torch")
+    given = torch.nn.Linear(2, 3)
+    torch.save(given.bfloat16().state_dict(), tmp_path / "model.pt")
+    with pytest.raises(CheckpointError) as caught:
+        load(tmp_path / "model.pt")
+    _, _, way = str(caught.value).partition("write it anew: ")
+    write, _, read = way.removesuffix(" reads that").partition("; ")
+    model, packages = nn.Linear(2, 3), SimpleNamespace(torch=torch_files, numpy=SimpleNamespace(load_file=load_file))
+    monkeypatch.chdir(tmp_path)
+    eval(write, {"safetensors": packages, "torch": torch, "file": "model.pt"})
+    eval(read, {"safetensors": packages, "model": model})
+    np.testing.assert_array_equal(model.weight.detach().numpy(), given.weight.detach().float().numpy())
 
 
 def test_files_that_cannot_be_read(tmp_path):

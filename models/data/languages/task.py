@@ -29,14 +29,17 @@ class Vocabulary:
     def ids(self, words: Iterable[str]) -> list[int]:
         """The ids of words.
 
-        Raises ValueError for a word that the language does not have.
+        Raises ValueError that names all those that the language does not have.
         """
+        words = list(words)
         try:
             return [self._ids[word] for word in words]
-        except KeyError as error:
-            word = str(error.args[0])
-            hint = f"it has {word.lower()!r}" if word.lower() in self._ids else "Vocabulary.words has those that are"
-            raise ValueError(f"{word!r} is no word of this toy language; {hint}") from None
+        except KeyError:
+            unknown = [word for word in dict.fromkeys(words) if word not in self._ids]
+        said = "is no word" if len(unknown) == 1 else "are no words"
+        alike = ", ".join(repr(word.lower()) for word in unknown if word.lower() in self._ids)
+        hint = f"it has {alike}" if alike else "Vocabulary.words has those that are"
+        raise ValueError(f"{', '.join(map(repr, unknown))} {said} of this toy language; {hint}")
 
     def tokens(self, ids: Any) -> list[str]:
         """The words of ids up to the end of the sentence."""

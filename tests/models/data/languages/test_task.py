@@ -119,3 +119,5 @@ def test_unknown_names_and_words_are_refused(task):
         TranslationTask("en-de")
     with pytest.raises(ValueError, match=r"'computing' is no word"):
         task.source.ids(["the", "computing"])
+    with pytest.raises(ValueError, match=r"'A', 'computing' are no words of this toy language; it has 'a'"):
+        task.source.ids(["A", "computing", "the", "A"])
