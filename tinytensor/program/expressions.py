@@ -387,6 +387,9 @@ class Namespace:
     def storage(self, x: Any) -> int:
         return id(x)
 
+    def read_only(self, x: Any) -> Any:
+        return x  # an expression, to which nothing is written
+
     def to_numpy(self, x: Any) -> Any:
         return x._number() if isinstance(x, Traced) else x
 
