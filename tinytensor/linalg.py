@@ -6,7 +6,7 @@ Matrices are the last two dimensions; those before are batches.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tinytensor as tt
 
@@ -244,3 +244,9 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
     sums = tt.sum(tt.abs(x), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
     pick = tt.max if ord > 0 else tt.min
     return pick(sums, axis=(-2, -1), keepdims=keepdims)
+
+
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

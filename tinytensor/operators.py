@@ -242,17 +242,11 @@ class Operators(TensorCore):
     def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.min(self, axis=axis, keepdims=keepdims)
 
-    def nonzero(self) -> tuple[Tensor, ...]:
-        return tt.nonzero(self)
-
     def permute(self, *axes: Any) -> Tensor:
         return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
     def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return tt.prod(self, axis=axis, keepdims=keepdims)
-
-    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Tensor:
-        return tt.repeat(self, repeats, axis=axis)
 
     def reshape(self, *shape: Any) -> Tensor:
         return tt.reshape(self, shape[0] if len(shape) == 1 else shape)
@@ -265,9 +259,6 @@ class Operators(TensorCore):
 
     def sin(self) -> Tensor:
         return tt.sin(self)
-
-    def sort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-        return tt.sort(self, axis=axis, descending=descending, stable=stable)
 
     def sqrt(self) -> Tensor:
         return tt.sqrt(self)

@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -225,3 +225,9 @@ def randn(
 def _lengths(shape: tuple[Any, ...]) -> Any:
     """The lengths that were passed as arguments, or as one tuple."""
     return shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+
+
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)
