@@ -249,6 +249,8 @@ __array_api_version__ = "2024.12"
 
 newaxis = None
 
+missing.hide_what_is_refused(sys.modules[__name__], linalg, random, random.Generator, Tensor)
+
 _LATER = {
     "draw": "drawing", "backward_program": "program", "print_backward": "program", "named_scope": "recording",
     "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",

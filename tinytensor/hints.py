@@ -14,9 +14,16 @@ probabilities, z of complex numbers, n a number, tensors a list.
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import tinytensor as tt
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
 
 PACKAGE = """
     cat concatenate = concat: tt.concat(tensors, axis=0)
@@ -233,7 +240,6 @@ PACKAGE = """
 TENSOR = """
     repeat: tt.tile(x, (2, 3)), tt.repeat(x, 2, axis=0)  # PyTorch's x.repeat(2, 3) is the first, NumPy's the second
     split split_with_sizes: tt.split(x, 3, axis=0)  # into 3 parts; PyTorch's split takes the length of a part
-    sort: tt.sort(x, axis=-1), tt.argsort(x, axis=-1)  # PyTorch's x.sort() gives both; NumPy's sorts x itself
     nonzero: tt.nonzero(x), tt.stack(tt.nonzero(x), axis=-1)  # NumPy's x.nonzero() is the first, PyTorch's the second
     equal: x == y, bool(tt.all(x == y))  # PyTorch's x.equal(y) is the second; tt.equal(x, y) is the first
     unique: tt.unique_values(x)  # sorted; unique_counts and unique_inverse give more
@@ -530,3 +536,61 @@ def hint(place: str, name: str) -> str | None:
     if place == "tinytensor" and not name.startswith("_") and hasattr(tt.Tensor, name):
         return f"it is a method of Tensors: x.{name}"
     return None
+
+
+# ---- arguments
+
+KEYWORDS = {
+    "dim": ("axis", "axes"),
+    "dims": ("axis", "axes"),
+    "keepdim": ("keepdims",),
+    "unbiased": ("correction",),
+    "ddof": ("correction",),
+    "diagonal": ("k", "offset"),
+    "size": ("shape",),
+    "loc": ("mean",),
+    "scale": ("std",),
+    "p": ("ord",),
+}
+"""PyTorch's and NumPy's names of arguments, and what they are called in one function or another here."""
+
+ADVICE = {
+    "requires_grad": "call requires_grad_() on what it gives",
+    "out": "what it gives is new; x[...] = result writes into x",
+}
+"""What to do for arguments that no function has."""
+
+
+def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] = ()) -> TypeError:
+    """The error for arguments that a function does not have, which says something of the first.
+
+    Args:
+        name: the function's, or the method's.
+        given: these arguments; the lengths in `ones(2, 3)` are called "lengths".
+        taken: what it takes; default: what the signature says.
+    """
+    keyword, value = next(iter(given.items()))
+    if keyword == "lengths":
+        return TypeError(f"{name}: got {len(value)} lengths; the shape is one argument: tt.{name}({tuple(value)})")
+    taken = taken or _arguments(name)
+    for ours in KEYWORDS.get(keyword, ()):
+        if ours in taken:
+            return TypeError(f"{name}: got {keyword}=; tinytensor names it {ours}, as the array API does")
+    advice = ADVICE.get(keyword, f"it takes {', '.join(taken)}")
+    return TypeError(f"{name}: got {keyword}=; {advice}")
+
+
+def _arguments(name: str) -> list[str]:
+    """The arguments of the function or method of this name."""
+    places = (tt, tt.linalg, tt.random, tt.Tensor)
+    function = next(getattr(place, name) for place in places if hasattr(place, name))
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "unknown", "lengths")]
+
+
+def passed_to_op(primitive: Primitive, message: str) -> str | None:
+    """What to say where an op was given an argument that it does not have, in place of Python's words; else None."""
+    found = re.match(r"(\w+): _?\1_?\(\) got an unexpected keyword argument '(\w+)'", message)
+    if found is None:
+        return None
+    taken = [*primitive.inputs, *primitive.params]
+    return f"{unknown_keyword(primitive.name, {found[2]: None}, taken)}{message[found.end() :]}"

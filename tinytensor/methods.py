@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Never, TypeAlias
 
 import tinytensor as tt
 
 from . import dtypes
+from .functions.reductions import normalize_axes, normalize_axis
 from .tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
@@ -267,32 +269,49 @@ class Methods(TensorCore):
     def outer(self, other: ArrayLike) -> Tensor:
         return tt.linalg.outer(self, other)
 
-    def norm(self, p: Number = 2, axis: Axis = None, keepdims: Truth = False) -> Tensor:
+    def norm(self, p: Number = 2, *, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
         """The p-norm over `axis`, of all elements as one vector by default."""
-        return tt.linalg.vector_norm(self, ord=p, axis=axis, keepdims=keepdims)
+        if unknown:
+            raise tt.hints.unknown_keyword("norm", unknown)
+        axes = normalize_axes("norm", axis, self.shape)
+        return tt.linalg.vector_norm(self, ord=p, axis=axes, keepdims=keepdims)
 
     # ---- over an axis
 
-    def amax(self, axis: Axis = None, keepdims: Truth = False) -> Tensor:
-        return tt.max(self, axis=axis, keepdims=keepdims)
+    def amax(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("amax", unknown)
+        return tt.max(self, axis=normalize_axes("amax", axis, self.shape), keepdims=keepdims)
 
-    def amin(self, axis: Axis = None, keepdims: Truth = False) -> Tensor:
-        return tt.min(self, axis=axis, keepdims=keepdims)
+    def amin(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("amin", unknown)
+        return tt.min(self, axis=normalize_axes("amin", axis, self.shape), keepdims=keepdims)
 
-    def count_nonzero(self, axis: Axis = None) -> Tensor:
+    def count_nonzero(self, axis: Axis = None, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("count_nonzero", unknown)
         return tt.count_nonzero(self, axis=axis)
 
-    def cumprod(self, axis: Integer) -> Tensor:
-        return tt.cumulative_prod(self, axis=axis)
+    def cumprod(self, axis: Integer = 0, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("cumprod", unknown)
+        return tt.cumulative_prod(self, axis=normalize_axis("cumprod", axis, self.shape))
 
-    def cumsum(self, axis: Integer) -> Tensor:
-        return tt.cumulative_sum(self, axis=axis)
+    def cumsum(self, axis: Integer = 0, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("cumsum", unknown)
+        return tt.cumulative_sum(self, axis=normalize_axis("cumsum", axis, self.shape))
 
-    def diff(self, n: Integer = 1, axis: Integer = -1) -> Tensor:
+    def diff(self, n: Integer = 1, *, axis: Integer = -1, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("diff", unknown)
         return tt.diff(self, n=n, axis=axis)
 
-    def topk(self, k: Integer, axis: Integer = -1) -> tuple[Tensor, Tensor]:
+    def topk(self, k: Integer, axis: Integer = -1, **unknown: Never) -> tuple[Tensor, Tensor]:
         """The k largest elements in descending order, and their places."""
+        if unknown:
+            raise tt.hints.unknown_keyword("topk", unknown)
         return tt.topk(self, k, axis=axis)
 
     # ---- the same elements, elsewhere
@@ -313,13 +332,13 @@ class Methods(TensorCore):
     def expand_as(self, other: Tensor) -> Tensor:
         return tt.broadcast_to(self, other.shape)
 
-    def flip(self, *axes: Any) -> Tensor:
-        return tt.flip(self, axis=_joined(axes))
+    def flip(self, *dims: Any) -> Tensor:
+        return tt.flip(self, axis=_joined(dims))
 
     def index_select(self, axis: Integer, indices: ArrayLike) -> Tensor:
-        return tt.take(self, indices, axis=axis)
+        return tt.take(self, indices, axis=normalize_axis("index_select", axis, self.shape))
 
-    def moveaxis(self, source: Any, destination: Any) -> Tensor:
+    def moveaxis(self, source: Integer | Sequence[Integer], destination: Integer | Sequence[Integer]) -> Tensor:
         return tt.moveaxis(self, source, destination)
 
     movedim = moveaxis
@@ -334,7 +353,8 @@ class Methods(TensorCore):
         return tt.roll(self, shift, axis=axis)
 
     def swapaxes(self, axis1: Integer, axis2: Integer) -> Tensor:
-        return tt.functions.shapes.transpose(self, axis1, axis2)
+        first = normalize_axis("swapaxes", axis1, self.shape, "axis1")
+        return tt.functions.shapes.transpose(self, first, normalize_axis("swapaxes", axis2, self.shape, "axis2"))
 
     swapdims = swapaxes
 
@@ -346,7 +366,7 @@ class Methods(TensorCore):
         return tt.tile(self, _joined(repetitions))
 
     def unbind(self, axis: Integer = 0) -> tuple[Tensor, ...]:
-        return tt.unstack(self, axis=axis)
+        return tt.unstack(self, axis=normalize_axis("unbind", axis, self.shape))
 
     def view(self, *shape: Any) -> Tensor:
         return tt.reshape(self, _joined(shape))

@@ -8,10 +8,13 @@ loaded when they are needed.
 
 from __future__ import annotations
 
+from inspect import CO_VARARGS, CO_VARKEYWORDS
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import tinytensor as tt
 
+from .modes import failure_listeners
 from .tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
@@ -37,7 +40,7 @@ NAMES = """
     pow_ put put_ rad2deg random_ real reciprocal_ register_post_accumulate_grad_hook relu relu_ remainder_ repeat
     repeat_interleave resize resize_ resize_as resize_as_ resolve_conj retains_grad rot90 round_ rsqrt scatter
     scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ select sgn sigmoid_ sign_ sin_ sinc sinh_
-    slogdet softmax sort split split_with_sizes sqrt_ square_ squeeze_ storage storage_offset stride strides sub_
+    slogdet softmax split split_with_sizes sqrt_ square_ squeeze_ storage storage_offset stride strides sub_
     subtract_ swapaxes_ swapdims_ t_ take_along_dim tan_ tanh_ tensor_split tobytes transpose_ tril_ triu_
     true_divide_ trunc_ type unflatten uniform_ unique unsqueeze_ untyped_storage vdot vsplit xlogy xpu
 """
@@ -64,6 +67,30 @@ class Missing(str):
 
 for _name in NAMES.split():
     setattr(Tensor, _name, Missing(_name))
+
+
+def _say_what_an_op_takes(primitive: Any, arrays: Any, nodes: Any, error: Exception, node: Any = None) -> None:
+    if "unexpected keyword argument" in str(error) and (words := tt.hints.passed_to_op(primitive, str(error))):
+        error.args = (words,)
+
+
+failure_listeners.append(_say_what_an_op_takes)
+
+
+def hide_what_is_refused(*places: Any) -> None:
+    """Show functions without `**unknown` and `*lengths`, which they take only to refuse them, to `inspect` and `help`.
+
+    Args:
+        places: the modules and classes that have the functions.
+    """
+    for place in places:
+        for function in vars(place).values():
+            if type(function) is FunctionType and "unknown" in (code := function.__code__).co_varnames:
+                hidden = CO_VARKEYWORDS | (CO_VARARGS if "lengths" in code.co_varnames else 0)
+                shown = code.replace(co_flags=code.co_flags & ~hidden)
+                twin = FunctionType(shown, function.__globals__, function.__name__, function.__defaults__)
+                twin.__kwdefaults__, twin.__annotations__ = function.__kwdefaults__, function.__annotations__
+                function.__wrapped__ = twin  # type: ignore[attr-defined]
 
 
 @part_of_tensor
