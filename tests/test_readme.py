@@ -29,6 +29,13 @@ def test_readme_snippets_run_and_print_what_they_say(tmp_path, monkeypatch, caps
     assert (tmp_path / "head.svg").read_text(encoding="utf-8").count("w_q") >= 1
 
 
+@pytest.mark.parametrize("page", ["docs/names.md"])
+def test_snippets_of_a_page_print_what_they_say(page, capsys):
+    for code in snippets(page):
+        exec(compile(code, page, "exec"), {})
+        assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
+
+
 @pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])
 def test_readme_has_its_two_commands(command):
     assert command in (ROOT / "README.md").read_text(encoding="utf-8")
