@@ -58,7 +58,7 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
-from . import conversions, functions, hooks, in_place, linalg, methods, missing, operators, random
+from . import conversions, functions, hooks, in_place, linalg, methods, missing, numpy_calls, operators, random
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,

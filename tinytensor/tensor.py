@@ -42,7 +42,6 @@ class Tensor(Added):
     """
 
     __slots__ = ("__weakref__", "_data", "_memory", "_node")
-    __array_ufunc__ = None  # so that `ndarray * Tensor` asks the Tensor
     __array_priority__ = 1000
 
     _data: Any
