@@ -169,11 +169,16 @@ def as_shape(name: str, shape: Shape, more: Any = (), unknown: Any = ()) -> tupl
     """
     if more or unknown:
         raise tt.hints.unknown_keyword(name, unknown or {"lengths": (shape, *more)})
-    lengths = (shape,) if hasattr(shape, "__index__") and not isinstance(shape, (tuple, list)) else tuple(shape)
-    lengths = tuple(n.__index__() for n in lengths)
-    if any(n < 0 for n in lengths):
-        raise ValueError(f"{name}: shape {lengths} has a negative length")
-    return lengths
+    lengths: Any = (shape,) if isinstance(shape, float) or hasattr(shape, "__index__") else tuple(shape)
+    if any(not hasattr(n, "__index__") or n < 0 for n in lengths):
+        raise _no_shape(name, lengths)
+    return tuple(n.__index__() for n in lengths)
+
+
+def _no_shape(name: str, lengths: tuple[Any, ...]) -> Exception:
+    if any(not hasattr(n, "__index__") for n in lengths):
+        return TypeError(f"{name}: a shape is made of integers, got {lengths}")
+    return ValueError(f"{name}: shape {lengths} has a negative length")
 
 
 def _filled(name: str, shape: Any, value: Any, dtype: Any, device: Device, lengths: Any, unknown: Any) -> Tensor:

@@ -81,8 +81,7 @@ def _sum_dtype(x: Any, dtype: Any) -> Any:
 
 def sum(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
-    if not isinstance(x, Tensor):
-        x = tt.asarray(x)
+    x = x if isinstance(x, Tensor) else tt.asarray(x)
     if dtype is not None or x._data.dtype.kind != "f":
         dtype = _sum_dtype(x, dtype)
     elif axis is None and not keepdims and not unknown:
