@@ -29,11 +29,13 @@ def test_readme_snippets_run_and_print_what_they_say(tmp_path, monkeypatch, caps
     assert (tmp_path / "head.svg").read_text(encoding="utf-8").count("w_q") >= 1
 
 
-@pytest.mark.parametrize("page", ["docs/names.md"])
+@pytest.mark.parametrize("page", ["docs/names.md", "docs/silent-differences.md"])
 def test_snippets_of_a_page_print_what_they_say(page, capsys):
     for code in snippets(page):
+        promised = re.findall(r"print\(.*\)  # (.*)", code)
+        assert len(promised) == code.count("print(")
         exec(compile(code, page, "exec"), {})
-        assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", code)
+        assert capsys.readouterr().out.splitlines() == promised
 
 
 @pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])

@@ -53,7 +53,7 @@ class Stack(nn.Module):
     [
         (
             [nn.Linear(2, 2)],
-            r"Stack\.layers is a plain list, .*parameters of its Linear are not trained.*nn\.ModuleList",
+            r"Stack\.layers is a plain list, .*parameters of its Linear are not.*nn\.ModuleList",
         ),
         ({"a": nn.Linear(2, 2)}, r"Stack\.layers is a plain dict, .*nn\.ModuleDict"),
         ((1, nn.Parameter(tt.ones(2))), r"Stack\.layers is a plain tuple, .*its Parameter"),
