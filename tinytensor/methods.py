@@ -254,9 +254,6 @@ class Methods(TensorCore):
     def mv(self, other: ArrayLike) -> Tensor:
         return tt.matmul(self, other)
 
-    def cholesky(self) -> Tensor:
-        return tt.linalg.cholesky(self)
-
     def det(self) -> Tensor:
         return tt.linalg.det(self)
 
