@@ -24,6 +24,20 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 
 
+INSTEAD = {
+    "cuda": '; write module.to("gpu")',
+    "half": "; write module.to(tt.float16)",
+    "type": "; write module.to(dtype)",
+    "get_parameter": "; write dict(module.named_parameters())[path]",
+    "get_buffer": "; write dict(module.named_buffers())[path]",
+    "set_submodule": "; assign to an attribute of module.get_submodule(path)",
+    "share_memory": "; threads share a module's memory as it is",
+}
+"""What to write for methods of PyTorch's modules that are not here."""
+
+NOT_MADE = "; Module.__init__() has not run: call super().__init__() first"
+
+
 class Forward(Protocol[P, R]):
     """What type checkers know of a module: calling it takes what its `forward` takes, and gives what that gives."""
 
@@ -176,7 +190,7 @@ class Module:
             held = own.get(kind)
             if held is not None and name in held:
                 return held[name]
-        hint = "" if "_parameters" in own else "; Module.__init__() has not run: call super().__init__() first"
+        hint = INSTEAD.get(name, "") if "_parameters" in own else NOT_MADE
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __delattr__(self, name: str) -> None:

@@ -41,6 +41,14 @@ def test_a_mistake_is_told_in_words(call, kind, message):
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize("name", ["cuda", "half", "get_parameter"])
+def test_a_method_of_pytorchs_modules_says_what_to_write(name):
+    layer = nn.Linear(2, 2)
+    assert not hasattr(layer, name)
+    with pytest.raises(AttributeError, match=rf"'Linear' object has no attribute '{name}'; write .*module\."):
+        getattr(layer, name)
+
+
 class Stack(nn.Module):
     def __init__(self, layers):
         super().__init__()
