@@ -8,8 +8,8 @@ A line of a table is one of three:
     names: example              it is written with what is there
     names                       it is left out
 
-In the examples x and y are matrices, v a vector, i a vector of ints, mask of booleans, p of
-probabilities, z of complex numbers, n a number, tensors a list.
+In the examples x and y are matrices, v is a vector, i one of integers, mask of booleans, p of probabilities, z of complex
+numbers, n is a number, and tensors a list. What stands behind a `#` is said in parentheses.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ PACKAGE = """
     cbrt: tt.sign(x) * tt.abs(x) ** (1 / 3)
     exp2: 2.0 ** x
     erfc: 1 - tt.erf(x)
-    expit = sigmoid: tt.sigmoid(x)
+    expit: tt.sigmoid(x)
     logit: tt.log(p / (1 - p))
     logcumsumexp: tt.log(tt.cumulative_sum(tt.exp(x), axis=0))
     xlogy: tt.where(x == 0, 0.0, x * tt.log(tt.where(x == 0, 1.0, y)))
@@ -183,7 +183,7 @@ PACKAGE = """
     logspace geomspace: 10 ** tt.linspace(0, 1, 5)
     float single = float32: tt.float32
     double = float64: tt.float64
-    half = float16: tt.float16
+    half: tt.float16
     long = int64: tt.int64
     int = int32: tt.int32
     short = int16: tt.int16

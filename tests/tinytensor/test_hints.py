@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ PLACES = {
     "tinytensor.linalg": tt.linalg,
     "tinytensor.random": tt.random,
 }
+STANDARD = (Path(__file__).parents[1] / "names" / "array_api.txt").read_text(encoding="utf-8").split()
 ROWS = [(place, name) for place in PLACES for name in hints.table(place)]
 
 
@@ -66,7 +68,7 @@ def test_a_missing_name_says_what_to_write(thing, name, says):
 def test_a_hinted_name_does_not_exist_and_its_example_runs(place, name):
     assert not hasattr(PLACES[place], name)
     ours, example = hints.table(place)[name]
-    assert not ours or eval(f"tt.{ours}", {"tt": tt}) is not None
+    assert not ours or ours in STANDARD
     w, x = tt.tensor(tt.eye(3), requires_grad=True), tt.random.uniform((3, 3), 0.1, 0.9) + tt.eye(3)
     names = {
         "tt": tt, "np": np, "nn": nn, "F": F, "lr_scheduler": lr_scheduler, "w": w, "x": x, "y": x + 1, "n": 2,
