@@ -8,8 +8,8 @@ A line of a table is one of three:
     names: example              it is written with what is there
     names                       it is left out
 
-In the examples x and y are matrices, v is a vector, i one of integers, mask of booleans, p of probabilities, z of complex
-numbers, n is a number, and tensors a list. What stands behind a `#` is said in parentheses.
+In the examples x and y are matrices, v is a vector, i one of integers, mask of booleans, p of probabilities, z of
+complex numbers, n is a number, and tensors a list. What stands behind a `#` is said in parentheses.
 """
 
 from __future__ import annotations
@@ -118,6 +118,29 @@ PACKAGE = """
     norm: tt.linalg.vector_norm(x)
     outer ger: tt.linalg.outer(v, v)
     cross: tt.linalg.cross(v, v)
+    nanmax: tt.max(tt.where(tt.isnan(x), -tt.inf, x))
+    nanmin: tt.min(tt.where(tt.isnan(x), tt.inf, x))
+    ediff1d: tt.diff(tt.reshape(x, (-1,)))
+    polyval: 2.0 * x**2 + 1.0 * x + 3.0
+    isscalar: isinstance(n, (int, float))
+    iscomplex: tt.imag(z) != 0
+    scalar_tensor fromiter fromstring = asarray: tt.asarray([1.0, 2.0])
+    fromfunction: tt.meshgrid(tt.arange(3), tt.arange(3), indexing="ij")
+    fill_diagonal: tt.where(tt.eye(3) == 1, 0.0, x)
+    diag_indices: (tt.arange(3), tt.arange(3))
+    ix_: (i[:, None], i[None, :])
+    block bmat: tt.concat([tt.concat([x, y], axis=1), tt.concat([y, x], axis=1)], axis=0)
+    intersect1d: v[tt.any(v[:, None] == tt.unique_values(x), axis=1)]
+    setdiff1d: v[~tt.any(v[:, None] == tt.unique_values(x), axis=1)]
+    int_ intp longlong = int64: tt.int64
+    uint ulong ulonglong uintp = uint64: tt.uint64
+    ubyte = uint8: tt.uint8
+    issubdtype: tt.isdtype(x.dtype, "real floating")
+    errstate seterr: np.errstate(all="raise")
+    printoptions get_printoptions: np.printoptions(precision=3)
+    savez savez_compressed savetxt: tt.nn.save
+    set_rng_state: tt.random.set_state(tt.random.get_state())
+    to_dlpack: x.__dlpack__()
     det slogdet trace diagonal: tt.linalg.{name}(x)
     logdet: tt.linalg.slogdet(x)[1]
     inverse: tt.linalg.inv(x)
@@ -505,6 +528,12 @@ TABLES = {
     "tinytensor.random": RANDOM,
 }
 
+FALLBACK = {
+    "Tensor": ("Tensor", "tinytensor"),
+    "tinytensor": ("tinytensor", "tinytensor.nn.functional", "tinytensor.nn"),
+}
+"""Where else to look for a name: PyTorch has many of them in several places."""
+
 
 @cache
 def table(place: str) -> dict[str, tuple[str, str]]:
@@ -520,10 +549,8 @@ def table(place: str) -> dict[str, tuple[str, str]]:
 
 def hint(place: str, name: str) -> str | None:
     """What to say of a name that `place` (a module's name, or "Tensor") does not have; None where there is nothing."""
-    known = table(place)
-    if place == "Tensor" and name not in known:
-        known = table("tinytensor")
-    if name in known:
+    known = next((found for where in FALLBACK.get(place, (place,)) if name in (found := table(where))), None)
+    if known is not None:
         ours, example = known[name]
         code, _, comment = example.partition("  # ")
         if ours:
