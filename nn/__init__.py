@@ -4,7 +4,9 @@ if __name__ == "nn":  # the folder itself, found in the root of the repository
     raise ImportError("nn is a part of tinytensor; write: from tinytensor import nn")
 
 import os
+import typing
 
+import tinytensor as tt
 from tinytensor.tracing import looks_through
 
 from . import amp, functional, init, optim, parallel, utils
@@ -42,3 +44,9 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
     from . import fast
 
 looks_through(os.path.dirname(__file__), False)  # what is called in here is shown here
+
+
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

@@ -12,6 +12,7 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
+from .functional.checks import check_sizes
 from .module import Module
 from .parameter import Parameter
 
@@ -27,6 +28,7 @@ class Linear(Module):
         self, in_features: int, out_features: int, bias: bool = True, device: Device = None, dtype: DType = None
     ) -> None:
         super().__init__()
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(tt.empty((out_features, in_features), dtype=dtype, device=device))
@@ -72,6 +74,7 @@ class Embedding(Module):
         dtype: DType = None,
     ) -> None:
         super().__init__()
+        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:
@@ -132,7 +135,7 @@ class LayerNorm(Module):
         dtype: DType = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        self.normalized_shape = tt.functions.creation.as_shape("LayerNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         for name, present in (("weight", elementwise_affine), ("bias", elementwise_affine and bias)):

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Never
+
 from tinytensor import Tensor
 
 from . import functional as F
@@ -16,8 +18,11 @@ REDUCTIONS = ("mean", "sum", "none")
 class Loss(Module):
     """What the losses share: `reduction`, checked."""
 
-    def __init__(self, reduction: str) -> None:
+    def __init__(self, reduction: str, called: tuple[Any, ...] = ()) -> None:
         super().__init__()
+        if called:
+            name = type(self).__name__
+            raise TypeError(f"{name} is a module: make one, then call it: {name}()(input, target)")
         if reduction not in REDUCTIONS:
             raise ValueError(f"{type(self).__name__}: reduction must be one of {REDUCTIONS}, got {reduction!r}")
         self.reduction = reduction
@@ -40,12 +45,12 @@ class CrossEntropyLoss(Loss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        *,
+        *called: Never,
         ignore_index: int = -100,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction, called)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
@@ -73,8 +78,10 @@ class NLLLoss(Loss):
 
     weight: Tensor | None
 
-    def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(
+        self, weight: Tensor | None = None, *called: Never, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction, called)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
 
@@ -85,8 +92,8 @@ class NLLLoss(Loss):
 class MSELoss(Loss):
     """(input - target)²."""
 
-    def __init__(self, *, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    def __init__(self, *called: Never, reduction: str = "mean") -> None:
+        super().__init__(reduction, called)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
@@ -106,9 +113,13 @@ class BCEWithLogitsLoss(Loss):
     pos_weight: Tensor | None
 
     def __init__(
-        self, weight: Tensor | None = None, *, reduction: str = "mean", pos_weight: Tensor | None = None
+        self,
+        weight: Tensor | None = None,
+        *called: Never,
+        reduction: str = "mean",
+        pos_weight: Tensor | None = None,
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction, called)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
@@ -21,6 +22,20 @@ from .parameter import Parameter
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
+
+
+INSTEAD = {
+    "cuda": '; write module.to("gpu")',
+    "half": "; write module.to(tt.float16)",
+    "type": "; write module.to(dtype)",
+    "get_parameter": "; write dict(module.named_parameters())[path]",
+    "get_buffer": "; write dict(module.named_buffers())[path]",
+    "set_submodule": "; assign to an attribute of module.get_submodule(path)",
+    "share_memory": "; threads share a module's memory as it is",
+}
+"""What to write for methods of PyTorch's modules that are not here."""
+
+NOT_MADE = "; Module.__init__() has not run: call super().__init__() first"
 
 
 class Forward(Protocol[P, R]):
@@ -59,6 +74,7 @@ class Module:
     _non_persistent: set[str]
     _forward_pre_hooks: dict[int, Any]
     _forward_hooks: dict[int, Any]
+    _searched = False  # whether plain lists were looked at for layers
     _scope: str | None = None  # the name in the module that holds this one; errors and pictures show it
 
     def __init__(self) -> None:
@@ -174,7 +190,7 @@ class Module:
             held = own.get(kind)
             if held is not None and name in held:
                 return held[name]
-        hint = "" if "_parameters" in own else "; Module.__init__() has not run: call super().__init__() first"
+        hint = INSTEAD.get(name, "") if "_parameters" in own else NOT_MADE
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __delattr__(self, name: str) -> None:
@@ -246,15 +262,34 @@ class Module:
     def _named_members(
         self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
     ) -> Iterator[tuple[str, Any]]:
+        if not self._searched:
+            self._search_lists()
         modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         seen = set()
         for path, module in modules:
             for name, member in module.__dict__[kind].items():
-                if member is None or member in seen:
-                    continue
-                if remove_duplicate:
-                    seen.add(member)
-                yield f"{path}.{name}" if path else name, member
+                if member is not None and member not in seen:
+                    if remove_duplicate:
+                        seen.add(member)
+                    yield f"{path}.{name}" if path else name, member
+
+    def _search_lists(self) -> None:
+        """Warn, once, of layers in plain lists and dictionaries, which are not found there."""
+        self.__dict__["_searched"] = True
+        known = {id(inner) for module in self.modules() for inner in (module, *module._parameters.values())}
+        for module in self.modules():
+            for name, held in vars(module).items():
+                if isinstance(held, (list, tuple, dict)) and name not in ("_parameters", "_modules", "_buffers"):
+                    values = held.values() if isinstance(held, dict) else held
+                    lost = [v for v in values if isinstance(v, (Module, Parameter)) and id(v) not in known]
+                    if lost:
+                        instead = "nn.ModuleDict" if isinstance(held, dict) else "nn.ModuleList"
+                        warnings.warn(
+                            f"{type(module).__name__}.{name} is a plain {type(held).__name__}, where no module "
+                            f"looks: the parameters of its {type(lost[0]).__name__} are not trained and not saved; "
+                            f"make it an {instead}, or assign each to an attribute.",
+                            stacklevel=5,  # who asked for parameters() or named_parameters()
+                        )
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True

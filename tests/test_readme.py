@@ -66,6 +66,15 @@ def test_snippets_of_the_documents_can_be_pasted_too(name):
         Prompt(runs=False).paste(text)
 
 
+@pytest.mark.parametrize("page", ["docs/names.md", "docs/silent-differences.md"])
+def test_snippets_of_a_page_print_what_they_say(page, capsys):
+    for code in snippets(page):
+        promised = re.findall(r"print\(.*\)  # (.*)", code)
+        assert len(promised) == code.count("print(")
+        exec(compile(code, page, "exec"), {})
+        assert capsys.readouterr().out.splitlines() == promised
+
+
 @pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])
 def test_readme_has_its_two_commands(command):
     assert command in (ROOT / "README.md").read_text(encoding="utf-8")

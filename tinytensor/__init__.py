@@ -58,7 +58,7 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
-from . import conversions, functions, hooks, in_place, linalg, operators, random
+from . import conversions, functions, hooks, in_place, linalg, methods, missing, numpy_calls, operators, random
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,
@@ -212,7 +212,7 @@ from .random import manual_seed
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 
 if TYPE_CHECKING:
-    from . import graph, models, nn, testing
+    from . import graph, hints, models, nn, testing
     from .drawing import draw
     from .program import backward_program, print_backward
     from .recording.errors import explain_errors
@@ -249,6 +249,8 @@ __array_api_version__ = "2024.12"
 
 newaxis = None
 
+missing.hide_what_is_refused(sys.modules[__name__], linalg, random, random.Generator, Tensor)
+
 _LATER = {
     "draw": "drawing", "backward_program": "program", "print_backward": "program", "named_scope": "recording",
     "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",
@@ -263,10 +265,10 @@ if "IPython" in sys.modules:
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name: str) -> Any:
-        if name in ("nn", "models", "graph", "testing"):
+        if name in ("nn", "models", "graph", "testing", "hints"):
             return import_module(f"{__name__}.{name}")
         if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise missing.no_attribute(__name__, name)
         value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
         globals()[name] = value
         return value

@@ -6,7 +6,7 @@ Matrices are the last two dimensions; those before are batches.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 import tinytensor as tt
 
@@ -189,10 +189,10 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     return tt.expand_dims(a, axis=1) * tt.expand_dims(b, axis=0)
 
 
-def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, **unknown: Never) -> Tensor:
     """The vector product of 3-vectors along `axis`."""
     a, b = tt.broadcast_arrays(x1, x2)
-    axis = normalize_axis("cross", axis, a.shape)
+    axis = normalize_axis("cross", axis, a.shape, unknown=unknown)
     if a.shape[axis] != 3:
         raise ValueError(f"cross: expected length 3 along axis {axis}, got shape {a.shape}")
     (a0, a1, a2), (b0, b1, b2) = tt.unstack(a, axis=axis), tt.unstack(b, axis=axis)
@@ -209,13 +209,15 @@ def _euclidean(xp, x, *, axis):
     return xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True))
 
 
-def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2, **unknown: Never
+) -> Tensor:
     """(sum |x|**ord)**(1/ord) over `axis`; `ord` may be infinite or 0 (how many are not zero).
 
     The gradient of the norm of zero is 0, and so is that of an element which is 0, where |x|**ord has none.
     """
     x = tt.asarray(x)
-    axes = normalize_axes("vector_norm", axis, x.shape)
+    axes = normalize_axes("vector_norm", axis, x.shape, unknown=unknown)
     if x.dtype.kind == "c":
         x = tt.abs(x)
     if ord == 2:
@@ -247,3 +249,9 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
     sums = tt.sum(tt.abs(x), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
     pick = tt.max if ord > 0 else tt.min
     return pick(sums, axis=(-2, -1), keepdims=keepdims)
+
+
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import tinytensor as tt
 
@@ -176,19 +176,29 @@ class Operators(TensorCore):
     def abs(self) -> Tensor:
         return tt.abs(self)
 
-    def all(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def all(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("all", unknown)
         return tt.all(self, axis=axis, keepdims=keepdims)
 
-    def any(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def any(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("any", unknown)
         return tt.any(self, axis=axis, keepdims=keepdims)
 
-    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    def argmax(self, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("argmax", unknown)
         return tt.argmax(self, axis=axis, keepdims=keepdims)
 
-    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    def argmin(self, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("argmin", unknown)
         return tt.argmin(self, axis=axis, keepdims=keepdims)
 
-    def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("argsort", unknown)
         return tt.argsort(self, axis=axis, descending=descending, stable=stable)
 
     def astype(self, dtype: DType, copy: bool = True) -> Tensor:
@@ -206,7 +216,9 @@ class Operators(TensorCore):
     def cos(self) -> Tensor:
         return tt.cos(self)
 
-    def cumulative_sum(self, axis: int | None = None) -> Tensor:
+    def cumulative_sum(self, axis: int | None = None, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("cumulative_sum", unknown)
         return tt.cumulative_sum(self, axis=axis)
 
     def erf(self) -> Tensor:
@@ -224,7 +236,9 @@ class Operators(TensorCore):
     def log(self) -> Tensor:
         return tt.log(self)
 
-    def logsumexp(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def logsumexp(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("logsumexp", unknown)
         return tt.logsumexp(self, axis=axis, keepdims=keepdims)
 
     def masked_fill(self, mask: Operand, value: Operand) -> Tensor:
@@ -233,26 +247,28 @@ class Operators(TensorCore):
     def matmul(self, other: ArrayLike) -> Tensor:
         return tt.matmul(self, other)
 
-    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def max(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("max", unknown)
         return tt.max(self, axis=axis, keepdims=keepdims)
 
-    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def mean(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("mean", unknown)
         return tt.mean(self, axis=axis, keepdims=keepdims)
 
-    def min(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def min(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("min", unknown)
         return tt.min(self, axis=axis, keepdims=keepdims)
-
-    def nonzero(self) -> tuple[Tensor, ...]:
-        return tt.nonzero(self)
 
     def permute(self, *axes: Any) -> Tensor:
         return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
-    def prod(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def prod(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("prod", unknown)
         return tt.prod(self, axis=axis, keepdims=keepdims)
-
-    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Tensor:
-        return tt.repeat(self, repeats, axis=axis)
 
     def reshape(self, *shape: Any) -> Tensor:
         return tt.reshape(self, shape[0] if len(shape) == 1 else shape)
@@ -266,7 +282,9 @@ class Operators(TensorCore):
     def sin(self) -> Tensor:
         return tt.sin(self)
 
-    def sort(self, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    def sort(self, axis: int = -1, descending: bool = False, stable: bool = True, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("sort", unknown)
         return tt.sort(self, axis=axis, descending=descending, stable=stable)
 
     def sqrt(self) -> Tensor:
@@ -277,10 +295,14 @@ class Operators(TensorCore):
             axis = tuple(i for i, n in enumerate(self.shape) if n == 1)
         return tt.squeeze(self, axis)
 
-    def std(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def std(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("std", unknown)
         return tt.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
-    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    def sum(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("sum", unknown)
         return tt.sum(self, axis=axis, keepdims=keepdims)
 
     def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
@@ -296,5 +318,7 @@ class Operators(TensorCore):
     def unsqueeze(self, axis: int) -> Tensor:
         return tt.functions.shapes.unsqueeze(self, axis)
 
-    def var(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    def var(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never) -> Tensor:
+        if unknown:
+            raise tt.hints.unknown_keyword("var", unknown)
         return tt.var(self, axis=axis, correction=correction, keepdims=keepdims)

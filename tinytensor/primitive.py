@@ -246,6 +246,7 @@ def by_name(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any
     rest = primitive.inputs[len(inputs) :]
     if missing := [name for name in rest if name not in params] or len(inputs) > len(primitive.inputs):
         problem = f"got {len(inputs)} inputs" if missing is True else f"got no {' and no '.join(missing)}"
+        problem += "".join(f", but {name}=" for name in params if name not in primitive.inputs + primitive.params)
         raise TypeError(f"{primitive.name}: {problem}; expected {primitive.name}({', '.join(primitive.inputs)})")
     return (*inputs, *[params[name] for name in rest]), {n: v for n, v in params.items() if n not in rest}
 

@@ -12,7 +12,7 @@ import math
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
@@ -67,28 +67,51 @@ class Generator:
         return wrap(for_device(device).from_numpy(np.asarray(values, dtype=dtype)), None)
 
     def uniform(
-        self, shape: Shape = (), low: float = 0.0, high: float = 1.0, *, dtype: DType = None, device: Device = None
+        self,
+        shape: Shape = (),
+        low: float = 0.0,
+        high: float = 1.0,
+        *,
+        dtype: DType = None,
+        device: Device = None,
+        **unknown: Never,
     ) -> Tensor:
         """Numbers from [low, high), all equally likely."""
         dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         kind = np.float32 if dtype == np.float32 else np.float64
-        values = self._generator.random(tt.functions.creation.as_shape("uniform", shape), dtype=kind)
+        values = self._generator.random(_shape("uniform", shape, unknown), dtype=kind)
         return self._tensor(values * kind(high - low) + kind(low), dtype, device)
 
     def normal(
-        self, shape: Shape = (), mean: float = 0.0, std: float = 1.0, *, dtype: DType = None, device: Device = None
+        self,
+        shape: Shape = (),
+        mean: float = 0.0,
+        std: float = 1.0,
+        *,
+        dtype: DType = None,
+        device: Device = None,
+        **unknown: Never,
     ) -> Tensor:
         """Numbers from the normal distribution."""
         dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
         kind = np.float32 if dtype == np.float32 else np.float64
-        values = self._generator.standard_normal(tt.functions.creation.as_shape("normal", shape), dtype=kind)
+        values = self._generator.standard_normal(_shape("normal", shape, unknown), dtype=kind)
         return self._tensor(values * kind(std) + kind(mean), dtype, device)
 
     def integers(
-        self, low: int, high: int | None = None, shape: Shape = (), *, dtype: DType = None, device: Device = None
+        self,
+        low: int,
+        high: int | None = None,
+        shape: Shape = (),
+        *,
+        dtype: DType = None,
+        device: Device = None,
+        **unknown: Never,
     ) -> Tensor:
         """Integers from low to high - 1 (with one bound: from 0), all equally likely."""
-        values = self._generator.integers(low, high, size=tt.functions.creation.as_shape("integers", shape))
+        values = self._generator.integers(
+            low, high, size=tt.functions.creation.as_shape("integers", shape, (), unknown)
+        )
         return self._tensor(values, dtypes.int64 if dtype is None else dtype, device)
 
     def bernoulli(self, p: float, shape: Shape = (), *, device: Device = None) -> Tensor:
@@ -167,9 +190,10 @@ def uniform(
     generator: Generator | None = None,
     dtype: DType = None,
     device: Device = None,
+    **unknown: Never,
 ) -> Tensor:
     """`Generator.uniform` of the default generator, or of the one given."""
-    return (generator or current_generator()).uniform(shape, low, high, dtype=dtype, device=device)
+    return (generator or current_generator()).uniform(shape, low, high, dtype=dtype, device=device, **unknown)
 
 
 def normal(
@@ -180,9 +204,10 @@ def normal(
     generator: Generator | None = None,
     dtype: DType = None,
     device: Device = None,
+    **unknown: Never,
 ) -> Tensor:
     """`Generator.normal` of the default generator, or of the one given."""
-    return (generator or current_generator()).normal(shape, mean, std, dtype=dtype, device=device)
+    return (generator or current_generator()).normal(shape, mean, std, dtype=dtype, device=device, **unknown)
 
 
 def integers(
@@ -193,9 +218,10 @@ def integers(
     generator: Generator | None = None,
     dtype: DType = None,
     device: Device = None,
+    **unknown: Never,
 ) -> Tensor:
     """`Generator.integers` of the default generator, or of the one given."""
-    return (generator or current_generator()).integers(low, high, shape, dtype=dtype, device=device)
+    return (generator or current_generator()).integers(low, high, shape, dtype=dtype, device=device, **unknown)
 
 
 def bernoulli(p: float, shape: Shape = (), *, generator: Generator | None = None, device: Device = None) -> Tensor:
@@ -209,19 +235,42 @@ def permutation(n: int, *, generator: Generator | None = None, device: Device = 
 
 
 def rand(
-    *shape: int | Sequence[int], generator: Generator | None = None, dtype: DType = None, device: Device = None
+    *shape: int | Sequence[int],
+    generator: Generator | None = None,
+    dtype: DType = None,
+    device: Device = None,
+    **unknown: Never,
 ) -> Tensor:
     """Uniform numbers from [0, 1), under PyTorch's name: `rand(3, 4)`."""
-    return uniform(_lengths(shape), generator=generator, dtype=dtype, device=device)
+    return uniform(_lengths(shape), generator=generator, dtype=dtype, device=device, **unknown)
 
 
 def randn(
-    *shape: int | Sequence[int], generator: Generator | None = None, dtype: DType = None, device: Device = None
+    *shape: int | Sequence[int],
+    generator: Generator | None = None,
+    dtype: DType = None,
+    device: Device = None,
+    **unknown: Never,
 ) -> Tensor:
     """Standard normal numbers, under PyTorch's name: `randn(3, 4)`."""
-    return normal(_lengths(shape), generator=generator, dtype=dtype, device=device)
+    return normal(_lengths(shape), generator=generator, dtype=dtype, device=device, **unknown)
+
+
+def _shape(name: str, shape: Any, unknown: Any) -> tuple[int, ...]:
+    """The shape of what is drawn; TypeError where a number that is no length says that another order was meant."""
+    if isinstance(shape, (int, float)) and (shape < 1 or shape != int(shape)):
+        raise TypeError(
+            f"{name}: the shape comes first, got {shape!r}; write tt.random.{name}((2, 3), ...), or (0,) for no numbers"
+        )
+    return tt.functions.creation.as_shape(name, shape, (), unknown)
 
 
 def _lengths(shape: tuple[Any, ...]) -> Any:
     """The lengths that were passed as arguments, or as one tuple."""
     return shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+
+
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

@@ -8,7 +8,7 @@ every formula computes the same, up to rounding, and each function here says tha
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -140,6 +140,7 @@ def _missing() -> str:
     """Why there is nothing to switch on."""
     if os.environ.get("TINYTENSOR_TEXTBOOK") == "1":
         return "TINYTENSOR_TEXTBOOK=1 in the environment leaves tinytensor/fast out: all is computed by the formulas."
-    if importlib.util.find_spec("tinytensor.fast") is None:
+    util = importlib.import_module("importlib.util")  # only now: to load it takes longer than to load most files here
+    if util.find_spec("tinytensor.fast") is None:
         return "The folder tinytensor/fast is missing: all is computed by the formulas."
     return "tinytensor/fast was not loaded: all is computed by the formulas."

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from .conversions import Conversions
     from .hooks import Hooks
     from .in_place import InPlace
+    from .methods import Methods
     from .operators import Operators
     from .typing import ArrayLike, Device, DType, F
 
-    class Added(Operators, InPlace, Conversions, Hooks):
+    class Added(Operators, Methods, InPlace, Conversions, Hooks):
         __slots__ = ()
 
 else:
@@ -41,7 +42,6 @@ class Tensor(Added):
     """
 
     __slots__ = ("__weakref__", "_data", "_memory", "_node")
-    __array_ufunc__ = None  # so that `ndarray * Tensor` asks the Tensor
     __array_priority__ = 1000
 
     _data: Any

@@ -5,7 +5,9 @@ Each is written as a formula, in the notation of its paper. What computes the sa
 """
 
 import os
+import typing
 
+import tinytensor as tt
 from tinytensor.tracing import looks_through
 
 from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
@@ -44,3 +46,9 @@ __all__ = [
 ]
 
 looks_through(os.path.dirname(__file__), True)
+
+
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

@@ -43,3 +43,10 @@ def check_dim(name: str, input: Any, dim: int) -> int:
 def check_probability(name: str, p: float) -> None:
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: the probability must be from 0 to 1, got {p}")
+
+
+def check_sizes(name: str, **sizes: Any) -> None:
+    """Raise TypeError unless the sizes of a module are integers."""
+    for what, size in sizes.items():
+        if not hasattr(size, "__index__"):
+            raise TypeError(f"{name}: {what} must be an integer, got {size!r}")

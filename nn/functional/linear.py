@@ -23,15 +23,24 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """x W^T + b.
 
     Shapes: input (..., in_features), weight (out_features, in_features), bias (out_features,) -> (..., out_features).
-    Raises ValueError, with both shapes, where they do not fit.
+    Raises ValueError, with both shapes, where they do not fit, and TypeError for integers.
     """
     input = input if isinstance(input, Tensor) else tt.asarray(input, device=weight.device)
     shape, weight_shape = input.shape, weight.shape
-    if len(weight_shape) != 2 or not shape or shape[-1] != weight_shape[1]:
-        raise ValueError(_misfit({"input": shape, "weight": weight_shape}, (-1, -1), "in_features"))
+    if input.dtype.kind not in "fc" or len(weight_shape) != 2 or not shape or shape[-1] != weight_shape[1]:
+        raise _unfit(input, weight)
     if bias is not None and tuple(bias.shape) != (weight_shape[0],):
         raise ValueError(_misfit({"weight": weight_shape, "bias": bias.shape}, (-2, -1), "out_features"))
     return _linear(input, weight, bias)
+
+
+def _unfit(input: Tensor, weight: Any) -> Exception:
+    if input.dtype.kind not in "fc":
+        return TypeError(
+            f"linear: expected floats, got {input.dtype} of shape {input.shape}; write x.float(), or look ids up in an "
+            "nn.Embedding"
+        )
+    return ValueError(_misfit({"input": input.shape, "weight": tuple(weight.shape)}, (-1, -1), "in_features"))
 
 
 def _misfit(shapes: dict[str, tuple[int, ...]], axes: tuple[int, int], what: str) -> str:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import tinytensor as tt
 
 from .optimizer import Optimizer
 
@@ -223,3 +225,9 @@ class TransformerLR(LRScheduler):
         step = self.last_epoch + 1
         rate = self.factor * self.d_model**-0.5 * min(step**-0.5, step * self.warmup_steps**-1.5)
         return [rate] * len(self.base_lrs)
+
+
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

@@ -54,6 +54,10 @@ class Optimizer:
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[tt.Tensor, dict[str, Any]] = {}
+        if hasattr(params, "parameters") or callable(params):
+            raise TypeError(
+                f"{self._name}: expected Tensors, got a {type(params).__name__}; write {self._name}(model.parameters())"
+            )
         if isinstance(params, (tt.Tensor, dict, set, str)):
             raise TypeError(
                 f"{self._name}: params must be a list (or another ordered iterable) of Tensors or of groups, "
@@ -61,7 +65,10 @@ class Optimizer:
             )
         groups = list(params)
         if not groups:
-            raise ValueError(f"{self._name}: the list of parameters is empty")
+            raise ValueError(
+                f"{self._name}: the list of parameters is empty (a module sees the layers that are its attributes, or "
+                "stand in an nn.ModuleList or nn.ModuleDict)"
+            )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:

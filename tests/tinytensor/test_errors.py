@@ -99,3 +99,46 @@ def test_mixed_devices_raise_and_name_both(call, turned, gpu):
 def test_python_numbers_have_no_device(gpu):
     x = tt.ones(2, device=gpu)
     assert ((x + 1) * 2.0 - np.float64(1)).device == "gpu"
+
+
+# ---- arguments under other libraries' names
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tt.sum(x23, dim=1), "sum: got dim=; tinytensor names it axis, as the array API does"),
+        (lambda: x23.sum(dim=1), "sum: got dim=; tinytensor names it axis, as the array API does"),
+        (lambda: x23.mean(1, keepdim=True), "mean: got keepdim=; tinytensor names it keepdims, as the array API does"),
+        (lambda: tt.std(x23, unbiased=False), "std: got unbiased=; tinytensor names it correction"),
+        (lambda: tt.cumulative_sum(x23, dim=1), "cumulative_sum: got dim=; tinytensor names it axis"),
+        (lambda: x23.cumsum(dim=1), "cumsum: got dim=; tinytensor names it axis"),
+        (lambda: tt.argmax(x23, dim=1), "argmax: got dim=; tinytensor names it axis"),
+        (lambda: x23.norm(dim=1), "norm: got dim=; tinytensor names it axis"),
+        (lambda: tt.linalg.vector_norm(x23, dim=1), "vector_norm: got dim=; tinytensor names it axis"),
+        (lambda: tt.concat([x23, x23], dim=1), "concat: got dim=; tinytensor names it axis"),
+        (lambda: tt.stack([x23, x23], dim=1), "stack: got dim=; tinytensor names it axis"),
+        (lambda: tt.expand_dims(x23, dim=1), "expand_dims: got dim=; tinytensor names it axis"),
+        (lambda: tt.flip(x23, dims=(0,)), "flip: got dims=; tinytensor names it axis"),
+        (lambda: tt.take(x23, [0], dim=1), "take: got dim=; tinytensor names it axis"),
+        (lambda: tt.triu(x23, diagonal=1), "triu: got diagonal=; tinytensor names it k, as the array API does"),
+        (lambda: tt.sum(x23, out=x23), "sum: got out=; what it gives is new; x[...] = result writes into x"),
+        (lambda: tt.sum(x23, initial=0), "sum: got initial=; it takes x, axis, dtype, keepdims"),
+        (lambda: tt.exp(x23, out=x23), "exp: got out=; what it gives is new"),
+        (lambda: tt.exp(x23, foo=1), "exp: got foo=; it takes x; inputs: x (2, 3) float32"),
+        (lambda: tt.add(input=x23, other=x23), "add: got no x1 and no x2, but input=, but other=; expected"),
+        (lambda: tt.ones(2, 3), "ones: got 2 lengths; the shape is one argument: tt.ones((2, 3))"),
+        (lambda: tt.zeros(2, 3, 4), "zeros: got 3 lengths; the shape is one argument: tt.zeros((2, 3, 4))"),
+        (lambda: tt.ones((2, 3), requires_grad=True), "ones: got requires_grad=; call requires_grad_() on what"),
+        (lambda: tt.eye(2, requires_grad=True), "eye: got requires_grad=; call requires_grad_()"),
+        (lambda: tt.random.randn(2, requires_grad=True), "normal: got requires_grad=; call requires_grad_()"),
+        (lambda: tt.random.uniform(size=(2,)), "uniform: got size=; tinytensor names it shape"),
+        (lambda: x23.max(dim=1), "max: got dim=; tinytensor names it axis, as the array API does"),
+        (lambda: tt.random.normal(0, 1), "normal: the shape comes first, got 0; write tt.random.normal((2, 3), ...)"),
+        (lambda: tt.random.uniform(-1, 1), "uniform: the shape comes first, got -1"),
+    ],
+)  # fmt: skip
+def test_an_argument_under_another_name(call, message):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert str(caught.value).startswith(message)

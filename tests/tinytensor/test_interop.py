@@ -144,3 +144,51 @@ def test_torch_through_dlpack():
     x = tt.asarray(torch.arange(3, dtype=torch.float32))
     assert (x.dtype, x.tolist()) == (tt.float32, [0, 1, 2])
     assert torch.from_dlpack(tt.tensor([1.0, 2.0])).tolist() == [1, 2]
+
+
+# ---- NumPy's functions
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: np.exp(x), r"np.exp: .*; write tt.exp, or convert first with x\.detach\(\)\.numpy\(\)"),
+        (lambda x: np.exp(x.detach()), "np.exp: NumPy's element-wise functions take no Tensors; write tt.exp"),
+        (lambda x: np.sum(x), "np.sum: a Tensor here requires a gradient, which would be lost; write tt.sum"),
+        (lambda x: np.where(x > 2, x, 0), "np.where: .*; write tt.where"),
+        (lambda x: np.stack([x, x]), "np.stack: .*; write tt.stack"),
+        (lambda x: np.concatenate([x, x]), "np.concatenate: .*; tinytensor names it concat"),
+        (lambda x: np.arctan2(x, x), "np.arctan2: .*; tinytensor names it atan2"),
+        (lambda x: np.add.reduce(x), "np.add: .*; write tt.add"),
+        (lambda x: np.fft.fft(x), r"np.fft: .*convert first|np.fft: .*not in tinytensor"),
+        (lambda x: np.add(np.ones(3), 1.0, out=x), "np.add: "),
+        (lambda x: np.multiply(np.ones((2, 2)), x, where=False), "np.multiply: "),
+    ],
+)
+def test_a_numpy_function_names_ours(call, message):
+    with pytest.raises(TypeError, match=message):
+        call(leaf(2, 2))
+
+
+def test_a_numpy_function_of_a_tensor_without_a_gradient_gives_an_array():
+    x = leaf(2, 2).detach()
+    values = x.numpy()
+    for call in (
+        lambda np, x: np.where(x > 0, x, 0), lambda np, x: np.sum(x, axis=1), lambda np, x: np.stack([x, x]),
+        lambda np, x: np.linalg.norm(x), lambda np, x: np.median(x), lambda np, x: np.allclose(x, x),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(call(np, x), call(np, values))
+    assert isinstance(np.where(x > 0, x, 0), np.ndarray)
+    with tt.no_grad():
+        assert isinstance(np.mean(leaf(2, 2)), float)
+
+
+def test_what_an_array_is_may_be_asked_of_every_tensor():
+    assert (np.shape(leaf(2, 3)), np.ndim(leaf(2)), np.result_type(leaf(1), np.float32)) == ((2, 3), 1, np.float64)
+
+
+def test_an_array_is_not_changed_in_place_by_a_tensor():
+    array, x = np.ones(2), tt.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match="np.add"):
+        array += x
+    assert array.tolist() == [1, 1]

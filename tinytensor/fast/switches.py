@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 
@@ -41,7 +40,9 @@ def compile_loops() -> Outcome:
     """Put compiled loops in the place of NumPy's passes over memory."""
     if _is_off("TINYTENSOR_COMPILE_LOOPS"):
         return _off("loops", "TINYTENSOR_COMPILE_LOOPS", "compiled loops save passes over memory")
-    if importlib.util.find_spec("numba") is None:
+    from importlib.util import find_spec  # only now: to load it takes longer than to load most files here
+
+    if find_spec("numba") is None:
         return Outcome("loops", False, "Numba is not installed", threads.INSTALL)
     from . import loops  # only now: Numba takes half a second to load
     from . import numpy as room

@@ -14,7 +14,6 @@ gain from threads of BLAS, since those spin: `lend_to_blas` gives them to small 
 from __future__ import annotations
 
 import contextvars
-import importlib.util
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -167,7 +166,9 @@ def _rounds_alike(libraries: list[Any]) -> bool:
 
 def _libraries(**selection: str) -> list[Any] | None:
     """What sets the threads of the libraries of this process; None without threadpoolctl."""
-    if importlib.util.find_spec("threadpoolctl") is None:
+    from importlib.util import find_spec  # only now: to load it takes longer than to load most files here
+
+    if find_spec("threadpoolctl") is None:
         return None
     from threadpoolctl import ThreadpoolController
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -143,8 +143,12 @@ def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, co
     return read_only(wrap(array, None)) if copy is False else wrap(array, None)
 
 
-def tensor(data: ArrayLike, *, dtype: DType = None, device: Device = None, requires_grad: bool = False) -> Tensor:
+def tensor(
+    data: ArrayLike, *, dtype: DType = None, device: Device = None, requires_grad: bool = False, **unknown: Never
+) -> Tensor:
     """A new Tensor with a copy of `data`, under PyTorch's name."""
+    if unknown:
+        raise tt.hints.unknown_keyword("tensor", unknown)
     return Tensor(data, requires_grad=requires_grad, dtype=dtype, device=device)
 
 
@@ -159,80 +163,93 @@ def from_dlpack(x: SupportsDLPack, /, *, device: Device = None, copy: bool | Non
     return asarray(np.from_dlpack(x), device=device, copy=True if copy is None else copy)
 
 
-def as_shape(name: str, shape: Shape) -> tuple[int, ...]:
-    """A `shape` argument of the function `name` as a tuple of lengths."""
-    lengths = (shape,) if hasattr(shape, "__index__") and not isinstance(shape, (tuple, list)) else tuple(shape)
-    lengths = tuple(n.__index__() for n in lengths)
-    if any(n < 0 for n in lengths):
-        raise ValueError(f"{name}: shape {lengths} has a negative length")
-    return lengths
+def as_shape(name: str, shape: Shape, more: Any = (), unknown: Any = ()) -> tuple[int, ...]:
+    """A `shape` argument of the function `name` as a tuple of lengths.
+
+    Raises TypeError where there are `more` lengths, or arguments `unknown` to the function.
+    """
+    if more or unknown:
+        raise tt.hints.unknown_keyword(name, unknown or {"lengths": (shape, *more)})
+    lengths: Any = (shape,) if isinstance(shape, float) or hasattr(shape, "__index__") else tuple(shape)
+    if any(not hasattr(n, "__index__") or n < 0 for n in lengths):
+        raise _no_shape(name, lengths)
+    return tuple(n.__index__() for n in lengths)
 
 
-def _filled(name: str, shape: Any, value: Any, dtype: Any, device: str | None) -> Tensor:
+def _no_shape(name: str, lengths: tuple[Any, ...]) -> Exception:
+    if any(not hasattr(n, "__index__") for n in lengths):
+        return TypeError(f"{name}: a shape is made of integers, got {lengths}")
+    return ValueError(f"{name}: shape {lengths} has a negative length")
+
+
+def _filled(name: str, shape: Any, value: Any, dtype: Any, device: Device, lengths: Any, unknown: Any) -> Tensor:
     xp = for_device(device)
-    return wrap(xp.full(as_shape(name, shape), value, dtype=dtypes.as_dtype(dtype)), None)
+    return wrap(xp.full(as_shape(name, shape, lengths, unknown), value, dtype=dtypes.as_dtype(dtype)), None)
 
 
-def zeros(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
+def zeros(shape: Shape, *lengths: Never, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Zeros of a shape."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(for_device(device).zeros(as_shape("zeros", shape), dtype=dtype), None)
+    return wrap(for_device(device).zeros(as_shape("zeros", shape, lengths, unknown), dtype=dtype), None)
 
 
-def ones(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
+def ones(shape: Shape, *lengths: Never, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Ones of a shape."""
-    return _filled("ones", shape, 1, dtypes.get_default_dtype() if dtype is None else dtype, device)
+    return _filled("ones", shape, 1, dtypes.get_default_dtype() if dtype is None else dtype, device, lengths, unknown)
 
 
-def full(shape: Shape, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None) -> Tensor:
+def full(
+    shape: Shape, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None, **unknown: Never
+) -> Tensor:
     """A shape filled with one value."""
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     elif isinstance(fill_value, np.generic) and not isinstance(fill_value, float):
         dtype = fill_value.dtype if dtype is None else dtype
-    return _filled("full", shape, fill_value, dtypes.promote([], [fill_value]) if dtype is None else dtype, device)
+    return _filled(
+        "full", shape, fill_value, dtypes.promote([], [fill_value]) if dtype is None else dtype, device, (), unknown
+    )
 
 
-def empty(shape: Shape, *, dtype: DType = None, device: Device = None) -> Tensor:
+def empty(shape: Shape, *lengths: Never, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Memory of a shape, with whatever values stand there."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(for_device(device).empty(as_shape("empty", shape), dtype=dtype), None)
+    return wrap(for_device(device).empty(as_shape("empty", shape, lengths, unknown), dtype=dtype), None)
 
 
-def zeros_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
+def zeros_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Zeros with the shape, dtype and device of x."""
     x = asarray(x)
-    return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+    return zeros(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device, **unknown)
 
 
-def ones_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
+def ones_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Ones with the shape, dtype and device of x."""
     x = asarray(x)
-    return ones(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+    return ones(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device, **unknown)
 
 
-def full_like(x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None) -> Tensor:
+def full_like(
+    x: ArrayLike, /, fill_value: ArrayLike, *, dtype: DType = None, device: Device = None, **unknown: Never
+) -> Tensor:
     """One value with the shape, dtype and device of x."""
     x = asarray(x)
-    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+    return full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device or x.device, **unknown)
 
 
-def empty_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None) -> Tensor:
+def empty_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Memory with the shape, dtype and device of x."""
     x = asarray(x)
-    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device)
+    return empty(x.shape, dtype=x.dtype if dtype is None else dtype, device=device or x.device, **unknown)
 
 
 def arange(
     start: float, /, stop: float | None = None, step: float = 1, *, dtype: DType = None, device: Device = None
 ) -> Tensor:
     """start, start + step, ... below stop; with one argument, from 0 to it."""
-    if stop is None:
-        start, stop = 0, start
+    start, stop = (0, start) if stop is None else (start, stop)
     start, stop, step = (v.item() if isinstance(v, np.generic) else v for v in (start, stop, step))
-    if dtype is None:
-        dtype = dtypes.promote([], [start, stop, step])
-    dtype = dtypes.as_dtype(dtype)
+    dtype = dtypes.promote([], [start, stop, step]) if dtype is None else dtypes.as_dtype(dtype)
     count = max(0, math.ceil((stop - start) / step))
     if dtype.kind in "iu":
         values = np.arange(count, dtype=dtype) * dtype.type(step) + dtype.type(start)
@@ -242,9 +259,19 @@ def arange(
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int, *, dtype: DType = None, device: Device = None, endpoint: bool = True
+    start: Any,
+    stop: Any,
+    /,
+    num: int,
+    *,
+    dtype: DType = None,
+    device: Device = None,
+    endpoint: bool = True,
+    **unknown: Never,
 ) -> Tensor:
     """`num` evenly spaced numbers from start to stop."""
+    if unknown:
+        raise tt.hints.unknown_keyword("linspace", unknown)
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     default = dtypes.default_complex() if is_complex else dtypes.get_default_dtype()
     dtype = default if dtype is None else dtypes.as_dtype(dtype)
@@ -252,8 +279,19 @@ def linspace(
     return wrap(for_device(device).from_numpy(values), None)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType = None, device: Device = None) -> Tensor:
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DType = None,
+    device: Device = None,
+    **unknown: Never,
+) -> Tensor:
     """Ones on the k-th diagonal, zeros elsewhere."""
+    if unknown:
+        raise tt.hints.unknown_keyword("eye", unknown)
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     return wrap(for_device(device).eye(n_rows, n_rows if n_cols is None else n_cols, k, dtype=dtype), None)
 

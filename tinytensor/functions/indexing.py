@@ -7,7 +7,7 @@ alone has a gradient.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 
@@ -169,17 +169,17 @@ def setitem(x: Any, key: Any, value: Any) -> None:
 # ---- by position along one axis
 
 
-def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None) -> Tensor:
+def take(x: ArrayLike, indices: ArrayLike, /, *, axis: int | None = None, **unknown: Never) -> Tensor:
     """The slices of x at the integer `indices` along `axis` (which may be left out for one dimension)."""
     x = tt.asarray(x)
     indices = _indices(x, indices)
-    if axis is None:
+    if axis is None and not unknown:
         if x.ndim != 1:
             raise ValueError(f"take: axis may be left out for 1 dimension only; got shape {x.shape}")
         axis = 0
     if indices.dtype.kind not in "iu":
         raise IndexError(f"take: indices must be integers, got {indices.dtype}")
-    return getitem(x, (slice(None),) * normalize_axis("take", axis, x.shape) + (indices,))
+    return getitem(x, (slice(None),) * normalize_axis("take", axis, x.shape, unknown=unknown) + (indices,))
 
 
 def _indices(x: Tensor, indices: Any) -> Tensor:
@@ -187,11 +187,11 @@ def _indices(x: Tensor, indices: Any) -> Tensor:
     return indices if isinstance(indices, Tensor) else tt.asarray(indices, device=x.device)
 
 
-def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1) -> Tensor:
+def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1, **unknown: Never) -> Tensor:
     """For each place, the element of x at the index that `indices` names there along `axis`."""
     x = tt.asarray(x)
     indices = _indices(x, indices)
-    axis = normalize_axis("take_along_axis", axis, x.shape)
+    axis = normalize_axis("take_along_axis", axis, x.shape, unknown=unknown)
     if indices.ndim != x.ndim:
         raise ValueError(f"take_along_axis: indices {indices.shape} must have the {x.ndim} dimensions of {x.shape}")
     key: list[Any] = []

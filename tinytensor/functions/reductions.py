@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Never
 
 import tinytensor as tt
 
@@ -17,28 +18,34 @@ from ..primitive import op
 from ..tensor import Tensor
 from ..typing import ArrayLike, Axis, DType
 
+NOTHING: dict[str, Any] = {}
 
-def normalize_axes(name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis") -> tuple[int, ...]:
+
+def normalize_axes(name: str, axis: Any, shape: tuple[int, ...], argument="axis", unknown=NOTHING) -> tuple[int, ...]:
     """An `axis` argument as a tuple of distinct axes from 0 to ndim - 1, in increasing order.
 
     Errors say `name`, the function that was called, and `argument`, what `axis` is called there. Raises IndexError for
-    an axis out of range, ValueError for one named twice and TypeError for what is no integer.
+    an axis out of range, ValueError for one named twice and TypeError for what is no integer, or for arguments that are
+    `unknown` to the function.
     """
+    if unknown:
+        raise tt.hints.unknown_keyword(name, unknown)
     ndim = len(shape)
     if axis is None:
         return tuple(range(ndim))
     if type(axis) is int and -ndim <= axis < ndim:  # nearly always
         return (axis % ndim,)
-    if not isinstance(axis, (tuple, list)):
-        return (normalize_axis(name, axis, shape, argument),)
-    axes = sorted(normalize_axis(name, i, shape, argument) for i in axis)
+    several = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = sorted(normalize_axis(name, i, shape, argument) for i in several)
     if len(set(axes)) != len(axes):
         raise ValueError(f"{name}: {argument} {axis} names a dimension twice, of a Tensor of shape {shape}")
     return tuple(axes)
 
 
-def normalize_axis(name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis", room: int = 0) -> int:
+def normalize_axis(name: str, axis: Any, shape: tuple[int, ...], argument="axis", room=0, unknown=NOTHING) -> int:
     """One axis as an integer from 0 to ndim - 1; `room` is how many dimensions the result has more than `shape`."""
+    if unknown:
+        raise tt.hints.unknown_keyword(name, unknown)
     ndim = len(shape) + room
     if not hasattr(axis, "__index__"):
         raise TypeError(f"{name}: {argument} must be an integer, got {axis!r}")
@@ -72,16 +79,15 @@ def _sum_dtype(x: Any, dtype: Any) -> Any:
     return dtypes.uint64 if x.dtype.kind == "u" else x.dtype
 
 
-def sum(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
+def sum(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
-    if not isinstance(x, Tensor):
-        x = tt.asarray(x)
+    x = x if isinstance(x, Tensor) else tt.asarray(x)
     if dtype is not None or x._data.dtype.kind != "f":
         dtype = _sum_dtype(x, dtype)
-    elif axis is None and not keepdims:
+    elif axis is None and not keepdims and not unknown:
         return _sum(x)
-    if axis is not None:
-        axis = normalize_axes("sum", axis, x._data.shape)
+    if axis is not None or unknown:
+        axis = normalize_axes("sum", axis, x._data.shape, unknown=unknown)
     return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
 
 
@@ -99,10 +105,10 @@ def _mean(xp, x, *, axis, keepdims):
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
 
-def mean(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def mean(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The arithmetic mean over `axis`; of nothing it is NaN."""
     x = tt.asarray(x)
-    return _mean(x, axis=normalize_axes("mean", axis, x.shape), keepdims=keepdims)
+    return _mean(x, axis=normalize_axes("mean", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
 
 def _real(name: str, x: Any) -> Tensor:
@@ -112,13 +118,15 @@ def _real(name: str, x: Any) -> Tensor:
     return x
 
 
-def var(x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def var(
+    x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never
+) -> Tensor:
     """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction).
 
     Computed in two passes, so that a large mean costs no accuracy.
     """
     x = _real("var", x)
-    axes = normalize_axes("var", axis, x.shape)
+    axes = normalize_axes("var", axis, x.shape, unknown=unknown)
     if x.dtype == dtypes.float16:  # in which squares overflow from 256 on
         wide = var(tt.astype(x, dtypes.float32), axis=axes, correction=correction, keepdims=keepdims)
         return tt.astype(wide, dtypes.float16)
@@ -147,10 +155,12 @@ def _std(xp, x, *, axis, correction, keepdims):
     return xp.sqrt(spread * (count / free)) if free > 0 else spread * math.nan
 
 
-def std(x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+def std(
+    x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never
+) -> Tensor:
     """The standard deviation, sqrt(var(x)); where all elements are equal its gradient is 0."""
     x = _real("std", x)
-    return _std(x, axis=normalize_axes("std", axis, x.shape), correction=correction, keepdims=keepdims)
+    return _std(x, axis=normalize_axes("std", axis, x.shape, unknown=unknown), correction=correction, keepdims=keepdims)
 
 
 def _others(xp, x, axis):
@@ -176,10 +186,12 @@ def _prod(xp, x, *, axis, keepdims):
     return xp.astype(xp.prod(x, axis=axis, dtype=dtypes.float64, keepdims=keepdims), x.dtype)
 
 
-def prod(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False) -> Tensor:
+def prod(
+    x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False, **unknown: Never
+) -> Tensor:
     """The product over `axis`; its gradients are exact also where elements are zero."""
     x = tt.asarray(x)
-    axes = normalize_axes("prod", axis, x.shape)
+    axes = normalize_axes("prod", axis, x.shape, unknown=unknown)
     x = tt.astype(x, _sum_dtype(x, dtype), copy=False)
     if not axes:
         return tt.positive(x)
@@ -205,13 +217,13 @@ def _max(xp, x, *, axis, keepdims):
     return xp.max(x, axis=axis, keepdims=keepdims)
 
 
-def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The largest element over `axis`, NaN before all; equal ones share the gradient evenly.
 
     Raises ValueError for the largest of nothing.
     """
     x = tt.asarray(x)
-    axes = normalize_axes("max", axis, x.shape)
+    axes = normalize_axes("max", axis, x.shape, unknown=unknown)
     if 0 in x.shape:
         _check_not_empty("max", x, axes)
     return _max(x, axis=axes, keepdims=keepdims)
@@ -222,13 +234,13 @@ def _min(xp, x, *, axis, keepdims):
     return xp.min(x, axis=axis, keepdims=keepdims)
 
 
-def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The smallest element over `axis`, NaN before all; equal ones share the gradient evenly.
 
     Raises ValueError for the smallest of nothing.
     """
     x = tt.asarray(x)
-    axes = normalize_axes("min", axis, x.shape)
+    axes = normalize_axes("min", axis, x.shape, unknown=unknown)
     if 0 in x.shape:
         _check_not_empty("min", x, axes)
     return _min(x, axis=axes, keepdims=keepdims)
@@ -250,10 +262,10 @@ def _logsumexp(xp, x, *, axis, keepdims):
     return out if keepdims else xp.reshape(out, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
-def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and of nothing it is -inf."""
     x = tt.asarray(x)
-    axes = normalize_axes("logsumexp", axis, x.shape)
+    axes = normalize_axes("logsumexp", axis, x.shape, unknown=unknown)
     if 0 in [x.shape[i] for i in axes]:
         return sum(x * 1.0, axis=axes, keepdims=keepdims) - math.inf
     return _logsumexp(x, axis=axes, keepdims=keepdims)
@@ -273,11 +285,11 @@ def _cumulative_sum(xp, x, *, axis, dtype):
 
 
 def cumulative_sum(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False, **unknown: Never
 ) -> Tensor:
     """Running sums along `axis` (which may be left out for one dimension); `include_initial` puts a 0 in front."""
     x = tt.asarray(x)
-    axis = _running_axis("cumulative_sum", x, axis)
+    axis = _running_axis("cumulative_sum", x, axis, unknown)
     out = _cumulative_sum(x, axis=axis, dtype=_sum_dtype(x, dtype))
     return _with_initial(out, axis, 0) if include_initial else out
 
@@ -300,23 +312,23 @@ def _cumulative_prod(xp, x, *, axis, dtype):
 
 
 def cumulative_prod(
-    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DType = None, include_initial: bool = False, **unknown: Never
 ) -> Tensor:
     """Running products along `axis`; gradients are exact also at zeros; `include_initial` puts a 1 in front."""
     x = tt.asarray(x)
-    axis = _running_axis("cumulative_prod", x, axis)
+    axis = _running_axis("cumulative_prod", x, axis, unknown)
     out = _cumulative_prod(x, axis=axis, dtype=_sum_dtype(x, dtype))
     return _with_initial(out, axis, 1) if include_initial else out
 
 
-def _running_axis(name: str, x: Tensor, axis: int | None) -> int:
+def _running_axis(name: str, x: Tensor, axis: int | None, unknown: Mapping[str, Any]) -> int:
     if x.ndim == 0:
         raise ValueError(f"{name}: expected at least 1 dimension, got a 0-d array")
-    if axis is None:
+    if axis is None and not unknown:
         if x.ndim != 1:
             raise ValueError(f"{name}: axis may be left out for 1 dimension only; got shape {x.shape}")
-        return 0
-    return normalize_axis(name, axis, x.shape)
+        axis = 0
+    return normalize_axis(name, axis, x.shape, unknown=unknown)
 
 
 def _with_initial(out: Tensor, axis: int, value: int) -> Tensor:
@@ -332,10 +344,10 @@ def _all(xp, x, *, axis, keepdims):
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
-def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """Whether every element over `axis` is true (not zero)."""
     x = tt.asarray(x)
-    return _all(x, axis=normalize_axes("all", axis, x.shape), keepdims=keepdims)
+    return _all(x, axis=normalize_axes("all", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
 
 @op
@@ -343,10 +355,10 @@ def _any(xp, x, *, axis, keepdims):
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 
-def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """Whether some element over `axis` is true (not zero)."""
     x = tt.asarray(x)
-    return _any(x, axis=normalize_axes("any", axis, x.shape), keepdims=keepdims)
+    return _any(x, axis=normalize_axes("any", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
 
 @op
@@ -354,14 +366,21 @@ def _count_nonzero(xp, x, *, axis, keepdims):
     return xp.sum(x != 0, axis=axis, dtype=dtypes.int64, keepdims=keepdims)
 
 
-def count_nonzero(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """How many elements over `axis` are not zero."""
     x = tt.asarray(x)
-    return _count_nonzero(x, axis=normalize_axes("count_nonzero", axis, x.shape), keepdims=keepdims)
+    return _count_nonzero(x, axis=normalize_axes("count_nonzero", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
 
 def diff(
-    x: ArrayLike, /, *, axis: int = -1, n: int = 1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+    x: ArrayLike,
+    /,
+    *,
+    axis: int = -1,
+    n: int = 1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+    **unknown: Never,
 ) -> Tensor:
     """The differences between neighbours along `axis`, taken n times; with n = 0 nothing is changed, or joined.
 
@@ -371,7 +390,7 @@ def diff(
     Raises ValueError for a negative n.
     """
     x = tt.asarray(x)
-    axis = normalize_axis("diff", axis, x.shape)
+    axis = normalize_axis("diff", axis, x.shape, unknown=unknown)
     if n < 0:
         raise ValueError(f"diff: n must be 0 or more, got {n}")
     if n and not (prepend is None and append is None):

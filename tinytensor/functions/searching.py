@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Never
 
 import tinytensor as tt
 
@@ -25,10 +26,10 @@ def _argmin(xp, x, *, axis):
     return xp.argmin(x, axis=axis)
 
 
-def _position(find: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:
+def _position(find: Any, x: Any, axis: int | None, keepdims: bool, unknown: Mapping[str, Any]) -> Tensor:
     x = tt.asarray(x)
-    if axis is not None:
-        axis = normalize_axis(find.op.name, axis, x.shape)
+    if axis is not None or unknown:
+        axis = normalize_axis(find.op.name, axis, x.shape, unknown=unknown)
     if x.size == 0 and (axis is None or x.shape[axis] == 0):
         raise ValueError(f"{find.op.name}: an empty array of shape {x.shape} has no largest or smallest element")
     out = find(x, axis=axis)
@@ -37,14 +38,14 @@ def _position(find: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:
     return out
 
 
-def argmax(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmax(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The index of the largest element along `axis` (None: of the flattened array); the first of equal ones."""
-    return _position(_argmax, x, axis, keepdims)
+    return _position(_argmax, x, axis, keepdims, unknown)
 
 
-def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The index of the smallest element along `axis` (None: of the flattened array); the first of equal ones."""
-    return _position(_argmin, x, axis, keepdims)
+    return _position(_argmin, x, axis, keepdims, unknown)
 
 
 @op
@@ -52,23 +53,25 @@ def _argsort(xp, x, *, axis, descending):
     return xp.stable_argsort(x, axis, descending)
 
 
-def argsort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def argsort(
+    x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True, **unknown: Never
+) -> Tensor:
     """The indices that sort x along `axis`; equal elements keep their order."""
     x = tt.asarray(x)
-    return _argsort(x, axis=normalize_axis("argsort", axis, x.shape), descending=descending)
+    return _argsort(x, axis=normalize_axis("argsort", axis, x.shape, unknown=unknown), descending=descending)
 
 
-def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True, **unknown: Never) -> Tensor:
     """x sorted along `axis`; gradients go back to where the elements came from."""
     x = tt.asarray(x)
-    axis = normalize_axis("sort", axis, x.shape)
+    axis = normalize_axis("sort", axis, x.shape, unknown=unknown)
     return tt.take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
 
-def topk(x: ArrayLike, k: int, /, *, axis: int = -1) -> tuple[Tensor, Tensor]:
+def topk(x: ArrayLike, /, k: int, *, axis: int = -1, **unknown: Never) -> tuple[Tensor, Tensor]:
     """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first."""
     x = tt.asarray(x)
-    axis = normalize_axis("topk", axis, x.shape)
+    axis = normalize_axis("topk", axis, x.shape, unknown=unknown)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k={k} of {x.shape[axis]} elements along axis {axis}")
     xp = for_array(x._data)
@@ -139,8 +142,10 @@ def unique_values(x: ArrayLike, /) -> Tensor:
     return unique_all(x).values
 
 
-def one_hot(x: ArrayLike, num_classes: int, /, *, dtype: DType = None) -> Tensor:
+def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: DType = None, **unknown: Never) -> Tensor:
     """For each integer i in x, a row of zeros with a 1 at i: (...,) -> (..., num_classes)."""
+    if unknown:
+        raise tt.hints.unknown_keyword("one_hot", unknown)
     x = tt.asarray(x)
     if x.dtype.kind not in "iu":
         raise TypeError(f"one_hot: expected integers, got {x.dtype}")

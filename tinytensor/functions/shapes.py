@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, Never, SupportsIndex
 
 import tinytensor as tt
 
@@ -142,10 +142,10 @@ def _expand_dims(xp, x, *, axis):
     return xp.expand_dims(x, axis=axis)
 
 
-def expand_dims(x: ArrayLike, /, axis: int = 0) -> Tensor:
+def expand_dims(x: ArrayLike, /, axis: int = 0, **unknown: Never) -> Tensor:
     """x with a dimension of length 1 put in at `axis`."""
     x = tt.asarray(x)
-    return shares(_expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1)), x)
+    return shares(_expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1, unknown=unknown)), x)
 
 
 def unsqueeze(x: ArrayLike, /, axis: int) -> Tensor:
@@ -203,7 +203,7 @@ def _concat(xp, *arrays, axis, ends):
     return xp.concat(arrays, axis=axis)
 
 
-def concat(arrays: Iterable[ArrayLike], /, *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Iterable[ArrayLike], /, *, axis: int | None = 0, **unknown: Never) -> Tensor:
     """The arrays one after the other along an existing axis; `axis=None` flattens them first."""
     tensors = [tt.asarray(a) for a in arrays]
     if not tensors:
@@ -211,7 +211,7 @@ def concat(arrays: Iterable[ArrayLike], /, *, axis: int | None = 0) -> Tensor:
     if axis is None:
         tensors, axis = [reshape(t, (-1,)) for t in tensors], 0
     first = tensors[0]
-    axis = normalize_axis("concat", axis, first.shape)
+    axis = normalize_axis("concat", axis, first.shape, unknown=unknown)
     for t in tensors:
         if t.ndim != first.ndim or any(n != m for i, (n, m) in enumerate(zip(t.shape, first.shape)) if i != axis):
             shapes = ", ".join(str(t.shape) for t in tensors)
@@ -220,28 +220,28 @@ def concat(arrays: Iterable[ArrayLike], /, *, axis: int | None = 0) -> Tensor:
     return _concat(*tensors, axis=axis, ends=ends)
 
 
-def stack(arrays: Iterable[ArrayLike], /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Iterable[ArrayLike], /, *, axis: int = 0, **unknown: Never) -> Tensor:
     """The arrays, of one shape, along a new axis."""
     tensors = [tt.asarray(a) for a in arrays]
     if not tensors:
         raise ValueError("stack: expected at least one array, got none")
     if len({t.shape for t in tensors}) > 1:
         raise ValueError(f"stack: shapes {', '.join(str(t.shape) for t in tensors)} must all be equal")
-    axis = normalize_axis("stack", axis, tensors[0].shape, room=1)
+    axis = normalize_axis("stack", axis, tensors[0].shape, room=1, unknown=unknown)
     return concat([expand_dims(t, axis=axis) for t in tensors], axis=axis)
 
 
-def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0, **unknown: Never) -> tuple[Tensor, ...]:
     """The slices of x along `axis`."""
     x = tt.asarray(x)
-    axis = normalize_axis("unstack", axis, x.shape)
+    axis = normalize_axis("unstack", axis, x.shape, unknown=unknown)
     return tuple(x[(slice(None),) * axis + (i,)] for i in range(x.shape[axis]))
 
 
-def split(x: ArrayLike, sections: int | Sequence[int], /, *, axis: int = 0) -> tuple[Tensor, ...]:
+def split(x: ArrayLike, sections: int | Sequence[int], /, *, axis: int = 0, **unknown: Never) -> tuple[Tensor, ...]:
     """x in equal parts (`sections` an integer), or in parts of the given lengths, along `axis`."""
     x = tt.asarray(x)
-    axis = normalize_axis("split", axis, x.shape)
+    axis = normalize_axis("split", axis, x.shape, unknown=unknown)
     length = x.shape[axis]
     if isinstance(sections, int):
         if sections < 1 or length % sections:
@@ -258,10 +258,10 @@ def _flip(xp, x, *, axis):
     return xp.copy(xp.flip(x, axis=axis))
 
 
-def flip(x: ArrayLike, /, *, axis: Axis = None) -> Tensor:
+def flip(x: ArrayLike, /, *, axis: Axis = None, **unknown: Never) -> Tensor:
     """x with the elements along `axis` in reverse order."""
     x = tt.asarray(x)
-    return _flip(x, axis=normalize_axes("flip", axis, x.shape))
+    return _flip(x, axis=normalize_axes("flip", axis, x.shape, unknown=unknown))
 
 
 def _roll_back(shift: Any) -> Any:
@@ -273,13 +273,13 @@ def _roll(xp, x, *, shift, axis):
     return xp.roll(x, shift, axis=axis)
 
 
-def roll(x: ArrayLike, /, shift: int | tuple[int, ...] | list[int], *, axis: Axis = None) -> Tensor:
+def roll(x: ArrayLike, /, shift: int | tuple[int, ...] | list[int], *, axis: Axis = None, **unknown: Never) -> Tensor:
     """x with the elements along `axis` shifted, those that leave at one end coming in at the other."""
     x = tt.asarray(x)
     shift = tuple(shift) if isinstance(shift, (tuple, list)) else int(shift)
     axis = tuple(axis) if isinstance(axis, list) else axis
-    if axis is not None:
-        normalize_axes("roll", axis, x.shape)
+    if axis is not None or unknown:
+        normalize_axes("roll", axis, x.shape, unknown=unknown)
     return _roll(x, shift=shift, axis=axis)
 
 
@@ -303,12 +303,12 @@ def tile(x: ArrayLike, repetitions: int | Sequence[int], /) -> Tensor:
     return _tile(x, repetitions=times)
 
 
-def repeat(x: ArrayLike, repeats: int | ArrayLike, /, *, axis: int | None = None) -> Tensor:
+def repeat(x: ArrayLike, repeats: int | ArrayLike, /, *, axis: int | None = None, **unknown: Never) -> Tensor:
     """Each element of x repeated in place, along `axis`; `repeats` is a number, or one for each element."""
     x = tt.asarray(x)
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
-    axis = normalize_axis("repeat", axis, x.shape)
+    axis = normalize_axis("repeat", axis, x.shape, unknown=unknown)
     length = x.shape[axis]
     counts = [repeats] * length if isinstance(repeats, int) else [int(n) for n in tt.asarray(repeats).numpy().ravel()]
     if len(counts) == 1:
@@ -324,9 +324,9 @@ def _tril(xp, x, *, k):
     return xp.tril(x, k=k)
 
 
-def tril(x: ArrayLike, /, *, k: int = 0) -> Tensor:
+def tril(x: ArrayLike, /, *, k: int = 0, **unknown: Never) -> Tensor:
     """x with zeros above the k-th diagonal of its last two dimensions."""
-    return _tril(as_matrix("tril", x), k=k)
+    return _tril(as_matrix("tril", x), k=k, **unknown)
 
 
 @op(x=lambda xp, g, k: xp.triu(g, k=k))
@@ -334,9 +334,9 @@ def _triu(xp, x, *, k):
     return xp.triu(x, k=k)
 
 
-def triu(x: ArrayLike, /, *, k: int = 0) -> Tensor:
+def triu(x: ArrayLike, /, *, k: int = 0, **unknown: Never) -> Tensor:
     """x with zeros below the k-th diagonal of its last two dimensions."""
-    return _triu(as_matrix("triu", x), k=k)
+    return _triu(as_matrix("triu", x), k=k, **unknown)
 
 
 def as_matrix(name: str, x: ArrayLike) -> Tensor:

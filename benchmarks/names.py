@@ -1,0 +1,79 @@
+"""The public names of the array API and of PyTorch, as installed, one file for each namespace.
+
+    python benchmarks/names.py            # which of them tinytensor has, hints at, or does without
+    python benchmarks/names.py --write    # write the lists anew, to tests/names/
+
+`tests/test_names.py` holds tinytensor to the lists, and `docs/names.md` says by which rule.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import types
+from pathlib import Path
+
+from command_line import Parser, refuse, require_torch
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "tests" / "names"
+SPACES = {  # file: the namespace there, and here
+    "array_api": ("array_api_strict", "tinytensor"),
+    "array_api_linalg": ("array_api_strict.linalg", "tinytensor.linalg"),
+    "torch_nn": ("torch.nn", "tinytensor.nn"),
+    "torch_nn_functional": ("torch.nn.functional", "tinytensor.nn.functional"),
+    "torch_optim": ("torch.optim", "tinytensor.nn.optim"),
+    "torch_optim_lr_scheduler": ("torch.optim.lr_scheduler", "tinytensor.nn.optim.lr_scheduler"),
+    "torch_tensor": ("torch.Tensor", "tinytensor.Tensor"),
+}
+
+
+def find(path: str) -> object:
+    """A module, or a class in a package, by its dotted name."""
+    try:
+        return importlib.import_module(path)
+    except ModuleNotFoundError:
+        package, _, name = path.rpartition(".")
+        return getattr(importlib.import_module(package), name)
+
+
+def public_names(path: str) -> list[str]:
+    """The names of a class, or of a module the classes, functions and constants that are not another package's."""
+    space = find(path)
+    names = [name for name in dir(space) if not name.startswith("_")]
+    if isinstance(space, types.ModuleType):
+        package = path.partition(".")[0]
+        names = getattr(space, "__all__", names) if package != "torch" else names
+        names = [name for name in names if _is_of(getattr(space, name), package)]
+    return sorted(names)
+
+
+def _is_of(value: object, package: str) -> bool:
+    if isinstance(value, types.ModuleType):
+        return False
+    if not callable(value):
+        return package != "torch"  # constants are the standard's, and helpers of PyTorch's
+    return (getattr(value, "__module__", None) or package).partition(".")[0] in (package, "numpy")
+
+
+def main() -> None:
+    parser = Parser(__doc__)
+    parser.add_argument("--write", action="store_true", help="write tests/names/*.txt")
+    arguments = parser.parse_args()
+    require_torch()
+    if importlib.util.find_spec("array_api_strict") is None:
+        refuse("array-api-strict is not installed; pip install array-api-strict")
+    from tinytensor import hints
+
+    for file, (theirs, ours) in SPACES.items():
+        names = public_names(theirs)
+        place = ours.removeprefix("tinytensor.") if ours.endswith("Tensor") else ours
+        there = [name for name in names if hasattr(find(ours), name)]
+        hinted = [name for name in names if name not in there and hints.hint(place, name)]
+        print(f"{theirs:24} {len(names):4} names: {len(there):4} there, {len(hinted):4} with a hint, the rest left out")
+        if arguments.write:
+            (FOLDER / f"{file}.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+"""Names of PyTorch's and NumPy's that tinytensor does not have: the error says what to write, and that works."""
+
+import copy
+import inspect
+import io
+import pickle
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor import hints, nn
+from tinytensor.missing import NAMES
+from tinytensor.nn import functional as F
+from tinytensor.nn.optim import lr_scheduler
+
+PLACES = {
+    "tinytensor": tt,
+    "Tensor": tt.ones((2, 3)),
+    "tinytensor.nn": nn,
+    "tinytensor.nn.functional": F,
+    "tinytensor.nn.optim": nn.optim,
+    "tinytensor.nn.optim.lr_scheduler": lr_scheduler,
+    "tinytensor.nn.init": nn.init,
+    "tinytensor.linalg": tt.linalg,
+    "tinytensor.random": tt.random,
+}
+STANDARD = (Path(__file__).parents[1] / "names" / "array_api.txt").read_text(encoding="utf-8").split()
+ROWS = [(place, name) for place in PLACES for name in hints.table(place)]
+
+
+@pytest.mark.parametrize(
+    ("thing", "name", "says"),
+    [
+        (tt, "cat", "tinytensor names it concat, as the array API does: tt.concat(tensors, axis=0)"),
+        (tt, "numel", "x.size"),
+        (tt, "long", "tinytensor names it int64"),
+        (tt, "softmax", "write tt.nn.functional.softmax"),
+        (tt, "expand_as", "it is a method of Tensors: x.expand_as"),
+        (tt, "conv2d", "not in tinytensor, which is about attention and the Transformer"),
+        (tt.ones(3), "repeat", "tt.tile(x, (2, 3)), tt.repeat(x, 2, axis=0) (PyTorch's"),
+        (tt.ones(3), "cuda", 'write x.to("gpu")'),
+        (tt.ones(3), "addmm", "write y + x @ x"),
+        (tt.ones(3), "sin_", "write x.copy_(x.sin(...))"),
+        (nn, "SiLU", "write x * tt.sigmoid(x)"),
+        (nn, "Conv2d", "not in tinytensor, which is about attention and the Transformer"),
+        (F, "normalize", "write x / tt.linalg.vector_norm(x, axis=-1, keepdims=True)"),
+        (nn.optim, "RMSprop", "nn.optim.AdamW"),
+        (lr_scheduler, "OneCycleLR", "lr_scheduler.LambdaLR(optimizer"),
+        (nn.init, "xavier_uniform", "nn.init.xavier_uniform_"),
+        (tt.linalg, "norm", "tt.linalg.vector_norm(x)"),
+        (tt.random, "randint", "tt.random.integers(0, 10, (2, 3))"),
+    ],
+)
+def test_a_missing_name_says_what_to_write(thing, name, says):
+    assert not hasattr(thing, name)
+    with pytest.raises(AttributeError) as caught:
+        getattr(thing, name)
+    assert f"has no attribute {name!r}: " in str(caught.value)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("place", "name"), ROWS, ids=str)
+def test_a_hinted_name_does_not_exist_and_its_example_runs(place, name):
+    assert not hasattr(PLACES[place], name)
+    ours, example = hints.table(place)[name]
+    assert not ours or ours in STANDARD
+    w, x = tt.tensor(tt.eye(3), requires_grad=True), tt.random.uniform((3, 3), 0.1, 0.9) + tt.eye(3)
+    names = {
+        "tt": tt, "np": np, "nn": nn, "F": F, "lr_scheduler": lr_scheduler, "w": w, "x": x, "y": x + 1, "n": 2,
+        "v": tt.asarray([1.0, 2.0, 3.0]), "i": tt.asarray([0, 2, 1]), "mask": x > 0.5, "tensors": [x, x],
+        "p": tt.asarray([0.2, 0.7]), "z": tt.asarray([1 + 2j]),
+        "model": nn.Linear(3, 3), "optimizer": nn.optim.SGD([w], lr=0.1), "file": io.StringIO("1 2"),
+    }  # fmt: skip
+    with np.printoptions():
+        exec(compile(example, name, "exec"), names)
+
+
+def test_what_python_would_guess_is_not_said():
+    for name in ("numel", "long"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(tt, name)
+        assert caught.value.name == name
+        assert "Did you mean" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_an_unknown_name_is_unknown():
+    for thing in PLACES.values():
+        with pytest.raises(AttributeError, match=r"has no attribute 'sofmtax'$"):
+            getattr(thing, "sofmtax")  # noqa: B009
+
+
+def test_the_methods_that_raise_are_those_with_something_to_write():
+    assert set(hints.table("Tensor")) <= set(NAMES.split())
+    for name in NAMES.split():
+        assert "write " in hints.hint("Tensor", name) or "tinytensor names it" in hints.hint("Tensor", name)
+        assert not hasattr(tt.Tensor, name)
+
+
+def test_a_tensor_is_copied_pickled_and_inspected_as_ever():
+    x = tt.tensor([[1.0, 2.0]], requires_grad=True)
+    for twin in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert twin.requires_grad
+        assert twin.tolist() == x.tolist()
+    names = {name for name, _ in inspect.getmembers(x)}
+    assert {"sum", "T", "shape"} <= names
+    assert not names & set(NAMES.split())
+    assert not set(dir(x)) & set(NAMES.split())
+
+
+def test_a_class_of_ones_own_may_have_such_a_method():
+    class Mine(tt.Tensor):
+        def repeat(self):
+            return "mine"
+
+    assert Mine([1.0]).repeat() == "mine"
+
+
+def test_hints_are_loaded_for_an_error_only():
+    code = (
+        "import sys, tinytensor as tt\nfrom tinytensor import nn\n"
+        "tt.ones(2).sum(), nn.Linear(2, 2), tt.linalg.det, hasattr(tt.ones(2), '__wrapped__')\n"
+        "print('tinytensor.hints' in sys.modules)\nhasattr(tt, 'cat')\nprint('tinytensor.hints' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == ["False", "True"]

@@ -1,0 +1,623 @@
+"""What PyTorch and NumPy call things, and how that is written here: the words of an error about a missing name.
+
+Loaded when such an error is raised, and never before. `docs/names.md` has the rule that these tables follow.
+
+A line of a table is one of three:
+
+    names = ours: example       tinytensor has it, under the name in the array API standard
+    names: example              it is written with what is there
+    names                       it is left out
+
+In the examples x and y are matrices, v is a vector, i one of integers, mask of booleans, p of probabilities, z of
+complex numbers, n is a number, and tensors a list. What stands behind a `#` is said in parentheses.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import tinytensor as tt
+
+if TYPE_CHECKING:
+    from .primitive import Primitive
+
+PACKAGE = """
+    cat concatenate = concat: tt.concat(tensors, axis=0)
+    vstack row_stack: tt.concat(tensors, axis=0)
+    hstack: tt.concat(tensors, axis=1)
+    dstack: tt.stack(tensors, axis=-1)
+    column_stack: tt.concat([v[:, None], x], axis=1)
+    absolute fabs = abs: tt.abs(x)
+    sub = subtract: tt.subtract(x, y)
+    mul = multiply: tt.multiply(x, y)
+    div true_divide = divide: tt.divide(x, y)
+    neg = negative: tt.negative(x)
+    power float_power = pow: tt.pow(x, 2)
+    mod = remainder: tt.remainder(x, y)
+    fmod: x - y * tt.trunc(x / y)
+    divmod: x // y, x % y
+    rint around round_ = round: tt.round(x)
+    fix = trunc: tt.trunc(x)
+    frac: x - tt.trunc(x)
+    modf: x - tt.trunc(x), tt.trunc(x)
+    arccos = acos: tt.acos(p)
+    arccosh = acosh: tt.acosh(v + 1)
+    arcsin = asin: tt.asin(p)
+    arcsinh = asinh: tt.asinh(v)
+    arctan = atan: tt.atan(v)
+    arctan2 = atan2: tt.atan2(x, y)
+    arctanh = atanh: tt.atanh(p)
+    deg2rad radians: x * (tt.pi / 180)
+    rad2deg degrees: x * (180 / tt.pi)
+    conjugate conj_physical resolve_conj = conj: tt.conj(x)
+    angle: tt.atan2(tt.imag(z), tt.real(z))
+    eq = equal: tt.equal(x, y)
+    ne = not_equal: tt.not_equal(x, y)
+    lt = less: tt.less(x, y)
+    le = less_equal: tt.less_equal(x, y)
+    gt = greater: tt.greater(x, y)
+    ge = greater_equal: tt.greater_equal(x, y)
+    bitwise_not invert = bitwise_invert: tt.bitwise_invert(i)
+    left_shift = bitwise_left_shift: tt.bitwise_left_shift(i, 2)
+    right_shift = bitwise_right_shift: tt.bitwise_right_shift(i, 2)
+    sgn = sign: tt.sign(x)
+    rsqrt: 1 / tt.sqrt(x)
+    cbrt: tt.sign(x) * tt.abs(x) ** (1 / 3)
+    exp2: 2.0 ** x
+    erfc: 1 - tt.erf(x)
+    expit: tt.sigmoid(x)
+    logit: tt.log(p / (1 - p))
+    logcumsumexp: tt.log(tt.cumulative_sum(tt.exp(x), axis=0))
+    xlogy: tt.where(x == 0, 0.0, x * tt.log(tt.where(x == 0, 1.0, y)))
+    sinc: tt.where(x == 0, 1.0, tt.sin(tt.pi * x) / tt.where(x == 0, 1.0, tt.pi * x))
+    heaviside: tt.where(x > 0, 1.0, tt.where(x == 0, y, 0.0))
+    lerp: x + 0.5 * (y - x)
+    addcmul: x + 0.5 * x * y
+    addcdiv: x + 0.5 * x / y
+    addmm addbmm baddbmm: y + x @ x
+    addmv: v + x @ v
+    addr: y + tt.linalg.outer(v, v)
+    ldexp: x * 2.0 ** i
+    fmax: tt.where(tt.isnan(x), y, tt.where(tt.isnan(y), x, tt.maximum(x, y)))
+    fmin: tt.where(tt.isnan(x), y, tt.where(tt.isnan(y), x, tt.minimum(x, y)))
+    clamp = clip: tt.clip(x, 0, 1)
+    clamp_min: tt.clip(x, min=0)
+    clamp_max: tt.clip(x, max=1)
+    amax = max: tt.max(x, axis=0)
+    amin = min: tt.min(x, axis=0)
+    aminmax: tt.min(x), tt.max(x)
+    ptp: tt.max(x) - tt.min(x)
+    product = prod: tt.prod(x)
+    cumsum = cumulative_sum: tt.cumulative_sum(x, axis=0)
+    cumprod = cumulative_prod: tt.cumulative_prod(x, axis=0)
+    average = mean: tt.mean(x, axis=0)
+    median: tt.sort(tt.reshape(x, (-1,)))[(x.size - 1) // 2]  # of an even number the lower one, as in PyTorch
+    kthvalue: tt.sort(x, axis=-1)[..., n - 1]
+    mode: tt.unique_counts(i).values[tt.argmax(tt.unique_counts(i).counts)]
+    std_mean: tt.std(x, correction=1), tt.mean(x)
+    var_mean: tt.var(x, correction=1), tt.mean(x)
+    nansum: tt.sum(tt.where(tt.isnan(x), 0.0, x))
+    nanmean: tt.sum(tt.where(tt.isnan(x), 0.0, x)) / tt.count_nonzero(~tt.isnan(x))
+    nan_to_num: tt.where(tt.isnan(x), 0.0, x)
+    isposinf: x == tt.inf
+    isneginf: x == -tt.inf
+    isreal: tt.imag(z) == 0
+    isclose: tt.abs(x - y) <= 1e-8 + 1e-5 * tt.abs(y)
+    allclose: bool(tt.all(tt.abs(x - y) <= 1e-8 + 1e-5 * tt.abs(y)))
+    array_equal array_equiv: bool(tt.all(x == y))
+    dot mm bmm mv chain_matmul = matmul: tt.matmul(x, y)
+    inner: x @ y.T
+    vdot = vecdot: tt.vecdot(x, y)
+    kron: tt.reshape(x[:, None, :, None] * y[None, :, None, :], (9, 9))
+    dist: tt.linalg.vector_norm(x - y)
+    cdist: tt.linalg.vector_norm(x[:, None] - y[None], axis=-1)
+    norm: tt.linalg.vector_norm(x)
+    outer ger: tt.linalg.outer(v, v)
+    cross: tt.linalg.cross(v, v)
+    nanmax: tt.max(tt.where(tt.isnan(x), -tt.inf, x))
+    nanmin: tt.min(tt.where(tt.isnan(x), tt.inf, x))
+    ediff1d: tt.diff(tt.reshape(x, (-1,)))
+    polyval: 2.0 * x**2 + 1.0 * x + 3.0
+    isscalar: isinstance(n, (int, float))
+    iscomplex: tt.imag(z) != 0
+    scalar_tensor fromiter fromstring = asarray: tt.asarray([1.0, 2.0])
+    fromfunction: tt.meshgrid(tt.arange(3), tt.arange(3), indexing="ij")
+    fill_diagonal: tt.where(tt.eye(3) == 1, 0.0, x)
+    diag_indices: (tt.arange(3), tt.arange(3))
+    ix_: (i[:, None], i[None, :])
+    block bmat: tt.concat([tt.concat([x, y], axis=1), tt.concat([y, x], axis=1)], axis=0)
+    intersect1d: v[tt.any(v[:, None] == tt.unique_values(x), axis=1)]
+    setdiff1d: v[~tt.any(v[:, None] == tt.unique_values(x), axis=1)]
+    int_ intp longlong = int64: tt.int64
+    uint ulong ulonglong uintp = uint64: tt.uint64
+    ubyte = uint8: tt.uint8
+    issubdtype: tt.isdtype(x.dtype, "real floating")
+    errstate seterr: np.errstate(all="raise")
+    printoptions get_printoptions: np.printoptions(precision=3)
+    savez savez_compressed savetxt: tt.nn.save
+    set_rng_state: tt.random.set_state(tt.random.get_state())
+    to_dlpack: x.__dlpack__()
+    det slogdet trace diagonal: tt.linalg.{name}(x)
+    logdet: tt.linalg.slogdet(x)[1]
+    inverse: tt.linalg.inv(x)
+    diag: tt.linalg.diagonal(x), v * tt.eye(3)  # the diagonal of a matrix, a matrix with this diagonal
+    diagflat diag_embed: v * tt.eye(3)
+    cholesky: tt.linalg.cholesky(x @ x.T)
+    matrix_power: tt.linalg.matrix_power(x, 3)
+    lstsq: tt.linalg.solve(x.T @ x, x.T @ y)
+    permute transpose = permute_dims: tt.permute_dims(x, (1, 0))
+    swapaxes swapdims: x.transpose(0, 1)
+    t adjoint = matrix_transpose: tt.matrix_transpose(x)
+    movedim rollaxis = moveaxis: tt.moveaxis(x, 0, -1)
+    unsqueeze = expand_dims: tt.expand_dims(x, axis=0)
+    atleast_1d atleast_2d atleast_3d: v[None]
+    expand = broadcast_to: tt.broadcast_to(v, (3, 3))
+    broadcast_tensors = broadcast_arrays: tt.broadcast_arrays(x, v)
+    unbind = unstack: tt.unstack(x, axis=0)
+    view ravel flatten = reshape: tt.reshape(x, (-1,))
+    unflatten = reshape: tt.reshape(x, (3, 3, 1))
+    chunk array_split tensor_split vsplit: tt.split(x, 3, axis=0)  # into 3 parts of one length
+    hsplit: tt.split(x, 3, axis=1)
+    dsplit: tt.split(x, 3, axis=-1)
+    fliplr: tt.flip(x, axis=1)
+    flipud: tt.flip(x, axis=0)
+    rot90: tt.flip(x.T, axis=0)
+    repeat_interleave = repeat: tt.repeat(x, 2, axis=0)
+    pad: tt.concat([tt.zeros((1, 3)), x], axis=0)  # a row of zeros in front
+    append: tt.concat([x, y], axis=0)
+    delete: tt.concat([x[:1], x[2:]], axis=0)  # without row 1
+    gather take_along_dim = take_along_axis: tt.take_along_axis(x, i[:, None], axis=1)
+    index_select = take: tt.take(x, i, axis=0)
+    select: x[:, 0]
+    narrow: x[:, 0:2]
+    masked_select compress extract: x[mask]
+    argwhere: tt.stack(tt.nonzero(x), axis=-1)
+    flatnonzero: tt.nonzero(tt.reshape(x, (-1,)))[0]
+    index_add scatter_add: x + tt.scatter(y, i, x.shape)
+    index_put index_copy index_fill: tt.index_set(x, i, 0.0)
+    put place putmask: x[mask] = 0.0
+    copyto: x.copy_(y)
+    bincount: tt.sum(tt.one_hot(i, 3), axis=0)
+    unique = unique_values: tt.unique_values(x)
+    union1d: tt.unique_values(tt.concat([v, v]))
+    isin in1d: tt.any(x[..., None] == v, axis=-1)
+    bucketize digitize = searchsorted: tt.searchsorted(v, x)
+    msort = sort: tt.sort(x, axis=0)
+    argpartition partition: tt.topk(x, n)  # the largest n, in order, and their places
+    cov: (x - x.mean(1, True)) @ (x - x.mean(1, True)).T / (x.shape[1] - 1)
+    triu_indices: tt.nonzero(tt.triu(tt.ones((3, 3))))
+    tril_indices: tt.nonzero(tt.tril(tt.ones((3, 3))))
+    tri: tt.tril(tt.ones((3, 3)))
+    numel nelement: x.size
+    ndim dim: x.ndim
+    shape size: x.shape
+    is_tensor: isinstance(x, tt.Tensor)
+    is_floating_point: tt.isdtype(x.dtype, "real floating")
+    is_complex iscomplexobj: tt.isdtype(x.dtype, "complex floating")
+    as_tensor array asanyarray ascontiguousarray asfarray from_numpy frombuffer = asarray: tt.asarray([1.0, 2.0])
+    Variable FloatTensor DoubleTensor LongTensor IntTensor BoolTensor ByteTensor HalfTensor: tt.tensor([1.0, 2.0])
+    ndarray matrix: tt.Tensor([1.0, 2.0])
+    identity: tt.eye(3)
+    range: tt.arange(10)
+    logspace geomspace: 10 ** tt.linspace(0, 1, 5)
+    float single = float32: tt.float32
+    double = float64: tt.float64
+    half: tt.float16
+    long = int64: tt.int64
+    int = int32: tt.int32
+    short = int16: tt.int16
+    byte = uint8: tt.uint8
+    char = int8: tt.int8
+    cfloat = complex64: tt.complex64
+    cdouble = complex128: tt.complex128
+    bool_ = bool: tt.bool
+    bfloat16: tt.float16  # NumPy has no bfloat16
+    dtype: x.dtype
+    promote_types = result_type: tt.result_type(tt.float32, tt.float64)
+    clone copy: x.clone()
+    rand: tt.random.rand(2, 3)
+    randn standard_normal: tt.random.randn(2, 3)
+    rand_like: tt.random.rand(*x.shape)
+    randn_like: tt.random.randn(*x.shape)
+    randint randint_like: tt.random.integers(0, 10, (2, 3))
+    randperm shuffle: tt.random.permutation(10)
+    normal: tt.random.normal((2, 3), mean=0.0, std=1.0)
+    uniform: tt.random.uniform((2, 3), low=0.0, high=1.0)
+    bernoulli binomial: tt.random.bernoulli(0.5, (2, 3))
+    multinomial: tt.searchsorted(tt.cumulative_sum(v / tt.sum(v)), tt.random.rand(n))
+    Generator default_rng RandomState: tt.random.Generator(0)
+    seed initial_seed: tt.manual_seed(0)
+    get_rng_state: tt.random.get_state()
+    inference_mode: tt.no_grad()
+    autograd: tt.grad(tt.sum(w * w), [w])
+    get_default_device set_default_device: tt.zeros((2, 3), device="cpu")
+    device: tt.zeros((2, 3), device="cpu")
+    cuda mps xpu: "gpu" in tt.__array_namespace_info__().devices()
+    set_printoptions: np.set_printoptions(precision=3)
+    default_generator: tt.random.default_generator
+    get_num_interop_threads set_num_interop_threads: tt.set_num_threads(2)
+    from_file fromfile loadtxt genfromtxt: tt.asarray(np.loadtxt(file))
+    apply_along_axis vectorize frompyfunc vmap: tt.stack([tt.sum(row) for row in x])
+    Module Linear Embedding LayerNorm Dropout Sequential Parameter Transformer MultiheadAttention: tt.nn.{name}
+    functional optim init utils amp save load: tt.nn.{name}
+    Adam AdamW SGD Optimizer: tt.nn.optim.{name}
+    relu gelu softmax log_softmax dropout layer_norm linear embedding: tt.nn.functional.{name}
+    cross_entropy mse_loss nll_loss scaled_dot_product_attention: tt.nn.functional.{name}
+    silu: x * tt.sigmoid(x)
+    autocast: tt.nn.amp.autocast
+    fft special jit compile fx func onnx hub distributed multiprocessing profiler quantization sparse distributions
+    conv1d conv2d conv3d conv_transpose1d conv_transpose2d max_pool2d avg_pool2d batch_norm interpolate embedding_bag
+    logaddexp2 nanmedian quantile percentile nanquantile histc histogram corrcoef put_along_axis insert
+    cholesky_solve cholesky_inverse lu_solve triangular_solve pinverse svd svdvals eig eigh eigvals eigvalsh qr
+    lu pinv matrix_rank matrix_exp cond expm polyfit interp convolve gradient trapezoid
+    trapz cummax cummin renorm stft istft digamma lgamma polygamma mvlgamma erfinv i0 igamma igammac frexp
+    gcd lcm combinations cartesian_prod block_diag vander unravel_index ravel_multi_index nditer c_ r_ s_ mgrid ogrid
+    lexsort logical_reduce packbits piecewise bartlett hamming hanning kaiser lobpcg sparse_coo_tensor complex polar
+    unique_consecutive unfold as_strided dequantize qr_complex geqrf ormqr orgqr searchsorted_ einsum_path
+"""
+
+TENSOR = """
+    repeat: tt.tile(x, (2, 3)), tt.repeat(x, 2, axis=0)  # PyTorch's x.repeat(2, 3) is the first, NumPy's the second
+    split split_with_sizes: tt.split(x, 3, axis=0)  # into 3 parts; PyTorch's split takes the length of a part
+    nonzero: tt.nonzero(x), tt.stack(tt.nonzero(x), axis=-1)  # NumPy's x.nonzero() is the first, PyTorch's the second
+    equal: x == y, bool(tt.all(x == y))  # PyTorch's x.equal(y) is the second; tt.equal(x, y) is the first
+    unique: tt.unique_values(x)  # sorted; unique_counts and unique_inverse give more
+    scatter scatter_add scatter_reduce: x + tt.scatter(y, i, x.shape)  # adds; tt.index_set(x, i, 0.0) sets
+    gather: tt.take_along_axis(x, i[:, None], axis=1)
+    take_along_dim: tt.take_along_axis(x, i[:, None], axis=1)
+    imag: tt.imag(z)
+    real: tt.real(z)
+    H mH adjoint: tt.conj(x).mT
+    bincount: tt.sum(tt.one_hot(i, 3), axis=0)
+    cuda: x.to("gpu")
+    ipu mtia xpu: x.to("cpu")
+    get_device: x.device
+    is_cuda: x.device == "gpu"
+    is_cpu: x.device == "cpu"
+    type: x.to(tt.float64)
+    bfloat16: x.half()
+    byte: x.to(tt.uint8)
+    char: x.to(tt.int8)
+    cfloat: x.to(tt.complex64)
+    cdouble: x.to(tt.complex128)
+    itemsize: x.element_size()
+    softmax: tt.nn.functional.softmax(x, dim=-1)
+    log_softmax: tt.nn.functional.log_softmax(x, dim=-1)
+    relu: tt.nn.functional.relu(x)
+    select: x[:, 0]
+    narrow narrow_copy: x[:, 0:2]
+    masked_select: x[mask]
+    unflatten: x.reshape(3, 3, 1)
+    stride storage_offset: x.numpy().strides
+    is_contiguous: x.numpy().flags.c_contiguous
+    data_ptr const_data_ptr: x.numpy().ctypes.data
+    is_same_size: x.shape == y.shape
+    is_signed: tt.isdtype(x.dtype, ("signed integer", "real floating"))
+    is_nonzero: bool(tt.any(x))
+    storage untyped_storage: x.numpy()
+    new_tensor new: tt.tensor([1.0, 2.0], dtype=x.dtype, device=x.device)
+    new_empty: tt.empty((2, 3), dtype=x.dtype, device=x.device)
+    new_full: tt.full((2, 3), 1.0, dtype=x.dtype, device=x.device)
+    new_ones: tt.ones((2, 3), dtype=x.dtype, device=x.device)
+    new_zeros: tt.zeros((2, 3), dtype=x.dtype, device=x.device)
+    grad_fn: x.is_leaf  # tt.draw(x) draws what x was computed from
+    retains_grad register_post_accumulate_grad_hook: x.register_hook
+    apply_ map_ map2_: x.copy_(tt.exp(x))
+    add_: x += y
+    sub_ subtract_: x -= y
+    mul_ multiply_: x *= y
+    div_ divide_ true_divide_: x /= y
+    pow_: x **= 2
+    remainder_: x %= y
+    floor_divide_: x //= y
+    clamp_ clip_: x.copy_(tt.clip(x, 0, 1))
+    clamp_min_: x.copy_(tt.clip(x, min=0))
+    clamp_max_: x.copy_(tt.clip(x, max=1))
+    exp_: x.copy_(tt.exp(x))
+    sqrt_: x.copy_(tt.sqrt(x))
+    neg_ negative_: x *= -1
+    masked_fill_ masked_scatter_: x[mask] = 0.0
+    index_fill_ index_copy_ index_put_ put_: x[i] = 0.0
+    index_add_ scatter_add_: x += tt.scatter(y, i, x.shape)
+    scatter_ scatter_reduce_: x[i] = y
+    fill_diagonal_: x[[0, 1, 2], [0, 1, 2]] = 0.0
+    normal_: x.copy_(tt.random.normal(x.shape, mean=0.0, std=1.0))
+    uniform_: x.copy_(tt.random.uniform(x.shape, low=0.0, high=1.0))
+    bernoulli_: x.copy_(tt.random.bernoulli(0.5, x.shape))
+    random_: x.copy_(tt.random.integers(0, 10, x.shape))
+    relu_: x.copy_(tt.nn.functional.relu(x))
+    detach_: x = x.detach()
+    unsqueeze_: x = x.unsqueeze(0)
+    squeeze_: x = x.squeeze()
+    t_ transpose_ swapaxes_ swapdims_: x = x.T
+    resize_ resize_as_ resize resize_as: x = x.reshape(-1)
+    fill: x.fill_(0)
+    tobytes dump dumps: x.numpy().tobytes()
+    base: x.numpy().base
+    flags: x.numpy().flags
+    strides: x.numpy().strides
+    flat: x.reshape(-1)
+"""
+
+NN = """
+    SiLU: x * tt.sigmoid(x)
+    Mish: x * tt.tanh(tt.softplus(x))
+    Hardswish: x * tt.clip(x + 3, 0, 6) / 6
+    ELU CELU: tt.clip(x, min=0) + tt.expm1(tt.clip(x, max=0))
+    SELU: 1.0507 * (tt.clip(x, min=0) + 1.6733 * tt.expm1(tt.clip(x, max=0)))
+    LeakyReLU: tt.where(x > 0, x, 0.01 * x)
+    PReLU: tt.where(x > 0, x, w * x)
+    ReLU6: tt.clip(x, 0, 6)
+    Hardtanh: tt.clip(x, -1, 1)
+    Hardsigmoid: tt.clip(x / 6 + 0.5, 0, 1)
+    Softplus: tt.softplus(x)
+    LogSigmoid: -tt.softplus(-x)
+    Softsign: x / (1 + tt.abs(x))
+    Softmin: F.softmax(-x, dim=-1)
+    Tanhshrink: x - tt.tanh(x)
+    Softshrink: tt.sign(x) * tt.clip(tt.abs(x) - 0.5, min=0)
+    Hardshrink: tt.where(tt.abs(x) > 0.5, x, 0.0)
+    Threshold: tt.where(x > 0.5, x, 0.0)
+    GLU: x * tt.sigmoid(y)  # x and y: the halves of the input
+    RMSNorm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
+    CosineSimilarity: tt.vecdot(x, y) / (tt.linalg.vector_norm(x, axis=-1) * tt.linalg.vector_norm(y, axis=-1))
+    PairwiseDistance: tt.linalg.vector_norm(x - y, axis=-1)
+    Bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
+    L1Loss: tt.mean(tt.abs(x - y))
+    SmoothL1Loss HuberLoss: tt.mean(tt.where(tt.abs(x - y) < 1, 0.5 * (x - y) ** 2, tt.abs(x - y) - 0.5))
+    KLDivLoss: tt.sum(y * (tt.log(y) - x)) / x.shape[0]  # x: log-probabilities
+    PoissonNLLLoss: tt.mean(tt.exp(x) - y * x)
+    GaussianNLLLoss: tt.mean(0.5 * (tt.log(v) + (x - y) ** 2 / v))
+    SoftMarginLoss: tt.mean(tt.softplus(-x * y))
+    HingeEmbeddingLoss: tt.mean(tt.where(y == 1, x, tt.clip(1 - x, min=0)))
+    MarginRankingLoss: tt.mean(tt.clip(-y * (x - v), min=0))
+    BCELoss MultiLabelSoftMarginLoss: nn.BCEWithLogitsLoss()(x, y)  # of logits, without a sigmoid before it
+    Flatten: x.reshape(x.shape[0], -1)
+    Unflatten: x.reshape(3, 3, 1)
+    ZeroPad1d ConstantPad1d: tt.concat([tt.zeros((3, 1)), x], axis=1)
+    ParameterList: nn.Parameter(tt.zeros((2, 3)))  # one attribute each
+    ParameterDict: nn.Parameter(tt.zeros((2, 3)))  # one attribute each
+    Buffer: nn.Module().register_buffer("table", x)
+    LazyLinear: nn.Linear(3, 4)
+    EmbeddingBag: tt.mean(nn.Embedding(5, 3)(i[:, None]), axis=1)
+    NLLLoss2d: nn.NLLLoss()
+    Softmax2d: nn.Softmax(dim=1)
+    Tensor: tt.Tensor([1.0, 2.0])
+    Adam SGD AdamW: nn.optim.Adam(model.parameters())
+    Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold ChannelShuffle
+    LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d
+    BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
+    InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
+    GroupNorm LocalResponseNorm CrossMapLRN2d PixelShuffle PixelUnshuffle Upsample UpsamplingBilinear2d
+    MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d UpsamplingNearest2d
+    MaxUnpool1d MaxUnpool2d MaxUnpool3d FractionalMaxPool2d FractionalMaxPool3d
+    AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d
+    CircularPad1d CircularPad2d CircularPad3d ConstantPad2d ConstantPad3d ZeroPad2d ZeroPad3d
+    ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
+    DataParallel RReLU Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout CosineEmbeddingLoss
+    CTCLoss AdaptiveLogSoftmaxWithLoss MultiLabelMarginLoss MultiMarginLoss
+    TripletMarginLoss TripletMarginWithDistanceLoss LinearCrossEntropyLoss
+"""
+
+FUNCTIONAL = """
+    silu: x * tt.sigmoid(x)
+    mish: x * tt.tanh(tt.softplus(x))
+    hardswish: x * tt.clip(x + 3, 0, 6) / 6
+    elu elu_ celu celu_: tt.clip(x, min=0) + tt.expm1(tt.clip(x, max=0))
+    selu selu_: 1.0507 * (tt.clip(x, min=0) + 1.6733 * tt.expm1(tt.clip(x, max=0)))
+    leaky_relu leaky_relu_: tt.where(x > 0, x, 0.01 * x)
+    prelu: tt.where(x > 0, x, w * x)
+    relu6: tt.clip(x, 0, 6)
+    hardtanh hardtanh_: tt.clip(x, -1, 1)
+    hardsigmoid: tt.clip(x / 6 + 0.5, 0, 1)
+    softplus: tt.softplus(x)
+    logsigmoid: -tt.softplus(-x)
+    softsign: x / (1 + tt.abs(x))
+    softmin: F.softmax(-x, dim=-1)
+    tanhshrink: x - tt.tanh(x)
+    softshrink: tt.sign(x) * tt.clip(tt.abs(x) - 0.5, min=0)
+    hardshrink: tt.where(tt.abs(x) > 0.5, x, 0.0)
+    threshold threshold_: tt.where(x > 0.5, x, 0.0)
+    glu: x * tt.sigmoid(y)  # x and y: the halves of the input
+    rms_norm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
+    cosine_similarity: tt.vecdot(x, y) / (tt.linalg.vector_norm(x, axis=-1) * tt.linalg.vector_norm(y, axis=-1))
+    pairwise_distance: tt.linalg.vector_norm(x - y, axis=-1)
+    bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
+    l1_loss: tt.mean(tt.abs(x - y))
+    smooth_l1_loss huber_loss: tt.mean(tt.where(tt.abs(x - y) < 1, 0.5 * (x - y) ** 2, tt.abs(x - y) - 0.5))
+    kl_div: tt.sum(y * (tt.log(y) - x)) / x.shape[0]  # x: log-probabilities
+    poisson_nll_loss: tt.mean(tt.exp(x) - y * x)
+    gaussian_nll_loss: tt.mean(0.5 * (tt.log(v) + (x - y) ** 2 / v))
+    soft_margin_loss: tt.mean(tt.softplus(-x * y))
+    hinge_embedding_loss: tt.mean(tt.where(y == 1, x, tt.clip(1 - x, min=0)))
+    margin_ranking_loss: tt.mean(tt.clip(-y * (x - v), min=0))
+    binary_cross_entropy multilabel_soft_margin_loss: F.binary_cross_entropy_with_logits(x, y)  # of logits
+    relu_: F.relu(x)
+    gumbel_softmax: F.softmax(x - tt.log(-tt.log(tt.random.rand(*x.shape))), dim=-1)
+    normalize: x / tt.linalg.vector_norm(x, axis=-1, keepdims=True)
+    pdist: tt.linalg.vector_norm(x[:, None] - x[None], axis=-1)
+    one_hot: tt.one_hot(i, 3)
+    pad: tt.concat([tt.zeros((3, 1)), x], axis=1)  # a column of zeros in front
+    embedding_bag: tt.mean(F.embedding(i[:, None], x), axis=1)
+    linear_cross_entropy: F.cross_entropy(F.linear(x, y), i)
+    logsumexp: tt.logsumexp(x, axis=-1)
+    conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d fold unfold
+    batch_norm instance_norm group_norm local_response_norm interpolate upsample upsample_bilinear upsample_nearest
+    affine_grid grid_sample pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle
+    max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d lp_pool3d
+    max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d
+    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d fractional_max_pool2d fractional_max_pool3d
+    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool1d_with_indices
+    adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices
+    fractional_max_pool3d_with_indices ctc_loss multi_margin_loss multilabel_margin_loss rrelu rrelu_
+    dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout cosine_embedding_loss
+    triplet_margin_loss triplet_margin_with_distance_loss grouped_mm scaled_grouped_mm scaled_mm
+"""
+
+OPTIM = """
+    RMSprop Adagrad Adadelta Adamax NAdam RAdam Adafactor: nn.optim.AdamW([w])  # or an Optimizer of your own
+    Muon SparseAdam ASGD Rprop LBFGS: nn.optim.SGD([w], lr=0.1)  # or an Optimizer of your own
+    swa_utils swap_in_optimizer_params_and_state
+"""
+
+SCHEDULERS = """
+    ConstantLR MultiplicativeLR: lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
+    LinearLR PolynomialLR: lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / 1000))
+    ExponentialLR: lr_scheduler.LambdaLR(optimizer, lambda step: 0.99**step)
+    OneCycleLR CyclicLR: lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 100, 1 - step / 1000))
+    CosineAnnealingWarmRestarts: lr_scheduler.CosineAnnealingLR(optimizer, T_max=1000)
+    SequentialLR ChainedScheduler: lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 if step < 100 else 0.1)
+    ReduceLROnPlateau: optimizer.param_groups[0]["lr"] *= 0.5
+"""
+
+LINALG = """
+    norm: tt.linalg.vector_norm(x)
+    inverse: tt.linalg.inv(x)
+    multi_dot dot: tt.matmul(x, y)
+    logdet: tt.linalg.slogdet(x)[1]
+    solve_triangular lstsq pinv tensorsolve: tt.linalg.solve(x.T @ x, x.T @ y)
+    inv_ex: tt.linalg.inv(x)
+    vander: x[:, :1] ** tt.arange(3)
+    cond matrix_rank svd svdvals qr eig eigh eigvals eigvalsh lu lu_factor ldl_factor matrix_exp householder_product
+"""
+
+RANDOM = """
+    standard_normal: tt.random.randn(2, 3)
+    random random_sample sample: tt.random.rand(2, 3)
+    randint random_integers: tt.random.integers(0, 10, (2, 3))
+    seed: tt.manual_seed(0)
+    default_rng RandomState: tt.random.Generator(0)
+    randperm shuffle: tt.random.permutation(10)
+    rand_like: tt.random.rand(*x.shape)
+    randn_like: tt.random.randn(*x.shape)
+    binomial: tt.random.bernoulli(0.5, (2, 3))
+    choice multinomial: tt.searchsorted(tt.cumulative_sum(v / tt.sum(v)), tt.random.rand(n))
+    truncated_normal trunc_normal: nn.init.trunc_normal_(x)
+    exponential: -tt.log(1 - tt.random.rand(2, 3))
+    gumbel: -tt.log(-tt.log(tt.random.rand(2, 3)))
+    beta gamma poisson dirichlet laplace logistic lognormal
+"""
+
+INIT = """
+    normal: nn.init.normal_(w)
+    uniform: nn.init.uniform_(w)
+    constant: nn.init.constant_(w, 0.0)
+    ones: nn.init.ones_(w)
+    zeros: nn.init.zeros_(w)
+    eye: nn.init.eye_(w)
+    xavier_uniform: nn.init.xavier_uniform_(w)
+    xavier_normal: nn.init.xavier_normal_(w)
+    kaiming_uniform: nn.init.kaiming_uniform_(w)
+    kaiming_normal: nn.init.kaiming_normal_(w)
+    orthogonal_ orthogonal sparse_ sparse dirac_ dirac
+"""
+
+TABLES = {
+    "tinytensor": PACKAGE,
+    "Tensor": TENSOR,
+    "tinytensor.nn": NN,
+    "tinytensor.nn.functional": FUNCTIONAL,
+    "tinytensor.nn.optim": OPTIM,
+    "tinytensor.nn.optim.lr_scheduler": SCHEDULERS,
+    "tinytensor.nn.init": INIT,
+    "tinytensor.linalg": LINALG,
+    "tinytensor.random": RANDOM,
+}
+
+FALLBACK = {
+    "Tensor": ("Tensor", "tinytensor"),
+    "tinytensor": ("tinytensor", "tinytensor.nn.functional", "tinytensor.nn"),
+}
+"""Where else to look for a name: PyTorch has many of them in several places."""
+
+
+@cache
+def table(place: str) -> dict[str, tuple[str, str]]:
+    """By name, what it is called here ("" where it is not) and an example ("" where there is none)."""
+    found = {}
+    for line in TABLES.get(place, "").strip().splitlines():
+        names, _, example = line.partition(": ")
+        names, _, ours = names.partition(" = ")
+        for name in names.split():
+            found[name] = (ours, example.replace("{name}", name))
+    return found
+
+
+def hint(place: str, name: str) -> str | None:
+    """What to say of a name that `place` (a module's name, or "Tensor") does not have; None where there is nothing."""
+    known = next((found for where in FALLBACK.get(place, (place,)) if name in (found := table(where))), None)
+    if known is not None:
+        ours, example = known[name]
+        code, _, comment = example.partition("  # ")
+        if ours:
+            return f"tinytensor names it {ours}, as the array API does: {code}"
+        if code:
+            return f"tinytensor does without it; write {code}" + (f" ({comment})" if comment else "")
+        return "not in tinytensor, which is about attention and the Transformer"
+    if place == "Tensor" and name.endswith("_") and hasattr(tt.Tensor, name[:-1]):
+        return f"in place there are x += y and its kin, x[i] = y, x.copy_(y); write x.copy_(x.{name[:-1]}(...))"
+    if place == "tinytensor" and not name.startswith("_") and hasattr(tt.Tensor, name):
+        return f"it is a method of Tensors: x.{name}"
+    return None
+
+
+# ---- arguments
+
+KEYWORDS = {
+    "dim": ("axis", "axes"),
+    "dims": ("axis", "axes"),
+    "keepdim": ("keepdims",),
+    "unbiased": ("correction",),
+    "ddof": ("correction",),
+    "diagonal": ("k", "offset"),
+    "size": ("shape",),
+    "loc": ("mean",),
+    "scale": ("std",),
+    "p": ("ord",),
+}
+"""PyTorch's and NumPy's names of arguments, and what they are called in one function or another here."""
+
+ADVICE = {
+    "requires_grad": "call requires_grad_() on what it gives",
+    "out": "what it gives is new; x[...] = result writes into x",
+}
+"""What to do for arguments that no function has."""
+
+
+def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] = ()) -> TypeError:
+    """The error for arguments that a function does not have, which says something of the first.
+
+    Args:
+        name: the function's, or the method's.
+        given: these arguments; the lengths in `ones(2, 3)` are called "lengths".
+        taken: what it takes; default: what the signature says.
+    """
+    keyword, value = next(iter(given.items()))
+    if keyword == "lengths":
+        return TypeError(f"{name}: got {len(value)} lengths; the shape is one argument: tt.{name}({tuple(value)})")
+    taken = taken or _arguments(name)
+    for ours in KEYWORDS.get(keyword, ()):
+        if ours in taken:
+            return TypeError(f"{name}: got {keyword}=; tinytensor names it {ours}, as the array API does")
+    advice = ADVICE.get(keyword, f"it takes {', '.join(taken)}")
+    return TypeError(f"{name}: got {keyword}=; {advice}")
+
+
+def _arguments(name: str) -> list[str]:
+    """The arguments of the function or method of this name."""
+    places = (tt, tt.linalg, tt.random, tt.Tensor)
+    function = next(getattr(place, name) for place in places if hasattr(place, name))
+    return [name for name in inspect.signature(function).parameters if name not in ("self", "unknown", "lengths")]
+
+
+def passed_to_op(primitive: Primitive, message: str) -> str | None:
+    """What to say where an op was given an argument that it does not have, in place of Python's words; else None."""
+    found = re.match(r"(\w+): _?\1_?\(\) got an unexpected keyword argument '(\w+)'", message)
+    if found is None:
+        return None
+    taken = [*primitive.inputs, *primitive.params]
+    return f"{unknown_keyword(primitive.name, {found[2]: None}, taken)}{message[found.end() :]}"
