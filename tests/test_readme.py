@@ -68,10 +68,10 @@ def test_snippets_of_the_documents_can_be_pasted_too(name):
 
 @pytest.mark.parametrize("page", ["docs/names.md", "docs/silent-differences.md"])
 def test_snippets_of_a_page_print_what_they_say(page, capsys):
-    for code in snippets(page):
-        promised = re.findall(r"print\(.*\)  # (.*)", code)
-        assert len(promised) == code.count("print(")
-        exec(compile(code, page, "exec"), {})
+    for text in snippets(page):
+        promised = re.findall(r"print\(.*\)  # (.*)", text)
+        assert len(promised) == text.count("print(")
+        exec(compile(text, page, "exec"), {})
         assert capsys.readouterr().out.splitlines() == promised
 
 

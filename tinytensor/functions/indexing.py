@@ -145,8 +145,7 @@ def _winners(x: Tensor, key: tuple[Any, ...]) -> Any:
 def setitem(x: Any, key: Any, value: Any) -> None:
     """`x[key] = value`. In a graph x moves on to a new array; outside of one its memory is written."""
     x._check_writable("x[...] = value")
-    if not isinstance(value, Tensor):
-        value = tt.asarray(value, dtype=x.dtype, device=x.device)
+    value = value if isinstance(value, Tensor) else tt.asarray(value, dtype=x.dtype, device=x.device)
     if value.dtype != x.dtype:
         if value.dtype.kind == "c" and x.dtype.kind != "c":
             raise TypeError(f"x[...] = value: complex values do not fit into {x.dtype}")
