@@ -66,7 +66,7 @@ def test_snippets_of_the_documents_can_be_pasted_too(name):
         Prompt(runs=False).paste(text)
 
 
-@pytest.mark.parametrize("page", ["docs/names.md", "docs/silent-differences.md"])
+@pytest.mark.parametrize("page", ["docs/names.md", "docs/silent-differences.md", "docs/other-libraries.md"])
 def test_snippets_of_a_page_print_what_they_say(page, capsys):
     for text in snippets(page):
         promised = re.findall(r"print\(.*\)  # (.*)", text)

@@ -212,7 +212,7 @@ from .random import manual_seed
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 
 if TYPE_CHECKING:
-    from . import graph, hints, models, nn, testing
+    from . import graph, hints, models, nn, special, testing
     from .drawing import draw
     from .program import backward_program, print_backward
     from .recording.errors import explain_errors
@@ -265,7 +265,7 @@ if "IPython" in sys.modules:
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name: str) -> Any:
-        if name in ("nn", "models", "graph", "testing", "hints"):
+        if name in ("nn", "models", "graph", "testing", "hints", "special"):
             return import_module(f"{__name__}.{name}")
         if name not in _LATER:
             raise missing.no_attribute(__name__, name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
 
 import tinytensor as tt
 
@@ -91,7 +92,41 @@ def test_einops(name, pattern, lengths):
     assert tt.gradcheck(lambda x: getattr(einops.array_api, name)(x, pattern, *options, **lengths), x)
 
 
-def test_scipy_softmax_is_differentiated():
+SPECIAL = {  # inputs
+    "erf": [[-2.0, -0.5, 0.0, 3.0]],
+    "expit": [[-800.0, -2.0, 0.0, 3.0]],
+    "log_expit": [[-800.0, -2.0, 0.0, 3.0]],
+    "logit": [[1e-9, 0.25, 0.5, 0.99]],
+    "logsumexp": [[-2.0, 800.0, 801.0, 3.0]],
+    "softplus": [[-30.0, -2.0, 0.0, 800.0]],
+    "xlogy": [[0.5, 2.0, -1.0, 3.0], [0.5, 1.0, 2.0, 1e-9]],
+}
+
+
+@pytest.mark.parametrize("name", sorted(SPECIAL))
+def test_special_functions_are_scipys(name):
+    inputs = [tt.tensor(x, dtype=tt.float64, requires_grad=True) for x in SPECIAL[name]]
+    function = getattr(tt.special, name)
+    expected = getattr(scipy.special, name)(*SPECIAL[name])
+    np.testing.assert_allclose(function(*inputs).detach().numpy(), expected, rtol=1e-13)
+    near = [x.detach().clip(-5, 5).clip(*((0.1, 0.9) if name == "logit" else (-5, 5))) for x in inputs]
+    near = [tt.tensor(x.clip(0.1) if name == "xlogy" and i else x, requires_grad=True) for i, x in enumerate(near)]
+    assert tt.gradcheck(function, near)
+    assert tt.gradgradcheck(function, near)
+    assert sorted(tt.special.__all__) == sorted(SPECIAL)
+
+
+def test_xlogy_of_nothing():
+    with np.errstate(divide="ignore"):  # the logarithm of 0, where it counts
+        found = tt.special.xlogy(np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.0, 2.0, np.nan, 0.0]))
+    np.testing.assert_array_equal(found.numpy(), [0, 0, np.nan, -np.inf])
+    x, y = tt.tensor([0.0, 0.0], requires_grad=True), tt.tensor([0.0, 2.0], requires_grad=True)
+    g_x, g_y = tt.grad(tt.special.xlogy(x, y), [x, y], tt.ones(2))
+    np.testing.assert_allclose(g_x.tolist(), [0, np.log(2)], rtol=1e-6)
+    assert g_y.tolist() == [0, 0]
+
+
+def test_scipy_is_differentiated():
     """SciPy reads its switch when it is imported, so this takes a process of its own."""
     code = (
         "import numpy as np, scipy.special, tinytensor as tt\n"
@@ -99,6 +134,8 @@ def test_scipy_softmax_is_differentiated():
         "found = scipy.special.softmax(x, axis=1)\n"
         "np.testing.assert_allclose(found.numpy(), scipy.special.softmax(x.detach().numpy(), axis=1))\n"
         "assert tt.gradcheck(lambda x: scipy.special.softmax(x, axis=1), x)\n"
+        "for function in (scipy.special.expit, scipy.special.erf, lambda x: scipy.special.xlogy(x, x * x)):\n"
+        "    assert tt.gradcheck(function, x)\n"
         "print('differentiated')"
     )
     environment = {**os.environ, "SCIPY_ARRAY_API": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
