@@ -46,16 +46,11 @@ def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, in
         masks.append(checked_mask(tt.reshape(mask, (batch, 1, 1, source)), like))
     if attn_mask is not None:
         mask = beside(attn_mask, like)
-        if mask.shape == (target, source):
-            mask = tt.reshape(mask, (1, 1, target, source))
-        elif mask.shape == (batch * heads, target, source):
-            mask = tt.reshape(mask, shape)
-        else:
-            raise ValueError(
-                f"attn_mask: expected (target, source) = {(target, source)} or (batch * heads, target, source) = "
-                f"{(batch * heads, target, source)}, got {mask.shape}"
-            )
-        masks.append(checked_mask(mask, like))
+        shapes = {(target, source): (1, 1, target, source), (batch * heads, target, source): shape}
+        if mask.shape not in shapes:
+            expected = " or (batch * heads, target, source) = ".join(map(str, shapes))
+            raise ValueError(f"attn_mask: expected (target, source) = {expected}, got {mask.shape}")
+        masks.append(checked_mask(tt.reshape(mask, shapes[mask.shape]), like))
     if len(masks) < 2:
         return masks[0] if masks else None
     if all(mask.dtype.kind == "b" for mask in masks):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping
-from typing import Any, Never
+from typing import Any, Never, TypeAlias
 
 import tinytensor as tt
 
@@ -18,10 +18,13 @@ from ..primitive import op
 from ..tensor import Tensor
 from ..typing import ArrayLike, Axis, DType
 
-NOTHING: dict[str, Any] = {}
+Unknown: TypeAlias = Mapping[str, Any]
+NOTHING: Unknown = {}
 
 
-def normalize_axes(name: str, axis: Any, shape: tuple[int, ...], argument="axis", unknown=NOTHING) -> tuple[int, ...]:
+def normalize_axes(
+    name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis", unknown: Unknown = NOTHING
+) -> tuple[int, ...]:
     """An `axis` argument as a tuple of distinct axes from 0 to ndim - 1, in increasing order.
 
     Errors say `name`, the function that was called, and `argument`, what `axis` is called there. Raises IndexError for
@@ -42,7 +45,9 @@ def normalize_axes(name: str, axis: Any, shape: tuple[int, ...], argument="axis"
     return tuple(axes)
 
 
-def normalize_axis(name: str, axis: Any, shape: tuple[int, ...], argument="axis", room=0, unknown=NOTHING) -> int:
+def normalize_axis(
+    name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis", room: int = 0, unknown: Unknown = NOTHING
+) -> int:
     """One axis as an integer from 0 to ndim - 1; `room` is how many dimensions the result has more than `shape`."""
     if unknown:
         raise tt.hints.unknown_keyword(name, unknown)
