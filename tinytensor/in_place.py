@@ -128,16 +128,17 @@ class InPlace(TensorCore):
             array[...] = result._data
             mark_written(array)
         else:
-            if _may_have_views(self):
-                self._check_unseen("a move to memory that can be written to")
+            self._check_unseen("a move to memory that can be written to", is_view=_reads_only(self))
             self._data, self._memory = result._data, None
 
-    def _check_unseen(self, change: str) -> None:
+    def _check_unseen(self, change: str, is_view: bool = False) -> None:
         """Raise RuntimeError if another Tensor lies over the memory that this one is about to leave."""
-        if (memory := getattr(self, "_memory", None)) is not None and sys.getrefcount(memory) > 3:
+        memory = getattr(self, "_memory", None)
+        if is_view or (memory is not None and sys.getrefcount(memory) > 3):
             raise RuntimeError(
-                f"in place: there is a view of this Tensor {self.shape} (a slice, .reshape(), .T, .detach(), ...), "
-                f"which would not see {change}; make the view afterwards, or a copy with .clone()"
+                f"in place: there is a view of this Tensor {self.shape} (a slice, .reshape(), .T, .detach(), ...), or "
+                f"it is one, and the other would not see {change}; make the view afterwards, or a copy with .clone(), "
+                "or write x[i] = x[i] + y instead of x[i] += y"
             )
 
 
@@ -147,7 +148,7 @@ class ReadOnly:
     __slots__ = ("base", "owner")
 
     def __init__(self, owner: Tensor) -> None:
-        self.base = getattr(owner, "_memory", None)
+        self.base = getattr(owner, "_memory", None)  # kept, so that whoever has that mark still counts this one
         self.owner = weakref.ref(owner)
 
 
@@ -165,7 +166,6 @@ def is_writable(x: TensorCore) -> bool:
     return getattr(x._data.flags, "writeable", True) and type(getattr(x, "_memory", None)) is not ReadOnly
 
 
-def _may_have_views(x: TensorCore) -> bool:
-    """Whether others that share a Tensor's mark are its views: not where it is itself a view of a read-only one."""
-    memory = getattr(x, "_memory", None)
-    return type(memory) is ReadOnly and memory.owner() is x
+def _reads_only(x: TensorCore) -> bool:
+    """Whether a Tensor is a view of another one whose memory must not be written to."""
+    return type(memory := getattr(x, "_memory", None)) is ReadOnly and memory.owner() is not x

@@ -281,6 +281,21 @@ def test_a_recorded_change_is_refused_while_a_view_would_not_see_it(device):
         assert later.tolist() == [10, 2]
 
 
+def test_a_view_of_what_was_broadcast_is_not_written_to_behind_its_back(device):
+    x = tt.zeros((), device=device)
+    wide = tt.broadcast_to(x, (2,))
+    part = wide[0]
+    with pytest.raises(RuntimeError, match="in place: there is a view of this Tensor .* or it is one"):
+        part[()] = 0.25
+    assert (x.item(), wide.tolist(), part.item()) == (0, [0, 0], 0)
+    del wide
+    with pytest.raises(RuntimeError, match="in place: there is a view of this Tensor .* or it is one"):
+        part += 1  # x is still there
+    part = part.clone()
+    part += 1
+    assert (x.item(), part.item()) == (0, 1)
+
+
 def test_a_view_without_gradients_sees_the_change(device):
     a = tt.tensor([1.0, 2.0, 3.0], device=device)
     view = a[:2]
