@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from html import escape
@@ -15,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.files import atomic_write
+from tinytensor.html_page import html_page
 
 from ..recording import record_attention
 from .ramp import HIDDEN, WEIGHTS
@@ -69,14 +67,14 @@ class Explorer:
 
     def __str__(self) -> str:
         folder = resources.files(__package__)
-        script = "\n" + (folder / "explorer.js").read_text(encoding="utf-8")
-        style = f"\n{_head_colours()}{(folder / 'explorer.css').read_text(encoding='utf-8')}"
-        # A script ends at "</script>" wherever that stands, so no "<" may be in the data; the others are for safety.
-        data = json.dumps(self.data, separators=(",", ":"))
-        for c in "<>&":
-            data = data.replace(c, f"\\u{ord(c):04x}")
-        hashes = {"style_hash": _hash(style), "script_hash": _hash(script)}
-        return PAGE.format(title=clean(self.title), style=style, script=script, data=data, **hashes)
+        title = clean(self.title)
+        return html_page(
+            title,
+            BODY.format(title=title),
+            self.data,
+            style=_head_colours() + (folder / "explorer.css").read_text(encoding="utf-8"),
+            script=(folder / "explorer.js").read_text(encoding="utf-8"),
+        )
 
     def _repr_html_(self) -> str:
         return (
@@ -140,22 +138,7 @@ def _head_colours() -> str:
     return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \
-style-src '{style_hash}'; script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
+BODY = """\
 <main>
 <h1>{title}</h1>
 <div class="controls">
@@ -180,9 +163,4 @@ style-src '{style_hash}'; script-src '{script_hash}'; base-uri 'none'; form-acti
 <p class="help">Point at a token to see where it looks; a click, Enter or Space holds it, Escape lets go. In the lists
 the arrow keys up and down walk over the tokens, left and right over the heads; in the heat map they walk over its
 cells. Lines of weights under 0.02 are left out, and of more than 4,000 the faintest.</p>
-</main>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+</main>"""

@@ -6,10 +6,7 @@ the source of the rules. The page lays out nothing and computes nothing; it show
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import hashlib
-import json
 import math
 import os
 import re
@@ -21,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..files import atomic_write
+from ..html_page import html_page
 from ..node import Node, written_since
 from ..tracing import Statistics
 from .build import sources
@@ -60,19 +58,14 @@ def page(graph: Graph, options: dict[str, Any]) -> str:
         elif kind.startswith("edge"):
             content["edges"].setdefault(f"{name} {kind.partition(' ')[2]}", []).append(id_)
     folder = resources.files(__package__)
-    script = "\n" + (folder / "film.js").read_text(encoding="utf-8")
-    # A script ends at "</script>" wherever that stands, so no "<" may be in the data; the others are for safety.
-    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    for c in "<>&":
-        text = text.replace(c, f"\\u{ord(c):04x}")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return PAGE.format(
-        title=escape(graph.title or "The backward pass, step by step"),
-        script_hash=f"sha256-{digest}",
-        style="\n" + (folder / "film.css").read_text(encoding="utf-8"),
-        picture=_finish(picture, drawing),
-        data=text,
-        script=script,
+    title = escape(graph.title or "The backward pass, step by step")
+    return html_page(
+        title,
+        BODY.format(title=title, picture=_finish(picture, drawing)),
+        content,
+        style=(folder / "film.css").read_text(encoding="utf-8"),
+        script=(folder / "film.js").read_text(encoding="utf-8"),
+        inline_styles=True,
     )
 
 
@@ -471,18 +464,7 @@ def _aligned(rows: Iterable[list[str]]) -> list[str]:
     ]
 
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \
-style-src 'unsafe-inline'; script-src '{script_hash}'; base-uri 'none'; form-action 'none'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
+BODY = """\
 <header>
 <h1>{title}</h1>
 <fieldset aria-label="Which pass">
@@ -512,9 +494,4 @@ style-src 'unsafe-inline'; script-src '{script_hash}'; base-uri 'none'; form-act
 <span class="key out">gradient that leaves</span> <span class="key done">passed before</span>
 <span class="help">Space plays, arrow keys step, Home and End jump; click an op to go to it.</span>
 </footer>
-<p id="say" role="status"></p>
-<script type="application/json" id="data">{data}</script>
-<script>{script}</script>
-</body>
-</html>
-"""
+<p id="say" role="status"></p>"""
