@@ -523,6 +523,12 @@ def test_a_recorded_change_of_a_view_raises():
     assert buffer.tolist() == [[1, 2], [0, 0]]
 
 
+def test_an_array_that_an_op_made_for_itself_is_no_view():
+    y = tt.roll(leaf([1.0, 2.0]), 1)  # NumPy's roll gives a reshaped array
+    y += 10
+    assert y.tolist() == [12, 11]
+
+
 def test_a_hook_cannot_write_into_a_shared_gradient():
     a, b, g = leaf([1.0, 1.0]), leaf([1.0, 1.0]), tt.ones(2, dtype=tt.float64)
 
