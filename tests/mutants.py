@@ -33,7 +33,7 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
     "the engine": (
         "tinytensor/: engine node gradients in_place hooks grad_mode tensor operators",
         "tests/tinytensor/: test_gradients test_state test_errors test_hard_cases test_creation test_engine "
-        "test_gpu_traits test_indexing test_floating_point test_interop test_program test_ops",
+        "test_gpu_traits test_indexing test_floating_point test_interop test_ops graph/test_recording test_program",
     ),
     "primitives": (
         "tinytensor/: primitive dtypes",
@@ -62,8 +62,8 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
     ),
 }
 
-SLOW = "million or linear_in_the_length"
-"""Tests that notice nothing sooner than others do: left out at first."""
+QUICK = ["--device", "cpu", "-k", "not (million or linear_in or grow_memory)"]
+"""At first: on one device, and without the tests of time and memory, which take minutes."""
 
 WIDER = ["tests/tinytensor", "tests/nn", "tests/models/test_transformer.py", "tests/models/training"]
 """What runs where the tests of the subject noticed nothing."""
@@ -249,8 +249,8 @@ def run_tests(folder: Path, tests: list[str], limit: float | None, wider: list[s
     """What noticed: a test, the time limit, or nothing ("")."""
     formulas = [test for test in tests if os.path.basename(test) in BY_FORMULA]
     return (
-        pytest(folder, ["-k", f"not ({SLOW})", *tests], limit)
-        or (formulas and pytest(folder, ["-k", f"not ({SLOW})", *formulas], limit, TINYTENSOR_TEXTBOOK="1"))
+        pytest(folder, [*QUICK, *tests], limit)
+        or (formulas and pytest(folder, [*QUICK, *formulas], limit, TINYTENSOR_TEXTBOOK="1"))
         or (wider and pytest(folder, wider, limit))
         or ""
     )
