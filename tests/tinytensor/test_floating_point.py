@@ -11,8 +11,8 @@ import tinytensor as tt
 
 
 OF_FLOATS = (
-    "sqrt reciprocal exp expm1 log log1p log2 log10 sigmoid softplus erf sin cos tan asin acos atan sinh cosh tanh asinh "
-    "acosh atanh mean std logsumexp"
+    "sqrt reciprocal exp expm1 log log1p log2 log10 sigmoid softplus erf sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh mean std logsumexp"
 )
 OF_TWO_FLOATS = "divide logaddexp atan2 hypot"
 OF_MATRICES = "det inv solve slogdet cholesky vector_norm"
