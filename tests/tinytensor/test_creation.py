@@ -189,6 +189,7 @@ def test_methods_are_the_functions_of_the_same_name():
     assert (
         x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.transpose(0, 1).shape == x.permute(1, 0).shape == (3, 2)
     )
+    assert (x.permute((1, 0)).shape, x.flatten().permute(0).shape) == ((3, 2), (6,))
     assert x.unsqueeze(0).shape == (1, 2, 3)
     assert x.unsqueeze(0).squeeze().shape == (2, 3)
     assert x.masked_fill(x > 0, 1.0).tolist() == [[1, 1, 1], [1, 1, 1]]
