@@ -78,7 +78,12 @@ BY_FORMULA = {
 }
 """Tests that `.ci/run` runs with the engine room left out, too."""
 
-EQUIVALENT: dict[tuple[str, str], str] = {}
+EQUIVALENT: dict[tuple[str, str], str] = {
+    (
+        "tinytensor/functions/elementwise.py",
+        "x1=lambda xp, g, x1, x2: g * xp.sign(x1) / xp.copysign(xp.ones_like(g), x2),",
+    ): "1 or -1",
+}
 """(file, changed line): why nobody can tell the difference."""
 
 
@@ -126,6 +131,7 @@ class Finder(ast.NodeVisitor):
         self.source = source
         self.found: list[tuple[int, str, int, int, str]] = []
         self.offsets = [0]
+        self.in_where = False
         for line in source.splitlines(keepends=True):
             self.offsets.append(self.offsets[-1] + len(line))
         self.visit(ast.parse(source))
@@ -184,6 +190,16 @@ class Finder(ast.NodeVisitor):
         if node.value is not None:
             self.visit(node.value)
 
+    def visit_Call(self, node: ast.Call) -> None:
+        """A call; a 1.0 that keeps a divisor from being 0 where the result is thrown away might be any number."""
+        outer, where = self.in_where, ast.unparse(node.func) in ("xp.where", "tt.where")
+        self.in_where |= where
+        spared = len(node.args) == 3 and (outer or ast.unparse(node.args[0]) == f"{ast.unparse(node.args[2])} == 0")
+        for child in ast.iter_child_nodes(node):
+            if not (where and spared and child is node.args[1]):
+                self.visit(child)
+        self.in_where = outer
+
     def visit_Raise(self, node: ast.Raise) -> None:
         """What an error says is looked at by eye."""
 
@@ -223,7 +239,7 @@ class Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        if isinstance(node.value, ast.Call):
+        if isinstance(node.value, ast.Call) and ast.unparse(node.value) != "super().__init__()":  # of dict, or object
             self.replace(node.value, "left out", "None")
         if not isinstance(node.value, ast.Constant):  # a docstring
             self.generic_visit(node)
