@@ -83,6 +83,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "tinytensor/functions/elementwise.py",
         "x1=lambda xp, g, x1, x2: g * xp.sign(x1) / xp.copysign(xp.ones_like(g), x2),",
     ): "1 or -1",
+    (
+        "tinytensor/operators.py",
+        "def argsort(self, axis: int = -1, descending: bool = False, stable: bool = False) -> Tensor:",
+    ): "every sort is stable",
+    (
+        "tinytensor/operators.py",
+        "def sort(self, axis: int = -1, descending: bool = False, stable: bool = False) -> Tensor:",
+    ): "every sort is stable",
 }
 """(file, changed line): why nobody can tell the difference."""
 

@@ -221,6 +221,11 @@ def test_gradients_of_gradients_across_devices(device):
     tt.gradgradcheck(lambda x: (x.to(device) ** 3).to("cpu"), x)
 
 
+def test_what_is_moved_has_a_gradient_only_if_it_had_one(device):
+    assert not tt.ones(2).to(device).requires_grad
+    assert tt.ones(2).requires_grad_().to(device).requires_grad
+
+
 def test_numpy_scalars_keep_their_kind():
     assert tt.full((2,), np.float32(1.5)).tolist() == [1.5, 1.5]
     assert tt.full((2,), np.float64(1.5)).dtype == tt.float32
