@@ -33,7 +33,8 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
     "the engine": (
         "tinytensor/: engine node gradients in_place hooks grad_mode tensor operators",
         "tests/tinytensor/: test_gradients test_state test_errors test_hard_cases test_creation test_engine "
-        "test_gpu_traits test_indexing test_floating_point test_interop test_ops graph/test_recording test_program",
+        "test_indexing test_floating_point test_interop test_ops ../nn/test_recomputation graph/test_recording "
+        "test_program",
     ),
     "primitives": (
         "tinytensor/: primitive dtypes",
