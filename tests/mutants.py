@@ -2,13 +2,13 @@
 
     python -m tests.mutants --count 200 --jobs 2    # about half an hour
     python -m tests.mutants --list                  # what could be broken
-    python -m tests.mutants --only nn/optim/adam.py
+    python -m tests.mutants --only nn/optim/adam.py --close
 
 A mutant is a copy of this checkout with one change: a gradient rule doubled, a condition or a comparison turned round,
-`+` for `-`, another default, another number, a call left out. The tests of its subject run until one fails. A mutant
-that none of them notices is printed with its line: a test is missing there, or the change changes nothing that anyone
-can see, which `EQUIVALENT` then says, with the reason. The exit code is 1 where more go unnoticed than `--survivors`
-per cent of those that were drawn.
+`+` for `-`, another default, another number, a call left out. The tests of its subject run until one fails, then those
+of the packages. A mutant that none of them notices is printed with its line: a test is missing there, or the change
+changes nothing that anyone can see, which `EQUIVALENT` then says, with the reason. The exit code is 1 where more go
+unnoticed than `--survivors` per cent of those that were drawn.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
     ),
 }
 
-QUICK = ["--device", "cpu", "-k", "not (million or linear_in or grow_memory)"]
-"""At first: on one device, and without the tests of time and memory, which take minutes."""
+NOT_SLOW = ["-k", "not (million or linear_in or grow_memory)"]
+"""Without the tests of time and memory, which take minutes."""
 
 WIDER = ["tests/tinytensor", "tests/nn", "tests/models/test_transformer.py", "tests/models/training"]
-"""What runs where the tests of the subject noticed nothing."""
+"""What runs, on every device, where the tests of the subject noticed nothing on the CPU."""
 
 BY_FORMULA = {
     "test_ops.py",
@@ -277,15 +277,15 @@ def run_tests(folder: Path, tests: list[str], limit: float | None, wider: list[s
     """What noticed: a test, the time limit, or nothing ("")."""
     formulas = [test for test in tests if os.path.basename(test) in BY_FORMULA and "/fast/" not in test]
     return (
-        pytest(folder, [*QUICK, *tests], limit)
-        or (formulas and pytest(folder, [*QUICK, *formulas], limit, TINYTENSOR_TEXTBOOK="1"))
+        pytest(folder, ["--device", "cpu", *tests], limit)
+        or (formulas and pytest(folder, ["--device", "cpu", *formulas], limit, TINYTENSOR_TEXTBOOK="1"))
         or (wider and pytest(folder, wider, limit))
         or ""
     )
 
 
 def pytest(folder: Path, tests: list[str], limit: float | None, **environment: str) -> str:
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", *NOT_SLOW, *tests]
     environment = {
         **os.environ,
         "PYTHONPATH": str(folder),
@@ -335,7 +335,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="how many are tested at the same time (default 2)")
     parser.add_argument("--limit", type=float, default=900, help="seconds for one run of tests (default 900)")
     parser.add_argument("--only", default="", help="a part of 'file:line: kind', as --list prints it")
-    parser.add_argument("--close", action="store_true", help="leave out the wider tests, which take minutes")
+    parser.add_argument("--close", action="store_true", help="leave out the packages' tests, which take minutes")
     parser.add_argument("--survivors", type=float, default=2.0, help="per cent that may go unnoticed (default 2)")
     parser.add_argument("--list", action="store_true", help="print what could be drawn, and end")
     options = parser.parse_args()
