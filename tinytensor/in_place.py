@@ -113,13 +113,13 @@ class InPlace(TensorCore):
         """
         array, node = self._data, self._node
         if result._node is not None:
-            if array.base is not None and (node is None or node.op is None or node.name in VIEWS):
+            if array.base is not None and (node is None or node.name in VIEWS):
                 raise RuntimeError(
                     f"in place: this Tensor {self.shape} is a view of another one, which would not see a recorded "
                     "change; change the other one (base[i] = value), or write x = x + y instead of x += y"
                 )
             self._check_unseen("a recorded change")
-            if node is not None and node.op is not None and node.retains_grad:
+            if node is not None and node.retains_grad:
                 node.retains_grad, result._node.retains_grad = False, True
             self._data, self._node = result._data, result._node
             self._memory = None

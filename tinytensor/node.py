@@ -116,8 +116,6 @@ class Node:
     def free(self) -> None:
         """Let go of what is saved, and of the nodes behind."""
         self.kept, self.residuals, self.parents = None, None, ()
-        if self.recomputation is not None:
-            self.recomputation = None
 
 
 def _saved(node: Node, kept: dict[str, Any] | None, sources: tuple[Node | None, ...]) -> list[Saved]:

@@ -74,7 +74,7 @@ def cross_entropy(
     _check_reduction("cross_entropy", reduction)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}")
-    logits = input if isinstance(input, Tensor) else tt.asarray(input)
+    logits = tt.asarray(input)
     target = beside(target, logits)
     if logits.ndim > 2:
         logits = tt.moveaxis(logits, 1, -1)
@@ -128,7 +128,7 @@ def nll_loss(
     Shapes and arguments as for `cross_entropy`.
     """
     _check_reduction("nll_loss", reduction)
-    log_p = input if isinstance(input, Tensor) else tt.asarray(input)
+    log_p = tt.asarray(input)
     target = beside(target, log_p)
     if log_p.ndim > 2:
         log_p = tt.moveaxis(log_p, 1, -1)
@@ -159,7 +159,7 @@ def nll_loss(
 def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean") -> Tensor:
     """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant."""
     _check_reduction("mse_loss", reduction)
-    x = input if isinstance(input, Tensor) else tt.asarray(input)
+    x = tt.asarray(input)
     y = beside(target, x)
     if x.shape != y.shape:
         warnings.warn(
@@ -188,7 +188,7 @@ def binary_cross_entropy_with_logits(
         pos_weight: how much the positive part counts.
     """
     _check_reduction("binary_cross_entropy_with_logits", reduction)
-    x = input if isinstance(input, Tensor) else tt.asarray(input)
+    x = tt.asarray(input)
     y = beside(target, x)
     if x.shape != y.shape:
         raise ValueError(

@@ -400,7 +400,17 @@ def test_multihead_attention_names_what_does_not_fit(shapes, masks, error, messa
         attention_of()(*(tt.ones(s, dtype=tt.float64) for s in shapes), **masks)
 
 
+def test_lengths_before_batches():
+    layer = nn.MultiheadAttention(D_MODEL, HEADS, kdim=4, vdim=4, dtype=tt.float64)
+    query, memory = tt.ones((3, 2, D_MODEL), dtype=tt.float64), tt.ones((5, 2, 4), dtype=tt.float64)
+    out, weights = layer(query, memory, memory)
+    assert (out.shape, weights.shape) == ((3, 2, D_MODEL), (2, 3, 5))
+    with pytest.raises(ValueError, match=r"batches and lengths differ.* as \(length, batch, features\)"):
+        layer(query, memory[:, :1], memory[:, :1])
+
+
 def test_heads_must_divide_the_size():
+    assert nn.MultiheadAttention(1, 1).head_dim == 1
     for embed_dim, num_heads in ((6, 4), (0, 1), (6, 0), (6, -2)):
         with pytest.raises(ValueError, match="num_heads must divide embed_dim"):
             nn.MultiheadAttention(embed_dim, num_heads)

@@ -250,3 +250,16 @@ def test_bce_is_its_formula(weight, pos_weight, reduction, device):
 def test_bce_shapes_must_be_the_same():
     with pytest.raises(ValueError, match=r"input \(4, 1\) and target \(4,\) must have the same shape"):
         F.binary_cross_entropy_with_logits(tt.ones((4, 1)), tt.ones(4))
+
+
+# ---- what is given
+
+
+@pytest.mark.parametrize("input", [[[0.5, -1.0]], np.array([[0.5, -1.0]]), tt.tensor([[0.5, -1.0]], dtype=tt.float64)])
+def test_numbers_and_arrays_are_as_good_as_tensors(input):
+    expected = math.log(1 + math.exp(-1.5))
+    close(F.cross_entropy(input, [0]), expected, 1e-6)
+    close(F.nll_loss(input, [0]), -0.5)
+    close(F.mse_loss(input, [[1.5, 0.0]]), 1.0)
+    bce = np.log1p(np.exp(-0.5)) + np.log1p(np.exp(-1.0))
+    close(F.binary_cross_entropy_with_logits(input, [[1.0, 0.0]], reduction="sum"), bce, 1e-6)

@@ -77,6 +77,14 @@ def test_the_rate_of_the_transformer():
     np.testing.assert_allclose(np.diff(found[:4000]), found[0], rtol=1e-9)
 
 
+def test_what_is_not_given():
+    for scheduler in (StepLR(make(), 1), MultiStepLR(make(), [1])):
+        np.testing.assert_allclose(rates(scheduler, 2), [[0.5, 0.2], [0.05, 0.02]])
+    np.testing.assert_allclose(rates(CosineAnnealingLR(make(), 1), 2), [[0.5, 0.2], [0, 0]], atol=1e-15)
+    assert rates(TransformerLR(make(), 1), 1)[0, 0] == pytest.approx(4000**-1.5)
+    assert rates(TransformerLR(make(), 1, 1), 1)[0, 0] == 1
+
+
 def test_one_function_for_each_group():
     scheduler = LambdaLR(make(), [lambda e: 1.0, lambda e: np.float64(e)])
     scheduler.step()

@@ -140,6 +140,15 @@ def test_another_computation_is_an_error():
         out.sum().backward()
 
 
+def test_the_error_names_a_few_ops():
+    x, flag = leaf(3), [True]
+    out = checkpoint(lambda x: tt.exp(-(x * x) * 2 + x / 3) if flag[0] else x, x)
+    flag[0] = False
+    words = r"computed nothing, the first multiply \(3,\), negative \(3,\), multiply \(3,\), divide \(3,\) and 2 more;"
+    with pytest.raises(RuntimeError, match=words):
+        out.sum().backward()
+
+
 @pytest.mark.parametrize("view", [False, True])
 def test_a_parameter_that_was_changed_is_an_error(view):
     x, weight = leaf(3, 3), leaf(3, 3, seed=1)

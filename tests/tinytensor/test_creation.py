@@ -189,6 +189,7 @@ def test_methods_are_the_functions_of_the_same_name():
     assert (
         x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.transpose(0, 1).shape == x.permute(1, 0).shape == (3, 2)
     )
+    assert (x.permute((1, 0)).shape, x.flatten().permute(0).shape) == ((3, 2), (6,))
     assert x.unsqueeze(0).shape == (1, 2, 3)
     assert x.unsqueeze(0).squeeze().shape == (2, 3)
     assert x.masked_fill(x > 0, 1.0).tolist() == [[1, 1, 1], [1, 1, 1]]
@@ -218,6 +219,11 @@ def test_moving(device):
 def test_gradients_of_gradients_across_devices(device):
     x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
     tt.gradgradcheck(lambda x: (x.to(device) ** 3).to("cpu"), x)
+
+
+def test_what_is_moved_has_a_gradient_only_if_it_had_one(device):
+    assert not tt.ones(2).to(device).requires_grad
+    assert tt.ones(2).requires_grad_().to(device).requires_grad
 
 
 def test_numpy_scalars_keep_their_kind():

@@ -10,6 +10,14 @@ import tinytensor as tt
 # ---- dtypes
 
 
+OF_FLOATS = (
+    "sqrt reciprocal exp expm1 log log1p log2 log10 sigmoid softplus erf sin cos tan asin acos atan sinh cosh tanh "
+    "asinh acosh atanh mean std logsumexp"
+)
+OF_TWO_FLOATS = "divide logaddexp atan2 hypot"
+OF_MATRICES = "det inv solve slogdet cholesky vector_norm"
+
+
 @pytest.mark.parametrize("dtype", [tt.float16, tt.float32, tt.float64])
 @pytest.mark.parametrize("scalar", [2, 2.5, True, np.float64(2.5), math.pi])
 def test_python_scalars_are_weak(dtype, scalar, device):
@@ -32,6 +40,18 @@ def test_arrays_promote():
     assert (f32 + np.ones(2)).dtype == tt.float64
     assert (f32 + np.ones(2, dtype=np.float32)).dtype == tt.float32
     assert (f32 @ i64).dtype == tt.float32
+
+
+@pytest.mark.parametrize("dtype", [tt.int8, tt.int64, tt.bool])
+def test_functions_of_floats_make_integers_the_default_float(dtype, device):
+    x, matrix = tt.ones(2, dtype=dtype, device=device), tt.eye(2, dtype=dtype, device=device)
+    with np.errstate(divide="ignore"):
+        results = {name: getattr(tt, name)(x) for name in OF_FLOATS.split()}
+    results |= {name: getattr(tt, name)(x, x) for name in OF_TWO_FLOATS.split()}
+    for name in OF_MATRICES.split():
+        found = getattr(tt.linalg, name)(*[matrix] * (2 if name == "solve" else 1))
+        results[name] = found[1] if name == "slogdet" else found
+    assert {name: y.dtype for name, y in results.items() if y.dtype != tt.float32} == {}
 
 
 def test_integers_become_the_default_float():

@@ -82,6 +82,9 @@ def test_gradient_does_not_share_memory_with_anything():
         (lambda x: tt.logsumexp(x), [-math.inf, -math.inf], [0, 0]),
         (lambda x: tt.hypot(x, 0.0), [0.0], [0]),
         (tt.floor, [0.5], [0]),
+        (lambda x: tt.copysign(x, -1.0), [0.0, 2.0], [0, -1]),
+        (lambda x: tt.nextafter(x, 2.0), [1.0, 3.0], [1, 1]),
+        (lambda x: tt.nextafter(2.0, x), [1.0, 3.0], [0, 0]),
         (lambda x: tt.maximum(x, 0), [-1.0, 2.0], [0, 1]),
     ],
 )

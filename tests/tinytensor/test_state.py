@@ -500,6 +500,15 @@ def test_data_takes_a_copy_of_an_array():
     assert w.grad.tolist() == [1.0, 2.0]
 
 
+def test_data_that_is_changed_in_place_stays_where_it_is():
+    x, y = tt.zeros(2), tt.ones(2)
+    array = x.data
+    x.data += 1
+    assert x.data is array
+    x.data = y  # a Tensor's memory is shared, as in PyTorch
+    assert x.data is y.data
+
+
 @pytest.mark.parametrize("bound", [lambda: tt.tensor(1), lambda: np.array(1)])
 def test_a_slice_bound_that_changes_later(bound):
     x, n = leaf([1.0, 2.0, 3.0]), bound()
@@ -521,6 +530,12 @@ def test_a_recorded_change_of_a_view_raises():
     del row
     buffer[0] = leaf([1.0, 2.0])
     assert buffer.tolist() == [[1, 2], [0, 0]]
+
+
+def test_an_array_that_an_op_made_for_itself_is_no_view():
+    y = tt.roll(leaf([1.0, 2.0]), 1)  # NumPy's roll gives a reshaped array
+    y += 10
+    assert y.tolist() == [12, 11]
 
 
 def test_a_hook_cannot_write_into_a_shared_gradient():
