@@ -230,3 +230,27 @@ def test_descending_sort_is_stable(device):
     x = tt.asarray([1, 2, 1, 2], device=device)
     assert tt.argsort(x, descending=True).tolist() == [1, 3, 0, 2]
     assert tt.argsort(x).tolist() == [0, 2, 1, 3]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sum", "mean", "prod", "all", "any", "count_nonzero", "argmax", "argmin", "argsort", "flip", "concat", "stack"],
+)
+def test_the_axis_by_position_is_numpys(name):
+    x = np.array([[3.0, 0.0, 2.0], [1.0, 5.0, 4.0]])
+    given = (x, x) if name in ("concat", "stack") else x
+    np.testing.assert_array_equal(getattr(tt, name)(given, 1).numpy(), getattr(np, name)(given, 1))
+    with pytest.raises(TypeError, match=f"^{name}: axis must be an integer"):
+        getattr(tt, name)(given, x)
+
+
+def test_the_axis_of_roll_and_logsumexp_by_position():
+    x = np.array([[3.0, 0.0, 2.0], [1.0, 5.0, 4.0]])
+    np.testing.assert_array_equal(tt.roll(x, 1, 1).numpy(), np.roll(x, 1, 1))
+    np.testing.assert_allclose(tt.logsumexp(x, 1).numpy(), np.log(np.exp(x).sum(1)))
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sort", "std", "var"])
+def test_where_numpy_and_pytorch_differ_the_axis_is_given_by_name(name):
+    with pytest.raises(TypeError, match="positional"):
+        getattr(tt, name)(tt.ones((2, 3)), 1)

@@ -14,6 +14,7 @@ from typing import Any, Never, TypeAlias
 import tinytensor as tt
 
 from .. import dtypes
+from ..messages import describe
 from ..primitive import op
 from ..tensor import Tensor
 from ..typing import ArrayLike, Axis, DType
@@ -52,8 +53,8 @@ def normalize_axis(
     if unknown:
         raise tt.hints.unknown_keyword(name, unknown)
     ndim = len(shape) + room
-    if not hasattr(axis, "__index__"):
-        raise TypeError(f"{name}: {argument} must be an integer, got {axis!r}")
+    if not hasattr(axis, "__index__") or getattr(axis, "shape", ()):
+        raise TypeError(f"{name}: {argument} must be an integer, got {describe(axis)}")
     if not -ndim <= axis < ndim:
         known = f"expected {-ndim} to {ndim - 1}" if ndim else "it has none"
         raise IndexError(f"{name}: {argument} {axis} is out of range for a Tensor of shape {shape}; {known}")
@@ -84,7 +85,7 @@ def _sum_dtype(x: Any, dtype: Any) -> Any:
     return dtypes.uint64 if x.dtype.kind == "u" else x.dtype
 
 
-def sum(x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def sum(x: ArrayLike, /, axis: Axis = None, *, dtype: DType = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
     x = x if isinstance(x, Tensor) else tt.asarray(x)
     if dtype is not None or x._data.dtype.kind != "f":
@@ -110,7 +111,7 @@ def _mean(xp, x, *, axis, keepdims):
     return xp.mean(x, axis=axis, keepdims=keepdims)
 
 
-def mean(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def mean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The arithmetic mean over `axis`; of nothing it is NaN."""
     x = tt.asarray(x)
     return _mean(x, axis=normalize_axes("mean", axis, x.shape, unknown=unknown), keepdims=keepdims)
@@ -192,7 +193,7 @@ def _prod(xp, x, *, axis, keepdims):
 
 
 def prod(
-    x: ArrayLike, /, *, axis: Axis = None, dtype: DType = None, keepdims: bool = False, **unknown: Never
+    x: ArrayLike, /, axis: Axis = None, *, dtype: DType = None, keepdims: bool = False, **unknown: Never
 ) -> Tensor:
     """The product over `axis`; its gradients are exact also where elements are zero."""
     x = tt.asarray(x)
@@ -267,7 +268,7 @@ def _logsumexp(xp, x, *, axis, keepdims):
     return out if keepdims else xp.reshape(out, tuple(n for i, n in enumerate(x.shape) if i not in axis))
 
 
-def logsumexp(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and of nothing it is -inf."""
     x = tt.asarray(x)
     axes = normalize_axes("logsumexp", axis, x.shape, unknown=unknown)
@@ -349,7 +350,7 @@ def _all(xp, x, *, axis, keepdims):
     return xp.all(x, axis=axis, keepdims=keepdims)
 
 
-def all(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def all(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """Whether every element over `axis` is true (not zero)."""
     x = tt.asarray(x)
     return _all(x, axis=normalize_axes("all", axis, x.shape, unknown=unknown), keepdims=keepdims)
@@ -360,7 +361,7 @@ def _any(xp, x, *, axis, keepdims):
     return xp.any(x, axis=axis, keepdims=keepdims)
 
 
-def any(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def any(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """Whether some element over `axis` is true (not zero)."""
     x = tt.asarray(x)
     return _any(x, axis=normalize_axes("any", axis, x.shape, unknown=unknown), keepdims=keepdims)
@@ -371,7 +372,7 @@ def _count_nonzero(xp, x, *, axis, keepdims):
     return xp.sum(x != 0, axis=axis, dtype=dtypes.int64, keepdims=keepdims)
 
 
-def count_nonzero(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def count_nonzero(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """How many elements over `axis` are not zero."""
     x = tt.asarray(x)
     return _count_nonzero(x, axis=normalize_axes("count_nonzero", axis, x.shape, unknown=unknown), keepdims=keepdims)

@@ -38,12 +38,12 @@ def _position(find: Any, x: Any, axis: int | None, keepdims: bool, unknown: Mapp
     return out
 
 
-def argmax(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def argmax(x: ArrayLike, /, axis: int | None = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The index of the largest element along `axis` (None: of the flattened array); the first of equal ones."""
     return _position(_argmax, x, axis, keepdims, unknown)
 
 
-def argmin(x: ArrayLike, /, *, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+def argmin(x: ArrayLike, /, axis: int | None = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The index of the smallest element along `axis` (None: of the flattened array); the first of equal ones."""
     return _position(_argmin, x, axis, keepdims, unknown)
 
@@ -54,7 +54,7 @@ def _argsort(xp, x, *, axis, descending):
 
 
 def argsort(
-    x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True, **unknown: Never
+    x: ArrayLike, /, axis: int = -1, *, descending: bool = False, stable: bool = True, **unknown: Never
 ) -> Tensor:
     """The indices that sort x along `axis`; equal elements keep their order."""
     x = tt.asarray(x)

@@ -203,7 +203,7 @@ def _concat(xp, *arrays, axis, ends):
     return xp.concat(arrays, axis=axis)
 
 
-def concat(arrays: Iterable[ArrayLike], /, *, axis: int | None = 0, **unknown: Never) -> Tensor:
+def concat(arrays: Iterable[ArrayLike], /, axis: int | None = 0, **unknown: Never) -> Tensor:
     """The arrays one after the other along an existing axis; `axis=None` flattens them first."""
     tensors = [tt.asarray(a) for a in arrays]
     if not tensors:
@@ -220,7 +220,7 @@ def concat(arrays: Iterable[ArrayLike], /, *, axis: int | None = 0, **unknown: N
     return _concat(*tensors, axis=axis, ends=ends)
 
 
-def stack(arrays: Iterable[ArrayLike], /, *, axis: int = 0, **unknown: Never) -> Tensor:
+def stack(arrays: Iterable[ArrayLike], /, axis: int = 0, **unknown: Never) -> Tensor:
     """The arrays, of one shape, along a new axis."""
     tensors = [tt.asarray(a) for a in arrays]
     if not tensors:
@@ -258,7 +258,7 @@ def _flip(xp, x, *, axis):
     return xp.copy(xp.flip(x, axis=axis))
 
 
-def flip(x: ArrayLike, /, *, axis: Axis = None, **unknown: Never) -> Tensor:
+def flip(x: ArrayLike, /, axis: Axis = None, **unknown: Never) -> Tensor:
     """x with the elements along `axis` in reverse order."""
     x = tt.asarray(x)
     return _flip(x, axis=normalize_axes("flip", axis, x.shape, unknown=unknown))
@@ -273,7 +273,7 @@ def _roll(xp, x, *, shift, axis):
     return xp.roll(x, shift, axis=axis)
 
 
-def roll(x: ArrayLike, /, shift: int | tuple[int, ...] | list[int], *, axis: Axis = None, **unknown: Never) -> Tensor:
+def roll(x: ArrayLike, /, shift: int | tuple[int, ...] | list[int], axis: Axis = None, **unknown: Never) -> Tensor:
     """x with the elements along `axis` shifted, those that leave at one end coming in at the other."""
     x = tt.asarray(x)
     shift = tuple(shift) if isinstance(shift, (tuple, list)) else int(shift)
