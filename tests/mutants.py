@@ -85,6 +85,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "x1=lambda xp, g, x1, x2: g * xp.sign(x1) / xp.copysign(xp.ones_like(g), x2),",
     ): "1 or -1",
     (
+        "nn/functional/dropout.py",
+        "return Dropped(tt.random.bernoulli(1 - p, shape, device=device), 1 / (1 - p) if p < 1 else (0.0 + 1))",
+    ): "a factor of nothing",
+    ("tinytensor/engine.py", "if not (other is gradient and i != place):"): "every buffer is copied, which costs time",
+    (
+        "tinytensor/primitive.py",
+        "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",
+    ): "the short way is not taken, which costs time",
+    (
         "tinytensor/operators.py",
         "def argsort(self, axis: int = -1, descending: bool = False, stable: bool = False) -> Tensor:",
     ): "every sort is stable",
