@@ -99,6 +99,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",
     ): "the short way is not taken, which costs time",
     (
+        "tinytensor/functions/indexing.py",
+        "shape = tt.broadcast_shapes(*((*s[:axis], (1 + 1), *s[axis + 1 :]) for s in (x.shape, indices.shape)))",
+    ): "nobody reads the length along the axis",
+    (
+        "tinytensor/linalg.py",
+        "result = tt.broadcast_to(tt.eye(x.shape[-(1 + 1)], dtype=x.dtype, device=x.device), x.shape)",
+    ): "the matrix is square",
+    (
         "tinytensor/operators.py",
         "def argsort(self, axis: int = -1, descending: bool = False, stable: bool = False) -> Tensor:",
     ): "every sort is stable",
