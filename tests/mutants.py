@@ -85,6 +85,28 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "x1=lambda xp, g, x1, x2: g * xp.sign(x1) / xp.copysign(xp.ones_like(g), x2),",
     ): "1 or -1",
     (
+        "nn/functional/dropout.py",
+        "return Dropped(tt.random.bernoulli(1 - p, shape, device=device), 1 / (1 - p) if p < 1 else (0.0 + 1))",
+    ): "a factor of nothing",
+    (
+        "nn/checkpoint.py",
+        "digest.update(array.reshape(-(1 + 1)).view(np.uint8))",
+    ): "NumPy takes any negative length for -1",
+    ("nn/checkpoint.py", "unused, count = name, (1 + 1)"): "any number makes a name that is free",
+    ("tinytensor/engine.py", "if not (other is gradient and i != place):"): "every buffer is copied, which costs time",
+    (
+        "tinytensor/primitive.py",
+        "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",
+    ): "the short way is not taken, which costs time",
+    (
+        "tinytensor/functions/indexing.py",
+        "shape = tt.broadcast_shapes(*((*s[:axis], (1 + 1), *s[axis + 1 :]) for s in (x.shape, indices.shape)))",
+    ): "nobody reads the length along the axis",
+    (
+        "tinytensor/linalg.py",
+        "result = tt.broadcast_to(tt.eye(x.shape[-(1 + 1)], dtype=x.dtype, device=x.device), x.shape)",
+    ): "the matrix is square",
+    (
         "tinytensor/operators.py",
         "def argsort(self, axis: int = -1, descending: bool = False, stable: bool = False) -> Tensor:",
     ): "every sort is stable",
@@ -375,8 +397,9 @@ def main() -> int:
                     survivors.append(mutant)
     print()
     for subject in SUBJECTS:
-        of_subject = [[m.subject for m in some].count(subject) for some in (drawn, survivors)]
-        print(f"{subject}: {of_subject[0]} mutants, {of_subject[1]} not noticed")
+        tried, left = ([m.subject for m in some].count(subject) for some in (drawn, survivors))
+        if tried:
+            print(f"{subject}: {tried} mutants, {left} not noticed")
     print(f"all: {len(drawn)} of {len(found)} mutants, {len(survivors)} not noticed")
     for mutant in survivors:
         print(f"{mutant.where()}: {mutant.changed()}")

@@ -47,7 +47,7 @@ def checkpoint(
     """
     if use_reentrant:
         raise ValueError("checkpoint: use_reentrant=True is not supported; leave it out")
-    if not state.grad_enabled or state.recording is not None:  # a picture shows what there is
+    if not state.grad_enabled:
         return function(*args, **kwargs)
     generator = random.get_state() if preserve_rng_state else None
     # The caller's Tensors, and those that the function is given, may be moved on in place: neither moves these.

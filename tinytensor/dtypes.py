@@ -123,7 +123,7 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
     return in_32_bits
 
 
-def common(values: list[Any], floating: bool = False) -> np.dtype[Any]:
+def common(values: list[Any], floating: bool) -> np.dtype[Any]:
     """The dtype of an op's inputs, arrays and Python scalars; with `floating`, integers become the default float."""
     known = [value.dtype for value in values if hasattr(value, "dtype")]
     dtype = promote(known, [value for value in values if not hasattr(value, "dtype")])

@@ -79,7 +79,7 @@ class Primitive:
         call: what users call.
     """
 
-    def __init__(self, function: Any, rules: dict[str, Any], floating: bool = False, wide: bool = False) -> None:
+    def __init__(self, function: Any, rules: dict[str, Any], floating: bool, wide: bool) -> None:
         if function.__defaults__:
             raise TypeError(
                 f"op {function.__name__}: its inputs have default values; parameters with a default must be "

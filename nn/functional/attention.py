@@ -43,7 +43,7 @@ def attention(
 
 
 @tt.op
-def _attention(query, key, value, mask, *, scale, causal=False, dropped=None):
+def _attention(query, key, value, mask, *, scale, causal, dropped):
     """softmax(Q K^T * scale + mask) V."""
     if causal:
         mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
@@ -145,11 +145,11 @@ def multi_head(
     num_heads: int,
     weight: Any,
     bias: Any,
-    mask: Any = None,
+    mask: Any,
     *,
-    dropout_p: float = 0.0,
-    need_weights: bool = True,
-    attn_mask: Any = None,
+    dropout_p: float,
+    need_weights: bool,
+    attn_mask: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Concat(head_1, ..., head_h) with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and the weights.
 
@@ -176,7 +176,7 @@ def multi_head(
     return join_heads(heads), weights if need_weights else None
 
 
-def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any = None, dropout_p: float = 0) -> Tensor:
+def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float) -> Tensor:
     """What `multi_head` does after the projections: Concat(head_1, ..., head_h).
 
     Args:

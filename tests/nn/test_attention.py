@@ -319,6 +319,16 @@ def test_nothing_to_attend_to(device):
 # ---- dropout of weights
 
 
+def test_the_function_as_it_is_called_without_options():
+    layer, x = attention_of(), tt.asarray(normal(BATCH, 4, D_MODEL))
+    inputs = x, x, x, HEADS, layer.in_proj_weight, layer.in_proj_bias
+    outputs = layer.out_proj.weight, layer.out_proj.bias
+    for found, expected in zip(F.multi_head_attention_forward(*inputs, 0.0, *outputs), layer(x, x, x)):
+        close(found, expected)
+    dropped, _ = F.multi_head_attention_forward(*inputs, 0.9, *outputs)
+    assert (dropped != layer(x, x, x)[0]).any()
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_dropout_in_training_only(path):
     layer = attention_of(dropout=0.4)

@@ -229,6 +229,7 @@ def test_dropout_drops_its_share_and_keeps_the_mean(p, device):
 
 def test_dropout_of_nothing_and_of_everything(device):
     x = leaf([1.0, -2.0], device)
+    assert set(F.dropout(tt.ones(100, device=device)).tolist()) == {0, 2}
     assert F.dropout(x, 0.5, training=False) is x
     assert F.dropout(x, 0.0) is x
     out = F.dropout(x, 1.0)

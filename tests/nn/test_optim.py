@@ -256,6 +256,14 @@ def test_a_graph_on_the_state_sees_the_step():
         loss.backward()
 
 
+def test_settings_are_pytorchs_where_none_are_given():
+    plain = {"lr": 1e-3, "weight_decay": 0, "maximize": False}
+    adam = {**plain, "betas": (0.9, 0.999), "eps": 1e-8, "amsgrad": False, "decoupled_weight_decay": False}
+    assert SGD([tt.zeros(1)]).defaults == {**plain, "momentum": 0, "dampening": 0, "nesterov": False}
+    assert Adam([tt.zeros(1)]).defaults == adam
+    assert AdamW([tt.zeros(1)]).defaults == {**adam, "weight_decay": 0.01, "decoupled_weight_decay": True}
+
+
 def test_groups_have_settings_of_their_own():
     first, second, third = make((2,)), make((2,)), make((2,))
     start = first.tolist()

@@ -54,6 +54,11 @@ def test_functions_of_floats_make_integers_the_default_float(dtype, device):
     assert {name: y.dtype for name, y in results.items() if y.dtype != tt.float32} == {}
 
 
+def test_a_complex_number_keeps_the_precision_that_it_meets():
+    met = {tt.float32: tt.complex64, tt.float64: tt.complex128, tt.complex128: tt.complex128, tt.int64: tt.complex64}
+    assert {dtype: (tt.ones(1, dtype=dtype) + 2j).dtype for dtype in met} == met
+
+
 def test_integers_become_the_default_float():
     i = tt.arange(1, 4)
     results = [i / 2, tt.exp(i), tt.mean(i), tt.std(i), tt.sqrt(i), i / i, tt.logsumexp(i), tt.linalg.vector_norm(i)]

@@ -395,6 +395,12 @@ def test_the_sign_of_a_determinant_that_underflows():
     assert logarithm.item() == pytest.approx(200 * math.log(0.01))
 
 
+def test_float16_gradients_of_many_paths_add_up_in_32_bits():
+    x = tt.ones(1, dtype=tt.float16).requires_grad_()
+    tt.concat([x * 0.001 for _ in range(3000)]).sum().backward()
+    assert x.grad.item() == pytest.approx(3, rel=1e-3)  # in 16 bits numbers above 2 are 0.002 apart
+
+
 def test_float16_statistics_of_many_numbers():
     values = np.tile([0.0, 0.5], 40_000).astype(np.float16)
     assert tt.var(tt.asarray(values)).item() == pytest.approx(0.0625, rel=1e-3)

@@ -100,7 +100,7 @@ def module_failed(name: str, arguments: Sequence[Any]) -> None:
 
     def failure(xp: Any, *inputs: Any) -> Any: ...
 
-    primitive = Primitive(failure, {}, False)
+    primitive = Primitive(failure, {}, floating=False, wide=False)
     primitive.name = name
     tensors = [x for x in arguments if hasattr(x, "_data")]
     op_failed(primitive, [x._data for x in tensors], [x._node for x in tensors], Exception())
