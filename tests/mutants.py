@@ -103,6 +103,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "shape = tt.broadcast_shapes(*((*s[:axis], (1 + 1), *s[axis + 1 :]) for s in (x.shape, indices.shape)))",
     ): "nobody reads the length along the axis",
     (
+        "tinytensor/functions/indexing.py",
+        "flat = xp.reshape(places, (-(1 + 1),))",
+    ): "NumPy takes any negative length for -1",
+    (
         "tinytensor/linalg.py",
         "result = tt.broadcast_to(tt.eye(x.shape[-(1 + 1)], dtype=x.dtype, device=x.device), x.shape)",
     ): "the matrix is square",
