@@ -94,6 +94,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): "NumPy takes any negative length for -1",
     ("nn/checkpoint.py", "unused, count = name, (1 + 1)"): "any number makes a name that is free",
     ("tinytensor/engine.py", "if not (other is gradient and i != place):"): "every buffer is copied, which costs time",
+    ("tinytensor/engine.py", "if other is gradient or i != place:"): "every buffer is copied, which costs time",
+    ("tinytensor/linalg.py", "(-1) ** (i - j)"): "as even as i + j",
     (
         "tinytensor/primitive.py",
         "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",
