@@ -94,6 +94,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): "NumPy takes any negative length for -1",
     ("nn/checkpoint.py", "unused, count = name, (1 + 1)"): "any number makes a name that is free",
     ("tinytensor/engine.py", "if not (other is gradient and i != place):"): "every buffer is copied, which costs time",
+    ("tinytensor/engine.py", "if other is gradient or i != place:"): "every buffer is copied, which costs time",
+    ("tinytensor/linalg.py", "(-1) ** (i - j)"): "as even as i + j",
     (
         "tinytensor/primitive.py",
         "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",
@@ -102,6 +104,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "tinytensor/functions/indexing.py",
         "shape = tt.broadcast_shapes(*((*s[:axis], (1 + 1), *s[axis + 1 :]) for s in (x.shape, indices.shape)))",
     ): "nobody reads the length along the axis",
+    (
+        "tinytensor/functions/indexing.py",
+        "flat = xp.reshape(places, (-(1 + 1),))",
+    ): "NumPy takes any negative length for -1",
     (
         "tinytensor/linalg.py",
         "result = tt.broadcast_to(tt.eye(x.shape[-(1 + 1)], dtype=x.dtype, device=x.device), x.shape)",

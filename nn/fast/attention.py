@@ -116,14 +116,14 @@ def _at(x: Any, i: slice, ndim: int) -> Any:
 
 
 @_attention.forward
-def attention_forward(xp, query, key, value, mask, *, scale, causal=False, dropped=None):
+def attention_forward(xp, query, key, value, mask, *, scale, causal, dropped):
     given = blocks.Attention(query, key, value, mask, causal, scale, dropped)
     out = xp.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype)
     return out, (query, key, value, *attend(xp, given, out))
 
 
 @_attention.backward
-def attention_backward(xp, g, residuals, needs, *, scale, causal=False, dropped=None):
+def attention_backward(xp, g, residuals, needs, *, scale, causal, dropped):
     query, key, value, *saved = residuals
     given = blocks.Attention(query, key, value, None, causal, scale, dropped)
     outs = tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))

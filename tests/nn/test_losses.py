@@ -81,6 +81,10 @@ def test_class_weights_of_zero_cost_nothing(device):
     assert (tt.grad(loss, x) == 0).all()
 
 
+def test_an_ignored_row_of_a_single_class(device):
+    assert F.cross_entropy(leaf([[2.0], [3.0]], device), [0, -100]).item() == 0
+
+
 def test_an_ignored_row_may_hold_anything(device):
     """A class that is ruled out by -inf, and is ignored as a target, costs nothing: the id of padding, for example."""
     for function in (F.cross_entropy, lambda x, t, **o: F.nll_loss(F.log_softmax(x), t, **o)):

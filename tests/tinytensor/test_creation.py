@@ -184,7 +184,7 @@ def test_methods_are_the_functions_of_the_same_name():
     x = tt.asarray(np.random.default_rng(0).uniform(0.1, 0.9, (2, 3)))
     names = "abs all any argmax argmin argsort cos erf exp isnan log logsumexp max mean min prod round sigmoid sin sort"
     for name in (*names.split(), "sqrt", "std", "sum", "tanh", "var"):
-        np.testing.assert_array_equal(getattr(x, name)().numpy(), getattr(tt, name)(x).numpy())
+        np.testing.assert_array_equal(getattr(x, name)().numpy(), getattr(tt, name)(x).numpy(), strict=True)
     assert x.flatten().shape == (6,)
     assert (
         x.reshape(3, 2).shape == x.reshape((3, 2)).shape == x.transpose(0, 1).shape == x.permute(1, 0).shape == (3, 2)

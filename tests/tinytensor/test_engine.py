@@ -91,6 +91,19 @@ def test_accumulation_does_not_write_into_what_others_hold():
     assert x.grad.tolist() == [40, 80]
 
 
+def test_a_gradient_that_is_a_saved_array_is_not_added_to_in_place():
+    @tt.op(x=lambda xp, g, x: x)
+    def half_square(xp, x):
+        return xp.sum(x * x) / 2
+
+    try:
+        x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
+        (half_square(x) + half_square(x)).backward()
+        assert (x.tolist(), x.grad.tolist()) == ([1, 2], [2, 4])
+    finally:
+        del tt.ops["half_square"]
+
+
 def test_gradients_of_views_accumulate():
     x = tt.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
     (x[0] + x[1] + x.T[:, 0] + tt.reshape(x, (3, 2))[0, 0]).sum().backward()
