@@ -136,3 +136,11 @@ def test_without_a_gpu_cupy_is_not_enough(tmp_path):
 )
 def test_modules_can_be_imported_first(module):
     assert run(f"import tinytensor.{module}").stderr == ""
+
+
+def test_whoever_installed_a_wheel_is_told_its_name(tmp_path, monkeypatch):
+    from tinytensor import extras
+
+    assert extras.how_to_install("fast") == "pip install -e '.[fast]'"
+    monkeypatch.setattr(extras, "ROOT", str(tmp_path))
+    assert extras.how_to_install("fast") == "pip install 'tinytensor-textbook[fast]'"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..extras import how_to_install
 from . import numpy as numpy_backend
 
 NAMESPACES: dict[type, ModuleType] = {np.ndarray: numpy_backend}
@@ -88,7 +89,7 @@ def _load_cupy() -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and error.name == "cupy":
             raise DeviceError(
                 "device 'gpu' needs CuPy, which is not installed; "
-                "run: pip install -e '.[gpu]' (CUDA 12) or '.[gpu-cuda13]' (CUDA 13)"
+                f"run: {how_to_install('gpu')} (CUDA 12) or {how_to_install('gpu-cuda13')} (CUDA 13)"
             ) from None
         raise DeviceError(
             f"device 'gpu' needs CuPy, and the one that is installed does not work ({_first_cause(error)}); it must be "

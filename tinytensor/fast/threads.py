@@ -24,6 +24,7 @@ import numpy as np
 from .. import cores
 from ..backend import numpy as backend
 from ..backend.sums import accurate_matmul
+from ..extras import how_to_install
 from ..speed import Outcome
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ AWAKE = 1 << 21  # and so many where BLAS lends its threads: after a product the
 
 IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
 
-INSTALL = "pip install -e '.[fast]'"
+INSTALL = how_to_install("fast")
 
 _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) == "1"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..extras import how_to_install
 from .dot import PALE, RED, STYLES, to_dot
 from .picture import Edge, Picture
 from .short_text import escape
@@ -31,7 +32,7 @@ def render(dot: str, kind: str) -> bytes:
     try:
         import pygraphviz
     except ImportError:
-        raise DrawingError("draw: pictures need Graphviz: pip install -e '.[viz]'") from None
+        raise DrawingError(f"draw: pictures need Graphviz: {how_to_install('viz')}") from None
     return pygraphviz.AGraph(string=dot).draw(format=kind, prog="dot")
 
 
