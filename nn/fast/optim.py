@@ -13,7 +13,7 @@ from tinytensor.in_place import is_writable
 from tinytensor.tensor import wrap
 
 from ..optim.adam import Adam
-from ..optim.optimizer import Due, Optimizer
+from ..optim.optimizer import WIDER, Due, Optimizer
 from ..optim.sgd import SGD
 from .tuning import UPDATE_CHUNK, UPDATE_WORK
 
@@ -68,8 +68,8 @@ def step_in_place(plan: Callable[..., dict[str, Any]], optimizer: Optimizer, due
     for parameter, state, group in due:
         array = parameter._data
         xp, gradient = for_array(array), parameter.grad._data  # type: ignore[union-attr]
-        if array.dtype == tt.float16:
-            values, gradient = array.astype(tt.float32), gradient.astype(tt.float32)
+        if array.dtype in WIDER:
+            values, gradient = array.astype(WIDER[array.dtype]), gradient.astype(WIDER[array.dtype])
         else:
             values = xp.contiguous(array) if is_writable(parameter) else xp.copy(array)
         planned.append((parameter, values, plan(work, xp, values, gradient, state, group)))

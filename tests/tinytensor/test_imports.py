@@ -110,21 +110,23 @@ def test_a_broken_cupy_says_what_is_wrong_with_it(tmp_path, files, told):
     assert f"GPU:       {first}" in doctor
 
 
-def test_a_driver_that_fails_is_told(tmp_path):
+def put_cupy(folder, available):
+    """The stand-in for CuPy, which says of a GPU what the expression gives."""
     for source in (ROOT / "tests" / "standin").rglob("*.py"):
-        target = tmp_path / source.relative_to(ROOT / "tests" / "standin")
+        target = folder / source.relative_to(ROOT / "tests" / "standin")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(source.read_text().replace("is_available=lambda: True", "is_available=lambda: 1 / 0"))
+        target.write_text(source.read_text().replace("is_available=lambda: True", f"is_available=lambda: {available}"))
+
+
+def test_a_driver_that_fails_is_told(tmp_path):
+    put_cupy(tmp_path, "1 / 0")
     result = run("import tinytensor as tt; tt.ones(1, device='gpu')", tmp_path)
     assert "the one that is installed does not work (ZeroDivisionError: division by zero)" in result.stderr
 
 
 def test_without_a_gpu_cupy_is_not_enough(tmp_path):
     """CuPy can be imported on a machine without a GPU: nothing falls back to the CPU in silence."""
-    for source in (ROOT / "tests" / "standin").rglob("*.py"):
-        target = tmp_path / source.relative_to(ROOT / "tests" / "standin")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(source.read_text().replace("is_available=lambda: True", "is_available=lambda: False"))
+    put_cupy(tmp_path, "False")
     result = run("import tinytensor as tt; tt.ones(1, device='gpu')", tmp_path)
     assert result.returncode != 0
     last = result.stderr.strip().splitlines()[-1]
