@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """The graph as data: ops, values, scopes, what is kept and why, formulas of fused ops."""
 
 import gc

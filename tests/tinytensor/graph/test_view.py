@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """What a picture shows: depth, closed and repeated modules, residual connections, masks, gradients, memory, heat."""
 
 import math
