@@ -234,6 +234,7 @@ PACKAGE = """
     get_rng_state: tt.random.get_state()
     inference_mode: tt.no_grad()
     autograd: tt.grad(tt.sum(w * w), [w])
+    func jacrev jacfwd: tt.jacobian(tt.tanh, v)
     get_default_device set_default_device: tt.zeros((2, 3), device="cpu")
     device: tt.zeros((2, 3), device="cpu")
     cuda mps xpu: "gpu" in tt.__array_namespace_info__().devices()
@@ -249,7 +250,7 @@ PACKAGE = """
     cross_entropy mse_loss nll_loss scaled_dot_product_attention: tt.nn.functional.{name}
     silu: x * tt.sigmoid(x)
     autocast: tt.nn.amp.autocast
-    fft jit compile fx func onnx hub distributed multiprocessing profiler quantization sparse distributions
+    fft jit compile fx onnx hub distributed multiprocessing profiler quantization sparse distributions
     conv1d conv2d conv3d conv_transpose1d conv_transpose2d max_pool2d avg_pool2d batch_norm interpolate embedding_bag
     logaddexp2 nanmedian quantile percentile nanquantile histc histogram corrcoef put_along_axis insert
     cholesky_solve cholesky_inverse lu_solve triangular_solve pinverse svd svdvals eig eigh eigvals eigvalsh qr
