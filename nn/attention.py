@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tinytensor as tt
@@ -27,6 +28,8 @@ class MultiheadAttention(Module):
         bias: whether the projections add a bias.
         kdim, vdim: the sizes of keys and values; default `embed_dim`.
         batch_first: whether sequences are (batch, length, features) instead of (length, batch, features).
+        scale: what the scores are multiplied by; default 1 / sqrt(embed_dim / num_heads), section 3.2.1. PyTorch has no
+            such argument.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class MultiheadAttention(Module):
         batch_first: bool = False,
         device: Device = None,
         dtype: DType = None,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         F.checks.check_sizes("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads)
@@ -49,7 +53,9 @@ class MultiheadAttention(Module):
                 f"MultiheadAttention: num_heads must divide embed_dim; got embed_dim {embed_dim}, num_heads {num_heads}"
             )
         F.checks.check_probability("MultiheadAttention", dropout)
+        F.checks.check_scale("MultiheadAttention", scale)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.scale = 1 / math.sqrt(self.head_dim) if scale is None else float(scale)
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         self.dropout = dropout
@@ -116,7 +122,7 @@ class MultiheadAttention(Module):
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
             q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
-            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q),
+            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, attn_mask=attn_mask,
         )  # fmt: skip
         if weights is not None and average_attn_weights:
@@ -195,7 +201,8 @@ class MultiheadAttention(Module):
         `hidden` is boolean and broadcasts to (batch, num_heads, target, source): True where attention is not allowed.
         """
         dropout_p = self.dropout if self.training else 0.0
-        return self.out_proj(F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p))
+        heads = F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p, scale=self.scale)
+        return self.out_proj(heads)
 
     def _project(self, x: Tensor, first: int, last: int) -> Tensor:
         """x times the matrices from `first` to `last` - 1 of those of queries, keys and values."""

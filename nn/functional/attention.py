@@ -147,6 +147,7 @@ def multi_head(
     bias: Any,
     mask: Any,
     *,
+    scale: float,
     dropout_p: float,
     need_weights: bool,
     attn_mask: Any,
@@ -158,11 +159,11 @@ def multi_head(
         weight: W^Q, W^K and W^V one under the other, (3 * embed_dim, embed_dim), or a tuple of the three.
         bias: (3 * embed_dim,) or None.
         mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
+        scale: what the scores are multiplied by: 1 / sqrt(d_k) in the paper.
         attn_mask: the part of it that was given for pairs of positions, which `nn.record_attention` asks for.
 
     Returns (batch, target, embed_dim), and (batch, heads, target, source) or, unless they are needed, None.
     """
-    scale = 1 / math.sqrt(query.shape[-1] // num_heads)
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], key.shape[1]), query.device)
     if fast is not None and not state.textbook:
         options = {"scale": scale, "dropped": dropped, "need_weights": need_weights, "attn_mask": attn_mask}
@@ -176,7 +177,9 @@ def multi_head(
     return join_heads(heads), weights if need_weights else None
 
 
-def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float) -> Tensor:
+def attend_projected(
+    query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
+) -> Tensor:
     """What `multi_head` does after the projections: Concat(head_1, ..., head_h).
 
     Args:
@@ -184,10 +187,10 @@ def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any,
         memory: K and V of all heads side by side, (batch, source, 2 * embed_dim).
         hidden: boolean, broadcasts to (batch, heads, target, source): True where attention is not allowed.
         dropout_p: the probability with which a weight is dropped.
+        scale: what the scores are multiplied by.
 
     Returns (batch, target, embed_dim).
     """
-    scale = 1 / math.sqrt(query.shape[-1] // num_heads)
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], memory.shape[1]), query.device)
     if fast is not None and not state.textbook:
         return fast.attend(query, memory, num_heads, hidden, scale=scale, dropped=dropped)
@@ -239,9 +242,10 @@ def multi_head_attention_forward(
     (batch, heads, target, source), or None.
     """
     mask = merge_masks(key_padding_mask, attn_mask, (len(query), num_heads, query.shape[1], key.shape[1]), query)
-    options: dict[str, Any] = {"dropout_p": dropout_p if training else 0.0, "need_weights": need_weights}
     heads, weights = multi_head(
-        query, key, value, num_heads, in_proj_weight, in_proj_bias, mask, attn_mask=attn_mask, **options
-    )
+        query, key, value, num_heads, in_proj_weight, in_proj_bias, mask, attn_mask=attn_mask,
+        scale=1 / math.sqrt(query.shape[-1] // num_heads), dropout_p=dropout_p if training else 0.0,
+        need_weights=need_weights,
+    )  # fmt: skip
     out = linear(heads, out_proj_weight, out_proj_bias)
     return out, tt.mean(weights, axis=1) if weights is not None and average_attn_weights else weights

@@ -1,5 +1,6 @@
 """Attention at its edges: rows that may see nothing, masks of every kind, large scores, and what does not fit."""
 
+import contextlib
 import gc
 import itertools
 import math
@@ -426,6 +427,38 @@ def test_heads_must_divide_the_size():
             nn.MultiheadAttention(embed_dim, num_heads)
     with pytest.raises(ValueError, match="MultiheadAttention: the probability must be from 0 to 1"):
         nn.MultiheadAttention(6, 2, dropout=-0.5)
+
+
+# ---- the scale
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize(("scale", "factor"), [(None, 1 / math.sqrt(3)), (1, 1.0), (0.7, 0.7), (0, 0.0)])
+def test_scores_are_multiplied_by_the_scale(scale, factor, need_weights, device):
+    layer, x = attention_of(device, scale=scale), leaf(normal(BATCH, SOURCE, D_MODEL), device)
+    g = tt.asarray(normal(*x.shape, seed=1), device=device)
+    found = []
+    for mode in (contextlib.nullcontext(), tt.textbook()):
+        with mode:
+            out, _ = layer(x, x, x, need_weights=need_weights)
+            found.append((out, *tt.grad(out, [x, layer.in_proj_weight], g)))
+    for fast, formula in zip(*found):
+        close(fast, formula)
+    weight = tt.split(layer.in_proj_weight, 3)
+    q, k, v = (F.attention.split_heads(x @ w.mT, HEADS) for w in weight)
+    heads = F.softmax(factor * (q @ k.mT), dim=-1) @ v
+    close(out, F.attention.join_heads(heads) @ layer.out_proj.weight.mT)
+
+
+@pytest.mark.parametrize(("scale", "error"), [("8", TypeError), (INF, ValueError), (math.nan, ValueError)])
+def test_a_scale_that_is_none_is_refused(scale, error):
+    with pytest.raises(error, match=f"MultiheadAttention: scale must be .*{scale}"):
+        attention_of(scale=scale)
+
+
+def test_the_layers_of_the_transformer_pass_the_scale_on():
+    model = nn.Transformer(8, 2, 1, 1, 8, scale=0.25)
+    assert [m.scale for m in model.modules() if isinstance(m, nn.MultiheadAttention)] == [0.25] * 3
 
 
 # ---- memory
