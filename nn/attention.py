@@ -117,7 +117,7 @@ class MultiheadAttention(Module):
         """
         self._check(query, key, value, is_causal and attn_mask is None)
         if key_padding_mask is not None and query.ndim == 2:
-            key_padding_mask = tt.expand_dims(key_padding_mask, axis=0)
+            key_padding_mask = self._mask_of_one(key_padding_mask, key)
         q, k, v = self._batch_first(query, key, value)
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
@@ -137,6 +137,15 @@ class MultiheadAttention(Module):
         if ndim == 2:
             return tt.squeeze(x, 0)
         return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
+
+    def _mask_of_one(self, key_padding_mask: Any, key: Tensor) -> Tensor:
+        """The key padding mask (source,) of sequences without a batch, as (1, source)."""
+        mask = F.checks.beside(key_padding_mask, key)
+        if mask.shape != key.shape[:1]:
+            raise ValueError(
+                f"key_padding_mask: expected (source,) = {key.shape[:1]} without a batch, got {mask.shape}"
+            )
+        return tt.expand_dims(mask, axis=0)
 
     def _batch_first(self, *inputs: Tensor) -> list[Tensor]:
         """The inputs as (batch, length, features); a Tensor that is given twice stays one, and is projected once."""
@@ -166,16 +175,28 @@ class MultiheadAttention(Module):
                 f"got {query.shape}, {key.shape} and {value.shape}"
             )
         for (name, x), size in zip(inputs.items(), (self.embed_dim, self.kdim, self.vdim)):
-            if x.shape[-1] != size:
-                raise ValueError(f"MultiheadAttention: {name} {x.shape} must end in {size}")
+            if x.shape[-1] != size or x.dtype.kind not in "fc":
+                raise self._misfit(name, x, size)
         batch = 0 if self.batch_first else 1
         if key.shape[:-1] != value.shape[:-1] or (query.ndim == 3 and key.shape[batch] != query.shape[batch]):
-            layout = "(length, features)" if query.ndim == 2 else "(length, batch, features)"
-            layout = "(batch, length, features)" if query.ndim == 3 and self.batch_first else layout
             raise ValueError(
                 f"MultiheadAttention: batches and lengths differ: query {query.shape}, key {key.shape}, "
-                f"value {value.shape} as {layout}"
+                f"value {value.shape} as {self._layout(query)}"
             )
+
+    def _misfit(self, name: str, x: Tensor, size: int) -> Exception:
+        if x.dtype.kind not in "fc":
+            return TypeError(
+                f"MultiheadAttention: expected floats, got {name} {x.shape} of {x.dtype}; write x.float(), or look ids "
+                "up in an nn.Embedding"
+            )
+        return ValueError(f"MultiheadAttention: {name} {x.shape} must end in {size}, as {self._layout(x)}")
+
+    def _layout(self, x: Tensor) -> str:
+        """How the user's sequences are laid out, for errors."""
+        if x.ndim == 2:
+            return "(length, features)"
+        return "(batch, length, features)" if self.batch_first else "(length, batch, features)"
 
     # ---- in two halves, for keys and values that outlive the call: what `nn.decoder_cache` keeps
 

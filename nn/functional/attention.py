@@ -79,6 +79,7 @@ def scaled_dot_product_attention(
         is_causal: position i of the target sees the source up to i only.
         scale: default 1 / sqrt(d_k).
 
+    Raises ValueError where shapes do not fit, also for a single vector: `query[None]` is a sequence of length 1.
     Returns (..., target, d_v). A query that may attend to nothing gives zeros with zero gradients. Long sequences go in
     blocks (see `nn/fast/attention_blocks.py`), in memory that is linear in target and source unless `attn_mask` wants a
     gradient.
@@ -105,7 +106,7 @@ def scaled_dot_product_attention(
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[int, ...]:
     """What stands before the last two dimensions, broadcast; ValueError where shapes do not fit."""
     mask_shape = (1, 1) if mask is None else mask.shape
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+    if min(query.ndim, key.ndim) < 2 or query.shape[-1] != key.shape[-1] or key.shape[-2:-1] != value.shape[-2:-1]:
         raise _misfit(query.shape, key.shape, value.shape)
     try:
         tt.broadcast_shapes(mask_shape[-2:], (query.shape[-2], key.shape[-2]))
@@ -120,6 +121,12 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 
 def _misfit(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> ValueError:
     """That features of query and key, or lengths of key and value, differ: with the shapes axis by axis."""
+    if min(len(query), len(key), len(value)) < 2:
+        return ValueError(
+            f"scaled_dot_product_attention: query {query}, key {key} and value {value} must have 2 dimensions or more "
+            "each, (..., length, features); a single vector x is a sequence of length 1: write x[None], and [0] behind "
+            "the result"
+        )
     features, lengths = query[-1] != key[-1], key[-2] != value[-2]
 
     def misfits(operand: int, axis: int) -> bool:

@@ -380,6 +380,10 @@ def test_returned_weights_are_those_that_were_used():
         (((3, 4), (2, 4), (2, 4)), {"is_causal": True, "attn_mask": np.ones((3, 2), dtype=bool)}, "not both"),
         (((3, 4), (2, 4), (2, 4)), {"attn_mask": np.ones((3, 5), dtype=bool)}, r"attention: .*mask \(3, 5\)"),
         (((5, 3, 4), (2, 2, 4), (2, 2, 4)), {}, r"scaled_dot_product_attention: query \(5, 3, 4\), key \(2, 2, 4\)"),
+        (((4,), (2, 4), (2, 4)), {}, r"query \(4,\), key \(2, 4\) and value \(2, 4\) must have .* write x\[None\]"),
+        (((3, 4), (4,), (4,)), {"is_causal": True}, r"key \(4,\) and value \(4,\) must have 2 dimensions or more each"),
+        (((3, 4), (2, 4), (2,)), {}, r"value \(2,\) must have 2 dimensions or more each"),
+        (((), (2, 4), (2, 4)), {}, r"query \(\), key \(2, 4\)"),
     ],
 )
 def test_attention_names_what_does_not_fit(shapes, options, message, device):
@@ -397,9 +401,10 @@ def test_a_mask_of_integers_is_refused():
     [
         (((2, 3, 6), (2, 4, 6), (2, 5, 6)), {}, ValueError, "batches and lengths differ"),
         (((1, 3, 6), (2, 4, 6), (2, 4, 6)), {}, ValueError, "batches and lengths differ"),
-        (((2, 3, 5), (2, 4, 6), (2, 4, 6)), {}, ValueError, r"query \(2, 3, 5\) must end in 6"),
+        (((2, 3, 5), (2, 4, 6), (2, 4, 6)), {}, ValueError, r"query \(2, 3, 5\) must end in 6, as \(batch, length, f"),
+        (((3, 5), (4, 6), (4, 6)), {}, ValueError, r"query \(3, 5\) must end in 6, as \(length, features\)"),
         (((2, 3, 6), (2, 4, 6), (4, 6)), {}, ValueError, "must have 3 dimensions each"),
-        (((3, 6),) * 3, {"key_padding_mask": np.ones((2, 3), dtype=bool)}, ValueError, "key_padding_mask: expected"),
+        (((3, 6),) * 3, {"key_padding_mask": np.ones((2, 3), dtype=bool)}, ValueError, r"\(source,\) = \(3,\) without"),
         (((2, 3, 6),) * 3, {"key_padding_mask": np.ones((3, 2), dtype=bool)}, ValueError, r"\(2, 3\), got \(3, 2\)"),
         (((2, 3, 6),) * 3, {"attn_mask": np.ones((2, 3, 3), dtype=bool)}, ValueError, r"\(4, 3, 3\), got \(2, 3, 3\)"),
         (((2, 3, 6),) * 3, {"attn_mask": np.ones((3, 3), dtype=np.int64)}, TypeError, "boolean or floating, got int64"),
@@ -418,6 +423,25 @@ def test_lengths_before_batches():
     assert (out.shape, weights.shape) == ((3, 2, D_MODEL), (2, 3, 5))
     with pytest.raises(ValueError, match=r"batches and lengths differ.* as \(length, batch, features\)"):
         layer(query, memory[:, :1], memory[:, :1])
+    with pytest.raises(ValueError, match=r"query \(3, 2, 5\) must end in 6, as \(length, batch, features\)"):
+        layer(query[:, :, :5], memory, memory)
+    with pytest.raises(TypeError, match=r"expected floats, got key \(5, 2, 4\) of int64"):
+        layer(query, tt.astype(memory, tt.int64), memory)
+
+
+def test_a_padding_mask_without_a_batch(device):
+    layer = attention_of(device)
+    x, mask = tt.asarray(normal(SOURCE, D_MODEL), device=device), np.array([False, True, False, True])
+    out, weights = layer(x, x, x, key_padding_mask=mask)
+    batched, _ = layer(x[None], x[None], x[None], key_padding_mask=mask[None])
+    close(out, batched[0])
+    assert not weights.numpy()[:, mask].any()
+
+
+def test_a_single_vector_is_a_sequence_of_length_one():
+    query, key, value = (tt.asarray(normal(*shape)) for shape in ((4,), (3, 4), (3, 2)))
+    weights = F.softmax(key @ query / 2, dim=0)
+    close(F.scaled_dot_product_attention(query[None], key, value)[0], weights @ value)
 
 
 def test_heads_must_divide_the_size():
