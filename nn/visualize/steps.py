@@ -282,7 +282,7 @@ def _scaling(scale: float, d_k: int) -> tuple[str, str]:
     """The formula of the scale, and its meaning."""
     if math.isclose(scale, 1 / math.sqrt(d_k), rel_tol=1e-6):
         return "/ √dₖ", f"√{d_k} = {_short(math.sqrt(d_k))}"
-    return f"\N{MULTIPLICATION SIGN} {scale:.3g}", "scaled"
+    return f"\N{MULTIPLICATION SIGN} {scale:.3g}", "not scaled" if scale == 1 else "scaled"
 
 
 def _short(value: float) -> str:
