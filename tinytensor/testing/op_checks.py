@@ -69,7 +69,7 @@ def _check_all(
     case: Case, reference: Callable[..., Any] | None, second_order: bool, every_kept: bool, rtol: float
 ) -> None:
     if reference is not None:
-        _check_values(case, reference, rtol)
+        check_values(case, reference, rtol)
     check_unchanged(case)
     check_float32(case)
     check_layouts(case)
@@ -131,10 +131,13 @@ class Case:
         """The results that have gradients."""
         return [out for out in self(*inputs) if out._node is not None]
 
-    def backward(self, leaves: list[Any], outs: list[Tensor], create_graph: bool = False) -> list[Any]:
-        """The gradients of the leaves, from the incoming gradients that `_incoming` gives."""
+    def backward(
+        self, leaves: list[Any], outs: list[Tensor], create_graph: bool = False, ones: bool = False
+    ) -> list[Any]:
+        """The gradients of the leaves, from the incoming gradients that `_incoming` gives, or from ones."""
         wanted = [leaves[i] for i in self.places]
-        return list(grad(outs, wanted, _incoming(outs), create_graph=create_graph, allow_unused=True))
+        incoming = [tt.ones_like(out) for out in outs] if ones else _incoming(outs)
+        return list(grad(outs, wanted, incoming, create_graph=create_graph, allow_unused=True))
 
     def gradients(self, leaves: list[Any], create_graph: bool = False) -> list[Any]:
         """The gradients of the leaves."""
@@ -161,10 +164,11 @@ def named(check: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise AssertionError(f"{check}: {error}") from error
+        text = str(error)
+        raise AssertionError(text if text.startswith(f"{check}: ") else f"{check}: {text}") from error
 
 
-def _same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-10) -> None:
+def same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-10) -> None:
     found, expected = (x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in (found, expected))
     if found.shape != expected.shape:
         raise AssertionError(f"{check}: shape {found.shape}, expected {expected.shape}")
@@ -176,36 +180,36 @@ def _same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: floa
         raise AssertionError(f"{check}: {where} {found[place]}, expected {expected[place]}{several}")
 
 
-def _check_values(case: Case, reference: Callable[..., Any], rtol: float) -> None:
+def check_values(case: Case, reference: Callable[..., Any], rtol: float) -> None:
     given = [np.array(x.numpy()) if isinstance(x, Tensor) else x for x in case.inputs]
     expected = reference(*given, **case.params)
     with named("forward"):
         found = case(*case.leaves())
     for out, want in zip(found, expected if isinstance(expected, (tuple, list)) else [expected], strict=True):
-        _same("forward against the reference", out, want, rtol, 1e-12)
+        same("forward against the reference", out, want, rtol, 1e-12)
 
 
 def check_unchanged(case: Case) -> None:
     """Neither forward nor backward writes into what it was given."""
     for create_graph in (False, True):
         leaves = case.leaves()
-        before = [_bytes(x) for x in leaves]
+        before = [as_bytes(x) for x in leaves]
         if case.places:
             outs = case.floating(*leaves)
             g = _incoming(outs)
             wanted = [leaves[i] for i in case.places]
             with named("backward"):
                 grad(outs, wanted, g, create_graph=create_graph, allow_unused=True)
-            if [_bytes(x) for x in g] != [_bytes(x) for x in _incoming(outs)]:
+            if [as_bytes(x) for x in g] != [as_bytes(x) for x in _incoming(outs)]:
                 raise AssertionError("backward: the incoming gradient was changed")
         else:
             case(*leaves)
         for i, x in enumerate(leaves):
-            if _bytes(x) != before[i]:
+            if as_bytes(x) != before[i]:
                 raise AssertionError(f"{case.names[i]} was changed")
 
 
-def _bytes(x: Any) -> Any:
+def as_bytes(x: Any) -> Any:
     return x.detach().numpy().tobytes() if isinstance(x, Tensor) else x
 
 
@@ -234,7 +238,7 @@ def check_float32(case: Case) -> None:
                 f"expected {leaves[i].shape} float32 on {leaves[i].device}"
             )
         scale = float(np.max(np.abs(wanted.numpy()), initial=1.0))
-        _same(f"float32: the gradient of {case.names[i]}", found, wanted, 1e-3, 1e-3 * scale)
+        same(f"float32: the gradient of {case.names[i]}", found, wanted, 1e-3, 1e-3 * scale)
 
 
 def _check_rule_dtype(node: Node, device: str) -> None:
@@ -262,7 +266,28 @@ def check_layouts(case: Case) -> None:
             found, found_gradients = case(*leaves), case.gradients(leaves) if case.places else []
         for a, b in zip([*found, *found_gradients], [*expected, *gradients]):
             if a is not None:
-                _same(f"{layout} inputs", a, b)
+                same(f"{layout} inputs", a, b)
+
+
+def check_broadcast_views(case: Case) -> None:
+    """The same for rows that one row is repeated to, without a copy, as for their copies."""
+    views, copies = [], []
+    for i, x in enumerate(case.inputs):
+        if isinstance(x, Tensor) and x.ndim and x.shape[0]:
+            view = tt.broadcast_to(x[:1], x.shape)
+            views.append(wrap(view._data, None).requires_grad_(i in case.places))
+            copies.append(view.clone().requires_grad_(i in case.places))
+        else:
+            views.append(x)
+            copies.append(x)
+    try:
+        expected = case(*copies)
+    except (ValueError, ArithmeticError):
+        return  # no function of equal rows, as the inverse of a matrix
+    with named("broadcast views"):
+        found = case(*views)
+    for a, b in zip(found, expected):
+        same("broadcast views", a, b)
 
 
 def _strided(array: Any) -> Any:
@@ -302,7 +327,7 @@ def check_create_graph(case: Case) -> None:
         if (a is None) != (b is None):
             raise AssertionError(f"create_graph: the gradient of {case.names[i]} is {b}, without it {a}")
         if a is not None:
-            _same(f"create_graph: the gradient of {case.names[i]}", b, a)
+            same(f"create_graph: the gradient of {case.names[i]}", b, a)
 
 
 def check_fused(case: Case, second_order: bool) -> None:
@@ -315,13 +340,13 @@ def check_fused(case: Case, second_order: bool) -> None:
     labels = [*["result"] * len(outs), *[f"gradient of {case.names[i]}" for i in case.places]]
     for label, a, b in zip(labels, [*outs, *fast], [*expected, *slow], strict=True):
         if b is not None:
-            _same(label, a, b, 1e-9)
+            same(label, a, b, 1e-9)
     if second_order:
         found = _second(case)
         with textbook():
             wanted = _second(case)
         for a, b in zip(found, wanted):
-            _same("second order", a, b, 1e-8, 1e-9)
+            same("second order", a, b, 1e-8, 1e-9)
 
 
 def _second(case: Case) -> list[Any]:
@@ -361,7 +386,7 @@ def check_released(case: Case) -> None:
             array[...] = np.nan
     for i, found, wanted in zip(case.places, case.backward(leaves, outs), expected):
         if wanted is not None:
-            _same(f"the gradient of {case.names[i]} reads an array that is not kept", found, wanted)
+            same(f"the gradient of {case.names[i]} reads an array that is not kept", found, wanted)
 
 
 def kept_needed(
