@@ -5,6 +5,17 @@ enough to fail where the claim is false: `MUTATIONS` are pieces of a lesson's te
 """
 
 CLAIMS = {
+    "05_scaling": {
+        "variance of q·k, d_k = 4": (4, 0.5),
+        "variance of q·k, d_k = 512": (512, 30),
+        "variance of q·k / √d_k, d_k = 512": (1, 0.06),
+        "largest entry of the Jacobian at s": (0.22929, 1e-4),
+        "largest entry of the Jacobian at 10 s": (4.5396e-5, 1e-7),
+        "words copied, d_k = 192, q·k / √dₖ": (1, 0.15),
+        "words copied, d_k = 192, q·k": (0, 0.2),
+        "words copied, d_k = 16, q·k / √dₖ": (1, 0.15),
+        "words copied, d_k = 16, q·k": (1, 0.15),
+    },
     "17_gradient_of_attention": {
         "wrong rules caught": (1, 0),
         "gradient of the query: largest difference": (0, 1e-12),
@@ -23,6 +34,11 @@ CLAIMS = {
 }
 
 MUTATIONS = {
+    "05_scaling": [
+        ("dropout=0.0, scale=scale)", "dropout=0.0)"),
+        ("scores[512] / math.sqrt(512)", "scores[512] / 512"),
+        ("small * 10}.items", "small}.items"),
+    ],
     "17_gradient_of_attention": [
         ("return out * (g - xp.sum(g * out, axis=out.ndim - 1, keepdims=True))", "return out * g * (1 - out)"),
         ("g_scores = p * (g_weights - (g_weights * p)", "g_scores = p * (g_weights - (g_weights)"),

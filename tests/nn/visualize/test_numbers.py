@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """Pictures of any numbers: curves, matrices, vectors in a plane, and one head as matrices."""
 
 import math
