@@ -48,8 +48,10 @@ lesson.show(
 
 # %%
 small = tt.tensor([1.0, 2.0, 3.0, 4.0], dtype=tt.float64)
-for name, s in {"s1": small, "s2": small * 10}.items():
-    print(name, F.softmax(s, dim=0).numpy())
+for name, s in {"s": small, "10 s": small * 10}.items():
+    weights = F.softmax(s, dim=0)
+    print(weights.numpy())
+    lesson.number(f"largest weight of softmax({name})", weights.max(), ".8f")
 
 # %% [markdown]
 # How much can a score still change the weights? That is the Jacobian of softmax, ∂pᵢ/∂sⱼ = pᵢ (δᵢⱼ − pⱼ): every entry
