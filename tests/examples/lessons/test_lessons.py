@@ -112,3 +112,15 @@ def test_its_exercises_can_be_solved_and_holes_are_no_answer(name, tmp_path):
         assert line.startswith(f"{exercise}: wrong. ")
         hint = run(LESSONS[name], "--hint", exercise, "2", cwd=tmp_path)
         assert hint.stdout.startswith("hint 2 of ")
+
+
+def test_the_first_lesson_is_the_first_program():
+    """Its lines of code, in their order; what stands between them shows and measures."""
+    program, lesson = (
+        [line.partition("  #")[0].rstrip() for line in path.read_text(encoding="utf-8").splitlines()]
+        for path in (ROOT / "examples" / "first_transformer.py", LESSONS["00_first_transformer"])
+    )
+    code = [line for line in program[program.index('"""', 1) + 1 :] if line and not line.startswith("#")]
+    rest = iter(lesson)
+    missing = [line for line in code if line not in rest]
+    assert not missing
