@@ -53,6 +53,14 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "tests/nn/: test_attention test_layers test_losses test_functional test_amp test_recording test_promises "
         "test_ops test_decoder_cache fast",
     ),
+    "jacobians": (
+        "tinytensor/: jacobians",
+        "tests/tinytensor/: test_jacobians ../parity/test_jacobians_parity",
+    ),
+    "convolution and similarity": (
+        "nn/: convolution functional/convolution functional/similarity",
+        "tests/nn/: test_convolution test_similarity ../parity/test_functional_parity ../parity/test_modules_parity",
+    ),
     "optimisers": (
         "nn/optim/: adam sgd optimizer lr_scheduler",
         "tests/nn/: test_lr_scheduler test_optim test_clip fast/test_optim test_checkpoint test_promises",
