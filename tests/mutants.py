@@ -105,6 +105,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("tinytensor/engine.py", "if other is gradient or i != place:"): "every buffer is copied, which costs time",
     ("tinytensor/linalg.py", "(-1) ** (i - j)"): "as even as i + j",
     (
+        "nn/convolution.py",
+        'before, _ = zeros_around("Conv1d", padding, self.stride[0], (0 + 1))',
+    ): "it is asked to check",
+    ("tinytensor/jacobians.py", "found.append(tt.astype(x, other.dtype, copy=True))"): "a copy costs time",
+    (
+        "nn/functional/similarity.py",
+        "return tt.astype(tt.sum(unit1 * unit2, axis=axis), dtype, copy=True)",
+    ): "a copy costs time",
+    (
         "tinytensor/primitive.py",
         "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",
     ): "the short way is not taken, which costs time",
