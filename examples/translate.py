@@ -1,7 +1,9 @@
-"""Translate lines with a model that train_translation.py has trained.
+r"""Translate lines with a model that train_translation.py has trained.
 
     python examples/translate.py runs/translation < english.txt > french.txt
     echo "the black cat eats the fresh bread." | python examples/translate.py runs/translation --attention out.svg
+    echo "Louis found a box and opened it." | python examples/translate.py runs/translation --attention it.svg \
+        --kind encoder --token it                                    (what one word looked at, within the line)
     python examples/translate.py runs/translation                    (a terminal: asks for one line after the other)
 
 A line goes in, a line comes out, in the same order; an empty line stays empty. A line that cannot be translated is told
@@ -26,6 +28,7 @@ from tinytensor.models import Translator
 from tinytensor.models.decoding import sample
 from tinytensor.models.pretrained import CONFIG, PretrainedError
 from tinytensor.models.scripts import command_line
+from tinytensor.models.sentence_attention import END, KINDS, SentenceAttention
 from tinytensor.models.training import plots
 from tinytensor.models.training.evaluation import LIMIT
 from tinytensor.models.training.run_folder import CHECKPOINT, RunFolderError, read_checkpoint
@@ -45,6 +48,11 @@ def parser() -> command_line.Parser:
                    "shorter; default: 1")  # fmt: skip
     p.add_argument("--attention", type=Path, metavar="FILE", help="draw what each word looked at (.svg or .html); of "
                    "several lines, the second and later ones get their number in the name")  # fmt: skip
+    p.add_argument("--kind", choices=KINDS, help="of the attention in an .svg: of the translation to the line (cross, "
+                   "the default), within the line (encoder), within the translation (decoder)")  # fmt: skip
+    p.add_argument("--token", metavar="WORD", help="in an .svg: what this word alone looked at, a colour for each head")
+    p.add_argument("--layer", type=command_line.non_negative_int, help="in an .svg: from 0; default: the clearest")
+    p.add_argument("--head", type=command_line.non_negative_int, help="in an .svg: from 0; default: all")
     p.add_argument("--sample", action="store_true", help="draw words from the model's probabilities, no beam search")
     p.add_argument(
         "--temperature", type=command_line.positive_float, default=1.0, help="with --sample: below 1, bolder"
@@ -74,6 +82,27 @@ def check(arguments: argparse.Namespace) -> None:
         raise command_line.UsageError(f"--n-best {arguments.n_best} needs --beam {arguments.n_best} at least")
     if arguments.attention is not None and arguments.attention.suffix.lower() not in (".svg", ".html"):
         raise command_line.UsageError(f"--attention {arguments.attention}: expected a name that ends in .svg or .html")
+    for name in ("kind", "token", "layer", "head"):
+        if getattr(arguments, name) is not None and not arguments.attention:
+            raise command_line.UsageError(f"--{name} is for a picture: add --attention FILE.svg")
+        if getattr(arguments, name) is not None and arguments.attention.suffix.lower() == ".html":
+            raise command_line.UsageError(f"--{name} is for an .svg; in the page of an .html you choose it yourself")
+    arguments.kind = arguments.kind or "cross"
+
+
+def check_attention(model: Any, arguments: argparse.Namespace) -> None:
+    """Raise UsageError where a picture is asked for that the model does not have."""
+    found = SentenceAttention.of(model, [[model.eos_id]], [[model.bos_id]], [END], [END]).layers
+    if not found:
+        raise command_line.UsageError("--attention: this model has no attention")
+    kind = arguments.kind
+    if kind not in found:
+        raise command_line.UsageError(f"--kind {kind}: this model has no such attention; it has {', '.join(found)}")
+    for name, count in (("layer", len(found[kind])), ("head", found[kind][0].weights.shape[1])):
+        given = getattr(arguments, name)
+        if given is not None and given >= count:
+            only = f"{count} {name}s of this kind, 0 to {count - 1}" if count > 1 else f"one {name} of this kind, 0"
+            raise command_line.UsageError(f"--{name} {given}: the model has {only}")
 
 
 def load(arguments: argparse.Namespace) -> Translator:
@@ -97,9 +126,8 @@ def load(arguments: argparse.Namespace) -> Translator:
         raise command_line.UsageError(" ".join(str(error).split())) from None
     except ModuleNotFoundError as error:
         raise command_line.UsageError(f"{error.name} is not installed; run: pip install -e '.[text]'") from None
-    model = translator.model
-    if arguments.attention is not None and not model.cross_attention([[model.eos_id]], [[model.bos_id]]):
-        raise command_line.UsageError("--attention: this model has no attention")
+    if arguments.attention is not None:
+        check_attention(translator.model, arguments)
     return translator
 
 
@@ -157,15 +185,32 @@ def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
             number += 1
             show(translations, number, arguments)
             if arguments.attention is not None and translations:
-                path = _numbered(arguments.attention, number)
-                plots.draw_attention(path, *translator.attention(line, translations[0]))
+                try:
+                    draw(translator, line, translations[0], number, arguments)
+                except ValueError as error:
+                    print(f"translate.py: line {number}: {error}", file=sys.stderr)
+                    code = command_line.EXIT_BAD_INPUT
         sys.stdout.flush()
     return code
 
 
-def _numbered(path: Path, number: int) -> Path:
-    """The name of a line's picture: the first line's is the one that was given."""
-    return path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+def draw(
+    translator: Translator, line: str, translation: Translation, number: int, arguments: argparse.Namespace
+) -> Path:
+    """Draw what was looked at; the first line's picture has the name that was given, others have their number in it.
+
+    Raises ValueError where the line, or its translation, does not have the word of --token.
+    """
+    path = arguments.attention
+    if number > 1:
+        path = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    seen = translator.sentence_attention(line, translation)
+    try:
+        token = None if arguments.token is None else seen.find(arguments.kind, arguments.token)
+    except ValueError as error:
+        raise ValueError(f"--token: {error}") from None
+    plots.draw_attention(path, seen, arguments.kind, layer=arguments.layer, head=arguments.head, token=token)
+    return path
 
 
 def converse(translator: Translator, arguments: argparse.Namespace) -> int:
@@ -189,9 +234,10 @@ def converse(translator: Translator, arguments: argparse.Namespace) -> int:
         number += 1
         show(translations, number, arguments)
         if arguments.attention is not None:
-            path = _numbered(arguments.attention, number)
-            plots.draw_attention(path, *translator.attention(line, translations[0]))
-            print(f"wrote {path}")
+            try:
+                print(f"wrote {draw(translator, line, translations[0], number, arguments)}")
+            except ValueError as error:
+                print(f"cannot draw this: {error}")
 
 
 def main() -> int:

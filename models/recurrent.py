@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
+from tinytensor.nn.functional.attention import watch
 
-from .decoding import evaluating
 from .pretrained import arguments_of
 from .sequence_model import SequenceModel
 
@@ -115,15 +115,11 @@ class Seq2Seq(SequenceModel):
 
     def decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> Tensor:
         """Logits (batch, target, vocabulary) for the id that follows each prefix of the target (batch, target)."""
-        return self._decode(target, memory, memory_padding)[0]
-
-    def _decode(self, target: Any, memory: Tensor, memory_padding: Tensor) -> tuple[Tensor, Tensor | None]:
         target = self._ids(target)
         if len(target) != len(memory):
             raise ValueError(f"Seq2Seq: {len(memory)} sources and {len(target)} targets; expected one for each")
         embedded = self.embed(self.target_embedding, target)
-        features, weights = self.decoder(embedded, self.decoder.start(memory, memory_padding))
-        return self._logits(features), weights
+        return self._logits(self.decoder(embedded, self.decoder.start(memory, memory_padding)))
 
     def _logits(self, features: Tensor) -> Tensor:
         return self.projection(self.dropout(self.decoder.read(features)))
@@ -137,21 +133,12 @@ class Seq2Seq(SequenceModel):
     def next_logits(self, ids: Tensor, state: State) -> tuple[Tensor, State]:
         """Logits (batch, branches, vocabulary) of the ids that follow `ids` (batch, branches), and the new state."""
         features, state = self.decoder.step(self.embed(self.target_embedding, ids), state)
+        self.decoder.show(state, state.query, state.weights)
         return self._logits(features), state
 
     def reorder(self, state: State, sentences: Tensor, branches: Tensor) -> State:
         """The state of sentences[i] and of its branches[i], for each i; see `decoding.Decodable`."""
         return state.reorder(sentences, branches)
-
-    @tt.no_grad()
-    def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
-        """The decoder's attention to the source, in the form of `Transformer`'s: one layer with one head.
-
-        A list of one Tensor (batch, 1, target, source), which is empty for a model without attention.
-        """
-        with evaluating(self):
-            weights = self._decode(target, *self.encode(source))[1]
-        return [] if weights is None else [tt.expand_dims(weights, axis=1)]
 
     def _ids(self, ids: Any) -> Tensor:
         found = super()._ids(ids)
@@ -168,6 +155,8 @@ class Attention(nn.Module):
 
     (Luong et al. 2015, equation 7.) A subclass says what the score is.
     """
+
+    products = False  # whether weights are softmax(query keys^T) alone
 
     def keys(self, memory: Tensor) -> Tensor:
         """What of the scores depends on the memory alone, computed once for all steps."""
@@ -188,6 +177,8 @@ def _softmax_where(visible: Tensor, scores: Tensor) -> Tensor:
 
 class DotAttention(Attention):
     """score(h_t, h̄_s) = h_t^T h̄_s (Luong et al. 2015, equation 8, "dot")."""
+
+    products = True
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         return tt.matmul(query, tt.matrix_transpose(keys))
@@ -234,6 +225,8 @@ class LocalAttention(GeneralAttention):
     less than 1: the further from the centre, the less.
     """
 
+    products = False
+
     def __init__(self, d_model: int, window: int) -> None:
         super().__init__(d_model)
         if window < 1:
@@ -262,7 +255,8 @@ class State(NamedTuple):
         padding: (batch, source).
         hidden: the states of the layers, (layers, batch, branches, d_model).
         fed: Luong's h̃ of the step before, (batch, branches, d_model).
-        weights: the attention of the step before, (batch, branches, source); None before the first.
+        query, weights: the attention of the step before, (batch, branches, d_model) and (batch, branches, source); None
+            before the first, and where branches were changed since.
     """
 
     memory: Tensor
@@ -270,6 +264,7 @@ class State(NamedTuple):
     padding: Tensor
     hidden: Tensor
     fed: Tensor | None = None
+    query: Tensor | None = None
     weights: Tensor | None = None
 
     def reorder(self, sentences: Tensor, branches: Tensor) -> Self:
@@ -281,7 +276,8 @@ class State(NamedTuple):
             padding=self.padding[sentences],
             hidden=self.hidden[(slice(None), *chosen)],
             fed=None if self.fed is None else self.fed[chosen],
-            weights=None if self.weights is None else self.weights[chosen],
+            query=None,
+            weights=None,
         )
 
 
@@ -335,11 +331,14 @@ class Decoder(nn.Module):
         """What the logits are made of, (batch, target, d_model)."""
         return features
 
-    def forward(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
-        """All steps for embedded targets (batch, target, d_model): features, and weights (batch, target, source)."""
+    def show(self, state: State, query: Any, weights: Any) -> None:
+        """Show `nn.record_attention` steps that looked so, (batch, steps, ...), as one call with one head."""
+
+    def forward(self, embedded: Tensor, state: State) -> Tensor:
+        """All steps for embedded targets (batch, target, d_model): the features of each."""
         x = tt.permute_dims(embedded, (1, 0, 2))
         output, _ = self.recurrent(x, tt.squeeze(state.hidden, 2))
-        return tt.permute_dims(output, (1, 0, 2)), None
+        return tt.permute_dims(output, (1, 0, 2))
 
 
 class AttentionDecoder(Decoder):
@@ -352,20 +351,37 @@ class AttentionDecoder(Decoder):
     def keys(self, memory: Tensor) -> Tensor:
         return self.attention.keys(memory)
 
-    def attend(self, query: Tensor, state: State) -> tuple[Tensor, Tensor]:
-        """The context c = sum_s a(s) h_s of each query (batch, branches, d_model), and the weights a."""
+    def attend(self, query: Tensor, state: State) -> tuple[Tensor, State]:
+        """The context c = sum_s a(s) h_s of each query (batch, branches, d_model), and the state with the weights a."""
         weights = self.attention(query, state.keys, state.padding)
-        return tt.matmul(weights, state.memory), weights
+        return tt.matmul(weights, state.memory), state._replace(query=query, weights=weights)
 
-    def forward(self, embedded: Tensor, state: State) -> tuple[Tensor, Tensor | None]:
+    def forward(self, embedded: Tensor, state: State) -> Tensor:
         features: list[Tensor] = []
-        weights: list[Tensor] = []
+        looked: list[tuple[Any, Any]] = []
         for y in tt.split(embedded, embedded.shape[1], axis=1):
             found, state = self.step(y, state)
             features.append(found)
-            assert state.weights is not None
-            weights.append(state.weights)
-        return tt.concat(features, axis=1), tt.concat(weights, axis=1)
+            looked.append((state.query, state.weights))
+        if watch.see is not None:
+            self.show(state, *(tt.concat(parts, axis=1) for parts in zip(*looked)))
+        return tt.concat(features, axis=1)
+
+    def show(self, state: State, query: Any, weights: Any) -> None:
+        if watch.see is None:
+            return
+        products = self.attention.products
+        watch.see(
+            query if products else None,
+            state.keys if products else None,
+            state.memory,
+            tt.expand_dims(state.padding, axis=1),
+            1.0 if products else None,
+            attn_mask=None,
+            dropout=False,
+            same=False,
+            weights=weights,
+        )
 
 
 class BahdanauDecoder(AttentionDecoder):
@@ -387,10 +403,10 @@ class BahdanauDecoder(AttentionDecoder):
         self.readout = nn.Linear(3 * d_model, 2 * d_model)  # U_o, V_o and C_o side by side
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State]:
-        context, weights = self.attend(state.hidden[-1], state)
+        context, state = self.attend(state.hidden[-1], state)
         output, hidden = self.advance(tt.concat([embedded, context], axis=-1), state.hidden)
         features = tt.concat([output, embedded, context], axis=-1)
-        return features, state._replace(hidden=hidden, weights=weights)
+        return features, state._replace(hidden=hidden)
 
     def read(self, features: Tensor) -> Tensor:
         pairs = self.readout(features)
@@ -412,9 +428,9 @@ class LuongDecoder(AttentionDecoder):
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State]:
         fed = tt.zeros_like(embedded) if state.fed is None else state.fed
         output, hidden = self.advance(tt.concat([embedded, fed], axis=-1), state.hidden)
-        context, weights = self.attend(output, state)
+        context, state = self.attend(output, state)
         found = tt.tanh(self.combine(tt.concat([context, output], axis=-1)))
-        return found, state._replace(hidden=hidden, fed=found, weights=weights)
+        return found, state._replace(hidden=hidden, fed=found)
 
 
 ATTENTIONS = ("bahdanau", "dot", "general", "concat", "local-p")

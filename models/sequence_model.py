@@ -7,8 +7,9 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
+from tinytensor.nn.functional.attention import watch
 
-from .decoding import Decodable, greedy
+from .decoding import Decodable, Recomputed, evaluating, greedy
 from .pretrained import Pretrained
 
 
@@ -112,7 +113,18 @@ class SequenceModel(Pretrained, nn.Module):
         return tt.reshape(ids, (len(found), length))
 
     def _decodable(self) -> Decodable:
-        return self
+        # A recording wants to see whole sequences, which the steps of decoding never are.
+        return self if watch.see is None else Recomputed(self)
+
+    @tt.no_grad()
+    def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
+        """The decoder's attention to the source, layer by layer: (batch, heads, target, source) each.
+
+        A recurrent model has one layer with one head; without attention the list is empty.
+        """
+        with evaluating(self), nn.record_attention() as attention:
+            self(source, target)
+        return [tt.asarray(call.weights, device=self.projection.weight.device) for call in attention.cross]
 
     def _ids(self, ids: Any) -> Tensor:
         """Ids on the model's device. Raises ValueError for what is no batch of ids."""

@@ -11,9 +11,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 from tinytensor.nn.decoder_cache import DecoderCache
-from tinytensor.nn.functional.attention import watch
 
-from .decoding import Decodable, Recomputed, evaluating
 from .pretrained import arguments_of
 from .sequence_model import SequenceModel
 
@@ -153,14 +151,3 @@ class Transformer(SequenceModel):
         """The state of other branches, as `DecoderCache.reorder` says."""
         state.reorder(sentences, branches)
         return state
-
-    def _decodable(self) -> Decodable:
-        # A recording wants to see whole sequences, which the steps of a cache never are.
-        return self if watch.see is None else Recomputed(self)
-
-    @tt.no_grad()
-    def cross_attention(self, source: Any, target: Any) -> list[Tensor]:
-        """The decoder's attention to the source, layer by layer: (batch, heads, target, source) each."""
-        with evaluating(self), nn.record_attention() as attention:
-            self(source, target)
-        return [tt.asarray(call.weights, device=self.projection.weight.device) for call in attention.cross]

@@ -16,6 +16,7 @@ from .data.tokenizer import Tokenizer
 from .decoding import Hypothesis
 from .pretrained import PretrainedError, make_model, read_folder, write_folder
 from .recurrent import Seq2Seq
+from .sentence_attention import END, SentenceAttention
 from .training.evaluation import decode_all
 from .transformer import Transformer
 
@@ -131,13 +132,19 @@ class Translator:
         Returns the weights, for each layer (heads, target, source), and the pieces of source and target. Row t belongs
         to the id that was said at step t. The list is empty for a model without attention.
         """
+        found = self.sentence_attention(line, translation)
+        return [call.weights[0] for call in found.layers.get("cross", [])], found.source, found.said
+
+    def sentence_attention(self, line: str, translation: Translation) -> SentenceAttention:
+        """What was looked at in the line, and in the translation, of every kind: for pictures."""
         source = [*self.encode(line), self.model.eos_id]
         device = self.model.projection.weight.device
-        said = [self.model.bos_id, *translation.ids[:-1]]
-        layers = self.model.cross_attention(tt.asarray([source], device=device), tt.asarray([said], device=device))
+        read = [self.model.bos_id, *translation.ids[:-1]]
         target = [i for i in translation.ids if i != self.model.eos_id]
-        pieces = self.codec.target_pieces(target) + ["<end>"] * (len(translation.ids) - len(target))
-        return [layer.numpy()[0] for layer in layers], [*self.codec.source_pieces(source[:-1]), "<end>"], pieces
+        said = self.codec.target_pieces(target) + [END] * (len(translation.ids) - len(target))
+        pieces = [*self.codec.source_pieces(source[:-1]), END]
+        source_ids, target_ids = (tt.asarray([row], device=device) for row in (source, read))
+        return SentenceAttention.of(self.model, source_ids, target_ids, pieces, said)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write model and codec into a folder; see `Pretrained.save_pretrained`."""

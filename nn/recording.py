@@ -27,7 +27,8 @@ class record_attention:
         attention["decoder.layers.0.multihead_attn"]      # the same call, by the path of its module
 
     It sees `MultiheadAttention`, `F.multi_head_attention_forward` and `F.scaled_dot_product_attention`, so any model
-    built on them. The arrays are NumPy's and belong to the recording. It may be entered again, and adds then.
+    built on them, and the attention of `models.Seq2Seq`. The arrays are NumPy's and belong to the recording. It may be
+    entered again, and adds then.
 
     A module that is called more than once, as by `generate`, is shown by its last call: the one that has the whole
     sequence. `calls` has them all, in their order.
@@ -97,25 +98,29 @@ class record_attention:
         key: Any,
         value: Any,
         mask: Any,
-        scale: float,
+        scale: Any,
         *,
         attn_mask: Any,
         dropout: bool,
         same: bool | None,
+        weights: Any = None,
     ) -> None:
         """Record one call.
 
         Args:
-            query, key, value: (..., length, size), of separate heads.
+            query, key, value: (..., length, size), of separate heads; no query and key where scores are no products.
             mask: boolean (True: hidden) or added to the scores.
+            scale: what the products of queries and keys are multiplied by; None likewise.
             attn_mask: the part of it that was given for pairs of positions.
             dropout: whether weights are dropped.
             same: whether queries and keys come from one sequence; None if that cannot be seen.
+            weights: (..., target, source); default softmax(query key^T * scale + mask).
         """
         if state.recomputing:
             return
         if self._outer[-1] is not None:
-            self._outer[-1](query, key, value, mask, scale, attn_mask=attn_mask, dropout=dropout, same=same)
+            options = {"attn_mask": attn_mask, "dropout": dropout, "same": same, "weights": weights}
+            self._outer[-1](query, key, value, mask, scale, **options)
         if dropout and not self._warned:
             self._warned = True
             warnings.warn(
@@ -124,10 +129,11 @@ class record_attention:
                 UserWarning,
                 stacklevel=3,
             )
-        query, key, value = (x.detach() for x in (query, key, value))
-        mask = None if mask is None else mask.detach()
-        weights = attention(query, key, value, mask, scale=scale)[1]
-        arrays = [_four(_numpy(x)) for x in (query, key, value, weights)]
+        given = query, key, value, mask, weights
+        query, key, value, mask, weights = (None if x is None else x.detach() for x in given)
+        if weights is None:
+            weights = attention(query, key, value, mask, scale=scale)[1]
+        arrays: list[Any] = [None if x is None else _four(_numpy(x)) for x in (query, key, value, weights)]
         if mask is not None:
             full = np.broadcast_to(_numpy(mask), weights.shape)
             mask = full if full.ndim == 4 else _four(full)
@@ -149,22 +155,23 @@ class AttentionCall:
         kind: "cross" where queries and keys come from different sequences; otherwise of the "encoder" or the
             "decoder", which the names of the modules around it say, and where they do not, a causal mask. None where
             it cannot be known.
-        query, key, value: (batch, heads, target, d_k), (batch, heads, source, d_k) and (batch, heads, source, d_v).
+        query, key, value: (batch, heads, target, d_k), (batch, heads, source, d_k) and (batch, heads, source, d_v). No
+            query and key where the weights are no softmax of their products alone, as with Bahdanau's attention.
         weights: (batch, heads, target, source), before dropout; their rows add up to one, or to zero where all is
-            masked.
+            masked, or to less than one for the window of local attention (Luong et al. 2015).
         mask: None, or (batch, heads, target, source): boolean, True where attention was not allowed, or what was
             added to the scores.
-        scale: what the scores were multiplied by.
+        scale: what the products of queries and keys were multiplied by; None where there are none.
     """
 
     path: str
     kind: Kind | None
-    query: np.ndarray = field(repr=False)
-    key: np.ndarray = field(repr=False)
+    query: np.ndarray | None = field(repr=False)
+    key: np.ndarray | None = field(repr=False)
     value: np.ndarray = field(repr=False)
     weights: np.ndarray = field(repr=False)
     mask: np.ndarray | None = field(repr=False)
-    scale: float
+    scale: float | None
 
     @property
     def hidden(self) -> np.ndarray | None:

@@ -106,8 +106,8 @@ def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpo
         print(f"{name}: BLEU {score:.2f} on {len(corpus):,} sentences, beam {arguments.beam} ({signature})")
     sources = _pairs(arguments.valid_source, arguments.valid_target).sources
     line = next(filter(tokenizer.encode, sources), None)  # one of characters without width has no ids
-    shown = ([], [], []) if line is None else translator.attention(line, translator.translate([line])[0][0])
-    plots.draw_run(folder, *shown, log=False)
+    seen = None if line is None else translator.sentence_attention(line, translator.translate([line])[0][0])
+    plots.draw_run(folder, seen, log=False)
     return exact
 
 

@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-import tinytensor as tt
-
 from ..data.languages import ToyText, TranslationTask, crossing, written
+from ..sentence_attention import END, SentenceAttention
 from ..training import plots
 from ..training.callbacks import Checkpoints, Log, Samples, TimeLimit
 from ..training.evaluation import clearest_layer, toy_figures, translate_pairs
@@ -55,13 +54,13 @@ def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpo
     print("" if rate is None else f", alignment error of the cross-attention {rate:.1%}")
     pair = crossing(task.name)
     batch = task.make_batch([pair])
-    weights = [w[0].numpy() for w in model.cross_attention(tt.asarray(batch.source), tt.asarray(batch.target_in))]
-    source, target = [*pair.source, "<end>"], [*pair.target, "<end>"]
-    if weights:
-        looked = clearest_layer(weights)[1].argmax(axis=1)
-        seen = [f"{word} {source[place]}" for word, place in zip(pair.target, looked)]
-        print(f'in "{written(pair.source, task.name[:2])}", what each word looks at most: {", ".join(seen)}')
-    plots.draw_run(folder, weights, source, target, log=True)
+    source, target = [*pair.source, END], [*pair.target, END]
+    seen = SentenceAttention.of(model, batch.source, batch.target_in, source, target)
+    if "cross" in seen.layers:
+        places = clearest_layer([call.weights[0] for call in seen.layers["cross"]])[1].argmax(axis=1)
+        looked = [f"{word} {source[place]}" for word, place in zip(pair.target, places)]
+        print(f'in "{written(pair.source, task.name[:2])}", what each word looks at most: {", ".join(looked)}')
+    plots.draw_run(folder, seen, log=True)
     return figures["exact_match"]
 
 

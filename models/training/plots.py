@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tinytensor.nn import visualize
+from tinytensor.nn.recording import Kind
 
+from ..sentence_attention import SentenceAttention
 from .evaluation import clearest_layer
 from .run_folder import RunFolder
 
@@ -45,37 +46,59 @@ def draw_cross_attention(folder: RunFolder, weights: Any, source: Sequence[str],
     return [path]
 
 
-def draw_attention(path: Path, layers: Sequence[Any], source: Sequence[str], target: Sequence[str]) -> None:
-    """Write what each word of a translation looked at: a page of all heads (.html), or the clearest layer (.svg).
+def draw_attention(
+    path: Path,
+    seen: SentenceAttention,
+    kind: Kind = "cross",
+    *,
+    layer: int | None = None,
+    head: int | None = None,
+    token: int | None = None,
+) -> None:
+    """Write what each word of a sentence looked at, or one word: a page with all there is (.html), or a picture (.svg).
 
     Args:
-        layers: weights (heads, target, source) of each layer, as NumPy arrays.
-        source, target: the pieces of the sentence, at each column and row.
-
-    Rows are drawn as shares of their sum, which is 1 but for local attention (Luong et al. 2015, equation 10).
+        kind: of attention, for a picture; so are all that follow.
+        layer: default: the one that points most clearly.
+        head: default: the mean of all; with a token, all in their colours.
+        token: the place of the only word to draw, as lines to what it looked at (Vaswani et al. 2017, Figures 3 to 5);
+            default: all words, as a heat map.
     """
-    layers = [layer / np.maximum(layer.sum(axis=-1, keepdims=True), np.finfo(layer.dtype).tiny) for layer in layers]
     if path.suffix.lower() == ".html":
-        visualize.attention_explorer(layers, source=source, target=target).save(path)
+        tokens = {name: seen.tokens(name) for name in seen.layers}
+        keys, queries = ({name: pair[i] for name, pair in tokens.items()} for i in range(2))
+        visualize.attention_explorer(seen.layers, source=keys, target=queries).save(path)
         return
-    layer, mean = clearest_layer(layers)
-    title = f"What each word looked at (layer {layer}, mean of its heads)"
-    visualize.attention_grid(mean[None, None], source=source, target=target, title=title).save(path)
+    layers, (source, target) = seen.layers[kind], seen.tokens(kind)
+    at = clearest_layer([call.weights[0] for call in layers])[0] if layer is None else layer
+    which = f"layer {at}" if kind == "cross" else f"{kind}, layer {at}"
+    if token is not None:
+        title = f"What \N{LEFT DOUBLE QUOTATION MARK}{target[token]}\N{RIGHT DOUBLE QUOTATION MARK} looked at ({which})"
+        visualize.attention_lines(layers, source, target, layer=at, heads=head, token=token, title=title).save(path)
+        return
+    heads = "mean of its heads" if head is None else f"head {head}"
+    call, chosen = layers[at], slice(None) if head is None else slice(head, head + 1)
+    mean = replace(
+        call,
+        weights=call.weights[:, chosen].mean(axis=1, keepdims=True),
+        mask=None if call.mask is None else call.mask[:, :1],
+    )
+    title = f"What each word looked at ({which}, {heads})"
+    visualize.attention_grid(mean, source=source, target=target, title=title).save(path)
 
 
-def draw_run(
-    folder: RunFolder, weights: Sequence[Any], source: Sequence[str], target: Sequence[str], *, log: bool
-) -> None:
+def draw_run(folder: RunFolder, seen: SentenceAttention | None, *, log: bool) -> None:
     """Write and name a translator's pictures: `loss.svg`, and with attention `attention.svg` and `.html`.
 
     Args:
         folder: the run, whose log has the losses.
-        weights, source, target: of a sentence, as for `draw_attention`; no weights: there is no attention.
+        seen: the attention of a sentence.
         log: whether the axis of the loss is logarithmic.
     """
     paths = draw_losses(folder, log=log)
-    for name in ("attention.svg", "attention.html") if weights else ():
-        paths.append(folder.path / name)
-        draw_attention(paths[-1], weights, source, target)
+    if seen is not None and seen.layers:
+        for name in ("attention.svg", "attention.html"):
+            paths.append(folder.path / name)
+            draw_attention(paths[-1], seen)
     for path in paths:
         print(f"wrote {path}")

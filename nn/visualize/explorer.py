@@ -41,6 +41,7 @@ def attention_explorer(
             "decoder", "cross", or a name of your own); or the weights of one kind, in a form that `read_layers` takes.
         source: the tokens that the encoder reads, or the keys where there is one kind; default: their numbers.
         target: the tokens of the decoder, or the queries; default: those of `source` where the lengths are the same.
+            Either may be a dict by kind: then they are keys and queries of each.
         sample: which one of a batch.
         title: of the page.
 
@@ -108,7 +109,9 @@ def _view(kind: str, weights: Any, source: Any, target: Any, sample: int) -> dic
     """One kind of attention as plain values, with the tokens of its queries and keys."""
     layers = read_layers(weights, sample)
     queries, keys = layers[0].weights.shape[1:]
-    if kind == "encoder":
+    if isinstance(source, Mapping) or isinstance(target, Mapping):
+        source, target = (tokens.get(kind) if isinstance(tokens, Mapping) else tokens for tokens in (source, target))
+    elif kind == "encoder":
         target = source
     elif kind == "decoder":
         source = target = source if target is None else target

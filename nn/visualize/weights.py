@@ -22,11 +22,13 @@ class Layer:
         weights: (heads, target, source), float64.
         hidden: where attention was not allowed, of the same shape; None if that is not known.
         name: the path of its module, or "".
+        recorded: whether `record_attention` saw it: then rows may add up to less than one, as in local attention.
     """
 
     weights: np.ndarray
     hidden: np.ndarray | None = None
     name: str = ""
+    recorded: bool = False
 
 
 def read_layers(weights: Any, sample: int = 0) -> list[Layer]:
@@ -39,8 +41,9 @@ def read_layers(weights: Any, sample: int = 0) -> list[Layer]:
             layer (head, target, source) or (batch, head, target, source).
         sample: which one of a batch.
 
-    Raises ValueError, with the layer, the head and the row, where a row is neither zero nor adds up to one, and for
-    other shapes, layers that differ in length, and samples that do not exist.
+    Raises ValueError, with the layer, the head and the row, where a row is neither zero nor adds up to one (of a
+    recording: adds up to more, for the window of local attention lets some of it go), and for other shapes, layers that
+    differ in length, and samples that do not exist.
     """
     layers = [_layer(item, sample, i) for i, item in enumerate(_items(weights))]
     if not layers:
@@ -51,7 +54,7 @@ def read_layers(weights: Any, sample: int = 0) -> list[Layer]:
                 f"attention weights: layer {i} is {layer.weights.shape[1:]} (target, source), layer 0 is "
                 f"{layers[0].weights.shape[1:]}; draw layers of different lengths one by one"
             )
-        _check_rows(layer.weights, i)
+        _check_rows(layer.weights, i, windowed=layer.recorded)
     return layers
 
 
@@ -106,7 +109,7 @@ def _layer(item: Any, sample: int, i: int) -> Layer:
     if isinstance(item, AttentionCall):
         at = _sample(len(item.weights), sample)
         hidden = item.hidden
-        return Layer(_numbers(item.weights[at], i), None if hidden is None else hidden[at], item.path)
+        return Layer(_numbers(item.weights[at], i), None if hidden is None else hidden[at], item.path, True)
     array = _numbers(to_numpy(item), i)
     if array.ndim == 2:
         array = array[None]
@@ -132,10 +135,11 @@ def _sample(batch: int, sample: int) -> int:
     return sample
 
 
-def _check_rows(weights: np.ndarray, layer: int) -> None:
+def _check_rows(weights: np.ndarray, layer: int, *, windowed: bool) -> None:
     sums = weights.sum(axis=-1)
     empty = (weights == 0).all(axis=-1)  # all is masked
-    wrong = ~(np.abs(sums - 1) <= TOLERANCE) & ~empty | (weights < 0).any(axis=-1)
+    right = (sums <= 1 + TOLERANCE) if windowed else np.abs(sums - 1) <= TOLERANCE
+    wrong = ~right & ~empty | (weights < 0).any(axis=-1)
     if wrong.any():
         head, row = (int(i) for i in np.argwhere(wrong)[0])
         found = f"adds up to {sums[head, row]:.6g}"

@@ -1,7 +1,9 @@
 """examples/translate.py as its user meets it: a folder and lines in, lines and pictures out."""
 
+import json
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Seq2Seq, Transformer, Translator
 from tinytensor.models.data.languages import ToyText
+from tinytensor.models.training.evaluation import clearest_layer
 
 from .test_train_copy_task import environment
 
@@ -75,6 +78,116 @@ def test_attention_is_drawn_for_every_line(folder, tmp_path):
     assert "bread" in (tmp_path / "out.HTML").read_text()
 
 
+def colours(picture):
+    """Of the lines: one for each head."""
+    return re.findall(r'<g [^>]*class="head', picture)
+
+
+def opacities(picture):
+    """Of the lines, head by head."""
+    return [float(x) for x in re.findall(r'stroke-opacity="([\d.]+)"', picture)]
+
+
+def test_a_word_and_what_it_looked_at(folder, tmp_path):
+    """As in Figures 3 to 5 of Vaswani et al. 2017."""
+    seen = Translator.from_pretrained(folder).sentence_attention(LINES[0], expected(folder)[0][0])
+    encoder = ["--kind", "encoder", "--layer", 0, "--token", "cat"]
+    assert run(tmp_path, folder, "--attention", "cat.svg", *encoder, lines=LINES[:1])[0] == 0
+    picture = (tmp_path / "cat.svg").read_text()
+    assert "What “cat” looked at (encoder, layer 0)" in picture
+    assert len(colours(picture)) == 2
+    weights = seen.layers["encoder"][0].weights[0, :, 2]
+    assert opacities(picture) == pytest.approx(weights[weights >= 0.02].tolist(), abs=1e-3)
+    assert run(tmp_path, folder, "--attention", "one.svg", *encoder, "--head", 1, lines=LINES[:1])[0] == 0
+    assert len(colours((tmp_path / "one.svg").read_text())) == 1
+    word = seen.said[1]
+    place = seen.said.index(word)
+    token = f"{word}:1" if seen.said.count(word) > 1 else word
+    for kind in ("cross", "decoder"):
+        assert run(tmp_path, folder, "--attention", "o.svg", "--kind", kind, "--token", token, lines=LINES[:1])[0] == 0
+        picture = (tmp_path / "o.svg").read_text()
+        assert f"What “{word}” looked at (" in picture
+        layers = [call.weights[0] for call in seen.layers[kind]]
+        weights = layers[clearest_layer(layers)[0]][:, place]
+        assert opacities(picture) == pytest.approx(weights[weights >= 0.02].tolist(), abs=1e-3)
+        assert ("&lt;begin&gt;" in picture) == (kind == "decoder")
+
+
+def test_each_kind_as_a_heat_map(folder, tmp_path):
+    for arguments, title in (
+        (["--kind", "encoder"], r"What each word looked at \(encoder, layer [01], mean of its heads\)"),
+        (["--kind", "decoder", "--layer", 1], r"What each word looked at \(decoder, layer 1, mean of its heads\)"),
+        (["--layer", 0, "--head", 1], r"What each word looked at \(layer 0, head 1\)"),
+        ([], r"What each word looked at \(layer [01], mean of its heads\)"),
+    ):
+        assert run(tmp_path, folder, "--attention", "out.svg", *arguments, lines=LINES[:1])[0] == 0
+        picture = (tmp_path / "out.svg").read_text()
+        assert re.search(title, picture)
+        assert ("masked" in picture) == ("decoder" in arguments)
+
+
+def test_the_page_has_every_kind(folder, tmp_path):
+    assert run(tmp_path, folder, "--attention", "out.html", lines=LINES[:1])[0] == 0
+    data = json.loads(re.search(r'id="data">(.*?)</script>', (tmp_path / "out.html").read_text(), re.DOTALL)[1])
+    assert [view["name"].split()[0] for view in data["views"]] == ["cross", "encoder", "decoder"]
+    cross, encoder, decoder = data["views"]
+    assert encoder["source"] == encoder["target"] == cross["source"]
+    assert decoder["target"] == cross["target"]
+    assert decoder["source"] == ["<begin>", *cross["target"][:-1]]
+    assert cross["target"][-1] != "<begin>"
+
+
+@pytest.fixture(scope="module", params=["bahdanau", "local-p"])
+def recurrent(request, tmp_path_factory):
+    tt.manual_seed(0)
+    codec = ToyText("en-fr")
+    made = Seq2Seq(len(codec.source), len(codec.target), attention=request.param, d_model=8, max_length=30, window=2)
+    path = tmp_path_factory.mktemp("recurrent")
+    Translator(made, codec).save_pretrained(path)
+    return path
+
+
+def test_a_recurrent_model_looks_at_the_source_only(recurrent, tmp_path):
+    line = LINES[3:]
+    said = Translator.from_pretrained(recurrent).translate(line)[0][0]
+    word = Translator.from_pretrained(recurrent).attention(line[0], said)[2][0]
+    for arguments in ([], ["--token", f"{word}:1"], ["--layer", 0, "--head", 0, "--kind", "cross"]):
+        assert run(tmp_path, recurrent, "--attention", "out.svg", *arguments, lines=line)[0] == 0
+        assert "looked at (layer 0" in (tmp_path / "out.svg").read_text()
+    assert run(tmp_path, recurrent, "--attention", "out.html", lines=line)[0] == 0
+    for arguments, message in (
+        (["--kind", "encoder"], "--kind encoder: this model has no such attention; it has cross"),
+        (["--layer", 1], "--layer 1: the model has one layer of this kind, 0"),
+        (["--head", 1], "--head 1: the model has one head of this kind, 0"),
+    ):
+        code, out, errors = run(tmp_path, recurrent, "--attention", "new.svg", *arguments, lines=line)
+        assert (code, out, len(errors.splitlines())) == (2, "", 1)
+        assert message in errors
+    assert not (tmp_path / "new.svg").exists()
+
+
+def test_a_line_without_the_word_is_told_and_the_others_are_drawn(folder, tmp_path):
+    lines = [LINES[0], "I sleep.", "the cat eats the cat.", "the cat sleeps."]
+    code, out, errors = run(
+        tmp_path, folder, "--attention", "a.svg", "--kind", "encoder", "--token", "cat", lines=lines
+    )
+    assert code == 2
+    assert len(out.splitlines()) == 4
+    assert errors.splitlines() == [
+        "translate.py: line 2: --token: 'cat' is not in the sentence, which has I sleep . <end>",
+        "translate.py: line 3: --token: 'cat' is there 2 times; say which: cat:1 to cat:2",
+    ]
+    assert sorted(path.name for path in tmp_path.glob("*.svg")) == ["a-4.svg", "a.svg"]
+    code, _, errors = run(
+        tmp_path, folder, "--attention", "b.svg", "--kind", "encoder", "--token", "cat:3", lines=lines[2:3]
+    )
+    assert (code, len(errors.splitlines())) == (2, 1)
+    assert "'cat:3' is not in the sentence" in errors
+    second = ["--kind", "encoder", "--token", "cat:2"]
+    assert run(tmp_path, folder, "--attention", "b.svg", *second, lines=lines[2:3])[0] == 0
+    assert f'y1="{66 + 4.5 * 24:g}"' in (tmp_path / "b.svg").read_text()
+
+
 def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
     controller, terminal = pty.openpty()
     process = subprocess.Popen(
@@ -108,6 +221,14 @@ def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
         (["--length-penalty", "nan"], LINES, "must be from -10 to 10, got nan"),
         (["--attention", "out.png"], LINES, "--attention out.png: expected a name that ends in .svg or .html"),
         (["--attention", "nowhere/out.svg"], LINES, "cannot write nowhere/out.svg: "),
+        (["--token", "cat"], LINES, "--token is for a picture: add --attention FILE.svg"),
+        (["--layer", 0], LINES, "--layer is for a picture: add --attention FILE.svg"),
+        (["--attention", "a.html", "--kind", "encoder"], LINES, "--kind is for an .svg; in the page of an .html you"),
+        (["--attention", "a.svg", "--kind", "self"], LINES, "argument --kind: invalid choice: 'self'"),
+        (["--attention", "a.svg", "--layer", 2], LINES, "--layer 2: the model has 2 layers of this kind, 0 to 1"),
+        (["--attention", "a.svg", "--head", 2], LINES, "--head 2: the model has 2 heads of this kind, 0 to 1"),
+        (["--attention", "a.svg", "--head", -1], LINES, "argument --head: must be at least 0, got -1"),
+        (["--attention", "a.svg", "--token", "zebra"], LINES[:1], "line 1: --token: 'zebra' is not in its translation"),
         ([], ["I sleep.", "the zebra sleeps."], "line 2: 'zebra' is no word of this toy language"),
         (["--batch-lines", 2], [*LINES, "the zebra sleeps."], "line 5: 'zebra' is no word of this toy language"),
         ([], b"I sleep.\n\xff\n", "line 2: not UTF-8 (byte 1 of it)"),

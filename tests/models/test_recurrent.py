@@ -1,5 +1,7 @@
 """The recurrent translators: what sees what, the papers' equations, decoding, attention weights, errors, learning."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from tinytensor.models.recurrent import (
     Seq2Seq,
 )
 from tinytensor.nn import functional as F
+from tinytensor.nn import visualize
 
 PAD, BOS, EOS = 0, 1, 2
 VOCABULARY = 11
@@ -291,6 +294,70 @@ def test_cross_attention_leaves_the_model_as_it_was():
     np.testing.assert_array_equal(first.numpy(), second.numpy())
     assert not first.requires_grad
     assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize("textbook", [False, True])
+@pytest.mark.parametrize("kind", ATTENTIONS)
+def test_a_recording_sees_one_call_for_the_whole_sequence(kind, textbook, device):
+    model = make(kind, device)
+    source, target = ids(2, 6), ids(2, 5)
+    source[1, 4:] = PAD
+    with nn.record_attention() as attention, tt.textbook() if textbook else contextlib.nullcontext():
+        recorded = model(source, target)
+    np.testing.assert_allclose(recorded.numpy(), model(source, target).numpy(), **CLOSE)
+    (call,) = attention.cross
+    assert (call.kind, call.path, repr(attention)) == ("cross", "decoder", "<attention: 1 calls, layers: 1 cross>")
+    (weights,) = model.cross_attention(source, target)
+    np.testing.assert_allclose(call.weights, weights.numpy(), **CLOSE)
+    np.testing.assert_array_equal(call.hidden, np.broadcast_to((source == PAD)[:, None, None], call.weights.shape))
+    assert call.value.shape == (2, 1, 6, D_MODEL)
+    if kind in ("dot", "general"):
+        scores = np.where(call.hidden, -np.inf, call.query @ call.key.swapaxes(-1, -2) * call.scale)
+        np.testing.assert_allclose(call.weights, softmax(scores, True), **CLOSE)
+    else:
+        assert call.query is call.key is call.scale is None
+
+
+@pytest.mark.parametrize("kind", ATTENTIONS)
+def test_pictures_draw_what_was_recorded(kind):
+    model = make(kind)
+    source, target = ids(1, 4), ids(1, 3)
+    with nn.record_attention() as attention:
+        model(source, target)
+    keys, queries = ["a", "b", "c", "d"], ["x", "y", "z"]
+    for draw in (visualize.attention_lines, visualize.attention_grid):
+        assert ">z</text>" in str(draw(attention, keys, queries))
+    page = visualize.attention_explorer(attention, keys, queries).data
+    assert page["views"][0]["layers"][0]["heads"] == np.rint(attention.cross[0].weights[0] * 10_000).tolist()
+    if kind in ("dot", "general"):
+        steps = visualize.attention_steps(attention.cross[0], source=keys, target=queries, token=1)
+        assert f"the largest weight, {attention.cross[0].weights[0, 0, 1].max():.2f}, goes to" in str(steps)
+    else:
+        with pytest.raises(ValueError, match="attention_steps: query"):
+            visualize.attention_steps(attention.cross[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_recording_changes_no_answer_and_sees_whole_sequences_of_generate(kind):
+    model = make(kind)
+    source = ids(1, 5)
+    expected = model.generate(source, 6).numpy()
+    with nn.record_attention() as attention:
+        np.testing.assert_array_equal(model.generate(source, 6).numpy(), expected)
+    if kind is None:
+        assert not attention.calls
+    else:
+        assert attention.cross[0].weights.shape[2] == expected.shape[1]
+        given = np.concatenate([[[BOS]], expected[:, :-1]], axis=1)
+        np.testing.assert_allclose(attention.cross[0].weights, model.cross_attention(source, given)[0], **CLOSE)
+
+
+def test_a_recording_sees_the_steps_of_beam_search():
+    model = make()
+    with nn.record_attention() as attention:
+        beam_search(model, ids(2, 5), beam=3, max_length=4)
+    assert [call.kind for call in attention.calls] == ["cross"] * 4
+    assert [call.weights.shape for call in attention.calls] == [(2, 1, 1, 5)] + [(2, 1, 3, 5)] * 3
 
 
 # ---- decoding

@@ -7,6 +7,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor.models.scripts import attention_graphs
+from tinytensor.models.sentence_attention import SentenceAttention
 from tinytensor.models.training import plots
 from tinytensor.models.training.run_folder import LOG, RunFolder
 
@@ -47,7 +48,8 @@ def test_the_loss_curve_with_that_of_validation(folder):
 
 def test_the_loss_curve_of_a_run_without_figures(folder):
     assert plots.draw_losses(folder, log=True) == []
-    plots.draw_run(folder, [], [], [], log=True)
+    plots.draw_run(folder, None, log=True)
+    plots.draw_run(folder, SentenceAttention({}, ["a"], ["b"]), log=True)
     assert list(folder.path.iterdir()) == []
 
 

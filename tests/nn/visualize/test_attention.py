@@ -365,3 +365,14 @@ def test_the_explorer_of_a_recording():
     np.testing.assert_allclose(decoder[:, 1], np.rint(attention.decoder[1].weights[0][:, 1] * 10_000))
     with pytest.raises(ValueError, match="no attention was recorded"):
         visualize.attention_explorer(nn.record_attention())
+
+
+def test_the_explorer_with_tokens_for_each_kind():
+    weights = {"cross": softmax(1, 2, 3), "decoder": softmax(1, 2, 2)}
+    keys = {"cross": ["a", "b", "c"], "decoder": ["<begin>", "x"]}
+    queries = {"cross": ["x", "y"], "decoder": ["x", "y"]}
+    cross, decoder = visualize.attention_explorer(weights, keys, queries).data["views"]
+    assert (cross["source"], cross["target"]) == (["a", "b", "c"], ["x", "y"])
+    assert (decoder["source"], decoder["target"]) == (["<begin>", "x"], ["x", "y"])
+    with pytest.raises(ValueError, match="cross: keys: 2 tokens, but the weights have 3"):
+        visualize.attention_explorer(weights, keys | {"cross": ["a", "b"]}, queries)

@@ -1,0 +1,83 @@
+"""What a model looked at in one sentence, and the words that pictures of it show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.nn.recording import AttentionCall, Kind
+
+from .decoding import evaluating
+
+KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
+BEGIN, END = "<begin>", "<end>"
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceAttention:
+    """The attention of a sentence and its translation, of every kind that the model has.
+
+    Attributes:
+        layers: for each kind ("cross", "encoder", "decoder") the calls of its layers, each of a batch of one. Rows are
+            shares of their sum, which is 1 but for local attention (Luong et al. 2015, equation 10); there is a mask
+            only where it hides anything.
+        source: what each position of the source stands for.
+        said: what each position of the target says.
+    """
+
+    layers: dict[Kind, list[AttentionCall]]
+    source: list[str]
+    said: list[str]
+
+    @classmethod
+    def of(cls, model: Any, source: Any, target: Any, pieces: Sequence[str], said: Sequence[str]) -> SentenceAttention:
+        """What a model looks at in ids (1, source) while it says what follows each of the ids (1, target)."""
+        with tt.no_grad(), evaluating(model), nn.record_attention() as attention:
+            model(source, target)
+        found = {kind: [_shares(call) for call in getattr(attention, kind)] for kind in KINDS}
+        return cls({kind: calls for kind, calls in found.items() if calls}, list(pieces), list(said))
+
+    def tokens(self, kind: Kind) -> tuple[list[str], list[str]]:
+        """The words of the keys and of the queries.
+
+        A row of the decoder belongs to the word that is said there; its keys are the words before it, which it reads.
+        """
+        keys = [BEGIN, *self.said[:-1]] if kind == "decoder" else self.source
+        return keys, self.source if kind == "encoder" else self.said
+
+    def find(self, kind: Kind, token: str) -> int:
+        """The place of a word among the queries; of one that is there more than once "it:2" is the second.
+
+        Raises ValueError that says which words there are.
+        """
+        queries = self.tokens(kind)[1]
+        places = _places(queries, token)
+        word, colon, number = token.rpartition(":")
+        if not places and colon and number.isdecimal():
+            places = _places(queries, word)[int(number) - 1 : int(number)] if int(number) else []
+        if len(places) == 1:
+            return places[0]
+        if places:
+            raise ValueError(f"{token!r} is there {len(places)} times; say which: {token}:1 to {token}:{len(places)}")
+        where = "the sentence" if kind == "encoder" else "its translation"
+        raise ValueError(f"{token!r} is not in {where}, which has {' '.join(queries)}")
+
+
+def _places(queries: list[str], word: str) -> list[int]:
+    """Where a word is; of subwords, the mark of a space before them may be left out."""
+    return [i for i, query in enumerate(queries) if word in (query, query.removeprefix("▁"))]
+
+
+def _shares(call: AttentionCall) -> AttentionCall:
+    sums = call.weights.sum(axis=-1, keepdims=True)
+    hidden = call.hidden
+    return replace(
+        call,
+        weights=call.weights / np.maximum(sums, np.finfo(sums.dtype).tiny),
+        mask=call.mask if hidden is not None and hidden.any() else None,
+    )
