@@ -53,6 +53,14 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "tests/nn/: test_attention test_layers test_losses test_functional test_amp test_recording test_promises "
         "test_ops test_decoder_cache fast",
     ),
+    "jacobians": (
+        "tinytensor/: jacobians",
+        "tests/tinytensor/: test_jacobians ../parity/test_jacobians_parity",
+    ),
+    "convolution and similarity": (
+        "nn/: convolution functional/convolution functional/similarity",
+        "tests/nn/: test_convolution test_similarity ../parity/test_functional_parity ../parity/test_modules_parity",
+    ),
     "optimisers": (
         "nn/optim/: adam sgd optimizer lr_scheduler",
         "tests/nn/: test_lr_scheduler test_optim test_clip fast/test_optim test_checkpoint test_promises",
@@ -96,6 +104,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("tinytensor/engine.py", "if not (other is gradient and i != place):"): "every buffer is copied, which costs time",
     ("tinytensor/engine.py", "if other is gradient or i != place:"): "every buffer is copied, which costs time",
     ("tinytensor/linalg.py", "(-1) ** (i - j)"): "as even as i + j",
+    (
+        "nn/convolution.py",
+        'before, _ = zeros_around("Conv1d", padding, self.stride[0], (0 + 1))',
+    ): "it is asked to check",
+    ("tinytensor/jacobians.py", "found.append(tt.astype(x, other.dtype, copy=True))"): "a copy costs time",
+    (
+        "nn/functional/similarity.py",
+        "return tt.astype(tt.sum(unit1 * unit2, axis=axis), dtype, copy=True)",
+    ): "a copy costs time",
     (
         "tinytensor/primitive.py",
         "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",

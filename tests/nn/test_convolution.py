@@ -39,7 +39,7 @@ def test_it_is_the_formula(stride, padding, dilation, groups, size, device):
 
 
 @pytest.mark.parametrize(
-    ("size", "dilation", "before", "after"), [(1, 1, 0, 0), (3, 1, 1, 1), (4, 1, 1, 2), (2, 3, 1, 2)]
+    ("size", "dilation", "before", "after"), [(1, 1, 0, 0), (3, 1, 1, 1), (4, 1, 1, 2), (2, 3, 1, 2), (2, 1, 0, 1)]
 )
 def test_same_keeps_the_length_with_the_odd_zero_behind(size, dilation, before, after):
     x, weight, bias = normal(2, 3, 7), normal(5, 3, size, seed=1), normal(5, seed=2)
@@ -91,6 +91,12 @@ def test_under_autocast_it_computes_in_16_bits():
     x, layer = tt.ones((2, 4, 5)), nn.Conv1d(4, 6, 3)
     with nn.amp.autocast("cpu", dtype=tt.float16):
         assert layer(x).dtype is tt.float16
+
+
+def test_a_kernel_as_long_as_the_input_gives_one_position():
+    x, weight = normal(4, 3), normal(2, 4, 3, seed=1)
+    found = F.conv1d(tt.asarray(x), tt.asarray(weight))
+    np.testing.assert_allclose(found.numpy(), (weight * x).sum(axis=(1, 2))[:, None], rtol=1e-12)
 
 
 def test_nothing_in_the_batch():

@@ -135,6 +135,10 @@ def test_with_create_graph_they_are_differentiable(recording):
             assert function(x).requires_grad
     assert tt.gradcheck(lambda x: (of_jacobian(x), of_hessian(x), of_vjp(x), of_jvp(x)), x)
     assert tt.gradgradcheck(of_jacobian, x)
+    results = tt.vjp(tt.sin, x, create_graph=True)[0], tt.jvp(tt.sin, x, g, create_graph=True)[0]
+    for out in results:
+        np.testing.assert_allclose(tt.grad(out.sum(), x).numpy(), np.cos(x.detach().numpy()), rtol=1e-12)
+    assert not tt.vjp(tt.sin, x)[0].requires_grad
 
 
 def test_jacobians_of_jacobians():
