@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from .heads import Head, read_head
-from .steps import scaling
+from .steps import TIMES, scaling
 from .svg import INK, MINUS, MUTED, Element, Picture, text_width
 from .tiles import Scale, Tile
 from .tokens import check_pair, isolated, visible
 
 MARGIN, TOP, CAPTION, NOTES, GAP, WIDEST = 16.0, 44.0, 22.0, 38.0, 12.0, 960.0
 MOST_NUMBERED, LARGEST_CELL, LARGEST_TILE = 8, 20.0, 240.0
-TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def attention_matrices(
