@@ -23,6 +23,7 @@ class Projections:
         memory: (source, size), what the keys and values are made of; in self-attention it is x.
         weights: W^Q, W^K and W^V, (size, d_k), (size, d_k) and (size, d_v).
         biases: one vector for each; None for none.
+        scale: what the layer multiplies scores by; None where only matrices were given.
         name: of the head, for the title; "" where there is only one.
     """
 
@@ -30,6 +31,7 @@ class Projections:
     memory: np.ndarray
     weights: list[np.ndarray]
     biases: list[np.ndarray] | None
+    scale: float | None
     name: str
 
     def project(self) -> list[np.ndarray]:
@@ -71,7 +73,7 @@ def read_projections(x: Any, weights: Any, head: int, sample: int) -> Projection
             )
     if not all(np.isfinite(array).all() for array in (inputs, memory, *matrices, *(biases or ()))):
         raise ValueError("attention_steps: x or weights hold numbers that are not finite")
-    return Projections(inputs, memory, matrices, biases, name)
+    return Projections(inputs, memory, matrices, biases, None if layer is None else layer.scale, name)
 
 
 def _sequence(x: Any, sample: int, batch_first: bool) -> np.ndarray:

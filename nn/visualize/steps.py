@@ -59,7 +59,7 @@ def attention_steps(
             are the same.
         token: the index of the query; default: the last one.
         head, sample: which one of several.
-        scale: what the scores are multiplied by; default: 1 / √d_k.
+        scale: what the scores are multiplied by; default: what the recorded call or the layer has, else 1 / √d_k.
 
     Raises ValueError where shapes or tokens do not fit, numbers are NaN, or x and weights give another query, key or
     value than was given beside them.
@@ -99,6 +99,7 @@ def _read(
     projections = read_projections(x, weights, head, sample)
     if query is None and key is None and value is None:
         query, key, value = projections.project()
+        scale = projections.scale if scale is None else scale
         inputs = read_head(who, query, key, value, mask, head, sample, scale)
         return dataclasses.replace(inputs, name=projections.name), projections
     inputs = read_head(who, query, key, value, mask, head, sample, scale)

@@ -276,6 +276,14 @@ def test_steps_of_a_layer_are_its_numbers(batch_first, given):
     assert picture.width <= 1280
 
 
+def test_steps_of_a_layer_have_its_scale():
+    layer, x = nn.MultiheadAttention(8, 2, scale=1.0), tt.random.randn(4, 8)
+    picture = Read(visualize.attention_steps(x=x, weights=layer, token=1))
+    assert numbers(picture, "score") == numbers(picture, "product")
+    picture = Read(visualize.attention_steps(x=x, weights=layer, token=1, scale=0.5))
+    assert numbers(picture, "score") != numbers(picture, "product")
+
+
 def test_steps_across_have_inputs_of_their_own():
     layer = nn.MultiheadAttention(8, 2, kdim=6, vdim=6, batch_first=True)
     x, memory = tt.random.randn(1, 3, 8), tt.random.randn(1, 4, 6)
