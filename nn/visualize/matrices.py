@@ -50,7 +50,7 @@ def attention_matrices(
     """
     inputs = read_head("attention_matrices", query, key, value, mask, head, sample, scale)
     queries, keys = inputs.hidden.shape
-    weights = np.array([inputs.follow(i).weights for i in range(queries)])
+    weights = inputs.weights
     source_names, target_names = check_pair(source, target, keys, queries)
     named = source is not None or target is not None
     rows, columns = ([visible(t) for t in names] if named else None for names in (target_names, source_names))

@@ -1,5 +1,6 @@
 """Pictures of attention: what stands in them is what the weights say."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -282,6 +283,18 @@ def test_steps_of_a_layer_have_its_scale():
     assert numbers(picture, "score") == numbers(picture, "product")
     picture = Read(visualize.attention_steps(x=x, weights=layer, token=1, scale=0.5))
     assert numbers(picture, "score") != numbers(picture, "product")
+
+
+@pytest.mark.parametrize("draw", [visualize.attention_steps, visualize.attention_matrices])
+@pytest.mark.parametrize("attention", ["additive", "windowed"])
+def test_weights_that_are_no_softmax_of_products_are_refused(draw, attention):
+    call = recorded()
+    if attention == "additive":
+        call = dataclasses.replace(call, query=None, key=None, scale=None)
+    else:
+        call = dataclasses.replace(call, weights=call.weights * 0.5)
+    with pytest.raises(ValueError, match="no softmax of products of queries and keys; attention_grid"):
+        draw(call)
 
 
 def test_steps_across_have_inputs_of_their_own():
