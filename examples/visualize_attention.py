@@ -4,8 +4,8 @@
     python examples/visualize_attention.py --run runs/reverse --out runs/reverse/attention
 
 What is written into --out: lines.svg (the figure of the paper), grid.svg (a heat map for each layer and head),
-steps.svg (one query in numbers), explorer.html (choose layer, head and token; one file that needs no network),
-mask.svg, positions.svg, loss.svg.
+steps.svg (one query in numbers, from the projections on), explorer.html (choose layer, head and token; one file that
+needs no network), mask.svg, positions.svg, loss.svg.
 """
 
 from __future__ import annotations
@@ -42,13 +42,18 @@ def main() -> int:
     sequence = letters(arguments.sequence, task) if arguments.sequence else max(task.test_sequences(20), key=len)
     answer = copy_task.generate(model, task, [sequence])[0]
     batch = task.make_batch([sequence])
+    layers = [layer.multihead_attn for layer in model.transformer.decoder.layers]
+    read: list[Any] = []  # by each of them: what its queries are made of, and what keys and values are made of
+    hooks = [layer.register_forward_pre_hook(lambda _, inputs: read.append(inputs[:2])) for layer in layers]
     with tt.no_grad(), nn.record_attention() as attention:
         model(batch.source, batch.target_in)
+    for hook in hooks:
+        hook.remove()
     source = [*task.to_text(sequence), "<end>"]
     target = ["<begin>", *task.to_text(task.answer(sequence))]
     print(f"{task.name}: {task.to_text(sequence)} -> {task.to_text(answer)}")
 
-    layer = len(attention.cross) - 1 if arguments.layer is None else arguments.layer
+    layer = len(layers) - 1 if arguments.layer is None else arguments.layer
     named: dict[str, Any] = {"source": source, "target": target}
     losses = entries(arguments.run, "step")
     try:
@@ -56,7 +61,12 @@ def main() -> int:
             "lines.svg": visualize.attention_lines(attention.cross, **named, layer=layer),
             "grid.svg": visualize.attention_grid(attention.cross, **named),
             "steps.svg": visualize.attention_steps(
-                attention.cross[layer], **named, head=arguments.head, token=arguments.token
+                attention.cross[layer],
+                x=read[layer],
+                weights=layers[layer],
+                head=arguments.head,
+                token=arguments.token,
+                **named,
             ),
             "explorer.html": visualize.attention_explorer(attention, **named, title=f"Attention: {task.name}"),
             "mask.svg": visualize.attention_mask(nn.functional.causal_mask(len(target)), source=target, target=target),

@@ -5,6 +5,7 @@ Its first program, which takes longer, is examples/first_transformer.py: tests/e
 
 import code
 import re
+import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,27 @@ def test_snippets_of_a_page_print_what_they_say(page, capsys):
         assert len(promised) == text.count("print(")
         exec(compile(text, page, "exec"), {})
         assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_the_page_of_pictures_shows_what_its_snippets_draw(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
+    namespace = {}
+    for text in snippets("docs/pictures.md"):
+        exec(compile(text, "docs/pictures.md", "exec"), namespace)
+        assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)", text)
+    shown = re.findall(r"\]\(pictures/(\w+)\.svg\)", page)
+    assert sorted(path.stem for path in (ROOT / "docs" / "pictures").iterdir()) == sorted(shown)
+    drawn = [name for name in shown if (tmp_path / f"{name}.svg").exists()]
+    assert len(drawn) == len(shown) - 2  # the others are of a trained model
+    for name in drawn:
+        now, then = (ElementTree.parse(folder / f"{name}.svg") for folder in (tmp_path, ROOT / "docs" / "pictures"))
+        assert words(now) == words(then), f"docs/pictures/{name}.svg shows something else: draw it again"
+
+
+def words(picture):
+    """What a picture says without its numbers, which may differ in their last digit from machine to machine."""
+    return [re.sub(r"[-\d.e\N{MINUS SIGN}]+", "0", text) for text in picture.getroot().itertext()]
 
 
 @pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])

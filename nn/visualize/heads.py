@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 
 from ..recording import AttentionCall, record_attention
 from .weights import choose, to_numpy
+
+AGREEMENT = 1e-2  # of weights recorded in half precision with the same computed here
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,11 @@ class Head:
     def masked(self) -> bool:
         """Whether a mask changes any score."""
         return bool(self.hidden.any() or self.added.any())
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of all queries, (target, source)."""
+        return np.array([self.follow(at).weights for at in range(len(self.query))])
 
     def follow(self, at: int) -> Steps:
         """softmax(q Kᵀ · scale + mask) V for the query at an index, step by step."""
@@ -75,7 +83,8 @@ def read_head(
 ) -> Head:
     """One head of what the user gave; `who` is the function that an error is about.
 
-    Raises ValueError where shapes do not fit or numbers are not finite.
+    Raises ValueError where shapes do not fit or numbers are not finite, and for a recorded call whose weights are no
+    softmax of products.
     """
     name = f", head {head}"
     if isinstance(query, record_attention):
@@ -84,9 +93,16 @@ def read_head(
         if key is not None or value is not None or mask is not None:
             raise ValueError(f"{who}: a recorded call has its own key, value and mask; leave them out")
         call = query
-        query, key, value, mask = call.query, call.key, call.value, call.mask
-        scale = call.scale if scale is None else scale
+        if call.query is None:
+            raise _other_weights(who, call)
         name += f" of {call.path}" if call.path else ""
+        found = read_head(
+            who, call.query, call.key, call.value, call.mask, head, sample, call.scale if scale is None else scale
+        )
+        recorded = _one(who, call.weights, head, sample, "weights")
+        if scale is None and not np.allclose(found.weights, recorded, atol=AGREEMENT):
+            raise _other_weights(who, call)  # a window makes them smaller, say
+        return dataclasses.replace(found, name=name)
     elif key is None or value is None:
         raise ValueError(f"{who}: give query, key and value, or one recorded call")
     arrays = [to_numpy(a) for a in (query, key, value)]
@@ -103,6 +119,13 @@ def read_head(
         raise ValueError(f"{who}: query, key or value hold numbers that are not finite")
     hidden, added = _read_mask(who, mask, (len(q), len(k)), head, sample)
     return Head(q, k, v, hidden, added, 1 / math.sqrt(q.shape[1]) if scale is None else float(scale), name)
+
+
+def _other_weights(who: str, call: AttentionCall) -> ValueError:
+    return ValueError(
+        f"{who}: the weights of {call.path or 'this call'} are no softmax of products of queries and keys; "
+        "attention_grid and attention_lines draw them"
+    )
 
 
 def _read_mask(who: str, mask: Any, shape: tuple[int, int], head: int, sample: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from .heads import Head, read_head
-from .steps import scaling
+from .steps import TIMES, scaling
 from .svg import INK, MINUS, MUTED, Element, Picture, text_width
 from .tiles import Scale, Tile
 from .tokens import check_pair, isolated, visible
 
 MARGIN, TOP, CAPTION, NOTES, GAP, WIDEST = 16.0, 44.0, 22.0, 38.0, 12.0, 960.0
 MOST_NUMBERED, LARGEST_CELL, LARGEST_TILE = 8, 20.0, 240.0
-TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def attention_matrices(
@@ -51,7 +50,7 @@ def attention_matrices(
     """
     inputs = read_head("attention_matrices", query, key, value, mask, head, sample, scale)
     queries, keys = inputs.hidden.shape
-    weights = np.array([inputs.follow(i).weights for i in range(queries)])
+    weights = inputs.weights
     source_names, target_names = check_pair(source, target, keys, queries)
     named = source is not None or target is not None
     rows, columns = ([visible(t) for t in names] if named else None for names in (target_names, source_names))

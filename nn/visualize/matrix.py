@@ -44,8 +44,10 @@ def matrix(
     if not any(np.isfinite(v).any() for v in named.values()):
         raise ValueError("matrix: no value can be drawn; expected finite numbers")
     colours = Scale.of(list(named.values()))
-    room = 640.0 if len(named) == 1 else max(200.0, WIDEST / min(len(named), 4) - 100)
-    tiles = {name: _tile(name, v, colours, rows, columns, numbers, room) for name, v in named.items()}
+    tiles = {name: _tile(name, v, colours, rows, columns, numbers) for name, v in named.items()}
+    if len(tiles) > 1:
+        share = WIDEST / min(len(tiles), 4) - GAP - 20  # smaller cells have labels that reach further beyond
+        tiles = {name: t.within(max(160.0, share - t.left - t.overhang)) for name, t in tiles.items()}
 
     children = [
         Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK),
@@ -95,13 +97,11 @@ def _numbers(values: Any, name: str) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def _tile(
-    name: str, values: np.ndarray, colours: Scale, rows: Any, columns: Any, numbers: bool | None, room: float
-) -> Tile:
+def _tile(name: str, values: np.ndarray, colours: Scale, rows: Any, columns: Any, numbers: bool | None) -> Tile:
     # the only row needs no number
     beside = None if rows is None and len(values) == 1 else _labels(rows, "rows", len(values), name)
     above = _labels(columns, "columns", values.shape[1], name)
-    return Tile(values, colours, few(values) if numbers is None else numbers, beside, above, room)
+    return Tile(values, colours, few(values) if numbers is None else numbers, beside, above)
 
 
 def _labels(given: Any, which: str, count: int, name: str) -> list[str]:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 
 from .heads import Head, Steps, read_head
+from .projections import Projections, read_projections
 from .svg import INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose
 
 MARGIN, TOP, STEP, GAP, DIGITS = 16.0, 112.0, 24.0, 22.0, 50.0
+TIMES = "\N{MULTIPLICATION SIGN}"
+HEADING = 6.0  # what a band of columns has above it that another one has already
 MOST_KEYS, MOST_NUMBERS = 12, 4
 BLUE = SERIES[0]
 
 
 def attention_steps(
-    query: Any,
+    query: Any = None,
     key: Any = None,
     value: Any = None,
     mask: Any = None,
     *,
+    x: Any = None,
+    weights: Any = None,
     source: Any = None,
     target: Any = None,
     token: int = -1,
@@ -34,28 +40,39 @@ def attention_steps(
     """One query followed through softmax(q Kᵀ / √d_k + mask) V, in its own numbers (Vaswani et al. 2017, equation 1).
 
     Of vectors longer than five the first four numbers are shown, and of more than twelve keys the twelve with the
-    largest weights, in their order.
+    largest weights, in their order. With `x` and `weights` the picture begins with the projections q = x W^Q, K = x W^K
+    and V = x W^V of the head (section 3.2.2).
+
+        visualize.attention_steps(x=x, weights=layer, head=1, token=2)  # of a trained nn.MultiheadAttention
+        visualize.attention_steps(x=x, weights=(w_q, w_k, w_v), token=2)
 
     Args:
         query: a recorded AttentionCall, such as `attention.decoder[0]`; or Q, (target, d_k), also as
-            (head, target, d_k) or (batch, head, target, d_k).
+            (head, target, d_k) or (batch, head, target, d_k); default: what x and weights give.
         key, value: K and V, (source, d_k) and (source, d_v), with the same axes before; not with a recorded call.
         mask: what broadcasts to (target, source): boolean, True where attention is not allowed, or floating, added
             to the scores; not with a recorded call.
+        x: what the layer read, (length, size), or a batch of it in the layer's layout; for attention from one sequence
+            to another a pair, of what the queries and what keys and values are made of.
+        weights: the layer, a MultiheadAttention; or W^Q, W^K and W^V, (size, d_k), (size, d_k) and (size, d_v).
         source, target: the tokens of keys and queries; default: their numbers; one list serves both where the lengths
             are the same.
         token: the index of the query; default: the last one.
         head, sample: which one of several.
-        scale: what the scores are multiplied by; default: 1 / √d_k.
+        scale: what the scores are multiplied by; default: what the recorded call or the layer has, else 1 / √d_k.
 
-    Raises ValueError where shapes or tokens do not fit, or numbers are NaN.
+    Raises ValueError where shapes or tokens do not fit, numbers are NaN, or x and weights give another query, key or
+    value than was given beside them.
     """
-    inputs = read_head("attention_steps", query, key, value, mask, head, sample, scale)
+    inputs, projections = _read(query, key, value, mask, x, weights, head, sample, scale)
     queries, keys = inputs.hidden.shape
     source, target = check_pair(source, target, keys, queries)
     at = choose(token, queries, "token")[0]
     steps = inputs.follow(at)
-    columns = _write_out(inputs, steps, target[at], source)
+    rows = _heaviest(steps.weights)
+    names = _breadth_of_names([target[at], *(source[j] for j in rows)])
+    before = _write_projections(projections, rows, at, names, target[at], source) if projections else None
+    columns = _write_out(inputs, steps, rows, names, target[at], source, before)
 
     title = title or f"Scaled dot-product attention, step by step{inputs.name}"
     heading = Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)
@@ -64,26 +81,78 @@ def attention_steps(
         f"The query {isolated(visible(target[at]))} over {keys} keys of size {len(steps.query)}; the largest weight, "
         f"{steps.weights[best]:.2f}, goes to {isolated(visible(source[best]))}."
     )
-    width = max(columns.width, text_width(title, 16) + 2 * MARGIN)
-    return Picture(width, columns.bottom + 24, title, description, [heading, *columns.elements])
+    bands = [columns] if before is None else [before, columns]
+    width = max(*(band.width for band in bands), text_width(title, 16) + 2 * MARGIN)
+    elements = [element for band in bands for element in band.elements]
+    return Picture(width, columns.bottom + 24, title, description, [heading, *elements])
+
+
+def _read(
+    query: Any, key: Any, value: Any, mask: Any, x: Any, weights: Any, head: int, sample: int, scale: float | None
+) -> tuple[Head, Projections | None]:
+    """One head, and where it comes from if that was given."""
+    who = "attention_steps"
+    if (x is None) != (weights is None):
+        raise ValueError(f"{who}: x and weights belong together; give both, or neither")
+    if x is None:
+        return read_head(who, query, key, value, mask, head, sample, scale), None
+    projections = read_projections(x, weights, head, sample)
+    if query is None and key is None and value is None:
+        query, key, value = projections.project()
+        scale = projections.scale if scale is None else scale
+        inputs = read_head(who, query, key, value, mask, head, sample, scale)
+        return dataclasses.replace(inputs, name=projections.name), projections
+    inputs = read_head(who, query, key, value, mask, head, sample, scale)
+    projections.check(inputs)
+    return inputs, projections
 
 
 # ---- how they are written
 
 
-def _write_out(inputs: Head, steps: Steps, query_token: str, source: list[str]) -> _Columns:
-    """A column for each step."""
-    d_k, d_v = len(steps.query), len(steps.result)
-    rows = _heaviest(steps.weights)
-    left_out = len(source) - len(rows)
-    columns = _Columns(rows, max(len(rows), min(MOST_NUMBERS + 2, max(d_k, d_v))) + bool(left_out))
-    widest = max(text_width(visible(token), 13) for token in [query_token, *(source[j] for j in rows)])
-    names = min(120.0, max(widest, 30.0)) + 12  # the width of a token, with room behind it
-
-    columns.begin("q", "the query", max(DIGITS + 16, names))
-    columns.vector(steps.query, max(4, (names - DIGITS) / 2), "q")
+def _write_projections(
+    projections: Projections, rows: list[int], at: int, names: float, query_token: str, source: list[str]
+) -> _Columns:
+    """What the steps begin with: x and its weights."""
+    longest = max(projections.x.shape[1], *(len(w) for w in projections.weights))
+    columns = _Columns(rows, max(len(rows), min(MOST_NUMBERS + 1, longest) + (projections.biases is not None)))
+    size = projections.memory.shape[1]
+    columns.begin("x", "of the query", max(DIGITS + 36, names))
+    columns.vector(projections.x[at], max(14, (names - DIGITS) / 2), "x")
     columns.name_query(query_token)
-    columns.begin("K", "the keys", names + _breadth(d_k))
+    for i, (letter, matrix) in enumerate(zip("QKV", projections.weights)):
+        if letter == "K":
+            columns.begin("X", "of the keys and values", names + _breadth(size), joint="")
+            columns.name_keys(source, names - 12)
+            columns.matrix(projections.memory, names, "memory")
+        bias = None if projections.biases is None else projections.biases[i]
+        shape = TIMES.join(map(str, matrix.shape)) + (", below it + b" if bias is not None else "")
+        columns.begin(f"W^{letter}", shape, _breadth(matrix.shape[1]), joint="" if letter == "V" else "·")
+        columns.table(matrix, bias, f"w{letter.lower()}")
+    return columns
+
+
+def _write_out(
+    inputs: Head,
+    steps: Steps,
+    rows: list[int],
+    names: float,
+    query_token: str,
+    source: list[str],
+    before: _Columns | None,
+) -> _Columns:
+    """A column for each step, below those of the projections."""
+    d_k, d_v = len(steps.query), len(steps.result)
+    left_out = len(source) - len(rows)
+    lines = max(len(rows), min(MOST_NUMBERS + 2, max(d_k, d_v))) + bool(left_out)
+    columns = _Columns(rows, lines, 0.0 if before is None else before.bottom - HEADING)
+    q, k, v = ("q", "K", "V") if before is None else ("q = x W^Q", "K = X W^K", "V = X W^V")
+
+    room = 16 if before is None else 36  # for the longer formula
+    columns.begin(q, "the query", max(DIGITS + room, names))
+    columns.vector(steps.query, max((room - 8) / 2, (names - DIGITS) / 2), "q")
+    columns.name_query(query_token)
+    columns.begin(k, "the keys", names + _breadth(d_k))
     columns.name_keys(source, names - 12)
     columns.matrix(inputs.key, names, "k")
     columns.begin("q · kⱼ", "scalar products", 96)
@@ -95,7 +164,7 @@ def _write_out(inputs: Head, steps: Steps, query_token: str, source: list[str]) 
         columns.numbers(steps.masked, 64, "masked")
     columns.begin("aⱼ = softmax", "adds up to 1" if steps.seen else "all is masked", 118)
     columns.bars(steps.weights)
-    columns.begin("V", "the values", _breadth(d_v))
+    columns.begin(v, "the values", _breadth(d_v))
     columns.matrix(inputs.value, 0, "v")
     columns.begin("Σ aⱼ vⱼ", "weighted sum", max(DIGITS + 16, 80))
     columns.vector(steps.result, 8, "result")
@@ -114,10 +183,11 @@ class _Columns:
     Args:
         rows: the indices of the keys that are shown.
         lines: how many lines there is room for.
+        above: how much of the picture is above them.
     """
 
-    def __init__(self, rows: list[int], lines: int) -> None:
-        self.rows, self.lines = rows, lines
+    def __init__(self, rows: list[int], lines: int, above: float = 0.0) -> None:
+        self.rows, self.lines, self.above = rows, lines, above
         self.left = self.next = MARGIN  # where the last column begins, and the one after it
         self.elements: list[Element] = []
 
@@ -127,19 +197,20 @@ class _Columns:
 
     @property
     def bottom(self) -> float:
-        return TOP + self.lines * STEP
+        return self.above + TOP + self.lines * STEP
 
-    def begin(self, formula: str, meaning: str, width: float) -> None:
-        """A column with its heading, and an arrow to it from the one before."""
+    def begin(self, formula: str, meaning: str, width: float, joint: str = "→") -> None:
+        """A column with its heading, and an arrow to it from the one before, or another sign."""
         x = self.left = self.next
         self.next = x + width + GAP
-        middle = x + width / 2
-        self._draw("rect", x=x, y=52, width=width, height=self.bottom - 44, rx=6, fill=PANEL)
-        heading = {"x": middle, "text_anchor": "middle", "class_": "formula"}
-        self._draw("text", formula, y=74, font_size=14, font_style="italic", fill=INK, **heading)
-        self._draw("text", meaning, x=middle, y=94, text_anchor="middle", font_size=11, fill=MUTED)
-        if x > MARGIN:
-            self._draw("path", d=f"M{x - GAP + 5:.1f} 70h10m-4 -4l4 4l-4 4", stroke=MUTED, fill="none")
+        middle, top = x + width / 2, self.above
+        self._draw("rect", x=x, y=top + 52, width=width, height=self.bottom - top - 44, rx=6, fill=PANEL)
+        self.elements += _formula(formula, middle, top + 74)
+        self._draw("text", meaning, x=middle, y=top + 94, text_anchor="middle", font_size=11, fill=MUTED)
+        if x > MARGIN and joint == "→":
+            self._draw("path", d=f"M{x - GAP + 5:.1f} {top + 70:.1f}h10m-4 -4l4 4l-4 4", stroke=MUTED, fill="none")
+        elif x > MARGIN:
+            self._draw("text", joint, x=x - GAP / 2, y=top + 75, text_anchor="middle", font_size=16, fill=INK)
 
     def numbers(self, values: np.ndarray, at: float, class_: str) -> None:
         """One for each key."""
@@ -152,7 +223,7 @@ class _Columns:
         for line, value in enumerate(values[:count]):
             self._number(value, self.left + at + DIGITS, line, class_)
         if len(values) > count:
-            self._draw("text", "⋮", x=self.left + at + DIGITS - 12, y=_middle(count) + 4, fill=MUTED)
+            self._draw("text", "⋮", x=self.left + at + DIGITS - 12, y=self._middle(count) + 4, fill=MUTED)
 
     def matrix(self, values: np.ndarray, at: float, class_: str) -> None:
         """A row for each key, with an ellipsis likewise."""
@@ -161,41 +232,75 @@ class _Columns:
             for c, value in enumerate(values[j, :count]):
                 self._number(value, begin + (c + 1) * DIGITS, line, class_)
             if values.shape[1] > count:
-                self._draw("text", "…", fill=MUTED, x=begin + count * DIGITS + 8, y=_middle(line) + 4)
+                self._draw("text", "…", fill=MUTED, x=begin + count * DIGITS + 8, y=self._middle(line) + 4)
+
+    def table(self, values: np.ndarray, bias: np.ndarray | None, class_: str) -> None:
+        """A matrix from its first row on, with ellipses; below it a bias, with a plus before it."""
+        rows, columns = _shown(len(values)), _shown(values.shape[1])
+        lines = [*values[:rows], *([None] if rows < len(values) else []), *([bias] if bias is not None else [])]
+        for line, numbers in enumerate(lines):
+            if numbers is None:
+                self._draw("text", "⋮", x=self.left + DIGITS - 12, y=self._middle(line) + 4, fill=MUTED)
+                continue
+            added = numbers is bias
+            for c, value in enumerate(numbers[:columns]):
+                self._number(value, self.left + (c + 1) * DIGITS, line, "bias" if added else class_)
+            if columns < len(numbers):
+                at = self.left + columns * DIGITS + 8
+                self._draw("text", "…", fill=MUTED, x=at, y=self._middle(line) + 4)
+            if added:
+                self._draw("text", "+", x=self.left + 4, y=self._middle(line) + 4, fill=MUTED)
 
     def bars(self, weights: np.ndarray) -> None:
         """Each weight as a number, and as the filled share of a bar."""
         for line, j in enumerate(self.rows):
-            bar = {"x": self.left + 60, "y": _middle(line) - 7, "height": 14, "rx": 2}
+            bar = {"x": self.left + 60, "y": self._middle(line) - 7, "height": 14, "rx": 2}
             self._draw("rect", width=50, fill=RULE, **bar)
             self._draw("rect", width=50 * weights[j], fill=BLUE, class_="bar", **bar)
             self._number(weights[j], self.left + 52, line, "weight")
 
     def name_query(self, token: str) -> None:
         """Above the column."""
-        self._draw("text", "query", x=self.left, y=46, font_size=11, fill=MUTED)
-        place = {"x": self.left + 34, "y": 46}
+        self._draw("text", "query", x=self.left, y=self.above + 46, font_size=11, fill=MUTED)
+        place = {"x": self.left + 34, "y": self.above + 46}
         self.elements.append(label(token, 160, 13, fill=BLUE, font_weight="bold", class_="query", **place))
 
     def name_keys(self, tokens: list[str], width: float) -> None:
         for line, j in enumerate(self.rows):
-            place = {"x": self.left + 8, "y": _middle(line) + 4}
+            place = {"x": self.left + 8, "y": self._middle(line) + 4}
             self.elements.append(label(tokens[j], width, 13, fill=BLUE, class_="key", **place))
 
     def note(self, text: str, x: float) -> None:
         """Across the columns, in the last line."""
-        self._draw("text", text, x=x, y=_middle(self.lines - 1) + 4, fill=MUTED, class_="more")
+        self._draw("text", text, x=x, y=self._middle(self.lines - 1) + 4, fill=MUTED, class_="more")
 
     def _number(self, value: float, right: float, line: int, class_: str) -> None:
-        place = {"x": right, "y": _middle(line) + 4, "text_anchor": "end", "font_size": 13, "class_": class_}
+        place = {"x": right, "y": self._middle(line) + 4, "text_anchor": "end", "font_size": 13, "class_": class_}
         self._draw("text", _short(value), fill=MUTED if value == -math.inf else INK, **place)
 
-    def _draw(self, tag: str, *children: str, **attributes: Any) -> None:
+    def _middle(self, line: int) -> float:
+        return self.above + TOP + (line + 0.5) * STEP
+
+    def _draw(self, tag: str, *children: Element | str, **attributes: Any) -> None:
         self.elements.append(Element(tag, *children, **attributes))
 
 
-def _middle(line: int) -> float:
-    return TOP + (line + 0.5) * STEP
+def _formula(text: str, middle: float, y: float) -> list[Element]:
+    """A formula around a middle, its last letter raised if a ^ stands before it."""
+    base, _, raised = text.partition("^")
+    look = {"font_style": "italic", "fill": INK}
+    if not raised:
+        return [Element("text", base, x=middle, y=y, text_anchor="middle", class_="formula", font_size=14, **look)]
+    at = middle + (text_width(base, 14) - text_width(raised, 10)) / 2
+    return [
+        Element("text", base, x=at, y=y, text_anchor="end", class_="formula", font_size=14, **look),
+        Element("text", raised, x=at + 1, y=y - 5, class_="raised", font_size=10, **look),
+    ]
+
+
+def _breadth_of_names(tokens: list[str]) -> float:
+    """How wide a column of tokens is, with room behind them."""
+    return min(120.0, max(30.0, *(text_width(visible(token), 13) for token in tokens))) + 12
 
 
 def _heaviest(weights: np.ndarray) -> list[int]:
@@ -219,7 +324,7 @@ def scaling(scale: float, d_k: int) -> tuple[str, str]:
     """The formula of the scale, and its meaning."""
     if math.isclose(scale, 1 / math.sqrt(d_k), rel_tol=1e-6):
         return "/ √dₖ", f"√{d_k} = {_short(math.sqrt(d_k))}"
-    return f"\N{MULTIPLICATION SIGN} {scale:.3g}", "not scaled" if scale == 1 else "scaled"
+    return f"{TIMES} {scale:.3g}", "not scaled" if scale == 1 else "scaled"
 
 
 def _short(value: float) -> str:

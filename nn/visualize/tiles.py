@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -121,6 +122,10 @@ class Tile:
         apart = shown[1][0] - shown[0][0] if len(shown) > 1 else self.values.shape[1]
         return _widest([name for _, name in shown]) <= self.cell[0] * apart - 4
 
+    def within(self, room: float) -> Tile:
+        """The same in another room."""
+        return dataclasses.replace(self, room=room)
+
     def draw(self, x: float, y: float) -> Element:
         """With the corner of its first cell at x, y."""
         box = (x, y, self.width, self.height)
@@ -172,8 +177,9 @@ def few(values: np.ndarray) -> bool:
 
 
 def _shown(labels: Sequence[str], room: float) -> list[tuple[int, str]]:
-    """The labels for which there is room, with their places."""
-    step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if s * room >= SMALLEST_STEP)
+    """The labels for which there is room, with their places; mere numbers are not to be slanted for lack of it."""
+    apart = max(SMALLEST_STEP, _widest(labels) + 6 if all(name.isdigit() for name in labels) else 0.0)
+    step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if s * room >= apart)
     return [(i, labels[i]) for i in range(0, len(labels), step)]
 
 

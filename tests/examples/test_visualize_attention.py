@@ -42,6 +42,14 @@ def test_all_views(trained, task):
     assert (trained / task / "checkpoint.safetensors").read_bytes() == before
 
 
+def test_the_steps_begin_with_the_projections(trained):
+    assert run(trained, "--run", "copy", "--out", "steps", "--layer", "0").returncode == 0
+    texts = [
+        e.text for e in ElementTree.parse(trained / "steps" / "steps.svg").iter() if "formula" in e.get("class", "")
+    ]
+    assert texts[:6] == ["x", "W", "X", "W", "W", "q = x W"]
+
+
 def test_a_sequence_of_ones_own(trained):
     result = run(trained, "--run", "reverse", "--sequence", "xyz", "--out", "mine")
     assert result.returncode == 0, result.stderr

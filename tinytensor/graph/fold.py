@@ -48,6 +48,7 @@ def fold(structure: Structure) -> Folded:
                 _merge(run, folded, stand_ins)
             levels.append(run[0].items)
     if stand_ins:
+        _merge_readers(structure, folded, stand_ins)
         folded.structure = _without(structure, stand_ins)
     return folded
 
@@ -61,6 +62,20 @@ def _merge(run: list[_Call], folded: Folded, stand_ins: dict[str, str]) -> None:
         folded.members.setdefault(original.id, [original]).extend(alike)
         for op in alike:
             stand_ins[op.id], stand_ins[op.output] = original.id, original.output
+
+
+def _merge_readers(structure: Structure, folded: Folded, stand_ins: dict[str, str]) -> None:
+    """Let one stand for all ops that read each call of a run alike, as those of a `stack` after a loop do."""
+    visible = {value.id for value in structure.values if value.name} | set(structure.outputs)
+    known: dict[object, Op] = {}
+    for op in structure.ops:
+        if op.id in stand_ins or op.output in visible:
+            continue
+        inputs = tuple([v if v is None else _final(v, stand_ins) for v in op.inputs])
+        first = known.setdefault((op.name, inputs, op.parameters, op.scope), op)
+        if first.inputs != op.inputs:
+            stand_ins[op.id], stand_ins[op.output] = first.id, first.output
+            folded.members.setdefault(first.id, [first]).append(op)
 
 
 # ---- calls, and what they hold
@@ -199,12 +214,14 @@ def _label(run: list[_Call], index: _Index) -> str:
 # ---- the structure without the others
 
 
-def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
-    def final(name: str) -> str:
-        while name in stand_ins:
-            name = stand_ins[name]
-        return name
+def _final(name: str, stand_ins: dict[str, str]) -> str:
+    """What stands for something in the end."""
+    while name in stand_ins:
+        name = stand_ins[name]
+    return name
 
+
+def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
     left_out = set(stand_ins)
     scopes = [scope for scope in structure.scopes if scope.id not in left_out]
     kept_scopes = {scope.id for scope in scopes}
@@ -215,7 +232,7 @@ def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
         kept_scopes -= inner
         scopes = [scope for scope in scopes if scope.id not in inner]
     ops = [
-        dataclasses.replace(op, inputs=tuple([v if v is None else final(v) for v in op.inputs]))
+        dataclasses.replace(op, inputs=tuple([v if v is None else _final(v, stand_ins) for v in op.inputs]))
         for op in structure.ops
         if op.id not in left_out
     ]
@@ -224,5 +241,5 @@ def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
         tuple(ops),
         tuple(v for v in structure.values if v.id in used),
         tuple(scopes),
-        tuple(dict.fromkeys(final(v) for v in structure.outputs)),
+        tuple(dict.fromkeys(_final(v, stand_ins) for v in structure.outputs)),
     )

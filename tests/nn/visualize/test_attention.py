@@ -1,5 +1,6 @@
 """Pictures of attention: what stands in them is what the weights say."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -230,6 +231,106 @@ def test_steps_say_by_what_the_scores_were_scaled(scale, said):
     np.testing.assert_allclose(numbers(picture, "score"), scores, rtol=0, atol=5.1e-3)
     assert said[0] in picture.texts("formula")
     assert said[1] in [text.text for text in picture.all("text")]
+
+
+def test_steps_begin_with_the_projections():
+    x = np.array([[1.0, 0.0], [0.0, 2.0]])
+    w_q, w_k, w_v = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([[3.0], [4.0]])
+    picture = Read(visualize.attention_steps(x=x, weights=(w_q, w_k, w_v), token=0, source=["one", "two"]))
+    assert numbers(picture, "x") == [1, 0]
+    assert numbers(picture, "memory") == x.ravel().tolist()
+    assert [numbers(picture, name) for name in ("wq", "wk", "wv")] == [w.ravel().tolist() for w in (w_q, w_k, w_v)]
+    assert numbers(picture, "q") == [2, 0]
+    assert numbers(picture, "k") == [1, 1, 0, 2]
+    assert numbers(picture, "product") == [2, 0]
+    assert numbers(picture, "v") == [3, 8]
+    assert picture.texts("query") == ["one", "one"]
+    assert picture.texts("key") == ["one", "two"] * 2
+    assert picture.texts("formula")[:7] == ["x", "W", "X", "W", "W", "q = x W", "K = X W"]
+    assert picture.texts("raised") == ["Q", "K", "V", "Q", "K", "V"]
+    assert picture.texts("bias") == []
+
+
+def layer_with_biases(**options):
+    layer = nn.MultiheadAttention(8, 2, **options)
+    with tt.no_grad():
+        layer.in_proj_bias += tt.random.randn(24)
+    return layer
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("given", ["call", "x"])
+def test_steps_of_a_layer_are_its_numbers(batch_first, given):
+    layer, x = layer_with_biases(batch_first=batch_first), tt.random.randn(3, 5, 8)
+    x = x if batch_first else tt.permute_dims(x, (1, 0, 2))
+    mask = nn.functional.causal_mask(5)
+    with nn.record_attention() as attention:
+        layer(x, x, x, attn_mask=mask)
+    call = attention.calls[0]
+    query = {"query": call} if given == "call" else {"mask": mask}
+    picture = Read(visualize.attention_steps(**query, x=x, weights=layer, head=1, sample=2, token=3))
+    for name, numbers_ in (("q", call.query[2, 1, 3]), ("k", call.key[2, 1]), ("weight", call.weights[2, 1, 3])):
+        np.testing.assert_allclose(numbers(picture, name), numbers_.ravel(), rtol=0, atol=5.1e-3)
+    biases = layer.in_proj_bias.numpy().reshape(3, 2, 4)[:, 1]
+    np.testing.assert_allclose(numbers(picture, "bias"), biases.ravel(), rtol=0, atol=5.1e-3)
+    assert len(numbers(picture, "wq")) == 4 * 4  # of 8 rows the first four
+    assert picture.width <= 1280
+
+
+def test_steps_of_a_layer_have_its_scale():
+    layer, x = nn.MultiheadAttention(8, 2, scale=1.0), tt.random.randn(4, 8)
+    picture = Read(visualize.attention_steps(x=x, weights=layer, token=1))
+    assert numbers(picture, "score") == numbers(picture, "product")
+    picture = Read(visualize.attention_steps(x=x, weights=layer, token=1, scale=0.5))
+    assert numbers(picture, "score") != numbers(picture, "product")
+
+
+@pytest.mark.parametrize("draw", [visualize.attention_steps, visualize.attention_matrices])
+@pytest.mark.parametrize("attention", ["additive", "windowed"])
+def test_weights_that_are_no_softmax_of_products_are_refused(draw, attention):
+    call = recorded()
+    if attention == "additive":
+        call = dataclasses.replace(call, query=None, key=None, scale=None)
+    else:
+        call = dataclasses.replace(call, weights=call.weights * 0.5)
+    with pytest.raises(ValueError, match="no softmax of products of queries and keys; attention_grid"):
+        draw(call)
+
+
+def test_steps_across_have_inputs_of_their_own():
+    layer = nn.MultiheadAttention(8, 2, kdim=6, vdim=6, batch_first=True)
+    x, memory = tt.random.randn(1, 3, 8), tt.random.randn(1, 4, 6)
+    with nn.record_attention() as attention:
+        layer(x, memory, memory)
+    picture = Read(visualize.attention_steps(attention.calls[0], x=(x, memory), weights=layer, token=1))
+    np.testing.assert_allclose(numbers(picture, "x"), x.numpy()[0, 1, :4], atol=5.1e-3)
+    np.testing.assert_allclose(numbers(picture, "memory"), memory.numpy()[0, :, :4].ravel(), atol=5.1e-3)
+
+
+PROJECTED = np.ones((3, 2)), [np.eye(2)] * 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": PROJECTED[0]}, "x and weights belong together"),
+        ({"weights": PROJECTED[1]}, "x and weights belong together"),
+        ({"x": np.ones(3), "weights": PROJECTED[1]}, r"x has shape \(3,\)"),
+        ({"x": np.ones((3, 4)), "weights": PROJECTED[1]}, r"x of the queries, \(3, 4\), and their weights, \(2, 2\)"),
+        ({"x": PROJECTED[0], "weights": PROJECTED[1][:2]}, "three matrices, W_Q, W_K and W_V"),
+        ({"x": PROJECTED[0], "weights": [np.ones(2)] * 3}, r"W_Q has shape \(2,\)"),
+        ({"x": PROJECTED[0] * np.nan, "weights": PROJECTED[1]}, "not finite"),
+        ({"x": PROJECTED[0], "weights": layer_with_biases(), "head": 2}, "head 2 does not exist"),
+        (
+            {"query": np.zeros((3, 2)), "key": np.ones((3, 2)), "value": np.ones((3, 2)), "x": PROJECTED[0],
+             "weights": PROJECTED[1]},
+            "x times the weights gives another query",
+        ),
+    ],
+)  # fmt: skip
+def test_projections_that_do_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        visualize.attention_steps(**arguments)
 
 
 def test_long_vectors_and_many_keys_are_cut():

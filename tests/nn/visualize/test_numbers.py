@@ -171,6 +171,8 @@ def test_what_is_not_finite_is_hatched():
 
 def test_matrices_side_by_side_have_one_scale():
     both = np.stack([np.full((2, 2), 1.0), np.full((2, 2), 4.0)])
+    wide = Read(visualize.matrix(RNG.normal(size=(3, 20, 20)), rows=[f"row {i}" for i in range(20)]))
+    assert wide.height < 400  # all three in one line
     for values, names in ((both, ["0", "1"]), ({"a": both[0], "b": both[1]}, ["a", "b"])):
         picture = visualize.matrix(values)
         assert Read(picture).texts("name") == names

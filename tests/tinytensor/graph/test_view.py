@@ -330,6 +330,34 @@ def test_turns_of_a_loop_are_folded():
     assert edges(picture)[-2:] == [("tanh", "concat"), ("concat", "output")]
 
 
+def test_what_stacks_the_turns_of_a_loop_stands_once():
+    x, w = leaf(4, 3), leaf(3, 2, seed=1)
+    with tt.record() as graph:
+        outputs = []
+        for t in range(4):
+            with tt.named_scope("turn"):
+                outputs.append(tt.exp(x[t : t + 1] @ w))
+        tt.stack(outputs)
+        loss = tt.sum(outputs[0]) * 2.0
+        tt.tanh(loss) + tt.tanh(loss)
+    assert titles(graph.picture(), "op") == [
+        "getitem", "matmul", "exp", "rearrange", "sum", "multiply", "tanh", "tanh", "add",
+    ]  # fmt: skip
+
+
+def test_results_of_turns_that_are_read_apart_stay_apart():
+    x = leaf(2, 3)
+    with tt.record() as graph:
+        outputs = []
+        for t in range(2):
+            with tt.named_scope("turn"):
+                outputs.append(tt.tanh(tt.exp(x[t])))
+        first, second = tt.sum(outputs[0]), tt.sum(outputs[1])
+    del first, second
+    assert box_names(graph.picture()) == [("turn", "×2")]
+    assert titles(graph.picture(), "output") == ["first", "second"]
+
+
 def test_stages_without_parameters_are_the_same_again():
     x = constant(4, 3)
     assert box_names(turns(4, lambda t: tt.exp(tt.tanh(x))).picture()) == [("turn", "×4")]
