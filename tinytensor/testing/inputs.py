@@ -41,6 +41,7 @@ class Subject:
         domain: by the name of an input, what its numbers may be.
         assumed: what was assumed about the inputs, in words; "" where nothing was.
         reference: the same function of NumPy arrays, if there is one.
+        no_gradient: whether a rule was found to raise, so that nothing can be said of gradients.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Subject:
         self.domain = _domains(self.primitive, domain)
         self.given = samples is not None
         self.assumed = ""
+        self.no_gradient = False
         self.cases: list[Case] = []
         self._spans: list[Any] = []
         self._seed = itertools.count()

@@ -25,10 +25,10 @@ from .report_lines import Failed, Line, Outcome, Skipped
 LINES: dict[str, tuple[Callable[[Subject], Outcome], str]] = {
     "forward": (report_lines.forward, "float64 arrays"),
     "purity": (report_lines.purity, "whether anything changes that it was given"),
-    "dtypes": (report_lines.dtypes_line, "float64, float32 and float16, results and gradients"),
     "first order": (report_lines.first_order, "gradients against differences"),
     "second order": (report_lines.second_order, "gradients of gradients against differences"),
     "broadcasting": (report_lines.broadcasting, "inputs of different shapes, and the gradient of each"),
+    "dtypes": (report_lines.dtypes_line, "float64, float32 and float16, results and gradients"),
     "strides": (report_lines.strides, "strided, reversed, column-major and broadcast memory"),
     "empty arrays": (report_lines.empty_arrays, "axes of length 0"),
     "large inputs": (report_lines.large_inputs, "numbers up to 10000, against more digits"),
@@ -41,10 +41,8 @@ LINES: dict[str, tuple[Callable[[Subject], Outcome], str]] = {
 
 AFTER = {
     **dict.fromkeys(LINES, ("forward",)),
-    "first order": ("forward", "purity", "dtypes"),
-    "second order": ("forward", "purity", "dtypes", "first order"),
-    "broadcasting": ("forward", "purity", "dtypes", "first order"),
-    "strides": ("forward", "purity"),
+    **dict.fromkeys(("first order", "strides"), ("forward", "purity")),
+    **dict.fromkeys(("second order", "broadcasting"), ("forward", "purity", "first order")),
 }
 """The lines that must not have failed before one is tried: what they found would be found once more."""
 
@@ -135,10 +133,12 @@ def report(
         if name == "fast pair" and primitive.pure:
             continue
         wrong = [before for before in AFTER[name] if before in lines and lines[before].status == "failed"]
+        if subject.no_gradient:
+            wrong = ["first order"]
         if name in reasons:
             lines[name] = Line(name, "skipped", what, "", reasons[name] or "it was not asked for")
         elif wrong:
-            lines[name] = Line(name, "skipped", what, "", f"{wrong[0]} is to be mended first")
+            lines[name] = Line(name, "skipped", what, "", f"not tried: correct {wrong[0]} first")
         else:
             lines[name] = _line(subject, name, attempt, what)
     return Report(primitive.name, tuple(lines.values()))

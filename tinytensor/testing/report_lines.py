@@ -25,6 +25,8 @@ from .op_checks import Case
 from .other_arrays import NotItsOwn, OtherArray, OtherNamespace, wrapped
 
 LARGE = (10.0, 100.0, 1000.0, 10000.0)
+NARROW = (dtypes.float16, dtypes.float32)
+
 WIDE = np.dtype(np.longdouble)
 """What judges large numbers: it holds larger ones than float64, or on some machines only than float32."""
 
@@ -108,6 +110,7 @@ def broadcasting(subject: Subject) -> Outcome:
         raise Skipped(f"it does not broadcast: {refusal}")
     if not cases[0].places:
         return all_on(cases), "it computes; nothing was differentiated", ""
+    needs_digits(subject)
     advice = "a rule gives the shape of the result, or of the input it is for; what is longer is summed for you"
     with trying(subject, advice) as tried:
         for case in tried(cases):
@@ -214,6 +217,13 @@ def _computes(case: Case, inputs: Sequence[Any]) -> bool:
 def first_order(subject: Subject) -> Outcome:
     """The gradient of every input against differences."""
     needs_gradients(subject)
+    needs_digits(subject)
+    with trying(subject, "correct what it says") as tried:
+        subject.no_gradient = True
+        for case in tried(subject.cases):
+            with quiet():
+                case.gradients(case.leaves())
+        subject.no_gradient = False
     with trying(subject) as tried:
         for case in tried(subject.cases):
             op_checks.check_first_order(case)
@@ -223,6 +233,7 @@ def first_order(subject: Subject) -> Outcome:
 def second_order(subject: Subject) -> Outcome:
     """The gradient of the gradient against differences."""
     needs_gradients(subject)
+    needs_digits(subject)
     advice = "let the rule use operators and xp only, on x itself: no .detach(), .item(), .numpy(), no other library"
     with trying(subject, advice) as tried:
         for case in tried(subject.cases):
@@ -322,7 +333,7 @@ def _overflow(case: Case, place: int, value: float, dtype: Any) -> str:
         with quiet():
             bad = np.isfinite(right.astype(dtype)) & ~np.isfinite(found)
         if bad.any():
-            return f"{what}{found[bad][0]:g}, with more digits {float(right[bad][0]):.6g}"
+            return f"{what}{found[bad][0]:g} instead of {float(right[bad][0]):.6g}"
     return ""
 
 
@@ -509,6 +520,15 @@ def needs_gradients(subject: Subject) -> None:
     if not any(floats_of(case) for case in subject.cases):
         raise Skipped("nothing was differentiated: no input is a float")
     raise Skipped("nothing was differentiated: the op has no gradient rule")
+
+
+def needs_digits(subject: Subject) -> None:
+    """Raises Skipped where float64 inputs give a narrower result."""
+    case = subject.cases[0]
+    with quiet(), no_grad():
+        narrow = [out.dtype for out in case(*case.leaves()) if out.dtype in NARROW]
+    if narrow:
+        raise Skipped(f"a result in {narrow[0]} has too few digits for differences")
 
 
 def _without_rules(subject: Subject) -> str:
