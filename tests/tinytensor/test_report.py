@@ -7,12 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.special
 
 import tinytensor as tt
 import tinytensor.nn
+from tinytensor.backend import numpy as numpy_backend
 from tinytensor.testing import report, report_lines
 from tinytensor.testing.__main__ import main
 from tinytensor.testing.files import FileError, ops_of
+from tinytensor.testing.other_arrays import NotItsOwn, OtherArray, OtherNamespace
 from tinytensor.testing.report_card import LINES
 
 WRONG_OPS = Path(__file__).with_name("wrong_ops.py")
@@ -69,7 +72,7 @@ CAUGHT = {  # the op: the lines that fail, words of what came out, words of what
     "fails_on_empty": (
         ["empty arrays"],
         r"zero-size array .*wrong_ops\.py, line \d+: largest =",
-        "an answer for nothing",
+        "give an answer for nothing",
     ),
     "memory_order": (
         ["strides"],
@@ -205,6 +208,54 @@ def test_a_reference_that_is_another_function_is_told():
     assert found["first order"].found == "not tried: correct forward first"
 
 
+# ---- arrays that are not NumPy's
+
+x = np.array([[1.0, 2.0], [3.0, 4.0]])
+REFUSED = {
+    r"np\.maximum was called instead of xp\.maximum": lambda xp, a: np.maximum(a, 0.0),
+    r"np\.sum was called instead of xp\.sum": lambda xp, a: np.sum(a),
+    "expit of another library was called": lambda xp, a: scipy.special.expit(a),
+    "a function outside of xp made a NumPy array": lambda xp, a: np.asarray(a),
+    "a NumPy array met an array of xp$": lambda xp, a: x * a,
+    r"a NumPy array met an array of xp; make arrays with xp": lambda xp, a: xp.where(a > 2.0, a, x),
+    "met an array of xp; make": lambda xp, a: a + x,
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_not_xps_is_refused(message):
+    with pytest.raises(NotItsOwn, match=message):
+        REFUSED[message](OtherNamespace(), OtherArray(x))
+
+
+COMPUTED = {
+    "operators": lambda xp, a: 2.0 * a - a**2 / 3 + abs(-a) @ a,
+    "functions": lambda xp, a: xp.where(a > 2.0, xp.exp(a), xp.sum(a, axis=0)),
+    "NumPy's scalars": lambda xp, a: np.float64(2.0) * a + a * np.sqrt(2.0),
+    "methods": lambda xp, a: a.sum(axis=1).astype("float32"),
+    "several results": lambda xp, a: xp.linalg.slogdet(a)[1],
+    "parts": lambda xp, a: xp.concat([a[:1], a[a[:, 0] > 1.0]]),
+    "arrays that are made": lambda xp, a: xp.asarray(x) + xp.zeros((2, 2)) + a.T,
+    "a list of them": lambda xp, a: xp.stack(list(a)),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_what_is_xps_gives_numpys_numbers(name):
+    compute, xp = COMPUTED[name], OtherNamespace()
+    found, expected = compute(xp, OtherArray(x.copy())), compute(numpy_backend, x.copy())
+    assert type(found) is OtherArray
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found.values, expected)
+
+
+def test_a_change_in_place_of_one_of_them():
+    a = OtherArray(x.copy())
+    a += 1.0
+    a[0] = 0.0
+    assert (a.tolist(), len(a)) == ([[0.0, 0.0], [4.0, 5.0]], 2)
+
+
 # ---- on which inputs
 
 
@@ -226,6 +277,26 @@ def test_of_a_log_it_is_said_which_numbers_were_taken():
     found = report(tt.log)
     assert found.passed
     assert "assumed: x is from 0.3 to 3.0, since with -2 to 2 not every result is a number" in found["forward"].found
+
+
+def test_an_op_may_refuse_what_is_empty_with_an_error_of_its_own():
+    @tt.op(x=lambda xp, g, x, out: xp.where(x == out, g, 0.0))
+    def largest(xp, x):
+        if not x.size:
+            raise ValueError("largest: nothing has no largest element")
+        return xp.max(x)
+
+    line = report(largest)["empty arrays"]
+    assert line.status == "ok"
+    assert "; it refuses x (3, 0): largest: nothing has no largest element" in line.found
+
+
+def test_of_empty_arrays_only_those_are_tried_whose_lengths_fit():
+    rng = np.random.default_rng(0)
+    found = report(tt.ops["layer_norm"].call, eps=1e-5, samples=[(rng.normal(size=(4, 5)), np.ones(5), np.ones(5))])
+    assert found["empty arrays"].status == "ok"
+    line = report(tt.ops["matmul"].call)["empty arrays"]
+    assert (line.status, line.on) == ("ok", "x1 and x2 (0, 0)")
 
 
 def test_samples_replace_what_would_be_guessed():

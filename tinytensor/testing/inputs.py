@@ -73,7 +73,7 @@ class Subject:
     def case(self, inputs: Sequence[Any]) -> Case:
         """One set of inputs, and which of them are differentiated: floats that have a rule, or go into a formula."""
         rules, names = self.primitive.rules, self.primitive.inputs
-        tensors = [to_float64(x) for x in inputs]
+        tensors = [to_float64(x, "cpu") for x in inputs]
         places = [
             i
             for i, x in enumerate(tensors)

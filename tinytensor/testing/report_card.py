@@ -18,9 +18,9 @@ from typing import Any
 
 from ..files import atomic_write
 from ..primitive import Primitive
-from . import report_lines
+from . import code_lines, report_lines
 from .inputs import Domain, Subject, first_line
-from .report_lines import Failed, Line, Outcome, Skipped
+from .trying import Failed, Line, Outcome, Skipped, line_in
 
 LINES: dict[str, tuple[Callable[[Subject], Outcome], str]] = {
     "forward": (report_lines.forward, "float64 arrays"),
@@ -32,10 +32,10 @@ LINES: dict[str, tuple[Callable[[Subject], Outcome], str]] = {
     "strides": (report_lines.strides, "strided, reversed, column-major and broadcast memory"),
     "empty arrays": (report_lines.empty_arrays, "axes of length 0"),
     "large inputs": (report_lines.large_inputs, "numbers up to 10000, against more digits"),
-    "xp": (report_lines.only_xp, "whether NumPy is called instead of xp"),
-    "saved": (report_lines.saved, "what is kept until backward, and whether it is read"),
-    "fast pair": (report_lines.fast_pair, "the fast pair against the formula"),
-    "speed": (report_lines.speed, "the time of forward and backward"),
+    "xp": (code_lines.only_xp, "whether NumPy is called instead of xp"),
+    "saved": (code_lines.saved, "what is kept until backward, and whether it is read"),
+    "fast pair": (code_lines.fast_pair, "the fast pair against the formula"),
+    "speed": (code_lines.speed, "the time of forward and backward"),
 }
 """Every line, and what it tries."""
 
@@ -153,7 +153,7 @@ def _line(subject: Subject, name: str, attempt: Callable[[Subject], Outcome], wh
     except Failed as failed:
         return Line(name, "failed", what, *failed.args)
     except Exception as error:
-        where = report_lines.line_in(subject.path, error)
+        where = line_in(subject.path, error)
         return Line(name, "failed", what, "", first_line(error) + where, "say what to try it on: samples=[(x, ...)]")
 
 
