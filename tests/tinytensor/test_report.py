@@ -327,6 +327,18 @@ def test_a_line_may_be_skipped_with_a_reason():
     assert report(tt.tanh, skip="strides")["strides"].found == "it was not asked for"
 
 
+def test_samples_may_be_tensors_lists_numbers_and_empty():
+    found = report(tt.multiply, samples=[(tt.ones((2, 3)), 2.0), ([1.0, 2.0], tt.ones(2)), (np.ones((0, 2)), 1.5)])
+    assert found.passed, str(found)
+    assert found["first order"].on == "x1 (2, 3), x2 = 2.0; x1 and x2 (2,); x1 (0, 2), x2 = 1.5"
+    assert report(tt.multiply, samples=[(np.ones((0, 2)), np.ones((0, 2)))]).passed
+
+
+def test_no_warning_comes_out_of_a_report(recwarn):
+    report(tt.log, samples=[np.array([-1.0, 0.0])])
+    assert not recwarn.list
+
+
 def test_integers_and_masks_are_a_domain_too():
     @tt.op(x=lambda xp, g, i, shape: xp.scatter(g, (i,), shape))
     def rows(xp, x, i):

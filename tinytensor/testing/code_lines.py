@@ -12,7 +12,7 @@ from ..grad_mode import textbook
 from ..primitive import has_pair
 from ..tensor import Tensor
 from . import op_checks
-from .inputs import Subject, first_line, quiet
+from .inputs import Subject, first_line
 from .op_checks import Case
 from .other_arrays import NotItsOwn, OtherArray, OtherNamespace, wrapped
 from .trying import Failed, Outcome, Skipped, all_on, needs_gradients, on, trying
@@ -171,12 +171,11 @@ def _larger(subject: Subject) -> Case:
 
 
 def _run(case: Case) -> None:
-    with quiet():
-        leaves = case.leaves()
-        if case.places:
-            case.gradients(leaves)
-        else:
-            case(*leaves)
+    leaves = case.leaves()
+    if case.places:
+        case.gradients(leaves)
+    else:
+        case(*leaves)
 
 
 def _times(calls: Sequence[Callable[[], Any]], seconds: float = 0.15) -> list[float]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -163,7 +161,7 @@ class Subject:
         return np.array((low + (high - low) * (rng.permutation(count) + fraction) / max(count, 1)).reshape(shape))
 
     def _compute(self, inputs: Sequence[Any]) -> list[Tensor]:
-        with quiet(), no_grad():
+        with no_grad():
             return self.case(inputs)(*[to_float64(x) for x in inputs])
 
     def _computes(self, shape: tuple[int, ...]) -> bool:
@@ -244,14 +242,6 @@ def _as_inputs(primitive: Primitive, samples: Sequence[Any]) -> list[list[Any]]:
     if not found:
         raise ValueError("report: samples is empty; leave it out, or give one sample at least")
     return found
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without NumPy's warnings: what they would say is found in the results."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def first_line(error: BaseException) -> str:

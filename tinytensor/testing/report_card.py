@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..files import atomic_write
 from ..primitive import Primitive
@@ -146,7 +150,8 @@ def report(
 
 def _line(subject: Subject, name: str, attempt: Callable[[Subject], Outcome], what: str) -> Line:
     try:
-        on, found, advice = attempt(subject)
+        with _quiet():
+            on, found, advice = attempt(subject)
         return Line(name, "ok", what, on, found, advice)
     except Skipped as skipped:
         return Line(name, "skipped", what, "", str(skipped))
@@ -155,6 +160,14 @@ def _line(subject: Subject, name: str, attempt: Callable[[Subject], Outcome], wh
     except Exception as error:
         where = line_in(subject.path, error)
         return Line(name, "failed", what, "", first_line(error) + where, "say what to try it on: samples=[(x, ...)]")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without NumPy's warnings: what they would say is found in the results."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _text(line: Line) -> str:

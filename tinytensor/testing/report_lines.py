@@ -5,6 +5,7 @@ Each tries one thing on an op and returns on which input and what came out, or r
 
 from __future__ import annotations
 
+import functools
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from .. import dtypes
 from ..grad_mode import no_grad
 from ..tensor import Tensor, wrap
 from . import op_checks
-from .inputs import Subject, first_line, quiet
+from .inputs import Subject, first_line
 from .op_checks import Case
 from .trying import (
     Failed,
@@ -40,7 +41,7 @@ def forward(subject: Subject) -> Outcome:
     """The op computes, and what NumPy's function gives."""
     subject.choose()
     case = subject.cases[0]
-    with quiet(), no_grad():
+    with no_grad():
         outs = case(*case.leaves())
     found = " and ".join(f"{out.shape} {out.dtype}" for out in outs)
     if subject.reference is not None:
@@ -55,16 +56,61 @@ def forward(subject: Subject) -> Outcome:
     return all_on(subject.cases), found, ""
 
 
+def purity(subject: Subject) -> Outcome:
+    """Nothing that the op is given changes, and the same input gives the same result."""
+    with trying(subject, "make a new array: no out=, no x += 1, no x[...] = 1 on what was given") as tried:
+        for case in tried(subject.cases):
+            try:
+                op_checks.check_unchanged(case)
+            except AssertionError as error:
+                if error.__cause__ is None:  # else it does not compute, which is for another line to tell
+                    raise
+    with trying(subject, "keep no state between calls; what is random belongs to the caller") as tried:
+        for case in tried(subject.cases):
+            with no_grad():
+                once, again = case(*case.leaves()), case(*case.leaves())
+            if any(op_checks.as_bytes(a) != op_checks.as_bytes(b) for a, b in zip(once, again)):
+                raise AssertionError("two calls with the same input give different results")
+    return all_on(subject.cases), "inputs and incoming gradient stay as they were; two calls agree", ""
+
+
+def first_order(subject: Subject) -> Outcome:
+    """The gradient of every input against differences."""
+    needs_gradients(subject)
+    needs_digits(subject)
+    with trying(subject, "correct what it says") as tried:
+        subject.no_gradient = True  # unless all of them compute
+        for case in tried(subject.cases):
+            case.gradients(case.leaves())
+        subject.no_gradient = False
+    with trying(subject) as tried:
+        for case in tried(subject.cases):
+            op_checks.check_first_order(case)
+    return all_on(subject.cases), "what differences give" + without_rules(subject), ""
+
+
+def second_order(subject: Subject) -> Outcome:
+    """The gradient of the gradient against differences."""
+    needs_gradients(subject)
+    needs_digits(subject)
+    advice = "let the rule use operators and xp only, on x itself: no .detach(), .item(), .numpy(), no other library"
+    with trying(subject, advice) as tried:
+        for case in tried(subject.cases):
+            op_checks.check_second_order(case)
+            op_checks.check_create_graph(case)
+    return all_on(subject.cases), "what differences give", ""
+
+
 def broadcasting(subject: Subject) -> Outcome:
     """Inputs of different shapes: the gradient of each has its own shape, and is right."""
     arrays = [i for i, x in enumerate(subject.cases[0].inputs) if isinstance(x, Tensor) and x.ndim]
     if len(arrays) + sum(not isinstance(x, Tensor) for x in subject.cases[0].inputs) < 2:
         raise Skipped("it has one input: there is nothing to broadcast")
     cases, refusal = [], ""
-    for inputs in narrowed(subject.cases[0], arrays):
+    for inputs in _narrowed(subject.cases[0], arrays):
         case = subject.case(inputs)
         try:
-            with quiet(), no_grad():
+            with no_grad():
                 case(*case.leaves())
             cases.append(case)
         except Exception as error:
@@ -81,11 +127,11 @@ def broadcasting(subject: Subject) -> Outcome:
     return all_on(cases), "each gradient has the shape of its input, and is what differences give", ""
 
 
-def narrowed(case: Case, places: Sequence[int]) -> Iterator[list[Any]]:
+def _narrowed(case: Case, places: Sequence[int]) -> Iterator[list[Any]]:
     """The inputs with one of them shorter: an axis of length 1 in front or behind, the first axis gone, a number."""
     for i in places:
         x = case.inputs[i]
-        for shorter in (x[:1], x[..., :1], x[0], x.reshape(-1)[0]):
+        for shorter in (x[:1], x[..., :1], x[0], x.reshape(-1)[0]) if x.size else ():
             if shorter.shape != x.shape:
                 yield [shorter if j == i else y for j, y in enumerate(case.inputs)]
     if len(places) > 1 and case.inputs[places[0]].ndim > 1:
@@ -102,8 +148,7 @@ def dtypes_line(subject: Subject) -> Outcome:
     seen = []
     for dtype in (dtypes.float64, dtypes.float32, dtypes.float16):
         try:
-            with quiet():
-                outs = case(*case.leaves(dtype))
+            outs = case(*case.leaves(dtype))
         except TypeError as error:
             if dtype != dtypes.float16:  # which LAPACK, for one, does not know
                 raise Failed(on(case, str(dtype)), first_line(error) + line_in(subject.path, error)) from error
@@ -116,8 +161,7 @@ def dtypes_line(subject: Subject) -> Outcome:
         seen.append(f"{outs[0].dtype}")
     with trying(subject, "let the rule compute in the dtype of g: Python numbers, no NumPy scalars") as tried:
         for one in tried(subject.cases):
-            with quiet():
-                op_checks.check_float32(one)
+            op_checks.check_float32(one)
     gradients = "; gradients have the dtype of their inputs" if case.places else ""
     return on(case), f"{', '.join(seen)}{gradients}", ""
 
@@ -157,12 +201,31 @@ def empty_arrays(subject: Subject) -> Outcome:
     return all_on(cases), "it computes" + (", and so do its gradients" if case.places else "") + refused, ""
 
 
+def _cuts(ndim: int) -> Iterator[Callable[[slice, int], tuple[slice, ...]]]:
+    """Keys that cut all axes of an array, and one axis after the other: each takes a slice and a number of axes."""
+    yield lambda part, ndim: (part,) * ndim
+    for axis in range(ndim):
+        yield functools.partial(_cut_one, axis)
+
+
+def _cut_one(axis: int, part: slice, ndim: int) -> tuple[slice, ...]:
+    return tuple(part if i == axis else slice(None) for i in range(ndim))
+
+
+def _computes(case: Case, inputs: Sequence[Any]) -> bool:
+    try:
+        with no_grad():
+            case(*inputs)
+    except Exception:
+        return False
+    return True
+
+
 def _check_shapes(case: Case) -> None:
     """It computes, and so do its gradients, which have the shapes of their inputs."""
     leaves = case.leaves()
-    with quiet():
-        case(*leaves)
-        found = case.gradients(leaves) if case.places else []
+    case(*leaves)
+    found = case.gradients(leaves) if case.places else []
     for i, gradient in zip(case.places, found):
         if gradient is not None and gradient.shape != leaves[i].shape:
             raise AssertionError(f"the gradient of {case.names[i]} has shape {gradient.shape}")
@@ -174,68 +237,6 @@ def _raised_on_purpose(subject: Subject, error: BaseException) -> bool:
         error = error.__cause__
     last = traceback.extract_tb(error.__traceback__)[-1]
     return last.filename == subject.path and (last.line or "").startswith("raise")
-
-
-def _cuts(ndim: int) -> Iterator[Callable[[slice, int], tuple[slice, ...]]]:
-    """Keys that cut all axes of an array, and one axis after the other: each takes a slice and a number of axes."""
-    yield lambda part, ndim: (part,) * ndim
-    for axis in range(ndim):
-        yield lambda part, ndim, axis=axis: tuple(part if i == axis else slice(None) for i in range(ndim))  # type: ignore[misc]
-
-
-def _computes(case: Case, inputs: Sequence[Any]) -> bool:
-    try:
-        with quiet(), no_grad():
-            case(*inputs)
-    except Exception:
-        return False
-    return True
-
-
-def first_order(subject: Subject) -> Outcome:
-    """The gradient of every input against differences."""
-    needs_gradients(subject)
-    needs_digits(subject)
-    with trying(subject, "correct what it says") as tried:
-        subject.no_gradient = True
-        for case in tried(subject.cases):
-            with quiet():
-                case.gradients(case.leaves())
-        subject.no_gradient = False
-    with trying(subject) as tried:
-        for case in tried(subject.cases):
-            op_checks.check_first_order(case)
-    return all_on(subject.cases), "what differences give" + without_rules(subject), ""
-
-
-def second_order(subject: Subject) -> Outcome:
-    """The gradient of the gradient against differences."""
-    needs_gradients(subject)
-    needs_digits(subject)
-    advice = "let the rule use operators and xp only, on x itself: no .detach(), .item(), .numpy(), no other library"
-    with trying(subject, advice) as tried:
-        for case in tried(subject.cases):
-            op_checks.check_second_order(case)
-            op_checks.check_create_graph(case)
-    return all_on(subject.cases), "what differences give", ""
-
-
-def purity(subject: Subject) -> Outcome:
-    """Nothing that the op is given changes, and the same input gives the same result."""
-    with trying(subject, "make a new array: no out=, no x += 1, no x[...] = 1 on what was given") as tried:
-        for case in tried(subject.cases):
-            try:
-                op_checks.check_unchanged(case)
-            except AssertionError as error:
-                if error.__cause__ is None:  # else it does not compute, which is for another line to tell
-                    raise
-    with trying(subject, "keep no state between calls; what is random belongs to the caller") as tried:
-        for case in tried(subject.cases):
-            with quiet(), no_grad():
-                once, again = case(*case.leaves()), case(*case.leaves())
-            if any(op_checks.as_bytes(a) != op_checks.as_bytes(b) for a, b in zip(once, again)):
-                raise AssertionError("two calls with the same input give different results")
-    return all_on(subject.cases), "inputs and incoming gradient stay as they were; two calls agree", ""
 
 
 def large_inputs(subject: Subject) -> Outcome:
@@ -288,16 +289,15 @@ def _overflow(case: Case, place: int, value: float, dtype: Any) -> str:
                 values = np.full(x.shape, value) if i == place else x.numpy()
                 x = wrap(np.array(values, dtype=dtype), None).requires_grad_(i in case.places)
             leaves.append(x)
-        with quiet():
-            outs = case.results(*leaves)
-            found = [("", out.detach().numpy()) for out in outs]
-            if any(out._node is not None for out in outs):
-                gradients = case.backward(leaves, [o for o in outs if o._node is not None], ones=True)
-                found += [
-                    (f"the gradient of {case.names[i]} as ", g.numpy())
-                    for i, g in zip(case.places, gradients)
-                    if g is not None
-                ]
+        outs = case.results(*leaves)
+        found = [("", out.detach().numpy()) for out in outs]
+        if any(out._node is not None for out in outs):
+            gradients = case.backward(leaves, [o for o in outs if o._node is not None], ones=True)
+            found += [
+                (f"the gradient of {case.names[i]} as ", g.numpy())
+                for i, g in zip(case.places, gradients)
+                if g is not None
+            ]
         return found
 
     try:
@@ -308,8 +308,7 @@ def _overflow(case: Case, place: int, value: float, dtype: Any) -> str:
         except Exception:
             return ""  # it refuses such numbers
     for (what, found), (_, right) in zip(at(dtype), expected):
-        with quiet():
-            bad = np.isfinite(right.astype(dtype)) & ~np.isfinite(found)
+        bad = np.isfinite(right.astype(dtype)) & ~np.isfinite(found)
         if bad.any():
             return f"{what}{found[bad][0]:g} instead of {float(right[bad][0]):.6g}"
     return ""

@@ -16,7 +16,7 @@ from ..graph.source import rule_text
 from ..primitive import has_pair
 from ..tensor import Tensor
 from .gradcheck import GradientError
-from .inputs import Subject, first_line, quiet
+from .inputs import Subject, first_line
 from .op_checks import Case
 
 NARROW = (dtypes.float16, dtypes.float32)
@@ -70,7 +70,7 @@ def needs_gradients(subject: Subject) -> None:
 def needs_digits(subject: Subject) -> None:
     """Raises Skipped where float64 inputs give a narrower result."""
     case = subject.cases[0]
-    with quiet(), no_grad():
+    with no_grad():
         narrow = [out.dtype for out in case(*case.leaves()) if out.dtype in NARROW]
     if narrow:
         raise Skipped(f"a result in {narrow[0]} has too few digits for differences")
