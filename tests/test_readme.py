@@ -67,7 +67,10 @@ def test_snippets_of_the_documents_can_be_pasted_too(name):
         Prompt(runs=False).paste(text)
 
 
-@pytest.mark.parametrize("page", ["docs/names.md", "docs/silent-differences.md", "docs/other-libraries.md"])
+PAGES = ["docs/names.md", "docs/silent-differences.md", "docs/other-libraries.md", "docs/your-own-op.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_snippets_of_a_page_print_what_they_say(page, capsys):
     for text in snippets(page):
         promised = re.findall(r"print\(.*\)  # (.*)", text)
@@ -95,6 +98,24 @@ def test_the_page_of_pictures_shows_what_its_snippets_draw(tmp_path, monkeypatch
 def words(picture):
     """What a picture says without its numbers, which may differ in their last digit from machine to machine."""
     return [re.sub(r"[-\d.e\N{MINUS SIGN}]+", "0", text) for text in picture.getroot().itertext()]
+
+
+def test_the_snippets_of_your_own_op_are_files_for_the_command(tmp_path, capsys):
+    from tinytensor.testing.__main__ import main
+
+    first, second, third, *_ = snippets("docs/your-own-op.md")
+    for text, exit_code in ((first, 1), (second, 1), (third, 0)):
+        (tmp_path / "my_ops.py").write_text(text, encoding="utf-8")
+        assert main([str(tmp_path / "my_ops.py")]) == exit_code
+        assert "\n1 op, " in capsys.readouterr().out
+
+
+def test_your_own_op_tells_of_every_line_of_a_card():
+    from tinytensor.testing.report_card import LINES
+
+    text = (ROOT / "docs" / "your-own-op.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| ([a-z ,]+) \| ", text, flags=re.M)
+    assert sorted(name for row in table for name in row.split(", ")) == sorted([*LINES, "line"])
 
 
 @pytest.mark.parametrize("command", ["pip install -e '.[examples]' && python", "pip install -e '.[test]' && pytest"])

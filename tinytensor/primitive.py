@@ -110,6 +110,8 @@ class Primitive:
             raise TypeError(f"op {self.name}: rules need a forward function whose first parameter is `xp`")
         if name not in self.inputs:
             raise TypeError(f"op {self.name}: rule for {name!r}, which is no input; inputs: {', '.join(self.inputs)}")
+        if taken := {"g", "out", "shape", "index"} & {*self.inputs, *self.params}:
+            raise TypeError(f"op {self.name}: {min(taken)!r} means something else in rules; call that input otherwise")
         code = rule.__code__
         reads = code.co_varnames[: code.co_argcount]
         known = {"xp", "g", "out", "shape", "index", *self.inputs, *self.params}

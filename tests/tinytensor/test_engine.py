@@ -384,6 +384,15 @@ def test_an_input_with_a_default_is_refused(own_ops):
             return x * n
 
 
+@pytest.mark.parametrize("name", ["g", "out", "shape", "index"])
+def test_an_input_that_is_called_as_what_rules_read_is_refused(name, own_ops):
+    """Its rule would be given the other thing of that name, without an error."""
+    namespace = {}
+    exec(f"def rows(xp, x, {name}):\n    return x[{name}]", namespace)
+    with pytest.raises(TypeError, match=f"op rows: '{name}' means something else in rules"):
+        tt.op(x=lambda xp, g: g)(namespace["rows"])
+
+
 def test_a_rule_reads_the_default_of_a_parameter(own_ops):
     @tt.op(x=lambda xp, g, n: g * n)
     def scaled(xp, x, *, n=2):

@@ -143,3 +143,13 @@ CALLS = []
 def remembers(xp, x):
     CALLS.append(0)
     return x + float(len(CALLS))
+
+
+@tt.op(x=lambda xp, g, x: xp.reshape(g, (x.size + 1,)))
+def rule_raises(xp, x):
+    return x * 2.0
+
+
+@tt.op(x=lambda xp, g, x: xp.sum(g * x))
+def rule_of_another_shape(xp, x):
+    return x * x / 2.0

@@ -10,7 +10,7 @@ from .gradcheck import GradientError, gradcheck, gradgradcheck
 if TYPE_CHECKING:
     from .op_checks import check_op, kept_needed
     from .report_card import Report, report
-    from .report_lines import Line
+    from .trying import Line
 
 __all__ = ["GradientError", "Line", "Report", "check_op", "gradcheck", "gradgradcheck", "kept_needed", "report"]
 
@@ -18,9 +18,9 @@ __all__ = ["GradientError", "Line", "Report", "check_op", "gradcheck", "gradgrad
 def __getattr__(name: str) -> Any:
     """What checks ops is loaded when it is first asked for, not with the package."""
     if name in __all__:
-        from . import op_checks, report_card, report_lines
+        from . import op_checks, report_card
 
-        for module in (op_checks, report_card, report_lines):
+        for module in (op_checks, report_card):
             if hasattr(module, name):
                 return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

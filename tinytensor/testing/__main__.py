@@ -42,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         parser.exit(MISTAKE, f"{parser.prog}: {options.html}: {error.strerror}\n")
     failed = [one.name for one in reports if not one.passed]
-    print(f"\n{len(reports)} ops, {len(failed)} with mistakes" + (f": {', '.join(failed)}" if failed else ""))
+    ops = "1 op" if len(reports) == 1 else f"{len(reports)} ops"
+    print(f"\n{ops}, {len(failed)} with mistakes" + (f": {', '.join(failed)}" if failed else ""))
     return SOMETHING_FAILED if failed else ALL_PASSED
 
 

@@ -61,7 +61,7 @@ def _run(path: Path) -> Any:
     sys.path.insert(0, str(path.parent))
     try:
         specification.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         line = _line(error, str(path))
         text = " ".join(str(error).split())
         raise FileError(f"{path.name}{line}: {type(error).__name__}: {text}") from error

@@ -5,9 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +39,7 @@ class Subject:
         domain: by the name of an input, what its numbers may be.
         assumed: what was assumed about the inputs, in words; "" where nothing was.
         reference: the same function of NumPy arrays, if there is one.
+        no_gradient: whether a rule was found to raise, so that nothing can be said of gradients.
     """
 
     def __init__(
@@ -56,6 +55,7 @@ class Subject:
         self.domain = _domains(self.primitive, domain)
         self.given = samples is not None
         self.assumed = ""
+        self.no_gradient = False
         self.cases: list[Case] = []
         self._spans: list[Any] = []
         self._seed = itertools.count()
@@ -71,7 +71,7 @@ class Subject:
     def case(self, inputs: Sequence[Any]) -> Case:
         """One set of inputs, and which of them are differentiated: floats that have a rule, or go into a formula."""
         rules, names = self.primitive.rules, self.primitive.inputs
-        tensors = [to_float64(x) for x in inputs]
+        tensors = [to_float64(x, "cpu") for x in inputs]
         places = [
             i
             for i, x in enumerate(tensors)
@@ -161,7 +161,7 @@ class Subject:
         return np.array((low + (high - low) * (rng.permutation(count) + fraction) / max(count, 1)).reshape(shape))
 
     def _compute(self, inputs: Sequence[Any]) -> list[Tensor]:
-        with quiet(), no_grad():
+        with no_grad():
             return self.case(inputs)(*[to_float64(x) for x in inputs])
 
     def _computes(self, shape: tuple[int, ...]) -> bool:
@@ -242,14 +242,6 @@ def _as_inputs(primitive: Primitive, samples: Sequence[Any]) -> list[list[Any]]:
     if not found:
         raise ValueError("report: samples is empty; leave it out, or give one sample at least")
     return found
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without NumPy's warnings: what they would say is found in the results."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def first_line(error: BaseException) -> str:

@@ -38,13 +38,15 @@ class OtherArray:
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise NotItsOwn("a function outside of xp made a NumPy array of what it was given")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         # `np.float64(2) * x` arrives as np.multiply, and is no harm: scalars are NumPy's everywhere.
         if method == "__call__" and not options and any(isinstance(x, np.generic) for x in inputs):
             return wrapped(ufunc(*map(_own, inputs)))
         if any(isinstance(x, np.ndarray) for x in inputs):
             raise NotItsOwn("a NumPy array met an array of xp")
-        raise NotItsOwn(f"np.{ufunc.__name__} was called instead of xp.{ufunc.__name__}")
+        if getattr(np, ufunc.__name__, None) is ufunc:
+            raise NotItsOwn(f"np.{ufunc.__name__} was called instead of xp.{ufunc.__name__}")
+        raise NotItsOwn(f"{ufunc.__name__} of another library was called, not a function of xp")
 
     def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
         raise NotItsOwn(f"np.{function.__name__} was called instead of xp.{function.__name__}")

@@ -11,40 +11,42 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..files import atomic_write
 from ..primitive import Primitive
-from . import report_lines
+from . import code_lines, report_lines
 from .inputs import Domain, Subject, first_line
-from .report_lines import Failed, Line, Outcome, Skipped
+from .trying import Failed, Line, Outcome, Skipped, line_in
 
 LINES: dict[str, tuple[Callable[[Subject], Outcome], str]] = {
     "forward": (report_lines.forward, "float64 arrays"),
     "purity": (report_lines.purity, "whether anything changes that it was given"),
-    "dtypes": (report_lines.dtypes_line, "float64, float32 and float16, results and gradients"),
     "first order": (report_lines.first_order, "gradients against differences"),
     "second order": (report_lines.second_order, "gradients of gradients against differences"),
     "broadcasting": (report_lines.broadcasting, "inputs of different shapes, and the gradient of each"),
+    "dtypes": (report_lines.dtypes_line, "float64, float32 and float16, results and gradients"),
     "strides": (report_lines.strides, "strided, reversed, column-major and broadcast memory"),
     "empty arrays": (report_lines.empty_arrays, "axes of length 0"),
     "large inputs": (report_lines.large_inputs, "numbers up to 10000, against more digits"),
-    "xp": (report_lines.only_xp, "whether NumPy is called instead of xp"),
-    "saved": (report_lines.saved, "what is kept until backward, and whether it is read"),
-    "fast pair": (report_lines.fast_pair, "the fast pair against the formula"),
-    "speed": (report_lines.speed, "the time of forward and backward"),
+    "xp": (code_lines.only_xp, "whether NumPy is called instead of xp"),
+    "saved": (code_lines.saved, "what is kept until backward, and whether it is read"),
+    "fast pair": (code_lines.fast_pair, "the fast pair against the formula"),
+    "speed": (code_lines.speed, "the time of forward and backward"),
 }
 """Every line, and what it tries."""
 
 AFTER = {
     **dict.fromkeys(LINES, ("forward",)),
-    "first order": ("forward", "purity", "dtypes"),
-    "second order": ("forward", "purity", "dtypes", "first order"),
-    "broadcasting": ("forward", "purity", "dtypes", "first order"),
-    "strides": ("forward", "purity"),
+    **dict.fromkeys(("first order", "strides"), ("forward", "purity")),
+    **dict.fromkeys(("second order", "broadcasting"), ("forward", "purity", "first order")),
 }
 """The lines that must not have failed before one is tried: what they found would be found once more."""
 
@@ -135,10 +137,12 @@ def report(
         if name == "fast pair" and primitive.pure:
             continue
         wrong = [before for before in AFTER[name] if before in lines and lines[before].status == "failed"]
+        if subject.no_gradient:
+            wrong = ["first order"]
         if name in reasons:
             lines[name] = Line(name, "skipped", what, "", reasons[name] or "it was not asked for")
         elif wrong:
-            lines[name] = Line(name, "skipped", what, "", f"{wrong[0]} is to be mended first")
+            lines[name] = Line(name, "skipped", what, "", f"not tried: correct {wrong[0]} first")
         else:
             lines[name] = _line(subject, name, attempt, what)
     return Report(primitive.name, tuple(lines.values()))
@@ -146,15 +150,24 @@ def report(
 
 def _line(subject: Subject, name: str, attempt: Callable[[Subject], Outcome], what: str) -> Line:
     try:
-        on, found, advice = attempt(subject)
+        with _quiet():
+            on, found, advice = attempt(subject)
         return Line(name, "ok", what, on, found, advice)
     except Skipped as skipped:
         return Line(name, "skipped", what, "", str(skipped))
     except Failed as failed:
         return Line(name, "failed", what, *failed.args)
     except Exception as error:
-        where = report_lines.line_in(subject.path, error)
+        where = line_in(subject.path, error)
         return Line(name, "failed", what, "", first_line(error) + where, "say what to try it on: samples=[(x, ...)]")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without NumPy's warnings: what they would say is found in the results."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _text(line: Line) -> str:

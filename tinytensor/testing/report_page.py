@@ -8,7 +8,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from ..html_page import html_page
-from .report_lines import Line
+from .trying import Line
 
 if TYPE_CHECKING:
     from .report_card import Report
