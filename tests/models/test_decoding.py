@@ -121,7 +121,16 @@ def test_cached_decoding_is_recomputed_decoding(device, norm_first, decoder):
     assert len(set(lengths)) > 1  # not all leave the batch at the same time
 
 
-@pytest.mark.parametrize("options", [{"tie_weights": True}, {"share_embeddings": True}, {"num_layers": 1}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tie_weights": True},
+        {"share_embeddings": True},
+        {"num_layers": 1},
+        {"positions": "learned"},
+        {"positions": None},
+    ],
+)
 def test_cached_decoding_is_recomputed_decoding_for_other_models(options):
     model, source = make(**options), sources()
     assert_same(beam_search(model, source, max_length=8), beam_search(Recomputed(model), source, max_length=8))
