@@ -348,6 +348,14 @@ def test_a_translator_comes_back_as_it_was(tmp_path, translator, beam):
     assert [t.text for t in found[3]] == [t.text for t in alone]
 
 
+def test_a_translator_that_knows_everyday_words_comes_back(tmp_path):
+    codec = ToyText("en-fr", everyday_too=True)
+    model = Transformer(*codec.sizes, d_model=8, num_heads=2, num_layers=1, max_length=20)
+    Translator(model, codec).save_pretrained(tmp_path)
+    again = Translator.from_pretrained(tmp_path)
+    assert again.encode("give me a second, please.") == codec.encode("give me a second, please.")
+
+
 def test_subwords_come_back(tmp_path):
     pytest.importorskip("sentencepiece")
     from tinytensor.models.data.tokenizer import Tokenizer
