@@ -49,6 +49,7 @@ class Transformer(SequenceModel):
         positions: "sinusoidal", or "learned" (section 3.5; Gehring et al. 2017), or None: the encoder then takes its
             source for a set without order.
         norm_first: normalise before each sub-layer instead of after it.
+        scale: what attention scores are multiplied by; default 1 / sqrt(d_model / num_heads) (section 3.2.1).
         tie_weights: use the target embedding as the final projection too (section 3.4; Press and Wolf 2017).
         share_embeddings: use one embedding for source and target.
         pad_id, bos_id, eos_id: the ids of padding, begin and end of a sequence.
@@ -70,6 +71,7 @@ class Transformer(SequenceModel):
         max_length: int = 1024,
         positions: str | None = "sinusoidal",
         norm_first: bool = False,
+        scale: float | None = None,
         tie_weights: bool = False,
         share_embeddings: bool = False,
         pad_id: int = 0,
@@ -101,6 +103,7 @@ class Transformer(SequenceModel):
             dropout=dropout,
             norm_first=norm_first,
             batch_first=True,
+            scale=scale,
         )
         if inner_dropout is not None:
             self._set_inner_dropout(inner_dropout)

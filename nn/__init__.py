@@ -14,6 +14,7 @@ from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
 from .attention import MultiheadAttention
 from .checkpoint import CheckpointError, load, save
 from .containers import ModuleDict, ModuleList, Sequential
+from .convolution import Conv1d
 from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
 from .losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
 from .module import Module
@@ -30,7 +31,7 @@ from .transformer import (
 )
 
 __all__ = [
-    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "CrossEntropyLoss",
+    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "Conv1d", "CrossEntropyLoss",
     "Dropout", "Embedding", "GRUCell", "Identity", "LSTMCell", "LayerNorm", "LearnedPositionalEncoding", "Linear",
     "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter",
     "PositionalEncoding", "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer",

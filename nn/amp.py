@@ -30,7 +30,7 @@ from .optim.optimizer import Optimizer
 
 
 class autocast(ContextDecorator):
-    """Within it, linear maps and attention compute in 16-bit floats; softmax, layer norm and losses in 32-bit ones.
+    """Within it, linear maps, convolutions and attention are in 16-bit floats; softmax, norms and losses in 32.
 
     Parameters stay float32 and get float32 gradients: they are cast each time they are used. What is not named here
     computes in the dtypes it meets. Leave it before `backward`. It is a context, and a decorator of functions.

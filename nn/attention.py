@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import tinytensor as tt
@@ -27,6 +28,8 @@ class MultiheadAttention(Module):
         bias: whether the projections add a bias.
         kdim, vdim: the sizes of keys and values; default `embed_dim`.
         batch_first: whether sequences are (batch, length, features) instead of (length, batch, features).
+        scale: what the scores are multiplied by; default 1 / sqrt(embed_dim / num_heads), section 3.2.1. PyTorch has no
+            such argument.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class MultiheadAttention(Module):
         batch_first: bool = False,
         device: Device = None,
         dtype: DType = None,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         F.checks.check_sizes("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads)
@@ -49,7 +53,9 @@ class MultiheadAttention(Module):
                 f"MultiheadAttention: num_heads must divide embed_dim; got embed_dim {embed_dim}, num_heads {num_heads}"
             )
         F.checks.check_probability("MultiheadAttention", dropout)
+        F.checks.check_scale("MultiheadAttention", scale)
         self.embed_dim, self.num_heads, self.head_dim = embed_dim, num_heads, embed_dim // num_heads
+        self.scale = 1 / math.sqrt(self.head_dim) if scale is None else float(scale)
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         self.dropout = dropout
@@ -111,12 +117,12 @@ class MultiheadAttention(Module):
         """
         self._check(query, key, value, is_causal and attn_mask is None)
         if key_padding_mask is not None and query.ndim == 2:
-            key_padding_mask = tt.expand_dims(key_padding_mask, axis=0)
+            key_padding_mask = self._mask_of_one(key_padding_mask, key)
         q, k, v = self._batch_first(query, key, value)
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
             q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
-            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q),
+            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, attn_mask=attn_mask,
         )  # fmt: skip
         if weights is not None and average_attn_weights:
@@ -131,6 +137,15 @@ class MultiheadAttention(Module):
         if ndim == 2:
             return tt.squeeze(x, 0)
         return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
+
+    def _mask_of_one(self, key_padding_mask: Any, key: Tensor) -> Tensor:
+        """The key padding mask (source,) of sequences without a batch, as (1, source)."""
+        mask = F.checks.beside(key_padding_mask, key)
+        if mask.shape != key.shape[:1]:
+            raise ValueError(
+                f"key_padding_mask: expected (source,) = {key.shape[:1]} without a batch, got {mask.shape}"
+            )
+        return tt.expand_dims(mask, axis=0)
 
     def _batch_first(self, *inputs: Tensor) -> list[Tensor]:
         """The inputs as (batch, length, features); a Tensor that is given twice stays one, and is projected once."""
@@ -160,16 +175,28 @@ class MultiheadAttention(Module):
                 f"got {query.shape}, {key.shape} and {value.shape}"
             )
         for (name, x), size in zip(inputs.items(), (self.embed_dim, self.kdim, self.vdim)):
-            if x.shape[-1] != size:
-                raise ValueError(f"MultiheadAttention: {name} {x.shape} must end in {size}")
+            if x.shape[-1] != size or x.dtype.kind not in "fc":
+                raise self._misfit(name, x, size)
         batch = 0 if self.batch_first else 1
         if key.shape[:-1] != value.shape[:-1] or (query.ndim == 3 and key.shape[batch] != query.shape[batch]):
-            layout = "(length, features)" if query.ndim == 2 else "(length, batch, features)"
-            layout = "(batch, length, features)" if query.ndim == 3 and self.batch_first else layout
             raise ValueError(
                 f"MultiheadAttention: batches and lengths differ: query {query.shape}, key {key.shape}, "
-                f"value {value.shape} as {layout}"
+                f"value {value.shape} as {self._layout(query)}"
             )
+
+    def _misfit(self, name: str, x: Tensor, size: int) -> Exception:
+        if x.dtype.kind not in "fc":
+            return TypeError(
+                f"MultiheadAttention: expected floats, got {name} {x.shape} of {x.dtype}; write x.float(), or look ids "
+                "up in an nn.Embedding"
+            )
+        return ValueError(f"MultiheadAttention: {name} {x.shape} must end in {size}, as {self._layout(x)}")
+
+    def _layout(self, x: Tensor) -> str:
+        """How the user's sequences are laid out, for errors."""
+        if x.ndim == 2:
+            return "(length, features)"
+        return "(batch, length, features)" if self.batch_first else "(length, batch, features)"
 
     # ---- in two halves, for keys and values that outlive the call: what `nn.decoder_cache` keeps
 
@@ -195,7 +222,8 @@ class MultiheadAttention(Module):
         `hidden` is boolean and broadcasts to (batch, num_heads, target, source): True where attention is not allowed.
         """
         dropout_p = self.dropout if self.training else 0.0
-        return self.out_proj(F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p))
+        heads = F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p, scale=self.scale)
+        return self.out_proj(heads)
 
     def _project(self, x: Tensor, first: int, last: int) -> Tensor:
         """x times the matrices from `first` to `last` - 1 of those of queries, keys and values."""

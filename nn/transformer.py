@@ -54,6 +54,7 @@ class TransformerEncoderLayer(Module):
         batch_first: (batch, length, d_model) rather than (length, batch, d_model).
         norm_first: normalise before each sub-layer rather than after the sum.
         bias: whether Linear and LayerNorm have biases.
+        scale: of the attention, see `MultiheadAttention`.
     """
 
     def __init__(
@@ -69,10 +70,13 @@ class TransformerEncoderLayer(Module):
         bias: bool = True,
         device: Device = None,
         dtype: DType = None,
+        *,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
+        attention = {"dropout": dropout, "batch_first": batch_first, "scale": scale, **factory}
+        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
         self.linear1 = Linear(d_model, dim_feedforward, **factory)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **factory)
@@ -125,11 +129,14 @@ class TransformerDecoderLayer(Module):
         bias: bool = True,
         device: Device = None,
         dtype: DType = None,
+        *,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout=dropout, batch_first=batch_first, **factory)
+        attention = {"dropout": dropout, "batch_first": batch_first, "scale": scale, **factory}
+        self.self_attn = MultiheadAttention(d_model, nhead, **attention)
+        self.multihead_attn = MultiheadAttention(d_model, nhead, **attention)
         self.linear1 = Linear(d_model, dim_feedforward, **factory)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, **factory)
@@ -287,8 +294,8 @@ class Transformer(Module):
     """The encoder and the decoder of the paper, from vectors to vectors: embeddings and logits are the user's.
 
     Args:
-        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias: as for
-            `TransformerEncoderLayer`.
+        d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, scale: as
+            for `TransformerEncoderLayer`.
         num_encoder_layers, num_decoder_layers: N of the paper; both stacks end in a LayerNorm.
         custom_encoder, custom_decoder: modules to take their place.
 
@@ -314,6 +321,8 @@ class Transformer(Module):
         bias: bool = True,
         device: Device = None,
         dtype: DType = None,
+        *,
+        scale: float | None = None,
     ) -> None:
         super().__init__()
         factory: dict[str, Any] = {"bias": bias, "device": device, "dtype": dtype}
@@ -326,6 +335,7 @@ class Transformer(Module):
             "layer_norm_eps": layer_norm_eps,
             "batch_first": batch_first,
             "norm_first": norm_first,
+            "scale": scale,
             **factory,
         }
         self.encoder = custom_encoder or TransformerEncoder(

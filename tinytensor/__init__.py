@@ -214,6 +214,7 @@ from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads,
 if TYPE_CHECKING:
     from . import graph, hints, models, nn, special, testing
     from .drawing import draw
+    from .jacobians import hessian, jacobian, jvp, vjp
     from .program import backward_program, print_backward
     from .recording.errors import explain_errors
     from .recording.record import detect_anomaly, named_scope, record
@@ -229,8 +230,10 @@ __all__ = [
     "detect_anomaly", "diff", "divide", "draw", "e", "einsum", "empty", "empty_like", "enable_grad", "equal", "erf",
     "exp", "expand_dims", "explain_errors", "expm1", "eye", "finfo", "flip", "float16", "float32", "float64",
     "floor", "floor_divide", "from_dlpack", "full", "full_like", "get_default_dtype", "get_num_threads", "grad",
-    "gradcheck", "gradgradcheck", "greater", "greater_equal", "hypot", "iinfo", "imag", "index_set", "inf", "int8",
+    "gradcheck", "gradgradcheck", "greater", "greater_equal", "hessian",
+    "hypot", "iinfo", "imag", "index_set", "inf", "int8",
     "int16", "int32", "int64", "is_anomaly_enabled", "is_grad_enabled", "isdtype", "isfinite", "isinf", "isnan",
+    "jacobian", "jvp",
     "keep_memory", "less", "less_equal", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
     "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "manual_seed", "mark_written",
     "masked_fill", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "moveaxis",
@@ -241,7 +244,7 @@ __all__ = [
     "signbit", "sin", "sinh", "softplus", "sort", "speed_up", "split", "sqrt", "square", "squeeze", "stack", "std",
     "subtract", "sum", "take", "take_along_axis", "tan", "tanh", "tensor", "tensordot", "textbook", "tile", "topk",
     "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unstack", "use_blas_threads", "var", "vecdot", "where", "zeros", "zeros_like",
+    "unique_values", "unstack", "use_blas_threads", "var", "vecdot", "vjp", "where", "zeros", "zeros_like",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -255,8 +258,9 @@ _LATER = {
     "draw": "drawing", "backward_program": "program", "print_backward": "program", "named_scope": "recording",
     "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",
     "GradientError": "testing", "gradcheck": "testing", "gradgradcheck": "testing",
+    "hessian": "jacobians", "jacobian": "jacobians", "jvp": "jacobians", "vjp": "jacobians",
 }  # fmt: skip
-"""Pictures and checks, by the module that has them, which is loaded when it is first asked for."""
+"""Pictures, checks and Jacobians, by the module that has them, which is loaded when it is first asked for."""
 
 if "IPython" in sys.modules:
     from . import recording  # in a notebook, an op that fails shows unasked what led to it

@@ -234,6 +234,7 @@ PACKAGE = """
     get_rng_state: tt.random.get_state()
     inference_mode: tt.no_grad()
     autograd: tt.grad(tt.sum(w * w), [w])
+    func jacrev jacfwd: tt.jacobian(tt.tanh, v)
     get_default_device set_default_device: tt.zeros((2, 3), device="cpu")
     device: tt.zeros((2, 3), device="cpu")
     cuda mps xpu: "gpu" in tt.__array_namespace_info__().devices()
@@ -247,10 +248,11 @@ PACKAGE = """
     Adam AdamW SGD Optimizer: tt.nn.optim.{name}
     relu gelu softmax log_softmax dropout layer_norm linear embedding: tt.nn.functional.{name}
     cross_entropy mse_loss nll_loss scaled_dot_product_attention: tt.nn.functional.{name}
+    conv1d cosine_similarity: tt.nn.functional.{name}
     silu: x * tt.sigmoid(x)
     autocast: tt.nn.amp.autocast
-    fft jit compile fx func onnx hub distributed multiprocessing profiler quantization sparse distributions
-    conv1d conv2d conv3d conv_transpose1d conv_transpose2d max_pool2d avg_pool2d batch_norm interpolate embedding_bag
+    fft jit compile fx onnx hub distributed multiprocessing profiler quantization sparse distributions
+    conv2d conv3d conv_transpose1d conv_transpose2d max_pool2d avg_pool2d batch_norm interpolate embedding_bag
     logaddexp2 nanmedian quantile percentile nanquantile histc histogram corrcoef put_along_axis insert
     cholesky_solve cholesky_inverse lu_solve triangular_solve pinverse svd svdvals eig eigh eigvals eigvalsh qr
     lu pinv matrix_rank matrix_exp cond expm polyfit interp convolve gradient trapezoid
@@ -364,7 +366,7 @@ NN = """
     Threshold: tt.where(x > 0.5, x, 0.0)
     GLU: x * tt.sigmoid(y)  # x and y: the halves of the input
     RMSNorm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
-    CosineSimilarity: tt.vecdot(x, y) / (tt.linalg.vector_norm(x, axis=-1) * tt.linalg.vector_norm(y, axis=-1))
+    CosineSimilarity: F.cosine_similarity(x, y)
     PairwiseDistance: tt.linalg.vector_norm(x - y, axis=-1)
     Bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
     L1Loss: tt.mean(tt.abs(x - y))
@@ -388,7 +390,7 @@ NN = """
     Softmax2d: nn.Softmax(dim=1)
     Tensor: tt.Tensor([1.0, 2.0])
     Adam SGD AdamW: nn.optim.Adam(model.parameters())
-    Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold ChannelShuffle
+    Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold ChannelShuffle
     LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d
     BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
     InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
@@ -424,7 +426,6 @@ FUNCTIONAL = """
     threshold threshold_: tt.where(x > 0.5, x, 0.0)
     glu: x * tt.sigmoid(y)  # x and y: the halves of the input
     rms_norm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
-    cosine_similarity: tt.vecdot(x, y) / (tt.linalg.vector_norm(x, axis=-1) * tt.linalg.vector_norm(y, axis=-1))
     pairwise_distance: tt.linalg.vector_norm(x - y, axis=-1)
     bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
     l1_loss: tt.mean(tt.abs(x - y))
@@ -445,7 +446,7 @@ FUNCTIONAL = """
     embedding_bag: tt.mean(F.embedding(i[:, None], x), axis=1)
     linear_cross_entropy: F.cross_entropy(F.linear(x, y), i)
     logsumexp: tt.logsumexp(x, axis=-1)
-    conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d fold unfold
+    conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d fold unfold
     batch_norm instance_norm group_norm local_response_norm interpolate upsample upsample_bilinear upsample_nearest
     affine_grid grid_sample pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle
     max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d lp_pool3d

@@ -110,12 +110,7 @@ def _number(kind: Callable[[str], Any], text: str, what: str) -> Any:
 
 def run(main: Callable[[], int]) -> NoReturn:
     """Run a script's main function and exit with its code; what the user can mend is told in one line."""
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
-        if stream is None:  # the script was started with it closed
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
-        elif isinstance(stream, io.TextIOWrapper):  # what the encoding lacks is shown somehow, and ends nothing
-            stream.reconfigure(errors="backslashreplace")
+    take_any_text()
     code: Any
     try:
         code = main()
@@ -135,6 +130,16 @@ def run(main: Callable[[], int]) -> NoReturn:
     except OSError as error:
         code = _cannot_write(error)
     sys.exit(_flushed(code))
+
+
+def take_any_text() -> None:
+    """See that printing ends nothing: neither a closed stream nor a character that its encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # the script was started with it closed
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper):  # what it lacks is shown somehow
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _flushed(code: Any) -> Any:

@@ -12,6 +12,7 @@ from tinytensor.tracing import looks_through
 
 from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
 from .attention import multi_head_attention_forward, scaled_dot_product_attention
+from .convolution import conv1d
 from .dropout import dropout
 from .embedding import embedding
 from .linear import linear
@@ -19,11 +20,14 @@ from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, n
 from .masks import causal_mask
 from .normalization import layer_norm
 from .recurrent import gru, lstm, rnn
+from .similarity import cosine_similarity
 from .topk import log_softmax_topk
 
 __all__ = [
     "binary_cross_entropy_with_logits",
     "causal_mask",
+    "conv1d",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
     "embedding",

@@ -79,6 +79,7 @@ def scaled_dot_product_attention(
         is_causal: position i of the target sees the source up to i only.
         scale: default 1 / sqrt(d_k).
 
+    Raises ValueError where shapes do not fit, also for a single vector: `query[None]` is a sequence of length 1.
     Returns (..., target, d_v). A query that may attend to nothing gives zeros with zero gradients. Long sequences go in
     blocks (see `nn/fast/attention_blocks.py`), in memory that is linear in target and source unless `attn_mask` wants a
     gradient.
@@ -105,7 +106,7 @@ def scaled_dot_product_attention(
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[int, ...]:
     """What stands before the last two dimensions, broadcast; ValueError where shapes do not fit."""
     mask_shape = (1, 1) if mask is None else mask.shape
-    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+    if min(query.ndim, key.ndim) < 2 or query.shape[-1] != key.shape[-1] or key.shape[-2:-1] != value.shape[-2:-1]:
         raise _misfit(query.shape, key.shape, value.shape)
     try:
         tt.broadcast_shapes(mask_shape[-2:], (query.shape[-2], key.shape[-2]))
@@ -120,6 +121,12 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 
 def _misfit(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int, ...]) -> ValueError:
     """That features of query and key, or lengths of key and value, differ: with the shapes axis by axis."""
+    if min(len(query), len(key), len(value)) < 2:
+        return ValueError(
+            f"scaled_dot_product_attention: query {query}, key {key} and value {value} must have 2 dimensions or more "
+            "each, (..., length, features); a single vector x is a sequence of length 1: write x[None], and [0] behind "
+            "the result"
+        )
     features, lengths = query[-1] != key[-1], key[-2] != value[-2]
 
     def misfits(operand: int, axis: int) -> bool:
@@ -147,6 +154,7 @@ def multi_head(
     bias: Any,
     mask: Any,
     *,
+    scale: float,
     dropout_p: float,
     need_weights: bool,
     attn_mask: Any,
@@ -158,11 +166,11 @@ def multi_head(
         weight: W^Q, W^K and W^V one under the other, (3 * embed_dim, embed_dim), or a tuple of the three.
         bias: (3 * embed_dim,) or None.
         mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
+        scale: what the scores are multiplied by: 1 / sqrt(d_k) in the paper.
         attn_mask: the part of it that was given for pairs of positions, which `nn.record_attention` asks for.
 
     Returns (batch, target, embed_dim), and (batch, heads, target, source) or, unless they are needed, None.
     """
-    scale = 1 / math.sqrt(query.shape[-1] // num_heads)
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], key.shape[1]), query.device)
     if fast is not None and not state.textbook:
         options = {"scale": scale, "dropped": dropped, "need_weights": need_weights, "attn_mask": attn_mask}
@@ -176,7 +184,9 @@ def multi_head(
     return join_heads(heads), weights if need_weights else None
 
 
-def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float) -> Tensor:
+def attend_projected(
+    query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
+) -> Tensor:
     """What `multi_head` does after the projections: Concat(head_1, ..., head_h).
 
     Args:
@@ -184,10 +194,10 @@ def attend_projected(query: Tensor, memory: Tensor, num_heads: int, hidden: Any,
         memory: K and V of all heads side by side, (batch, source, 2 * embed_dim).
         hidden: boolean, broadcasts to (batch, heads, target, source): True where attention is not allowed.
         dropout_p: the probability with which a weight is dropped.
+        scale: what the scores are multiplied by.
 
     Returns (batch, target, embed_dim).
     """
-    scale = 1 / math.sqrt(query.shape[-1] // num_heads)
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], memory.shape[1]), query.device)
     if fast is not None and not state.textbook:
         return fast.attend(query, memory, num_heads, hidden, scale=scale, dropped=dropped)
@@ -239,9 +249,10 @@ def multi_head_attention_forward(
     (batch, heads, target, source), or None.
     """
     mask = merge_masks(key_padding_mask, attn_mask, (len(query), num_heads, query.shape[1], key.shape[1]), query)
-    options: dict[str, Any] = {"dropout_p": dropout_p if training else 0.0, "need_weights": need_weights}
     heads, weights = multi_head(
-        query, key, value, num_heads, in_proj_weight, in_proj_bias, mask, attn_mask=attn_mask, **options
-    )
+        query, key, value, num_heads, in_proj_weight, in_proj_bias, mask, attn_mask=attn_mask,
+        scale=1 / math.sqrt(query.shape[-1] // num_heads), dropout_p=dropout_p if training else 0.0,
+        need_weights=need_weights,
+    )  # fmt: skip
     out = linear(heads, out_proj_weight, out_proj_bias)
     return out, tt.mean(weights, axis=1) if weights is not None and average_attn_weights else weights

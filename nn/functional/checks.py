@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -43,6 +44,14 @@ def check_dim(name: str, input: Any, dim: int) -> int:
 def check_probability(name: str, p: float) -> None:
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: the probability must be from 0 to 1, got {p}")
+
+
+def check_scale(name: str, scale: Any) -> None:
+    """Raise TypeError or ValueError unless what scores are multiplied by is a finite number, or None."""
+    if scale is not None and not hasattr(scale, "__float__"):
+        raise TypeError(f"{name}: scale must be a number or None, got {scale!r}")
+    if scale is not None and not math.isfinite(scale):
+        raise ValueError(f"{name}: scale must be finite, got {scale}")
 
 
 def check_sizes(name: str, **sizes: Any) -> None:

@@ -10,22 +10,30 @@
 A notebook shows what they return; `save` writes it. The same input gives the same bytes.
 """
 
+from .curves import curves
 from .explorer import attention_explorer
 from .grid import attention_grid
 from .lines import attention_lines
 from .losses import loss_curve
 from .masks import attention_mask
+from .matrices import attention_matrices
+from .matrix import matrix
 from .positions import positional_encoding
 from .schedules import learning_rate_schedule
 from .steps import attention_steps
+from .vectors import vectors
 
 __all__ = [
     "attention_explorer",
     "attention_grid",
     "attention_lines",
     "attention_mask",
+    "attention_matrices",
     "attention_steps",
+    "curves",
     "learning_rate_schedule",
     "loss_curve",
+    "matrix",
     "positional_encoding",
+    "vectors",
 ]

@@ -1,24 +1,38 @@
-"""Curves over steps: what pictures of schedules and losses have in common."""
+"""Curves over a common pair of axes: what pictures of schedules, losses and others have in common."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from .svg import INK, MUTED, RULE, SERIES, Element, Picture, text_width
-from .tokens import isolated
+from .svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, text_width
+from .tokens import fitted, isolated
+from .weights import to_numpy
 
 WIDTH, HEIGHT = 720.0, 400.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 20.0, 62.0, 52.0
 DASHES = (None, "7 3", "2 3", "9 3 2 3")  # what tells lines apart where colours do not
 MOST_POINTS = 2000
+LONGEST_NAME = 200.0
 
 Curve = tuple[np.ndarray, np.ndarray]
 
 
-def chart(curves: Mapping[str, Curve], *, title: str, x_name: str, y_name: str, log: bool, description: str) -> Picture:
+def chart(
+    curves: Mapping[str, Curve],
+    *,
+    title: str,
+    x_name: str,
+    y_name: str,
+    description: str,
+    log: bool = False,
+    log_x: bool = False,
+    markers: bool = False,
+) -> Picture:
     """Lines over a common pair of axes, with a legend where there are several.
 
     Values that are not finite break a line; with more than 2,000 points, of each stretch the smallest and the largest
@@ -26,61 +40,171 @@ def chart(curves: Mapping[str, Curve], *, title: str, x_name: str, y_name: str, 
 
     Args:
         curves: for each name, steps and values.
-        log: whether the values' axis is logarithmic; values that are not positive break the line then.
+        log, log_x: whether the values' axis, and that of the steps, is logarithmic; numbers that are not positive break
+            the line then.
+        markers: whether each point has a dot.
 
     Raises ValueError where nothing can be drawn.
     """
-    drawable = {name: (x, np.where((y > 0) | (not log), y, np.nan)) for name, (x, y) in curves.items()}
-    finite = np.concatenate([y[np.isfinite(y)] for _, y in drawable.values()])
-    if not finite.size:
-        raise ValueError(f"{title}: no value can be drawn; expected finite{' positive' if log else ''} numbers")
-    steps = np.concatenate([x for x, _ in drawable.values()])
-    x_ticks = _ticks(float(steps.min()), float(steps.max()))
-    low, high = float(finite.min()), float(finite.max())
-    y_ticks = _log_ticks(low, high) if log else _ticks(min(low, 0.0) if low < high / 3 else low, high)
-    x_low, x_high = min(float(steps.min()), x_ticks[0]), max(float(steps.max()), x_ticks[-1])
-    x_low, x_high = (x_low, x_high) if x_high > x_low else (x_low - 0.5, x_high + 0.5)
-    low, high = min(low, y_ticks[0]), max(high, y_ticks[-1])
-    if log:
-        low, high = math.log10(low), math.log10(high)
-    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
-
-    def across(x: float) -> float:
-        return LEFT + (x - x_low) / (x_high - x_low) * (WIDTH - LEFT - RIGHT)
-
-    def down(y: float) -> float:
-        share = ((math.log10(y) if log else y) - low) / (high - low)
-        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+    drawable = {name: _drawable(x, y, log_x, log) for name, (x, y) in curves.items()}
+    x_seen, y_seen = (np.concatenate([numbers[np.isfinite(numbers)] for numbers in c]) for c in zip(*drawable.values()))
+    if not y_seen.size:
+        positive = " positive" if log or log_x else ""
+        raise ValueError(f"{title}: no value can be drawn; expected finite{positive} numbers")
+    across = _Axis.around(float(x_seen.min()), float(x_seen.max()), log_x, LEFT, WIDTH - RIGHT)
+    low, high = float(y_seen.min()), float(y_seen.max())
+    down = _Axis.around(low if log or low >= high / 3 else min(low, 0.0), high, log, HEIGHT - BOTTOM, TOP)
 
     children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    grid = Element("g", stroke=RULE, stroke_width=1)
-    names = Element("g", font_size=12, fill=MUTED)
-    for tick in y_ticks:
-        grid.children.append(Element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=down(tick), y2=down(tick)))
-        place = {"x": LEFT - 8, "y": down(tick) + 4, "text_anchor": "end"}
-        names.children.append(Element("text", _tick(tick), class_="y-tick", **place))
-    for tick in x_ticks:
-        at, base = across(tick), HEIGHT - BOTTOM
-        grid.children.append(Element("line", x1=at, x2=at, y1=base, y2=base + 5))
-        names.children.append(Element("text", _tick(tick), x=at, y=base + 19, text_anchor="middle", class_="x-tick"))
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    names.children.append(Element("text", x_name, x=middle, y=HEIGHT - 12, text_anchor="middle"))
-    names.children.append(Element("text", y_name + (", logarithmic" if log else ""), x=16, y=TOP - 14))
-    children += [grid, names]
-    legend = WIDTH - RIGHT
+    children += _axes(across, down, x_name, y_name)
+    legend = _Legend.of(list(drawable), y_name + LOGARITHMIC * log)
     for i, (name, (x, y)) in reversed(list(enumerate(drawable.items()))):
-        colour, dash = SERIES[i % len(SERIES)], DASHES[i % len(DASHES)]
-        look = {"stroke": colour, "stroke_width": 2, "stroke_dasharray": dash, "fill": "none"}
-        points = _path([(across(a), down(b) if math.isfinite(b) else b) for a, b in zip(*_thinned(x, y))])
-        line = Element("path", d=points, stroke_linejoin="round", class_="curve", **look)
+        places = [(across(a), down(b)) if math.isfinite(b) else (math.nan, math.nan) for a, b in zip(*_thinned(x, y))]
+        line = Element("path", d=_path(places), stroke_linejoin="round", class_="curve", **_look(i))
         line.children.append(Element("title", isolated(name)))
         children.append(line)
+        if markers:
+            dots = [Element("circle", cx=a, cy=b, r=3) for a, b in places if math.isfinite(b)]
+            children.append(Element("g", *dots, fill=SERIES[i % len(SERIES)], class_="markers"))
         if len(drawable) > 1:
-            legend -= text_width(name, 12)
-            children.append(Element("text", isolated(name), x=legend, y=TOP - 14, font_size=12, fill=INK))
-            children.append(Element("line", x1=legend - 32, x2=legend - 6, y1=TOP - 18, y2=TOP - 18, **look))
-            legend -= 48
-    return Picture(WIDTH, HEIGHT, title, description, children)
+            children += legend.entry(i, name)
+    width = max(WIDTH + legend.beside, 32 + text_width(title, 16))
+    return Picture(width, max(HEIGHT, legend.bottom), title, description, children)
+
+
+def read_curve(who: str, name: str, values: Any, x: Any = None, *, first: float = 0.0) -> Curve:
+    """The steps and the values of one curve, as float64.
+
+    Args:
+        who: the function that an error is about.
+        values: numbers, one for each step; or a pair (steps, numbers).
+        x: the steps of values that are no pair; default: counted from `first`.
+
+    Raises ValueError where numbers and steps differ in length.
+    """
+    if isinstance(values, tuple) and len(values) == 2 and np.ndim(values[0]) == 1:
+        x, values = values
+    y = _numbers(values)
+    steps = np.arange(first, y.size + first) if x is None else _numbers(x)
+    if y.ndim != 1 or steps.shape != y.shape or not y.size:
+        raise ValueError(
+            f"{who}: {name} has shape {y.shape} and its steps {steps.shape}; expected as many numbers as steps, at "
+            "least one"
+        )
+    return steps, y
+
+
+def _numbers(values: Any) -> np.ndarray:
+    if isinstance(values, (list, tuple)):
+        values = [float(v) for v in values]  # losses as they come out of a training loop may be Tensors
+    return to_numpy(values).astype(np.float64)
+
+
+def _drawable(x: np.ndarray, y: np.ndarray, log_x: bool, log: bool) -> Curve:
+    """The curve with NaN for what has no place on the axes."""
+    x = np.where(np.isfinite(x) & ((x > 0) | (not log_x)), x, np.nan)
+    return x, np.where(np.isfinite(x) & np.isfinite(y) & ((y > 0) | (not log)), y, np.nan)
+
+
+# ---- axes
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """From numbers to pixels.
+
+    Attributes:
+        low, high: the numbers at its ends; of a logarithmic axis their logarithms.
+        ticks: round numbers.
+        begin, end: the pixels at its ends.
+    """
+
+    low: float
+    high: float
+    ticks: list[float]
+    log: bool
+    begin: float
+    end: float
+
+    @staticmethod
+    def around(low: float, high: float, log: bool, begin: float, end: float) -> _Axis:
+        """An axis on which both numbers and the ticks around them have their place."""
+        ticks = _log_ticks(low, high) if log else linear_ticks(low, high)
+        low, high = min(low, ticks[0]), max(high, ticks[-1])
+        if log:
+            low, high = math.log10(low), math.log10(high)
+        low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+        return _Axis(low, high, ticks, log, begin, end)
+
+    def __call__(self, value: float) -> float:
+        share = ((math.log10(value) if self.log else value) - self.low) / (self.high - self.low)
+        return self.begin + share * (self.end - self.begin)
+
+
+LOGARITHMIC = ", logarithmic"
+
+
+def _axes(across: _Axis, down: _Axis, x_name: str, y_name: str) -> list[Element]:
+    """Lines, numbers and names."""
+    grid = Element("g", stroke=RULE, stroke_width=1)
+    names = Element("g", font_size=12, fill=MUTED)
+    for tick in down.ticks:
+        grid.children.append(Element("line", x1=LEFT, x2=WIDTH - RIGHT, y1=down(tick), y2=down(tick)))
+        place = {"x": LEFT - 8, "y": down(tick) + 4, "text_anchor": "end"}
+        names.children.append(Element("text", tick_text(tick), class_="y-tick", **place))
+    for tick in across.ticks:
+        at, base = across(tick), HEIGHT - BOTTOM
+        grid.children.append(Element("line", x1=at, x2=at, y1=base, y2=base + 5))
+        names.children.append(
+            Element("text", tick_text(tick), x=at, y=base + 19, text_anchor="middle", class_="x-tick")
+        )
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    x_name, y_name = x_name + LOGARITHMIC * across.log, y_name + LOGARITHMIC * down.log
+    names.children.append(Element("text", x_name, x=middle, y=HEIGHT - 12, text_anchor="middle"))
+    names.children.append(Element("text", y_name, x=16, y=TOP - 14))
+    return [grid, names]
+
+
+# ---- the legend
+
+
+@dataclass(frozen=True)
+class _Legend:
+    """Where the names of curves stand: in a line above them where they fit, otherwise in a column beside them.
+
+    Attributes:
+        places: of each name, left and baseline.
+        beside: how much wider the column makes the picture.
+        bottom: where it ends.
+    """
+
+    places: list[tuple[float, float]]
+    beside: float
+    bottom: float
+
+    @staticmethod
+    def of(names: Sequence[str], y_name: str) -> _Legend:
+        widths = [text_width(name, 12) for name in names]
+        ends = WIDTH - RIGHT - np.cumsum([w + 48 for w in widths[::-1]])[::-1] + 48
+        if ends[0] - 32 > 16 + text_width(y_name, 12) + 24:
+            return _Legend([(float(x), TOP - 14) for x in ends], 0.0, 0.0)
+        places = [(WIDTH + 40, TOP + 14 + 20.0 * i) for i in range(len(names))]
+        return _Legend(places, 56 + min(LONGEST_NAME, max(widths)), places[-1][1] + 16)
+
+    def entry(self, i: int, name: str) -> list[Element]:
+        """A name, and its line before it."""
+        x, y = self.places[i]
+        text = fitted(name, LONGEST_NAME, 12, x=x, y=y, fill=INK)
+        return [text, Element("line", x1=x - 32, x2=x - 6, y1=y - 4, y2=y - 4, **_look(i))]
+
+
+def _look(i: int) -> dict[str, Any]:
+    """The look of a line by its number; after as many as there are colours, in other dashes."""
+    dash = DASHES[(i + i // len(SERIES)) % len(DASHES)]
+    return {"stroke": SERIES[i % len(SERIES)], "stroke_width": 2, "stroke_dasharray": dash, "fill": "none"}
+
+
+# ---- lines
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
@@ -116,18 +240,22 @@ def _finite(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _ticks(low: float, high: float) -> list[float]:
+# ---- round numbers
+
+
+def linear_ticks(low: float, high: float) -> list[float]:
     """Four to nine round numbers from low to high."""
     if high <= low:
         return [low]
     step = 10 ** math.floor(math.log10((high - low) / 4))
     step *= next(m for m in (1, 2, 5, 10) if (high - low) / (m * step) <= 8)
-    return [round(i * step, 12) for i in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
+    digits = 12 - math.floor(math.log10(step))
+    return [round(i * step, digits) for i in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
     """Powers of ten around the values; also 2 and 5 times them where there are few."""
-    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    first, last = max(math.floor(math.log10(low)), -307), min(math.ceil(math.log10(high)), 308)
     if last - first > 3:
         return [10.0**e for e in range(first, last + 1, 1 + (last - first) // 8)]
     every = [m * 10.0**e for e in range(first, last + 1) for m in (1, 2, 5)]
@@ -136,5 +264,5 @@ def _log_ticks(low: float, high: float) -> list[float]:
     return [t for t in every if below[-1] <= t <= above[0]]
 
 
-def _tick(value: float) -> str:
-    return f"{value:g}".replace("-", "\N{MINUS SIGN}") if abs(value) < 1e6 else f"{value:.3g}"
+def tick_text(value: float) -> str:
+    return f"{value:g}".replace("-", MINUS) if abs(value) < 1e6 else f"{value:.3g}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..positional import PositionalEncoding, sinusoidal_encoding
 from .ramp import SIGNED, pixels, scale
-from .svg import INK, MUTED, RULE, Element, Picture
+from .svg import INK, MINUS, MUTED, RULE, Element, Picture
 from .weights import to_numpy
 
 LEFT, TOP = 62.0, 84.0
@@ -40,9 +40,7 @@ def positional_encoding(
     width, height = min(900.0, max(320.0, size * 6.0)), min(520.0, max(120.0, positions * 6.0))
     box = (LEFT, TOP, width, height)
     children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children.append(
-        scale(SIGNED, LEFT, 36, 180, [(0, f"\N{MINUS SIGN}{most:.3g}"), (0.5, "0"), (1, f"{most:.3g}")], MUTED)
-    )
+    children.append(scale(SIGNED, LEFT, 36, 180, [(0, f"{MINUS}{most:.3g}"), (0.5, "0"), (1, f"{most:.3g}")], MUTED))
     children += pixels((values / most + 1) / 2, None, SIGNED, box)
     frame = {"x": LEFT - 0.5, "y": TOP - 0.5, "width": width + 1, "height": height + 1}
     children.append(Element("rect", fill="none", stroke=RULE, **frame))

@@ -84,6 +84,13 @@ def rgb(colour: str) -> tuple[int, int, int]:
     return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
+def ink_on(colour: Colour) -> Colour:
+    """Text that can be read on a colour: dark on a light one, light on a dark one, in both modes."""
+    shades = ["light" if _to_oklab(shade)[0] < 0.62 else "dark" for shade in (colour.light, colour.dark)]
+    ink = {"light": "#ffffff", "dark": "#1a1a1a"}
+    return Colour(f"on-{'-'.join(shades)}", *(ink[shade] for shade in shades))
+
+
 # ---- tables
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..recording import AttentionCall, record_attention
-from .svg import INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .heads import Head, Steps, read_head
+from .svg import INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
 from .tokens import check_pair, isolated, label, visible
-from .weights import choose, to_numpy
+from .weights import choose
 
 MARGIN, TOP, STEP, GAP, DIGITS = 16.0, 112.0, 24.0, 22.0, 50.0
 MOST_KEYS, MOST_NUMBERS = 12, 4
 BLUE = SERIES[0]
-MINUS = "\N{MINUS SIGN}"
 
 
 def attention_steps(
@@ -52,7 +50,7 @@ def attention_steps(
 
     Raises ValueError where shapes or tokens do not fit, or numbers are NaN.
     """
-    inputs = _read(query, key, value, mask, head, sample, scale)
+    inputs = read_head("attention_steps", query, key, value, mask, head, sample, scale)
     queries, keys = inputs.hidden.shape
     source, target = check_pair(source, target, keys, queries)
     at = choose(token, queries, "token")[0]
@@ -70,71 +68,10 @@ def attention_steps(
     return Picture(width, columns.bottom + 24, title, description, [heading, *columns.elements])
 
 
-# ---- the numbers
-
-
-@dataclass(frozen=True, eq=False)
-class _Inputs:
-    """What one head reads, for one sample.
-
-    Attributes:
-        query, key, value: (target, d_k), (source, d_k) and (source, d_v), float64.
-        hidden: (target, source), where attention is not allowed.
-        added: (target, source), what the mask adds to the scores elsewhere.
-        scale: what the scores are multiplied by.
-        name: of the head, for the title; "" where there is only one.
-    """
-
-    query: np.ndarray
-    key: np.ndarray
-    value: np.ndarray
-    hidden: np.ndarray
-    added: np.ndarray
-    scale: float
-    name: str
-
-    @property
-    def masked(self) -> bool:
-        """Whether a mask changes any score."""
-        return bool(self.hidden.any() or self.added.any())
-
-    def follow(self, at: int) -> _Steps:
-        """softmax(q Kᵀ · scale + mask) V for the query at an index, step by step."""
-        query = self.query[at]
-        products = self.key @ query
-        scores = products * self.scale
-        masked = np.where(self.hidden[at], -math.inf, scores + self.added[at])
-        largest = masked.max()
-        seen = bool(largest > -math.inf)
-        powers = np.exp(masked - largest) if seen else np.zeros(len(masked))
-        weights = powers / max(powers.sum(), np.finfo(np.float64).tiny)
-        return _Steps(query, products, scores, masked, weights, weights @ self.value, seen)
-
-
-@dataclass(frozen=True, eq=False)
-class _Steps:
-    """The numbers of one query, in the order in which they are computed.
-
-    Attributes:
-        query: (d_k,).
-        products, scores, masked, weights: (source,), a number for each key.
-        result: (d_v,).
-        seen: whether the query may see any key; where it may not, all weights are zero.
-    """
-
-    query: np.ndarray
-    products: np.ndarray
-    scores: np.ndarray
-    masked: np.ndarray
-    weights: np.ndarray
-    result: np.ndarray
-    seen: bool
-
-
 # ---- how they are written
 
 
-def _write_out(inputs: _Inputs, steps: _Steps, query_token: str, source: list[str]) -> _Columns:
+def _write_out(inputs: Head, steps: Steps, query_token: str, source: list[str]) -> _Columns:
     """A column for each step."""
     d_k, d_v = len(steps.query), len(steps.result)
     rows = _heaviest(steps.weights)
@@ -151,7 +88,7 @@ def _write_out(inputs: _Inputs, steps: _Steps, query_token: str, source: list[st
     columns.matrix(inputs.key, names, "k")
     columns.begin("q · kⱼ", "scalar products", 96)
     columns.numbers(steps.products, 70, "product")
-    columns.begin(*_scaling(inputs.scale, d_k), 82)
+    columns.begin(*scaling(inputs.scale, d_k), 82)
     columns.numbers(steps.scores, 64, "score")
     if inputs.masked:
         columns.begin("+ mask", f"{MINUS}∞ hides", 82)
@@ -278,11 +215,11 @@ def _breadth(size: int) -> float:
     return _shown(size) * DIGITS + (26 if _shown(size) < size else 8)
 
 
-def _scaling(scale: float, d_k: int) -> tuple[str, str]:
+def scaling(scale: float, d_k: int) -> tuple[str, str]:
     """The formula of the scale, and its meaning."""
     if math.isclose(scale, 1 / math.sqrt(d_k), rel_tol=1e-6):
         return "/ √dₖ", f"√{d_k} = {_short(math.sqrt(d_k))}"
-    return f"\N{MULTIPLICATION SIGN} {scale:.3g}", "scaled"
+    return f"\N{MULTIPLICATION SIGN} {scale:.3g}", "not scaled" if scale == 1 else "scaled"
 
 
 def _short(value: float) -> str:
@@ -291,62 +228,3 @@ def _short(value: float) -> str:
         return f"{MINUS}∞" if value < 0 else "∞"
     text = f"{value:.2f}" if abs(value) < 1000 else f"{value:.0e}"
     return "0.00" if text == "-0.00" else text.replace("-", MINUS)
-
-
-# ---- what the user gave
-
-
-def _read(query: Any, key: Any, value: Any, mask: Any, head: int, sample: int, scale: float | None) -> _Inputs:
-    name = f", head {head}"
-    if isinstance(query, record_attention):
-        raise ValueError("attention_steps: choose a call of the recording, such as attention.decoder[0]")
-    if isinstance(query, AttentionCall):
-        if key is not None or value is not None or mask is not None:
-            raise ValueError("attention_steps: a recorded call has its own key, value and mask; leave them out")
-        call = query
-        query, key, value, mask = call.query, call.key, call.value, call.mask
-        scale = call.scale if scale is None else scale
-        name += f" of {call.path}" if call.path else ""
-    elif key is None or value is None:
-        raise ValueError("attention_steps: give query, key and value, or one recorded call")
-    arrays = [to_numpy(a) for a in (query, key, value)]
-    if arrays[0].ndim < 3:
-        name = ""
-    q, k, v = (
-        _one(np.asarray(a, dtype=np.float64), head, sample, n) for a, n in zip(arrays, ("query", "key", "value"))
-    )
-    if q.shape[1] != k.shape[1] or len(k) != len(v):
-        raise ValueError(
-            f"attention_steps: query {q.shape} and key {k.shape} must have the same size, key and value {v.shape} the "
-            "same length"
-        )
-    if not all(np.isfinite(a).all() for a in (q, k, v)):
-        raise ValueError("attention_steps: query, key or value hold numbers that are not finite")
-    hidden, added = _read_mask(mask, (len(q), len(k)), head, sample)
-    return _Inputs(q, k, v, hidden, added, 1 / math.sqrt(q.shape[1]) if scale is None else float(scale), name)
-
-
-def _read_mask(mask: Any, shape: tuple[int, int], head: int, sample: int) -> tuple[np.ndarray, np.ndarray]:
-    """What it hides, and what it adds to the scores elsewhere; both (target, source)."""
-    if mask is None:
-        return np.zeros(shape, dtype=bool), np.zeros(shape)
-    array = to_numpy(mask)
-    array = _one(array, head, sample, "mask") if array.ndim > 2 else array
-    try:
-        array = np.broadcast_to(array, shape)
-    except ValueError:
-        raise ValueError(f"attention_steps: mask {array.shape} must broadcast to (target, source), {shape}") from None
-    hidden = array if array.dtype.kind == "b" else array == -math.inf
-    return hidden, np.where(hidden, 0.0, array)
-
-
-def _one(array: np.ndarray, head: int, sample: int, name: str) -> np.ndarray:
-    """The head of the sample: (length, size)."""
-    if not 2 <= array.ndim <= 4:
-        raise ValueError(
-            f"attention_steps: {name} has shape {array.shape}; expected (length, size), (head, length, size) or "
-            "(batch, head, length, size)"
-        )
-    if array.ndim == 4:
-        array = array[choose(sample, len(array), "sample")[0]]
-    return array[choose(head, len(array), "head")[0]] if array.ndim == 3 else array

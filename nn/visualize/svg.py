@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from tinytensor.files import atomic_write
 
+MINUS = "\N{MINUS SIGN}"
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

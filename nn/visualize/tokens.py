@@ -69,9 +69,13 @@ def isolated(text: str) -> str:
 
 def label(token: str, width: float, size: float, *, fill: Colour, **attributes: Any) -> Element:
     """A token as a text element that is at most so wide; where that cuts it, its title has the whole."""
-    shown = visible(token)
-    short = shorten(shown, width, size)
-    text = Element("text", isolated(short), font_size=size, fill=fill, **attributes)
-    if short != shown:
-        text.children.append(Element("title", isolated(shown)))
-    return text
+    return fitted(visible(token), width, size, fill=fill, **attributes)
+
+
+def fitted(text: str, width: float, size: float, *, fill: Colour, **attributes: Any) -> Element:
+    """A text element that is at most so wide; where that cuts it, its title has the whole."""
+    short = shorten(text, width, size)
+    element = Element("text", isolated(short), font_size=size, fill=fill, **attributes)
+    if short != text:
+        element.children.append(Element("title", isolated(text)))
+    return element

@@ -129,6 +129,7 @@ def test_cached_decoding_is_recomputed_decoding(device, norm_first, decoder):
         {"num_layers": 1},
         {"positions": "learned"},
         {"positions": None},
+        {"scale": 1.0},
     ],
 )
 def test_cached_decoding_is_recomputed_decoding_for_other_models(options):

@@ -48,6 +48,15 @@ def test_a_model_comes_back_as_it_was(tmp_path, kind, dtype):
     np.testing.assert_array_equal(again(SOURCE, TARGET).numpy(), model(SOURCE, TARGET).numpy())
 
 
+def test_the_scale_of_the_attention_comes_back(tmp_path):
+    model, usual = make(scale=1.0), make()
+    model.save_pretrained(tmp_path)
+    again = Transformer.from_pretrained(tmp_path)
+    assert bits(again) == bits(usual)
+    np.testing.assert_array_equal(again(SOURCE, TARGET).numpy(), model(SOURCE, TARGET).numpy())
+    assert (again(SOURCE, TARGET).numpy() != usual(SOURCE, TARGET).numpy()).any()
+
+
 @pytest.mark.parametrize("options", [{"tie_weights": True}, {"tie_weights": True, "share_embeddings": True}])
 def test_shared_weights_stand_once_and_are_shared_again(tmp_path, options):
     from safetensors.numpy import load_file

@@ -1,5 +1,6 @@
 """Attention at its edges: rows that may see nothing, masks of every kind, large scores, and what does not fit."""
 
+import contextlib
 import gc
 import itertools
 import math
@@ -379,6 +380,10 @@ def test_returned_weights_are_those_that_were_used():
         (((3, 4), (2, 4), (2, 4)), {"is_causal": True, "attn_mask": np.ones((3, 2), dtype=bool)}, "not both"),
         (((3, 4), (2, 4), (2, 4)), {"attn_mask": np.ones((3, 5), dtype=bool)}, r"attention: .*mask \(3, 5\)"),
         (((5, 3, 4), (2, 2, 4), (2, 2, 4)), {}, r"scaled_dot_product_attention: query \(5, 3, 4\), key \(2, 2, 4\)"),
+        (((4,), (2, 4), (2, 4)), {}, r"query \(4,\), key \(2, 4\) and value \(2, 4\) must have .* write x\[None\]"),
+        (((3, 4), (4,), (4,)), {"is_causal": True}, r"key \(4,\) and value \(4,\) must have 2 dimensions or more each"),
+        (((3, 4), (2, 4), (2,)), {}, r"value \(2,\) must have 2 dimensions or more each"),
+        (((), (2, 4), (2, 4)), {}, r"query \(\), key \(2, 4\)"),
     ],
 )
 def test_attention_names_what_does_not_fit(shapes, options, message, device):
@@ -396,9 +401,10 @@ def test_a_mask_of_integers_is_refused():
     [
         (((2, 3, 6), (2, 4, 6), (2, 5, 6)), {}, ValueError, "batches and lengths differ"),
         (((1, 3, 6), (2, 4, 6), (2, 4, 6)), {}, ValueError, "batches and lengths differ"),
-        (((2, 3, 5), (2, 4, 6), (2, 4, 6)), {}, ValueError, r"query \(2, 3, 5\) must end in 6"),
+        (((2, 3, 5), (2, 4, 6), (2, 4, 6)), {}, ValueError, r"query \(2, 3, 5\) must end in 6, as \(batch, length, f"),
+        (((3, 5), (4, 6), (4, 6)), {}, ValueError, r"query \(3, 5\) must end in 6, as \(length, features\)"),
         (((2, 3, 6), (2, 4, 6), (4, 6)), {}, ValueError, "must have 3 dimensions each"),
-        (((3, 6),) * 3, {"key_padding_mask": np.ones((2, 3), dtype=bool)}, ValueError, "key_padding_mask: expected"),
+        (((3, 6),) * 3, {"key_padding_mask": np.ones((2, 3), dtype=bool)}, ValueError, r"\(source,\) = \(3,\) without"),
         (((2, 3, 6),) * 3, {"key_padding_mask": np.ones((3, 2), dtype=bool)}, ValueError, r"\(2, 3\), got \(3, 2\)"),
         (((2, 3, 6),) * 3, {"attn_mask": np.ones((2, 3, 3), dtype=bool)}, ValueError, r"\(4, 3, 3\), got \(2, 3, 3\)"),
         (((2, 3, 6),) * 3, {"attn_mask": np.ones((3, 3), dtype=np.int64)}, TypeError, "boolean or floating, got int64"),
@@ -417,6 +423,25 @@ def test_lengths_before_batches():
     assert (out.shape, weights.shape) == ((3, 2, D_MODEL), (2, 3, 5))
     with pytest.raises(ValueError, match=r"batches and lengths differ.* as \(length, batch, features\)"):
         layer(query, memory[:, :1], memory[:, :1])
+    with pytest.raises(ValueError, match=r"query \(3, 2, 5\) must end in 6, as \(length, batch, features\)"):
+        layer(query[:, :, :5], memory, memory)
+    with pytest.raises(TypeError, match=r"expected floats, got key \(5, 2, 4\) of int64"):
+        layer(query, tt.astype(memory, tt.int64), memory)
+
+
+def test_a_padding_mask_without_a_batch(device):
+    layer = attention_of(device)
+    x, mask = tt.asarray(normal(SOURCE, D_MODEL), device=device), np.array([False, True, False, True])
+    out, weights = layer(x, x, x, key_padding_mask=mask)
+    batched, _ = layer(x[None], x[None], x[None], key_padding_mask=mask[None])
+    close(out, batched[0])
+    assert not weights.numpy()[:, mask].any()
+
+
+def test_a_single_vector_is_a_sequence_of_length_one():
+    query, key, value = (tt.asarray(normal(*shape)) for shape in ((4,), (3, 4), (3, 2)))
+    weights = F.softmax(key @ query / 2, dim=0)
+    close(F.scaled_dot_product_attention(query[None], key, value)[0], weights @ value)
 
 
 def test_heads_must_divide_the_size():
@@ -426,6 +451,38 @@ def test_heads_must_divide_the_size():
             nn.MultiheadAttention(embed_dim, num_heads)
     with pytest.raises(ValueError, match="MultiheadAttention: the probability must be from 0 to 1"):
         nn.MultiheadAttention(6, 2, dropout=-0.5)
+
+
+# ---- the scale
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+@pytest.mark.parametrize(("scale", "factor"), [(None, 1 / math.sqrt(3)), (1, 1.0), (0.7, 0.7), (0, 0.0)])
+def test_scores_are_multiplied_by_the_scale(scale, factor, need_weights, device):
+    layer, x = attention_of(device, scale=scale), leaf(normal(BATCH, SOURCE, D_MODEL), device)
+    g = tt.asarray(normal(*x.shape, seed=1), device=device)
+    found = []
+    for mode in (contextlib.nullcontext(), tt.textbook()):
+        with mode:
+            out, _ = layer(x, x, x, need_weights=need_weights)
+            found.append((out, *tt.grad(out, [x, layer.in_proj_weight], g)))
+    for fast, formula in zip(*found):
+        close(fast, formula)
+    weight = tt.split(layer.in_proj_weight, 3)
+    q, k, v = (F.attention.split_heads(x @ w.mT, HEADS) for w in weight)
+    heads = F.softmax(factor * (q @ k.mT), dim=-1) @ v
+    close(out, F.attention.join_heads(heads) @ layer.out_proj.weight.mT)
+
+
+@pytest.mark.parametrize(("scale", "error"), [("8", TypeError), (INF, ValueError), (math.nan, ValueError)])
+def test_a_scale_that_is_none_is_refused(scale, error):
+    with pytest.raises(error, match=f"MultiheadAttention: scale must be .*{scale}"):
+        attention_of(scale=scale)
+
+
+def test_the_layers_of_the_transformer_pass_the_scale_on():
+    model = nn.Transformer(8, 2, 1, 1, 8, scale=0.25)
+    assert [m.scale for m in model.modules() if isinstance(m, nn.MultiheadAttention)] == [0.25] * 3
 
 
 # ---- memory

@@ -1,5 +1,7 @@
 """Decoding with a cache, a position at a time: the same vectors and gradients as all positions at once."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -11,10 +13,10 @@ CLOSE = {"rtol": 0, "atol": 1e-12}
 BATCH, SOURCE, TARGET, SIZE = 3, 4, 20, 8
 
 
-def make(device="cpu", norm_first=False, bias=True, batch_first=True):
+def make(device="cpu", norm_first=False, bias=True, batch_first=True, scale=None):
     tt.manual_seed(0)
     layer = nn.TransformerDecoderLayer(
-        SIZE, 2, 12, dropout=0.0, norm_first=norm_first, bias=bias, batch_first=batch_first
+        SIZE, 2, 12, dropout=0.0, norm_first=norm_first, bias=bias, batch_first=batch_first, scale=scale
     )
     decoder = nn.TransformerDecoder(layer, 2, nn.LayerNorm(SIZE)).double().to(device)
     with tt.no_grad():
@@ -47,6 +49,20 @@ def test_steps_give_what_forward_gives(device, norm_first, bias, padded):
         out = decoder.step(target[:, t : t + 1], cache, hidden[:, t : t + 1] if padded else None)
         np.testing.assert_allclose(out[:, 0].detach().numpy(),
                                    expected[:, t].detach().numpy(), **CLOSE)  # fmt: skip
+
+
+@pytest.mark.parametrize("textbook", [False, True])
+def test_steps_have_the_scale_of_forward(device, textbook):
+    decoder, other = make(device, scale=1.5), make(device)
+    target, memory, _ = inputs(device)
+    mask = F.causal_mask(TARGET, device=device)
+    expected = decoder(target, memory, tgt_mask=mask)
+    assert float(tt.max(tt.abs(expected - other(target, memory, tgt_mask=mask)))) > 0.01
+    with tt.textbook() if textbook else contextlib.nullcontext():
+        cache = decoder.start(memory)
+        steps = [decoder.step(target[:, t : t + 1], cache) for t in range(TARGET)]
+    found = tt.concat(steps, axis=1)
+    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), **CLOSE)
 
 
 def test_the_layout_of_steps_does_not_depend_on_batch_first():

@@ -86,6 +86,13 @@ def test_everything_that_the_weights_are_made_of(mask):
     assert call.scale == 1 / math.sqrt(3)
 
 
+def test_a_scale_of_ones_own_is_recorded():
+    layer, x = attention_of(dtype=tt.float64, scale=2.0), normal(1, 3, 6)
+    call = recorded(layer, x, x, x).calls[0]
+    assert call.scale == 2
+    np.testing.assert_array_equal(call.weights, layer(x, x, x, average_attn_weights=False)[1].detach().numpy())
+
+
 def test_a_query_that_sees_nothing_has_zero_weights():
     layer = attention_of()
     x = tt.astype(normal(1, 3, 6), tt.float32)

@@ -119,6 +119,54 @@ def test_layer_norm(normalized, weighted, biased):
                 close(a.grad, b.grad)
 
 
+# ---- convolution and similarity
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (3,), (0,)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"stride": 2},
+        {"padding": 2, "stride": (3,)},
+        {"padding": "same"},
+        {"padding": "same", "dilation": 3},
+        {"padding": "valid", "dilation": (2,)},
+        {"groups": 2, "padding": [1]},
+        {"groups": 4, "stride": 2, "padding": 3, "dilation": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+def test_conv1d(batch, options):
+    for size in (1, 3, 4):
+        weight = normal(8, 4 // options.get("groups", 1), size, seed=1)
+        for bias in (normal(8, seed=2), None):
+            compare("conv1d", normal(*batch, 4, 11), weight, bias, **options)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dim"),
+    [
+        (((4, 3), (4, 3)), 1),
+        (((4, 3), (4, 3)), 0),
+        (((3,), (3,)), -1),
+        (((2, 1, 3), (4, 3)), 2),
+        (((2, 4, 3), (1, 3)), 1),
+    ],
+)
+def test_cosine_similarity(shapes, dim):
+    compare("cosine_similarity", *(normal(*shape, seed=i) for i, shape in enumerate(shapes)), dim=dim)
+    compare("cosine_similarity", *(normal(*shape, seed=i) for i, shape in enumerate(shapes)), dim=dim, eps=0.1)
+
+
+@pytest.mark.parametrize("other", [[[0.0, 0.0], [1.0, -2.0]], [[1.0, 1.0], [3.0, 4.0]]])
+def test_cosine_similarity_of_zeros(other):
+    """Of second order PyTorch's derivatives are NaN there."""
+    compare("cosine_similarity", np.zeros((2, 2)), np.array(other), second_order=False)
+    compare("cosine_similarity", np.array(other), np.zeros((2, 2)), second_order=False)
+
+
 # ---- cross-entropy
 
 CLASSES = 4

@@ -101,6 +101,9 @@ def normal(*shape):
         (lambda nn, **d: nn.LayerNorm((5, 4), eps=0.1, **d), [normal(2, 5, 4)]),
         (lambda nn, **d: nn.LayerNorm([4], bias=False, **d), [normal(2, 4)]),
         (lambda nn, **d: nn.LayerNorm(4, elementwise_affine=False, **d), [normal(2, 4)]),
+        (lambda nn, **d: nn.Conv1d(4, 6, 3, **d), [normal(2, 4, 7)]),
+        (lambda nn, **d: nn.Conv1d(4, 6, (3,), 2, 1, 2, 2, False, **d), [normal(2, 4, 7)]),
+        (lambda nn, **d: nn.Conv1d(4, 6, 3, padding="same", groups=2, **d), [normal(4, 7)]),
         (lambda nn, **d: nn.Embedding(6, 3, **d), [np.array([[0, 5, 5], [1, 2, 0]])]),
         (lambda nn, **d: nn.Embedding(6, 3, padding_idx=-1, **d), [np.array([[0, 5, 5], [1, 2, 0]])]),
     ],
@@ -288,6 +291,9 @@ def test_subsequent_mask():
         ),
         lambda nn: nn.Sequential(nn.CrossEntropyLoss(), nn.NLLLoss(), nn.MSELoss(), nn.BCEWithLogitsLoss()),
         lambda nn: nn.Transformer(16, 2, 2, 3, 32, activation=nn.GELU(), bias=False),
+        lambda nn: nn.Sequential(
+            nn.Conv1d(4, 8, 3), nn.Conv1d(4, 8, 3, 2, "valid", 2, 2, False), nn.Conv1d(4, 8, (3,), padding=(2,))
+        ),
     ],
 )
 def test_repr(make):
@@ -311,6 +317,7 @@ def moments(values):
         lambda nn: nn.Linear(200, 300),
         lambda nn: nn.Embedding(300, 200),
         lambda nn: nn.LayerNorm(7),
+        lambda nn: nn.Conv1d(64, 96, 5, groups=2),
         lambda nn: nn.MultiheadAttention(128, 4),
         lambda nn: nn.MultiheadAttention(128, 4, kdim=64, vdim=32),
         lambda nn: nn.TransformerEncoderLayer(128, 4, 256),

@@ -299,7 +299,7 @@ WRONG = {
         lambda xp, x: xp.multiply(x, 2.0),
         {"x": lambda xp, g, x: g * 2.0},
     ),
-    "input 0 was changed": (
+    "wrong: x was changed": (
         lambda xp, x: xp.multiply(x, 2.0, out=x) if hasattr(x, "fill") else x,
         {"x": lambda xp, g: g},
     ),
@@ -323,6 +323,35 @@ def test_check_op_finds_what_is_wrong(message):
             check_op(function, np.array([1.0, 2.0, 3.0]))
     finally:
         tt.ops.pop("wrong")
+
+
+def test_check_op_names_the_op_the_input_and_the_element(own_ops):
+    from tinytensor.testing import GradientError, check_op
+
+    @tt.op(
+        x=lambda xp, g, y: g * y,
+        y=lambda xp, g, x: g * xp.where(x == 3.0, 0.0, x),  # wrong where x is 3
+    )
+    def times(xp, x, y):
+        return x * y
+
+    with pytest.raises(
+        GradientError,
+        match=r"^times: gradcheck: .*; d result\[1, 0\] / d y\[1, 0\] is 0 by the gradient, 3 by differences$",
+    ) as caught:
+        check_op(times, np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.5, 1.5], [2.5, 3.5]]))
+    assert (caught.value.entry.input, caught.value.entry.element) == ("y", (1, 0))
+
+
+def test_check_op_names_the_element_at_second_order(own_ops):
+    from tinytensor.testing import check_op
+
+    @tt.op(x=lambda xp, g, x: g * (x.detach() if isinstance(x, tt.Tensor) else x) * 2)
+    def cut(xp, x):
+        return x * x
+
+    with pytest.raises(AssertionError, match=r"^cut: second order: .* d \(gradient of x\)\[(\d)\] / d x\[\1\] is 0 by"):
+        check_op(cut, np.array([1.0, 2.0]))
 
 
 def test_inputs_that_are_no_tensors():

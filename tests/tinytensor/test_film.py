@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """What the film of a backward pass shows; `tests/browser/test_film.py` looks at the page itself."""
 
 import dis

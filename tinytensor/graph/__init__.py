@@ -12,7 +12,7 @@ from .graph import Graph
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
 from .structure import Op, Saved, Scope, Statistics, Step, Structure, Value
-from .svg import DrawingError
+from .svg import DrawingError, render
 
 __all__ = [
     "Box",
@@ -29,4 +29,5 @@ __all__ = [
     "Structure",
     "Value",
     "Vertex",
+    "render",
 ]

@@ -96,11 +96,15 @@ class Builder:
         self._masks: set[str | None] = set()
         self._memories: dict[Any, str] = {}
         self._parameters: dict[Any, str] = {}  # by their memory
+        self._given: dict[int, Node] = {}  # what wants a gradient and was not recorded, by the id of its array
 
     def build(self, nodes: list[Any], roots: list[Node] | None) -> s.Structure:
         """Of ops in the order of their computation; outputs are the roots, or else what nothing reads."""
         for node in nodes:
             self._note_gradients(node)
+            if isinstance(node, TracedNode) and node.traced:
+                arrays = zip(sources(node), node.values)
+                self._given.update((id(array), source) for source, array in arrays if _is_from_outside(source))
         for node in nodes:
             self._add(node, getattr(node, "scope", None))
         if roots is not None:
@@ -164,7 +168,7 @@ class Builder:
         """What an op keeps, each memory once; a view of a parameter is the parameter."""
         if node.traced:
             for source, array, value in zip(sources(node), node.values, values):
-                if isinstance(source, Node) and source.op is None and not isinstance(source, TracedNode) and value:
+                if _is_from_outside(source) and source.op is None and value:
                     self._parameters[_storage(array)] = value
         met = set()
         for array, value, why in _kept(node, op, values):
@@ -198,6 +202,9 @@ class Builder:
             return self._new_value(node, "input", None)
         if not isinstance(node, TracedNode):
             return self._new_value(node, "parameter", None)
+        attached = self._given.get(id(node.values[-1])) if node.traced else None
+        if attached is not None:  # this one was detached from it
+            return self._value(attached)
         return self._new_value(node, "input" if self._name(node) else "constant", None)
 
     def _name(self, node: Node) -> str:
@@ -234,6 +241,11 @@ class Builder:
             self._scopes.append(parent)
             self._scope_ids[item] = parent.id
         return parent.id if parent else None
+
+
+def _is_from_outside(source: Any) -> bool:
+    """Whether an input wants a gradient and was not computed within the recording."""
+    return isinstance(source, Node) and not isinstance(source, TracedNode)
 
 
 # ---- formulas of fused ops

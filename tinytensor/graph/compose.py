@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from . import heat as heating
+from .cost import MOVEMENT
 from .describe import describe
 from .fold import Folded, fold
 from .options import Options
 from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
 from .plan import plan, residuals
-from .short_text import bytes_text, count_text, plural, shape_text
+from .short_text import MINUS, bytes_text, count_text, plural, shape_text
 from .structure import Op, Scope, Structure, Value
 
 MANY = 2000
@@ -81,7 +82,7 @@ class _Look:
         place = self.plan.drawn[op.id]
         incoming = [(value, self._tail(value, op)) for value in op.inputs if value is not None]
         if place not in self.vertices:
-            self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(op)
+            self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(place)
         for value, tail in incoming:
             if tail is None or tail == place:
                 continue
@@ -96,13 +97,17 @@ class _Look:
         maker = self.makers.get(value)
         return self.plan.drawn[maker.id] if maker is not None else self._leaf(self.values[value], reader)
 
-    def _op(self, op: Op) -> Vertex:
-        """The vertex of an op, or of a chain of ops that only move numbers."""
-        group = self.groups[op.id]
+    def _op(self, place: str) -> Vertex:
+        """The vertex of an op with its guards, or of a chain of ops that only move numbers."""
+        group = self.groups[place]
+        op = next(o for o in group if o.id == place)
         value = self.values[group[-1].output]
         name = value.name if value.id not in self.shown.outputs else ""
-        chain = ", ".join(o.name for o in group)
-        title, detail = (op.name, op.detail) if len(group) == 1 else ("rearrange", chain)
+        title, detail = op.name, self._detail(op)
+        if len(group) > 1 and op.name in MOVEMENT:
+            title, detail = "rearrange", ", ".join(o.name for o in group)
+        elif any(o.name == "subtract" for o in group[:-1]):
+            detail = f"x {MINUS} max x"
         lines = [detail] if detail else []
         if op.id == self.failed:
             lines = ["on " + " and ".join(shape_text(self.values[v].shape) for v in op.inputs if v is not None)]
@@ -113,6 +118,12 @@ class _Look:
             value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
             failed=any(o.id == self.failed for o in group),
         )  # fmt: skip
+
+    def _detail(self, op: Op) -> str:
+        """Its formula or parameters; where it stands for several ops that differ in these, of the first and last."""
+        every = self.folded.members.get(op.id, [op])
+        first, last = every[0].detail, every[-1].detail
+        return first if first == last else f"{first} … {last}"
 
     def _module(self, scope: Scope) -> Vertex:
         group = self.groups[scope.id]

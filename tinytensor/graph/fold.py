@@ -1,17 +1,21 @@
 """Repeated structure, once: calls of modules that follow each other and are built alike.
 
 The layers of a stack differ in their parameters and in nothing else, so a picture shows one of them and says how many
-there are. Calls that share their parameters as well are the same layer again.
+there are. Calls that share their parameters as well are the same layer again. Stages named by `named_scope` are folded
+likewise, as the turns of a loop: their names may differ in numbers, and so may the places they read, x[0], x[1], ...
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from .structure import Op, Scope, Structure
+
+NUMBER = re.compile(r"\d+")
 
 
 @dataclass
@@ -80,7 +84,7 @@ class _Index:
 
 @dataclass(eq=False)
 class _Call:
-    """A call of a module.
+    """A call of a module, or a stage.
 
     Attributes:
         ops: all that were computed in it.
@@ -101,13 +105,15 @@ class _Call:
         scopes, values = self.index.scopes, self.index.values
         depth = len(self.scope.path)
         numbers: dict[str, int] = {}
-        rows: list[object] = [self.scope.kind]
+        stage = self.scope.kind == "stage"
+        rows: list[object] = [self.scope.kind, NUMBER.sub("", self.scope.name) if stage else ""]
         for op in self.ops:
             wires = tuple([None if v is None else numbers.setdefault(v, len(numbers)) for v in op.inputs])
             numbers.setdefault(op.output, len(numbers))
             inner = scopes[op.scope].path[depth:] if op.scope is not None else ()
             sizes = tuple([None if v is None else values[v].shape for v in (*op.inputs, op.output)])
-            rows.append((op.name, inner, wires, sizes, op.parameters, op.differentiable))
+            parameters = () if stage and op.name == "getitem" else op.parameters
+            rows.append((op.name, inner, wires, sizes, parameters, op.differentiable))
         return tuple(rows)
 
 
@@ -180,10 +186,14 @@ def _read_elsewhere(run: list[_Call], index: _Index) -> bool:
 
 
 def _label(run: list[_Call], index: _Index) -> str:
-    """×6 where every call reads the parameters of the first one, "6 alike" where they have their own or none."""
+    """×6 where every call reads the parameters of the first one, "6 alike" where they have their own or none.
+
+    Stages have no parameters of their own, so that without any they are the same again.
+    """
     pairs = [pair for call in run[1:] for pair in _input_pairs(run[0], call)]
     shared = [v == w for v, w in pairs if index.is_parameter(v) and index.is_parameter(w)]
-    return f"\N{MULTIPLICATION SIGN}{len(run)}" if shared and all(shared) else f"{len(run)} alike"
+    again = all(shared) and (bool(shared) or run[0].scope.kind == "stage")
+    return f"\N{MULTIPLICATION SIGN}{len(run)}" if again else f"{len(run)} alike"
 
 
 # ---- the structure without the others

@@ -19,6 +19,7 @@ from .dot import to_dot
 from .options import Options
 from .picture import Picture
 from .plan import plan
+from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
@@ -27,7 +28,7 @@ SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".ht
 
 
 class Graph:
-    """What was computed: as data (`ops`, `values`, `scopes`), and as pictures.
+    """What was computed: as data (`ops`, `values`, `scopes`; `depth`, `flops`), and as pictures.
 
     `tt.record()` gives one, and so does `tt.draw`. Each face takes the fields of `Options` as keyword arguments:
 
@@ -85,6 +86,23 @@ class Graph:
         """The calls of modules, outer ones first."""
         return self.structure.scopes
 
+    @property
+    def depth(self) -> int:
+        """The length of the longest path, in ops: how many have to run one after the other, however many run at once.
+
+        From what is given (inputs, parameters, constants) to a result; a fused op counts as one. A recurrent network's
+        grows with the length of the sequence, that of attention does not (Vaswani et al. 2017, table 1).
+        """
+        reach: dict[str | None, int] = {}  # by value
+        for op in self.structure.ops:
+            reach[op.output] = 1 + max((reach.get(value, 0) for value in op.inputs), default=0)
+        return max(reach.values(), default=0)
+
+    @property
+    def flops(self) -> int:
+        """An estimate of all floating-point operations of the forward pass, a multiply-add being two."""
+        return sum(op.flops for op in self.structure.ops)
+
     def _build(self, options: Options) -> tuple[Structure, Builder]:
         builder = Builder(self._names)
         structure = builder.build(self._nodes, self._roots)
@@ -120,7 +138,8 @@ class Graph:
     def __repr__(self) -> str:
         structure = self.structure
         return (
-            f"<graph: {len(structure.ops)} ops, {len(structure.values)} values, {len(structure.scopes)} module calls>"
+            f"<graph: {len(structure.ops)} ops, depth {self.depth}, {count_text(self.flops)} flops, "
+            f"{len(structure.values)} values, {len(structure.scopes)} module calls>"
         )
 
     # ---- its faces

@@ -28,7 +28,9 @@ class Options:
         fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the
             picture is of what ran: with `backward`, `saved` or `heat`.
         fold: draw one of several modules that follow each other and are built alike.
-        constants: draw also how masks and other arrays that need no gradient were computed.
+        constants: draw also how masks and other arrays that need no gradient were computed, and what guards a formula
+            against overflow and 0 / 0: in a softmax the largest number and two `where`s, which otherwise are drawn
+            with the exp and the sum that they guard. Pictures of what ran (see `fused`) have guards always.
         backward: draw the gradients beside the computation.
         saved: say what is kept in memory until the backward pass, and how much.
         heat: colour by "time", "bytes", "flops" or "grad" (the norm of the gradient, after a backward pass).
@@ -62,8 +64,16 @@ class Options:
     @property
     def formulas(self) -> bool:
         """Whether fused ops are drawn as their formula."""
-        of_what_ran = self.backward or self.saved or self.heat is not None
-        return self.fused == "formula" or (self.fused == "auto" and not of_what_ran)
+        return self.fused == "formula" or (self.fused == "auto" and not self._of_what_ran)
+
+    @property
+    def idealises(self) -> bool:
+        """Whether guards are drawn with what they guard."""
+        return not self.constants and not self._of_what_ran
+
+    @property
+    def _of_what_ran(self) -> bool:
+        return self.backward or self.saved or self.heat is not None
 
     def collapses(self, scope: Scope) -> bool:
         """Whether the user wants a module as one vertex."""

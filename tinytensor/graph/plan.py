@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from .cost import MOVEMENT
+from .guards import guards
 from .options import Options
 from .structure import Op, Scope, Structure
 
@@ -20,7 +21,8 @@ class Plan:
         level: for each of them, how many open boxes that count stand around it.
         open: the ids of the scopes that stand open.
         joined: ops that are drawn in the vertex of a neighbour: chains of movement as one, residual sums with the
-            normalisation that follows ("Add & Norm" in the figures of Vaswani et al. 2017).
+            normalisation that follows ("Add & Norm" in the figures of Vaswani et al. 2017), guards with what they
+            guard.
     """
 
     ops: list[Op]
@@ -64,6 +66,11 @@ def plan(structure: Structure, options: Options) -> Plan:
     if any(scope.kind not in ("formula", "stage") for scope in structure.scopes):
         level_of.update((op.id, options.depth) for op in ops if op.scope is None)  # beside modules, one step
     joined = _join(structure, ops, drawn)
+    if options.idealises:
+        for guard, guarded in guards(structure).items():
+            if drawn.get(guard) == guard and guarded in drawn:
+                drawn[guard] = guarded
+                joined.add(guard)
     return Plan(ops, drawn, level_of, {place for place in levels if place is not None}, joined)
 
 

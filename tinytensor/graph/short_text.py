@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 TIMES = "\N{MULTIPLICATION SIGN}"
+MINUS = "\N{MINUS SIGN}"
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

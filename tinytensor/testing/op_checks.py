@@ -57,27 +57,44 @@ def check_op(
 
     Raises AssertionError, naming the check that failed.
     """
-    case = _Case(function, [_tensor(x, device) for x in inputs], differentiable, params)
+    case = Case(function, [to_float64(x, device) for x in inputs], differentiable, params)
+    try:
+        _check_all(case, reference, second_order, every_kept, rtol)
+    except AssertionError as error:
+        error.args = (f"{case.name}: {error}",)
+        raise
+
+
+def _check_all(
+    case: Case, reference: Callable[..., Any] | None, second_order: bool, every_kept: bool, rtol: float
+) -> None:
     if reference is not None:
-        _check_values(case, reference, rtol)
-    _check_unchanged(case)
-    _check_float32(case)
-    _check_layouts(case)
+        check_values(case, reference, rtol)
+    check_unchanged(case)
+    check_float32(case)
+    check_layouts(case)
     if not case.places:
         return
-    _check_derivatives(case, second_order)
-    _check_create_graph(case)
-    with _named("the fast pair against the formula"):
-        _check_fused(case, second_order)
-    _check_released(case)
+    check_first_order(case)
+    if second_order:
+        check_second_order(case)
+    check_create_graph(case)
+    with named("the fast pair against the formula"):
+        check_fused(case, second_order)
+    check_released(case)
     if every_kept and all(x.size for x in case.inputs if isinstance(x, Tensor)):
-        unread = [name for name, needed in _kept_needed(case).items() if not needed]
+        unread = [name for name, needed in needed_by(case).items() if not needed]
         if unread:
             raise AssertionError(f"kept arrays: {', '.join(unread)} kept until backward, but not needed there")
 
 
-class _Case:
-    """A function with its inputs in float64, and which of these are differentiated."""
+class Case:
+    """A function with its inputs in float64, and which of these are differentiated.
+
+    Attributes:
+        places: of the inputs that are differentiated.
+        name, names: of the function and of its inputs, as errors call them.
+    """
 
     def __init__(
         self, function: Callable[..., Any], inputs: list[Any], places: Sequence[int] | None, params: Any
@@ -86,6 +103,12 @@ class _Case:
         if places is None:
             places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.dtype.kind == "f"]
         self.places = list(places)
+        op = getattr(function, "op", None)
+        self.name = op.name if op else getattr(function, "__name__", "the function")
+        numbers = range(len(inputs))
+        self.names = [f"input {i}" for i in numbers]
+        if op:
+            self.names = [f"{op.inputs[0]}[{i}]" for i in numbers] if op.variadic else list(op.inputs)
 
     def leaves(self, dtype: Any = None) -> list[Any]:
         """Fresh copies of the inputs, with gradients where they are wanted, floats in another dtype if one is given."""
@@ -100,14 +123,21 @@ class _Case:
         result = self.function(*inputs, **self.params)
         return [result] if isinstance(result, Tensor) else list(result)
 
+    def results(self, *inputs: Any) -> list[Tensor]:
+        """The results that are floats."""
+        return [out for out in self(*inputs) if out.dtype.kind == "f"]
+
     def floating(self, *inputs: Any) -> list[Tensor]:
         """The results that have gradients."""
         return [out for out in self(*inputs) if out._node is not None]
 
-    def backward(self, leaves: list[Any], outs: list[Tensor], create_graph: bool = False) -> list[Any]:
-        """The gradients of the leaves, from the incoming gradients that `_incoming` gives."""
+    def backward(
+        self, leaves: list[Any], outs: list[Tensor], create_graph: bool = False, ones: bool = False
+    ) -> list[Any]:
+        """The gradients of the leaves, from the incoming gradients that `_incoming` gives, or from ones."""
         wanted = [leaves[i] for i in self.places]
-        return list(grad(outs, wanted, _incoming(outs), create_graph=create_graph, allow_unused=True))
+        incoming = [tt.ones_like(out) for out in outs] if ones else _incoming(outs)
+        return list(grad(outs, wanted, incoming, create_graph=create_graph, allow_unused=True))
 
     def gradients(self, leaves: list[Any], create_graph: bool = False) -> list[Any]:
         """The gradients of the leaves."""
@@ -120,7 +150,8 @@ def _incoming(outs: Sequence[Tensor]) -> list[Tensor]:
     return [generator.normal(o.shape, dtype=dtypes.float64, device=o.device).to(o.dtype) for o in outs]
 
 
-def _tensor(x: Any, device: str | None) -> Any:
+def to_float64(x: Any, device: str | None = None) -> Any:
+    """An input as a Tensor without a history, floats in float64; numbers as they are."""
     if not hasattr(x, "dtype"):
         return x
     x = tt.asarray(x, device=device)
@@ -128,55 +159,61 @@ def _tensor(x: Any, device: str | None) -> Any:
 
 
 @contextmanager
-def _named(check: str) -> Iterator[None]:
+def named(check: str) -> Iterator[None]:
     """Errors inside become an AssertionError that names the check."""
     try:
         yield
     except Exception as error:
-        raise AssertionError(f"{check}: {error}") from error
+        text = str(error)
+        raise AssertionError(text if text.startswith(f"{check}: ") else f"{check}: {text}") from error
 
 
-def _same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-10) -> None:
+def same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: float = 1e-10) -> None:
     found, expected = (x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in (found, expected))
     if found.shape != expected.shape:
         raise AssertionError(f"{check}: shape {found.shape}, expected {expected.shape}")
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol, err_msg=check)
+    wrong = ~np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
+    if wrong.any():
+        place = tuple(int(i) for i in np.argwhere(wrong)[0])
+        where = f"element [{', '.join(map(str, place))}] is" if place else "it is"
+        several = f" ({np.count_nonzero(wrong)} of {found.size} elements are off)" if found.size > 1 else ""
+        raise AssertionError(f"{check}: {where} {found[place]}, expected {expected[place]}{several}")
 
 
-def _check_values(case: _Case, reference: Callable[..., Any], rtol: float) -> None:
+def check_values(case: Case, reference: Callable[..., Any], rtol: float) -> None:
     given = [np.array(x.numpy()) if isinstance(x, Tensor) else x for x in case.inputs]
     expected = reference(*given, **case.params)
-    with _named("forward"):
+    with named("forward"):
         found = case(*case.leaves())
     for out, want in zip(found, expected if isinstance(expected, (tuple, list)) else [expected], strict=True):
-        _same("forward against the reference", out, want, rtol, 1e-12)
+        same("forward against the reference", out, want, rtol, 1e-12)
 
 
-def _check_unchanged(case: _Case) -> None:
+def check_unchanged(case: Case) -> None:
     """Neither forward nor backward writes into what it was given."""
     for create_graph in (False, True):
         leaves = case.leaves()
-        before = [_bytes(x) for x in leaves]
+        before = [as_bytes(x) for x in leaves]
         if case.places:
             outs = case.floating(*leaves)
             g = _incoming(outs)
             wanted = [leaves[i] for i in case.places]
-            with _named("backward"):
+            with named("backward"):
                 grad(outs, wanted, g, create_graph=create_graph, allow_unused=True)
-            if [_bytes(x) for x in g] != [_bytes(x) for x in _incoming(outs)]:
+            if [as_bytes(x) for x in g] != [as_bytes(x) for x in _incoming(outs)]:
                 raise AssertionError("backward: the incoming gradient was changed")
         else:
             case(*leaves)
         for i, x in enumerate(leaves):
-            if _bytes(x) != before[i]:
-                raise AssertionError(f"input {i} was changed")
+            if as_bytes(x) != before[i]:
+                raise AssertionError(f"{case.names[i]} was changed")
 
 
-def _bytes(x: Any) -> Any:
+def as_bytes(x: Any) -> Any:
     return x.detach().numpy().tobytes() if isinstance(x, Tensor) else x
 
 
-def _check_float32(case: _Case) -> None:
+def check_float32(case: Case) -> None:
     wide, narrow = case(*case.leaves()), case(*case.leaves(dtypes.float32))
     for out64, out32 in zip(wide, narrow):
         expected = {dtypes.float64: dtypes.float32, dtypes.complex128: dtypes.complex64}.get(out64.dtype, out64.dtype)
@@ -187,8 +224,8 @@ def _check_float32(case: _Case) -> None:
         return
     leaves = case.leaves(dtypes.float32)
     outs = case.floating(*leaves)
-    with _named("float32 backward"):
-        for node in _nodes(outs):
+    with named("float32 backward"):
+        for node in nodes_of(outs):
             _check_rule_dtype(node, outs[0].device)
         narrow_gradients = case.backward(leaves, outs)
         wide_gradients = case.gradients(case.leaves())
@@ -197,11 +234,11 @@ def _check_float32(case: _Case) -> None:
             continue
         if (found.shape, found.dtype, found.device) != (leaves[i].shape, dtypes.float32, leaves[i].device):
             raise AssertionError(
-                f"float32: the gradient of input {i} is {found.shape} {found.dtype} on {found.device}, "
+                f"float32: the gradient of {case.names[i]} is {found.shape} {found.dtype} on {found.device}, "
                 f"expected {leaves[i].shape} float32 on {leaves[i].device}"
             )
         scale = float(np.max(np.abs(wanted.numpy()), initial=1.0))
-        _same(f"float32 gradient of input {i}", found, wanted, 1e-3, 1e-3 * scale)
+        same(f"float32: the gradient of {case.names[i]}", found, wanted, 1e-3, 1e-3 * scale)
 
 
 def _check_rule_dtype(node: Node, device: str) -> None:
@@ -211,10 +248,11 @@ def _check_rule_dtype(node: Node, device: str) -> None:
     g = tt.ones(node.shape, dtype=node.dtype, device=device)._data
     for i, found in enumerate(op_vjp(node, node.op, g, node.parents, False)):
         if found is not None and found.dtype != node.dtype:
-            raise AssertionError(f"the gradient of {node.name} with respect to its input {i} comes in {found.dtype}")
+            name = f"input {i}" if node.op.variadic else node.op.inputs[i]
+            raise AssertionError(f"the gradient of {node.name} with respect to {name} comes in {found.dtype}")
 
 
-def _check_layouts(case: _Case) -> None:
+def check_layouts(case: Case) -> None:
     """The same values in strided, reversed and column-major memory."""
     expected = case(*case.leaves())
     gradients = case.gradients(case.leaves()) if case.places else []
@@ -224,11 +262,32 @@ def _check_layouts(case: _Case) -> None:
             if isinstance(x, Tensor):
                 x = wrap(lay(x._data), None).requires_grad_(i in case.places)
             leaves.append(x)
-        with _named(f"{layout} inputs"):
+        with named(f"{layout} inputs"):
             found, found_gradients = case(*leaves), case.gradients(leaves) if case.places else []
         for a, b in zip([*found, *found_gradients], [*expected, *gradients]):
             if a is not None:
-                _same(f"{layout} inputs", a, b)
+                same(f"{layout} inputs", a, b)
+
+
+def check_broadcast_views(case: Case) -> None:
+    """The same for rows that one row is repeated to, without a copy, as for their copies."""
+    views, copies = [], []
+    for i, x in enumerate(case.inputs):
+        if isinstance(x, Tensor) and x.ndim and x.shape[0]:
+            view = tt.broadcast_to(x[:1], x.shape)
+            views.append(wrap(view._data, None).requires_grad_(i in case.places))
+            copies.append(view.clone().requires_grad_(i in case.places))
+        else:
+            views.append(x)
+            copies.append(x)
+    try:
+        expected = case(*copies)
+    except (ValueError, ArithmeticError):
+        return  # no function of equal rows, as the inverse of a matrix
+    with named("broadcast views"):
+        found = case(*views)
+    for a, b in zip(found, expected):
+        same("broadcast views", a, b)
 
 
 def _strided(array: Any) -> Any:
@@ -251,44 +310,46 @@ def _column_major(array: Any) -> Any:
     return xp.permute_dims(xp.copy(xp.permute_dims(array, axes)), axes)
 
 
-def _check_derivatives(case: _Case, second_order: bool) -> None:
-    def floating(*inputs: Any) -> list[Tensor]:
-        return [out for out in case(*inputs) if out.dtype.kind == "f"]
-
-    gradcheck(floating, case.leaves())
-    if second_order:
-        with _named("second order"):
-            gradgradcheck(floating, case.leaves())
+def check_first_order(case: Case) -> None:
+    """The gradients are those that differences give."""
+    gradcheck(case.results, case.leaves(), names=case.names)
 
 
-def _check_create_graph(case: _Case) -> None:
+def check_second_order(case: Case) -> None:
+    """The gradients of the gradients are those that differences give."""
+    with named("second order"):
+        gradgradcheck(case.results, case.leaves(), names=case.names)
+
+
+def check_create_graph(case: Case) -> None:
     raw, recorded = case.gradients(case.leaves()), case.gradients(case.leaves(), create_graph=True)
     for i, a, b in zip(case.places, raw, recorded):
         if (a is None) != (b is None):
-            raise AssertionError(f"create_graph: the gradient of input {i} is {b}, without it {a}")
+            raise AssertionError(f"create_graph: the gradient of {case.names[i]} is {b}, without it {a}")
         if a is not None:
-            _same(f"create_graph: the gradient of input {i}", b, a)
+            same(f"create_graph: the gradient of {case.names[i]}", b, a)
 
 
-def _check_fused(case: _Case, second_order: bool) -> None:
+def check_fused(case: Case, second_order: bool) -> None:
     outs = case.floating(*case.leaves())
-    if all(node.op is None or node.op.pure for node in _nodes(outs)):
+    if all(node.op is None or node.op.pure for node in nodes_of(outs)):
         return
     fast = case.gradients(case.leaves())
     with textbook():
         expected, slow = case.floating(*case.leaves()), case.gradients(case.leaves())
-    for a, b in zip([*outs, *fast], [*expected, *slow]):
+    labels = [*["result"] * len(outs), *[f"gradient of {case.names[i]}" for i in case.places]]
+    for label, a, b in zip(labels, [*outs, *fast], [*expected, *slow], strict=True):
         if b is not None:
-            _same("values and gradients", a, b, 1e-9)
+            same(label, a, b, 1e-9)
     if second_order:
         found = _second(case)
         with textbook():
             wanted = _second(case)
         for a, b in zip(found, wanted):
-            _same("second order", a, b, 1e-8, 1e-9)
+            same("second order", a, b, 1e-8, 1e-9)
 
 
-def _second(case: _Case) -> list[Any]:
+def _second(case: Case) -> list[Any]:
     leaves = case.leaves()
     first = [f for f in case.gradients(leaves, create_graph=True) if f is not None and f._node is not None]
     if not first:
@@ -298,7 +359,7 @@ def _second(case: _Case) -> list[Any]:
     return [f for f in found if f is not None]
 
 
-def _nodes(outs: Sequence[Tensor]) -> list[Node]:
+def nodes_of(outs: Sequence[Tensor]) -> list[Node]:
     seen: dict[Node, None] = {}
     stack = [out._node for out in outs]
     while stack:
@@ -309,13 +370,13 @@ def _nodes(outs: Sequence[Tensor]) -> list[Node]:
     return list(seen)
 
 
-def _check_released(case: _Case) -> None:
+def check_released(case: Case) -> None:
     """Whatever is not kept may be overwritten after the forward pass without harm to the gradient."""
     expected = case.gradients(case.leaves())
     leaves = case.leaves()
     outs = case.floating(*leaves)
-    kept = [a for node in _nodes(outs) for _, a in _kept_arrays(node)]
-    for node in _nodes(outs):
+    kept = [a for node in nodes_of(outs) for _, a in kept_arrays(node)]
+    for node in nodes_of(outs):
         if node.op is not None and not node.op.pure:
             kept += [saved.value for saved in node.saved() if type(saved.value) in NAMESPACES]
     needed = {for_array(a).storage(a) for a in kept}
@@ -325,7 +386,7 @@ def _check_released(case: _Case) -> None:
             array[...] = np.nan
     for i, found, wanted in zip(case.places, case.backward(leaves, outs), expected):
         if wanted is not None:
-            _same(f"the gradient of input {i} reads an array that is not kept", found, wanted)
+            same(f"the gradient of {case.names[i]} reads an array that is not kept", found, wanted)
 
 
 def kept_needed(
@@ -335,18 +396,18 @@ def kept_needed(
 
     The arguments are those of `check_op`.
     """
-    return _kept_needed(_Case(function, [_tensor(x, None) for x in inputs], differentiable, params))
+    return needed_by(Case(function, [to_float64(x, None) for x in inputs], differentiable, params))
 
 
-def _kept_needed(case: _Case) -> dict[str, bool]:
+def needed_by(case: Case) -> dict[str, bool]:
     expected = case.gradients(case.leaves())
-    count = sum(len(_kept_arrays(node)) for node in _nodes(case.floating(*case.leaves())))
+    count = sum(len(kept_arrays(node)) for node in nodes_of(case.floating(*case.leaves())))
     needed: dict[str, bool] = {}
     for place in range(count):
         for spoil in _SPOILERS:
             leaves = case.leaves()
             outs = case.floating(*leaves)
-            node, label, array = [(node, *kept) for node in _nodes(outs) for kept in _kept_arrays(node)][place]
+            node, label, array = [(node, *kept) for node in nodes_of(outs) for kept in kept_arrays(node)][place]
             _replace_kept(node, array, spoil(array))
             name = f"{node.name}.{label}"
             needed[name] = needed.get(name, False) or _changes(case, leaves, outs, expected)
@@ -359,7 +420,7 @@ _SPOILERS: list[Callable[[Any], Any]] = [
 ]
 
 
-def _kept_arrays(node: Node) -> list[tuple[str, Any]]:
+def kept_arrays(node: Node) -> list[tuple[str, Any]]:
     """What backward of a node reads: names and arrays."""
     if node.op is None:
         return []
@@ -377,7 +438,7 @@ def _replace_kept(node: Node, old: Any, new: Any) -> None:
         node.residuals = replaced(tuple(node.residuals or ()))
 
 
-def _changes(case: _Case, leaves: list[Any], outs: list[Tensor], expected: list[Any]) -> bool:
+def _changes(case: Case, leaves: list[Any], outs: list[Tensor], expected: list[Any]) -> bool:
     """Whether the gradients are not the expected ones, or fail."""
     try:
         with np.errstate(all="ignore"):

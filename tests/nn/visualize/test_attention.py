@@ -16,9 +16,9 @@ WEIGHT = softmax(2, 3, 4, 5)  # layer, head, target, source
 SOURCE, TARGET = ["a", "b", "c", "d", "e"], ["w", "x", "y", "z"]
 
 
-def recorded(mask=None, heads=2, length=4):
+def recorded(mask=None, heads=2, length=4, scale=None):
     tt.random.manual_seed(0)
-    layer = nn.MultiheadAttention(4 * heads, heads, batch_first=True, dtype=tt.float64)
+    layer = nn.MultiheadAttention(4 * heads, heads, batch_first=True, dtype=tt.float64, scale=scale)
     x = tt.random.normal((2, length, 4 * heads), dtype=tt.float64)
     with nn.record_attention() as attention:
         layer(x, x, x, attn_mask=mask)
@@ -213,6 +213,23 @@ def test_steps_of_a_recording_are_its_numbers(kind):
     after = np.where([False, False, True, True], -np.inf, scores + (0.5 if kind == "float" else 0))
     np.testing.assert_allclose(numbers(picture, "masked"), after, rtol=0, atol=5.1e-3)
     assert "+ mask" in picture.texts("formula")
+
+
+@pytest.mark.parametrize(
+    ("scale", "said"),
+    [
+        (None, ("/ √dₖ", "√4 = 2.00")),
+        (1, ("\N{MULTIPLICATION SIGN} 1", "not scaled")),
+        (0.25, ("\N{MULTIPLICATION SIGN} 0.25", "scaled")),
+    ],
+)
+def test_steps_say_by_what_the_scores_were_scaled(scale, said):
+    call = recorded(scale=scale)
+    picture = Read(visualize.attention_steps(call, token=1))
+    scores = call.key[0, 0] @ call.query[0, 0, 1] * (0.5 if scale is None else scale)
+    np.testing.assert_allclose(numbers(picture, "score"), scores, rtol=0, atol=5.1e-3)
+    assert said[0] in picture.texts("formula")
+    assert said[1] in [text.text for text in picture.all("text")]
 
 
 def test_long_vectors_and_many_keys_are_cut():

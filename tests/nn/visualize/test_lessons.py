@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import visualize
-from tinytensor.nn.visualize.chart import _log_ticks, _ticks
+from tinytensor.nn.visualize.chart import _log_ticks, linear_ticks
 
 from .drawing import Read
 
@@ -164,10 +164,10 @@ def test_losses_that_are_refused(losses, options, message):
         visualize.loss_curve(losses, **options)
 
 
-def test_ticks_are_round_and_around_the_values():
-    assert _ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert _ticks(1, 4000) == [0, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000]
-    assert _ticks(2, 2) == [2]
+def testlinear_ticks_are_round_and_around_the_values():
+    assert linear_ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert linear_ticks(1, 4000) == [0, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000]
+    assert linear_ticks(2, 2) == [2]
     assert _log_ticks(0.02, 3) == pytest.approx([0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5])
     assert _log_ticks(1e-8, 1) == pytest.approx([10.0**e for e in range(-8, 1, 2)])
 

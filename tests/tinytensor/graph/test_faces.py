@@ -1,6 +1,5 @@
 """The faces of a graph: DOT, SVG, PNG, PDF, Mermaid, text, JSON; and files of them."""
 
-# ruff: noqa: RUF001
 import json
 import math
 import os

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """The graph as data: ops, values, scopes, what is kept and why, formulas of fused ops."""
 
 import gc
@@ -617,6 +616,65 @@ def test_a_graph_is_built_in_linear_time(recorded):
 )
 def test_operations_are_counted(name, inputs, output, expected):
     assert flops(name, inputs, output) == expected
+
+
+# ---- the longest path
+
+
+def unrolled(steps):
+    """h = tanh(x_t W + h U): a getitem, two products, a sum and a tanh for each step."""
+    x, w, u = constant(steps, 1, 3), leaf(3, 4, seed=1), leaf(4, 4, seed=2)
+    h = constant(1, 4)
+    with tt.record() as graph:
+        for t in range(steps):
+            h = tt.tanh(x[t] @ w + h @ u)
+    return graph
+
+
+def attend(length):
+    """Two products, a scale, a softmax as one op, a transposition."""
+    x = leaf(length, 8)
+    with tt.record() as graph:
+        F.softmax(x @ x.mT / math.sqrt(8), dim=-1) @ x
+    return graph
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 20])
+def test_the_longest_path_grows_with_a_recurrence(steps):
+    graph = unrolled(steps)
+    assert len(graph.ops) == 5 * steps
+    assert graph.depth == 4 + 3 * (steps - 1)  # a step waits for the product, the sum and the tanh of the one before
+    assert graph.flops == steps * (2 * 3 * 4 + 2 * 4 * 4 + 4 + 4)
+
+
+@pytest.mark.parametrize("length", [2, 5, 40])
+def test_the_longest_path_of_attention_does_not_grow(length):
+    graph = attend(length)
+    assert graph.depth == 5  # transposition, product, scale, softmax, product
+    assert graph.flops == 2 * 2 * length * length * 8 + 2 * length * length
+
+
+def test_the_longest_path_of_little():
+    with tt.record() as graph:
+        pass
+    assert (graph.depth, graph.flops) == (0, 0)
+    x = leaf(3)
+    with tt.record() as graph:
+        tt.exp(x) + tt.exp(tt.tanh(tt.exp(x)))
+        tt.sum(x)
+    assert (graph.depth, len(graph.ops)) == (4, 6)
+
+
+def test_a_drawn_tensor_has_its_longest_path():
+    assert tt.draw(tt.exp(leaf(3)) * 2.0).depth == 2
+
+
+def test_a_detached_leaf_is_the_leaf():
+    x = leaf(3)
+    with tt.record() as graph:
+        x.detach() * 2.0 + x
+    assert [value.kind for value in graph.values] == ["parameter", "result", "result"]
+    assert graph.ops[1].inputs == (graph.ops[0].output, graph.ops[0].inputs[0])
 
 
 # ---- what joins, what is cast, what is a view

@@ -1,4 +1,3 @@
-# ruff: noqa: RUF001
 """What a picture shows: depth, closed and repeated modules, residual connections, masks, gradients, memory, heat."""
 
 import math
@@ -128,7 +127,7 @@ def test_a_title_and_a_description():
     assert picture.title == "A head"
     assert picture.description == graph.description() == "10 ops; 3 parameters (96 numbers)"
     assert tt.draw(out).picture().title == "Computation graph"
-    assert repr(graph) == "<graph: 10 ops, 14 values, 2 module calls>"
+    assert repr(graph) == "<graph: 10 ops, depth 8, 1.46 k flops, 14 values, 2 module calls>"
 
 
 def test_the_description_of_a_model():
@@ -310,6 +309,70 @@ def test_modules_without_parameters_are_alike():
 
 def test_folding_can_be_switched_off():
     assert titles(called(Again(4), 2, 3).picture(depth=1, fold=False), "module") == ["Linear"] * 4
+
+
+def turns(count, body):
+    with tt.record() as graph:
+        outputs = []
+        for t in range(count):
+            with tt.named_scope("turn"):
+                outputs.append(body(t))
+        tt.concat(outputs)
+    return graph
+
+
+def test_turns_of_a_loop_are_folded():
+    x, w = leaf(4, 3), leaf(3, 2, seed=1)
+    picture = turns(4, lambda t: tt.tanh(x[t : t + 1] @ w)).picture()
+    assert box_names(picture) == [("turn", "×4")]
+    assert titles(picture, "op") == ["getitem", "matmul", "tanh", "concat"]
+    assert of_kind(picture, "op")[0].lines == ("[0:1] … [3:4]",)
+    assert edges(picture)[-2:] == [("tanh", "concat"), ("concat", "output")]
+
+
+def test_stages_without_parameters_are_the_same_again():
+    x = constant(4, 3)
+    assert box_names(turns(4, lambda t: tt.exp(tt.tanh(x))).picture()) == [("turn", "×4")]
+
+
+def test_stages_with_parameters_of_their_own_are_alike():
+    x, weights = constant(4, 3), [leaf(3, 2, seed=t) for t in range(3)]
+    assert box_names(turns(3, lambda t: tt.tanh(x @ weights[t])).picture()) == [("turn", "3 alike")]
+
+
+def test_numbered_stages_are_folded_and_others_are_not():
+    x = leaf(4, 3)
+
+    def boxes(*names):
+        with tt.record() as graph:
+            y = x
+            for name in names:
+                with tt.named_scope(name):
+                    y = tt.exp(tt.tanh(y))
+        return box_names(graph.picture())
+
+    assert boxes("step 1", "step 2") == [("step 1 … step 2", "×2")]
+    assert boxes("encoder", "decoder") == [("encoder", ""), ("decoder", "")]
+
+
+def test_turns_that_grow_are_not_folded():
+    x, w = leaf(4, 3), leaf(3, 2, seed=1)
+    assert box_names(turns(3, lambda t: tt.tanh(x[: t + 1] @ w)).picture()) == [("turn", "")] * 3
+
+
+def test_modules_that_read_other_places_are_not_alike():
+    class Row(nn.Module):
+        def __init__(self, row):
+            super().__init__()
+            self.row = row
+
+        def forward(self, x):
+            return tt.exp(x[self.row : self.row + 1] * 2.0)
+
+    x = leaf(4, 3)
+    with tt.record() as graph:
+        tt.concat([Row(0)(x), Row(1)(x)])
+    assert len(graph.picture().boxes) == 2
 
 
 def test_repetition_inside_of_repetition():
@@ -506,6 +569,76 @@ def test_named_and_shared_steps_of_a_chain_stay():
     assert titles(graph.picture(), "op")[:2] == ["matrix_transpose", "reshape"]
 
 
+def softmax_graph(x, by_formula):
+    with tt.record() as graph:
+        if by_formula:
+            with tt.textbook():
+                F.softmax(x, -1)
+        else:
+            F.softmax(x, -1)
+    return graph
+
+
+GUARDED = ["max", "equal", "where", "subtract", "exp", "sum", "equal", "where", "divide"]
+
+
+@pytest.mark.parametrize("x", [leaf(2, 4), constant(2, 4), leaf(2, 4) * 1.0], ids=["leaf", "constant", "computed"])
+@pytest.mark.parametrize("by_formula", [True, False])
+def test_a_softmax_is_drawn_as_in_books(x, by_formula):
+    picture = softmax_graph(x, by_formula).picture()
+    assert titles(picture, "op") == ["exp", "sum", "divide"]
+    assert of_kind(picture, "op")[0].lines == ("x − max x",)
+    inner = [edge for edge in edges(picture) if {*edge} <= {"exp", "sum", "divide"}]
+    assert inner == [("exp", "sum"), ("exp", "divide"), ("sum", "divide")]
+    assert [head for tail, head in edges(picture)].count("exp") == 1
+
+
+def test_guards_are_shown_on_demand_and_where_the_picture_is_of_what_ran():
+    graph = softmax_graph(leaf(2, 4), by_formula=True)
+    assert [op.name for op in graph.ops] == GUARDED
+    for options in ({"constants": True}, {"saved": True}, {"heat": "flops"}):
+        assert titles(graph.picture(**options), "op") == GUARDED
+
+
+def shifted_without_detaching(x):
+    return tt.exp(x - tt.max(x, axis=-1, keepdims=True))
+
+
+def shifted_by_another(x):
+    return tt.exp(x - tt.max(x * 2, axis=-1, keepdims=True).detach())
+
+
+def shifted_and_read_again(x):
+    y = [x - tt.max(x, axis=-1, keepdims=True).detach()]
+    return tt.exp(y[0]) + y[0]
+
+
+def named(x):
+    largest = tt.max(x, axis=-1, keepdims=True).detach()
+    return tt.exp(x - largest)
+
+
+def a_choice_of_another(x):
+    s = [tt.sum(x, axis=-1), tt.max(x, axis=-1)]
+    return tt.where(s[0] == 0, 1.0, s[1])
+
+
+def a_relu(x):
+    s = [tt.sum(x, axis=-1)]
+    return tt.where(s[0] <= 0, 0.0, s[0]) * 1.0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [shifted_without_detaching, shifted_by_another, shifted_and_read_again, named, a_choice_of_another, a_relu],
+)
+def test_steps_that_only_look_like_guards_are_drawn(function):
+    x = leaf(2, 4)
+    with tt.record() as graph:
+        function(x)
+    assert titles(graph.picture(), "op") == [op.name for op in main_ops(graph.structure)]
+
+
 def test_how_constants_were_computed_is_shown_on_demand():
     x, c = leaf(3), constant(3)
     with tt.record() as graph:
@@ -520,8 +653,8 @@ def test_how_constants_were_computed_is_shown_on_demand():
 def test_what_a_gradient_depends_on_without_flowing_is_shown():
     x = leaf(2, 3)
     with tt.record() as graph:
-        tt.exp(x - tt.max(x, axis=-1, keepdims=True).detach())
-    assert titles(graph.picture(), "op") == ["max", "subtract", "exp"]
+        tt.exp(x / tt.max(x, axis=-1, keepdims=True).detach())
+    assert titles(graph.picture(), "op") == ["max", "divide", "exp"]
 
 
 def test_without_gradients_everything_with_floating_numbers_is_shown():

@@ -1,0 +1,147 @@
+"""A lesson: a file of cells that is a script, a notebook and a page; it shows pictures and says numbers.
+
+    lesson = Lesson("05_scaling")
+    lesson.number("variance of q·k at d_k = 512", scores.var())
+    lesson.show("variance", visualize.curves({"variance": (sizes, variances)}))
+
+As a script it also takes `--exercises`, `--hint NAME` and `--check mine.py` (see `exercises.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from tinytensor import nn
+from tinytensor.files import atomic_write
+
+from . import command_line, exercises
+
+
+class Lesson:
+    """What a lesson says and shows.
+
+    Args:
+        name: of the lesson's file, without its ending. Run as a script, the file takes its command line here.
+
+    Attributes:
+        numbers: what was said, by its words.
+        pictures: the files that were drawn, by the names of the pictures.
+        folder: where they are: `runs/lessons/<name>`, or what `--out` says.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.numbers: dict[str, float] = {}
+        self.pictures: dict[str, Path] = {}
+        self.folder = Path("runs") / "lessons" / name
+        script = Path(sys.argv[0])
+        self.is_script = script.stem == name
+        places = [script.parent] if self.is_script else [Path(), Path("examples") / "lessons"]
+        self._exercises = [place / "exercises" / f"{name}.py" for place in places]
+        if self.is_script:
+            command_line.take_any_text()
+            self._follow(_parser(name).parse_args())
+
+    def number(self, what: str, value: Any, form: str = ".4g") -> float:
+        """Print and remember a number, a Tensor of one element among them; `form` is how it is written."""
+        self.numbers[what] = number = float(value)
+        print(f"{what}: {number:{form}}", flush=True)
+        self._report()
+        return number
+
+    def show(self, name: str, picture: Any, **options: Any) -> Shown:
+        """Save a picture, which has a `save(path, **options)`, and give back what a notebook shows of it.
+
+        The file is `name`.svg, or `name` itself where it has an ending: .html for a page.
+        """
+        path = self.folder / (name if Path(name).suffix else f"{name}.svg")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        picture.save(path, **options)
+        self.pictures[name] = path
+        if self.is_script:
+            print(f"picture: {path}", flush=True)
+        self._report()
+        return Shown(path)
+
+    def trained(self, model: Any, train: Callable[[Any], Any]) -> Any:
+        """The model as `train(model)` leaves it: trained the first time, read from a file from then on.
+
+        The file is in `runs/lessons/trained`, under a name that follows from the text of `train` and from the model, so
+        that whoever changes one of them trains anew.
+        """
+        content = f"{inspect.getsource(train)}{model!r}".encode()
+        path = (
+            Path("runs") / "lessons" / "trained" / f"{self.name}-{hashlib.sha256(content).hexdigest()[:12]}.safetensors"
+        )
+        if not path.exists():
+            train(model)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            nn.save(model.state_dict(), path)
+        model.load_state_dict(nn.load(path))
+        return model.eval()
+
+    def check(self, *functions: Callable[..., Any]) -> None:
+        """Say of answers to this lesson's exercises, by their names, whether they are right: for notebooks."""
+        answers = {function.__name__: function for function in functions}
+        asked = [e for e in self._all_exercises() if e.name in answers]
+        if unknown := answers.keys() - {e.name for e in asked}:
+            known = ", ".join(e.name for e in self._all_exercises())
+            raise ValueError(f"check: {', '.join(sorted(unknown))} is no exercise of {self.name}; there are {known}")
+        for each in asked:
+            print(each.verdict(answers)[1])
+
+    def _all_exercises(self) -> list[exercises.Exercise]:
+        for path in self._exercises:
+            if path.exists():
+                return exercises.read(path)
+        raise FileNotFoundError(f"the exercises of {self.name} are not in {self._exercises[0].parent}")
+
+    def _follow(self, arguments: argparse.Namespace) -> None:
+        if arguments.out is not None:
+            self.folder = arguments.out
+        if arguments.exercises:
+            command_line.run(lambda: exercises.list_holes(self.name, self._all_exercises()))
+        if arguments.hint is not None:
+            command_line.run(lambda: exercises.give_hint(self._all_exercises(), *arguments.hint))
+        if arguments.check is not None:
+            command_line.run(lambda: exercises.check_file(self._all_exercises(), arguments.check))
+
+    def _report(self) -> None:
+        if self.is_script:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            content = {"numbers": self.numbers, "pictures": {n: p.name for n, p in self.pictures.items()}}
+            atomic_write(self.folder / "lesson.json", json.dumps(content, indent=1).encode())
+
+
+class Shown:
+    """A picture that was saved, as notebooks show it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        text = self.path.read_text(encoding="utf-8")
+        if self.path.suffix == ".html":
+            frame = f'<iframe srcdoc="{escape(text)}" title="{self.path.stem}" width="100%" height="640"></iframe>'
+            return {"text/html": frame}
+        return {"image/svg+xml": text}
+
+    def __repr__(self) -> str:
+        return f"<picture {self.path}>"
+
+
+def _parser(name: str) -> command_line.Parser:
+    p = command_line.Parser(trains=False, prog=f"{name}.py", description="Run a lesson, or check an answer to it.")
+    p.add_argument("--out", type=Path, metavar="FOLDER", help=f"where pictures go; default: runs/lessons/{name}")
+    p.add_argument("--exercises", action="store_true", help="print the exercises, as a file with holes to fill")
+    p.add_argument("--hint", nargs="+", metavar=("NAME", "N"), help="a hint for an exercise: the first, or the Nth")
+    p.add_argument("--check", type=Path, metavar="FILE", help="say what is right and wrong in a file with answers")
+    return p

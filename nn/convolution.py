@@ -1,0 +1,94 @@
+"""Convolution as a layer."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+from tinytensor.typing import Device, DType
+
+from . import functional as F
+from . import init
+from .functional.checks import check_sizes
+from .functional.convolution import single, zeros_around
+from .module import Module
+from .parameter import Parameter
+
+
+class Conv1d(Module):
+    """One linear map, with the same weights, of the neighbourhood of every position of a sequence.
+
+    With kernel_size 1 it is a Linear layer at every position, the feed-forward network's other description in section
+    3.3 of Vaswani et al. 2017.
+
+    Args:
+        in_channels, out_channels: how many numbers each position has, before and after.
+        kernel_size: how many positions each result is computed from.
+        stride, padding, dilation, groups: as for `F.conv1d`.
+        bias: whether a bias is added.
+        padding_mode: "zeros"; PyTorch's others are not here.
+
+    Shapes: input (batch, in_channels, length) or (in_channels, length), weight (out_channels, in_channels / groups,
+    kernel_size), bias (out_channels,). Both start from U(-k, k) with k = 1 / sqrt(in_channels / groups * kernel_size).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__()
+        check_sizes("Conv1d", in_channels=in_channels, out_channels=out_channels, groups=groups)
+        if groups < 1 or in_channels < 1 or out_channels < 1 or in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"Conv1d: groups must divide in_channels and out_channels, and all be positive; got groups {groups}, "
+                f"in_channels {in_channels}, out_channels {out_channels}"
+            )
+        if padding_mode != "zeros":
+            raise ValueError(f"Conv1d: padding_mode must be 'zeros', the only one here; got {padding_mode!r}")
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = (single("Conv1d", "kernel_size", kernel_size, 1),)
+        self.stride = (single("Conv1d", "stride", stride, 1),)
+        self.dilation = (single("Conv1d", "dilation", dilation, 1),)
+        before, _ = zeros_around("Conv1d", padding, self.stride[0], 0)
+        self.padding = padding if isinstance(padding, str) else (before,)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        self.weight = Parameter(tt.empty(shape, dtype=dtype, device=device))
+        self.register_parameter(
+            "bias", Parameter(tt.empty((out_channels,), dtype=dtype, device=device)) if bias else None
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weight and the bias anew."""
+        init.kaiming_uniform_(self.weight, a=math.sqrt(5))  # U(-1 / sqrt(fan_in), 1 / sqrt(fan_in))
+        if self.bias is not None:
+            bound = 1 / math.sqrt(init.fans(self.weight)[0])
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        if self.padding != (0,):
+            text += f", padding={self.padding}"
+        if self.dilation != (1,):
+            text += f", dilation={self.dilation}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        return text if self.bias is not None else text + ", bias=False"

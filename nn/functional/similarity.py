@@ -1,0 +1,35 @@
+"""Likeness of vectors by their direction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .checks import beside, check_dim
+from .precision import raised
+
+
+@raised
+def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """x1 · x2 / (max(|x1|, eps) max(|x2|, eps)): the cosine of the angle between them, 0 where one is 0.
+
+    Args:
+        x1, x2: vectors along `dim`; they broadcast against each other.
+        dim: an axis of what they broadcast to; it is gone from the result.
+        eps: the least that is divided by.
+
+    Raises TypeError for integers, ValueError for shapes that do not broadcast, IndexError for a `dim` out of range.
+    """
+    x1 = x1 if isinstance(x1, Tensor) else tt.asarray(x1)
+    x2 = beside(x2, x1)
+    if x1.dtype.kind != "f" or x2.dtype.kind != "f":
+        raise TypeError(f"cosine_similarity: expected floats, got {x1.dtype} and {x2.dtype}; write x.float()")
+    dtype = tt.result_type(x1, x2)
+    if dtype == tt.float16:  # where eps is 0
+        x1, x2 = tt.astype(x1, tt.float32), tt.astype(x2, tt.float32)
+    x1, x2 = tt.broadcast_arrays(x1, x2)
+    axis = check_dim("cosine_similarity", x1, dim)
+    unit1, unit2 = (x / tt.maximum(tt.linalg.vector_norm(x, axis=axis, keepdims=True), eps) for x in (x1, x2))
+    return tt.astype(tt.sum(unit1 * unit2, axis=axis), dtype, copy=False)

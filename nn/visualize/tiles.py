@@ -1,0 +1,198 @@
+"""Matrices as tiles: coloured cells, with their numbers where they are few, and names of rows and columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .ramp import HIDDEN, SIGNED, WEIGHTS, Ramp, ink_on, pixels, squares
+from .svg import INK, MINUS, RULE, Element, number, text_width
+from .tokens import fitted, isolated
+
+FONT, LINE = 12.0, 26.0
+LONGEST_LABEL = 120.0
+LARGEST_CELL, HIGHEST, NARROWEST, SMALLEST_STEP = 30.0, 480.0, 160.0, 14.0
+MOST_NUMBERS, MOST_COLUMNS, MOST_SQUARES = 150, 16, 5000
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """From numbers to colours: two colours from 0 outwards where there are negative ones, else one.
+
+    Attributes:
+        most: the number of the strongest colour.
+        signed: whether the ramp goes through 0.
+    """
+
+    most: float
+    signed: bool
+
+    @staticmethod
+    def of(values: Sequence[np.ndarray]) -> Scale:
+        """The scale on which all numbers of several matrices have their place; the others have no colour."""
+        finite = np.concatenate([v[np.isfinite(v)] for v in values])
+        return Scale(float(np.abs(finite).max(initial=0.0)) or 1.0, bool((finite < 0).any()))
+
+    @property
+    def ramp(self) -> Ramp:
+        return SIGNED if self.signed else WEIGHTS
+
+    def shares(self, values: np.ndarray) -> np.ndarray:
+        """How far along the ramp each number is; what is not finite counts as 0."""
+        shares = np.where(np.isfinite(values), values, 0.0) / self.most
+        return (shares + 1) / 2 if self.signed else shares
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """The numbers below its bar."""
+        most = f"{self.most:.3g}"
+        return [(0, MINUS + most), (0.5, "0"), (1, most)] if self.signed else [(0, "0"), (1, most)]
+
+
+@dataclass(frozen=True, eq=False)
+class Tile:
+    """A matrix as it is drawn.
+
+    Attributes:
+        values: (rows, columns), float64; what is not finite is hatched.
+        scale: of its colours.
+        numbers: whether the cells hold theirs.
+        rows, columns: labels; None for none.
+        room: how wide it may be; one with numbers is as wide as they are.
+        size: the width and height of its cells, where it is not for the tile to choose.
+    """
+
+    values: np.ndarray
+    scale: Scale
+    numbers: bool
+    rows: list[str] | None = None
+    columns: list[str] | None = None
+    room: float = 640.0
+    size: tuple[float, float] | None = None
+
+    @cached_property
+    def texts(self) -> np.ndarray:
+        """Its numbers as they are written, all in one way."""
+        return np.vectorize(_way(self.values), otypes=[object])(self.values)
+
+    @cached_property
+    def cell(self) -> tuple[float, float]:
+        """The width and height of a cell: room for its number, or as much as a picture has."""
+        if self.size is not None:
+            return self.size
+        if self.numbers:
+            return max(34.0, max(text_width(text, FONT) for text in self.texts.flat) + 10), LINE
+        rows, columns = self.values.shape
+        side = min(LARGEST_CELL, self.room / columns, HIGHEST / rows)
+        return max(side, min(LINE, NARROWEST / columns)), max(side, min(LINE, NARROWEST / rows))
+
+    @property
+    def width(self) -> float:
+        return self.cell[0] * self.values.shape[1]
+
+    @property
+    def height(self) -> float:
+        return self.cell[1] * self.values.shape[0]
+
+    @property
+    def left(self) -> float:
+        """How much room the labels of the rows take."""
+        return 0.0 if self.rows is None else _widest(self.rows) + 8
+
+    @property
+    def above(self) -> float:
+        """How much room those of the columns take."""
+        if self.columns is None:
+            return 0.0
+        return 20.0 if self._level else _widest(self.columns) * 0.75 + 18
+
+    @property
+    def overhang(self) -> float:
+        """How far slanted labels may reach beyond the right side."""
+        return 0.0 if self.columns is None or self._level else max(0.0, _widest(self.columns) * 0.75 - self.cell[0] / 2)
+
+    @property
+    def _level(self) -> bool:
+        """Whether the labels of columns lie beside each other without touching."""
+        shown = _shown(self.columns or [], self.cell[0])
+        apart = shown[1][0] - shown[0][0] if len(shown) > 1 else self.values.shape[1]
+        return _widest([name for _, name in shown]) <= self.cell[0] * apart - 4
+
+    def draw(self, x: float, y: float) -> Element:
+        """With the corner of its first cell at x, y."""
+        box = (x, y, self.width, self.height)
+        hidden = None if np.isfinite(self.values).all() else ~np.isfinite(self.values)
+        shares = self.scale.shares(self.values)
+        if self.values.size > MOST_SQUARES:
+            cells = pixels(shares, hidden, self.scale.ramp, box)
+        else:
+            cells = [squares(shares, hidden, self.scale.ramp, box, self._title)]
+        frame = {"x": x - 0.5, "y": y - 0.5, "width": self.width + 1, "height": self.height + 1}
+        cells.append(Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame))
+        if self.numbers:
+            cells.append(self._numbers(x, y, shares))
+        return Element("g", *cells, *self._labels(x, y), class_="tile")
+
+    def _title(self, i: int, j: int) -> str:
+        """What a cell says where one points at it."""
+        row, column = (str(at) if names is None else names[at] for at, names in ((i, self.rows), (j, self.columns)))
+        return f"{isolated(row)}, {isolated(column)}: {self.values[i, j]:.6g}".replace("-", MINUS)
+
+    def _numbers(self, x: float, y: float, shares: np.ndarray) -> Element:
+        w, h = self.cell
+        texts = Element("g", font_size=FONT, text_anchor="middle", pointer_events="none", class_="numbers")
+        for (i, j), text in np.ndenumerate(self.texts):
+            ink = ink_on(self.scale.ramp(float(shares[i, j])) if np.isfinite(self.values[i, j]) else HIDDEN)
+            place = {"x": x + (j + 0.5) * w, "y": y + (i + 0.5) * h + FONT * 0.35}
+            texts.children.append(Element("text", text, fill=ink, **place))
+        return texts
+
+    def _labels(self, x: float, y: float) -> list[Element]:
+        w, h = self.cell
+        labels = []
+        for i, name in _shown(self.rows or [], h):
+            place = {"x": x - 8, "y": y + (i + 0.5) * h + FONT * 0.35, "text_anchor": "end", "class_": "row"}
+            labels.append(fitted(name, LONGEST_LABEL, FONT, fill=INK, **place))
+        for j, name in _shown(self.columns or [], w):
+            place = {"x": x + (j + 0.5) * w, "y": y - 7, "text_anchor": "middle", "class_": "column"}
+            if not self._level:
+                at = x + (j + 0.5) * w + FONT * 0.25
+                turn = f"rotate(-45 {number(at)} {number(y - 7)})"
+                place |= {"x": at, "text_anchor": "start", "transform": turn}
+            labels.append(fitted(name, LONGEST_LABEL, FONT, fill=INK, **place))
+        return labels
+
+
+def few(values: np.ndarray) -> bool:
+    """Whether a matrix has so few numbers that its cells can hold them."""
+    return values.size <= MOST_NUMBERS and values.shape[1] <= MOST_COLUMNS
+
+
+def _shown(labels: Sequence[str], room: float) -> list[tuple[int, str]]:
+    """The labels for which there is room, with their places."""
+    step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if s * room >= SMALLEST_STEP)
+    return [(i, labels[i]) for i in range(0, len(labels), step)]
+
+
+def _widest(labels: Sequence[str]) -> float:
+    return min(LONGEST_LABEL, max((text_width(name, FONT) for name in labels), default=0.0))
+
+
+def _way(values: np.ndarray) -> Callable[[float], str]:
+    """How all numbers of a matrix are written: whole ones as such, others with two decimals or two digits."""
+    finite = values[np.isfinite(values)]
+    most = float(np.abs(finite).max(initial=0.0))
+    digits = ".2f" if 0.1 <= most < 1000 or most == 0 else ".1e"
+    if most < 10_000 and (finite == np.round(finite)).all():
+        digits = ".0f"
+
+    def write(value: float) -> str:
+        if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "∞" if value > 0 else f"{MINUS}∞"
+        text = f"{value:{digits}}" if value or digits != ".1e" else "0"
+        return (text if text.strip("-0.") else text.removeprefix("-")).replace("-", MINUS)
+
+    return write

@@ -1,0 +1,114 @@
+"""The lessons: they run, what they claim holds and would fail if it were false, and their exercises can be solved.
+
+`claims/<lesson>.py` has the value and the tolerance of each number that the lesson says: wide enough for any machine,
+and narrow enough to fail where the claim is false. Its `MUTATIONS` are pieces of the lesson's text and what stands in
+their place; a claim must fail with each. LESSONS_MUTATIONS=1 tries them all, which takes minutes; without it the first
+of each lesson.
+"""
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "examples" / "lessons"
+LESSONS = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
+TOLD = {name: runpy.run_path(str(Path(__file__).parent / "claims" / f"{name}.py")) for name in LESSONS}
+CLAIMS = {name: told["CLAIMS"] for name, told in TOLD.items()}
+MUTATIONS = {name: told["MUTATIONS"] for name, told in TOLD.items()}
+LINES = {"19_a_framework": 150}
+
+
+def run(path, *arguments, cwd):
+    command = [sys.executable, "-W", "error", str(path), *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, encoding="utf-8", timeout=300)
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """One folder for all lessons, so that what one has trained another finds."""
+    return tmp_path_factory.mktemp("lessons")
+
+
+def false_claims(name, path, cwd):
+    """The numbers of a run that are not what the lesson claims; what it printed."""
+    result = run(path, cwd=cwd)
+    if result.returncode:
+        return [result.stderr[-500:]], {}
+    report = json.loads((cwd / "runs" / "lessons" / name / "lesson.json").read_text(encoding="utf-8"))
+    claims = CLAIMS[name]
+    assert report["numbers"].keys() == claims.keys()
+    wrong = [f"{what}: {n}" for what, n in report["numbers"].items() if not abs(n - claims[what][0]) <= claims[what][1]]
+    return wrong, report["pictures"]
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_runs_and_its_claims_hold(name, place):
+    wrong, pictures = false_claims(name, LESSONS[name], place)
+    assert not wrong
+    assert pictures
+    for picture in pictures.values():
+        text = (place / "runs" / "lessons" / name / picture).read_text(encoding="utf-8")
+        assert "<title>" in text
+        assert not re.findall(r"https?://(?!www\.w3\.org/)", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [(name, i) for name in MUTATIONS for i in range(len(MUTATIONS[name]) if "LESSONS_MUTATIONS" in os.environ else 1)],
+)
+def test_a_claim_fails_where_it_is_false(name, number, tmp_path):
+    old, new = MUTATIONS[name][number]
+    text = LESSONS[name].read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path = tmp_path / f"{name}.py"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    wrong, _ = false_claims(name, path, tmp_path)
+    assert wrong
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_is_short_public_and_linked(name):
+    text = LESSONS[name].read_text(encoding="utf-8")
+    number = int(name[:2])
+    assert text.startswith(f"# %% [markdown]\n# # {number}. ")
+    code = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    assert len(code) <= LINES.get(name, 80)
+    assert f'lesson = Lesson("{name}")' in text
+    assert f"`python examples/lessons/{name}.py --exercises > mine.py`" in text
+    assert not re.search(r"^(from|import) .*\b_\w|[a-z]\._[a-z]", text, flags=re.M)
+    links = [
+        link.partition("#")[0]
+        for link in re.findall(r"\]\(([^)]+)\)|^# \[[^]]+\]: (\S+)", text, flags=re.M)
+        for link in link
+    ]
+    links = [link for link in links if link and not link.startswith("http")]
+    assert any(link.endswith(".py") for link in links)
+    for link in links:
+        assert (FOLDER / link).resolve().exists(), link
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_its_exercises_can_be_solved_and_holes_are_no_answer(name, tmp_path):
+    solution = Path(__file__).parent / "solutions" / f"{name}.py"
+    right = run(LESSONS[name], "--check", solution, cwd=tmp_path)
+    assert (right.returncode, right.stderr) == (0, "")
+    verdicts = right.stdout.splitlines()
+    assert len(verdicts) >= 2
+    assert all(line.endswith(": right") for line in verdicts)
+
+    holes = run(LESSONS[name], "--exercises", cwd=tmp_path)
+    (tmp_path / "mine.py").write_text(holes.stdout, encoding="utf-8")
+    wrong = run(LESSONS[name], "--check", tmp_path / "mine.py", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stderr) == (1, "")
+    for line, verdict in zip(wrong.stdout.splitlines(), verdicts, strict=True):
+        exercise = verdict.partition(":")[0]
+        assert line.startswith(f"{exercise}: wrong. ")
+        hint = run(LESSONS[name], "--hint", exercise, "2", cwd=tmp_path)
+        assert hint.stdout.startswith("hint 2 of ")

@@ -1,0 +1,65 @@
+"""Guards: ops of a formula that only keep it from overflow and from 0 / 0.
+
+In every text a softmax is exp, sum and divide. As it is computed it has six ops more: the largest number, which is
+subtracted before exp, and `where`s for rows in which everything is -inf. A picture draws them with what they guard.
+"""
+
+from __future__ import annotations
+
+from .structure import Op, Structure
+
+TESTS = ("equal", "isinf", "isnan")
+
+
+def guards(structure: Structure) -> dict[str, str]:
+    """For each op of a guard, the id of the op that it guards.
+
+    `where(y == c, number, y)` guards the op that computed y, and in `exp(x - max(x))`, the maximum being without a
+    gradient, what comes before exp guards exp. A step that has a name, or that others read as well, is no guard.
+    """
+    return _Guards(structure).found
+
+
+class _Guards:
+    def __init__(self, structure: Structure) -> None:
+        self.ops = {op.id: op for op in structure.ops}
+        self.makers = {op.output: op for op in structure.ops}
+        self.visible = {value.id for value in structure.values if value.name} | set(structure.outputs)
+        self.readers: dict[str, list[Op]] = {}
+        for op in structure.ops:
+            for value in dict.fromkeys(op.inputs):
+                if value is not None:
+                    self.readers.setdefault(value, []).append(op)
+        self.found: dict[str, str] = {}
+        for op in structure.ops:
+            if op.name == "where":
+                self._choice(op)
+            elif op.name == "exp":
+                self._shift(op)
+
+    def _choice(self, where: Op) -> None:
+        condition, number, value = where.inputs
+        test = self._step(condition, where)
+        maker = self._step(value, test, where)
+        if number is None and test is not None and test.name in TESTS and set(test.inputs) <= {value, None} and maker:
+            self.found[test.id] = self.found[where.id] = maker.id
+
+    def _shift(self, exp: Op) -> None:
+        difference = self._step(exp.inputs[0], exp)
+        if difference is None or difference.name != "subtract":
+            return
+        x, shift = difference.inputs
+        last = self._step(shift, difference)
+        if last is None:
+            return
+        largest = self.ops[self.found.get(last.id, last.id)]
+        if largest.name == "max" and largest.inputs[0] == x and not largest.differentiable:
+            around = [op for op, guarded in self.found.items() if guarded == largest.id]
+            self.found.update(dict.fromkeys([largest.id, *around, difference.id], exp.id))
+
+    def _step(self, value: str | None, *readers: Op | None) -> Op | None:
+        """The op that computed a value, if it has no name, is read by these ops alone, and stands beside them."""
+        maker = self.makers.get(str(value))
+        if maker is None or value in self.visible or self.readers[str(value)] != list(readers):
+            return None
+        return maker if all(op is not None and op.scope == maker.scope for op in readers) else None
