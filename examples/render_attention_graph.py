@@ -1,4 +1,5 @@
-"""Draw the computation of attention: one head, several, a layer of the encoder, or the whole Transformer.
+"""Draw the computation of attention: one head, several, a layer of the encoder, the whole Transformer, or what was
+before it: two steps of Bahdanau's decoder, or of Luong's.
 
     python examples/render_attention_graph.py head --out head.svg
     python examples/render_attention_graph.py transformer --out transformer.svg --saved

@@ -34,7 +34,7 @@ FILES = ("train_source", "train_target", "valid_source", "valid_target", "test_s
 # of training alone is refused in the other.
 ALWAYS: dict[str, Any] = dict.fromkeys(("steps", "learning_rate", "warm_up", "accumulate", "dropout"))
 TOY: dict[str, Any] = ALWAYS | {
-    "pair": "en-fr", "preset": "toy", "batch_size": 32, "schedule": "cosine", "label_smoothing": 0.0,
+    "pair": "en-fr", "everyday": False, "preset": "toy", "batch_size": 32, "schedule": "cosine", "label_smoothing": 0.0,
 }  # fmt: skip
 TEXT: dict[str, Any] = ALWAYS | {
     "preset": "tiny", "schedule": "inverse-square-root", "label_smoothing": 0.1, "vocabulary": 10_000,
@@ -64,6 +64,8 @@ def main() -> int:
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_translation.py", description="Train a model to translate.")
     p.add_argument("--pair", choices=PAIRS, help="the toy languages; default: en-fr")
+    p.add_argument("--everyday", action="store_true", default=None, help="of the toy languages: everyday sentences as "
+                   "well, such as \"hi, my name is Tom.\" and \"give me a second, please.\"")  # fmt: skip
     for name in FILES:
         kind, _, side = name.partition("_")
         whole = {"train": "training", "valid": "validation", "test": "test"}[kind]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tinytensor as tt
@@ -14,6 +14,23 @@ from tinytensor.nn.decoder_cache import DecoderCache
 
 from .pretrained import arguments_of
 from .sequence_model import SequenceModel
+
+
+class NoPositions(nn.Dropout):
+    """In the place of positions nothing but their dropout; arguments as `nn.PositionalEncoding`'s."""
+
+    def __init__(self, d_model: int, dropout: float, max_len: int, batch_first: bool) -> None:
+        super().__init__(dropout)
+
+    def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
+        return super().forward(x)
+
+
+POSITIONS: dict[str | None, Callable[..., nn.Module]] = {
+    "sinusoidal": nn.PositionalEncoding,
+    "learned": nn.LearnedPositionalEncoding,
+    None: NoPositions,
+}
 
 
 class Transformer(SequenceModel):
@@ -29,6 +46,8 @@ class Transformer(SequenceModel):
         inner_dropout: on attention weights and inside the feed-forward layers, where the paper has none and PyTorch's
             layers have as much as elsewhere; default: as `dropout`.
         max_length: the longest sequence that positions are made for.
+        positions: "sinusoidal", or "learned" (section 3.5; Gehring et al. 2017), or None: the encoder then takes its
+            source for a set without order.
         norm_first: normalise before each sub-layer instead of after it.
         scale: what attention scores are multiplied by; default 1 / sqrt(d_model / num_heads) (section 3.2.1).
         tie_weights: use the target embedding as the final projection too (section 3.4; Press and Wolf 2017).
@@ -50,6 +69,7 @@ class Transformer(SequenceModel):
         dropout: float = 0.1,
         inner_dropout: float | None = None,
         max_length: int = 1024,
+        positions: str | None = "sinusoidal",
         norm_first: bool = False,
         scale: float | None = None,
         tie_weights: bool = False,
@@ -70,7 +90,10 @@ class Transformer(SequenceModel):
             eos_id=eos_id,
         )
         self.config = arguments_of(locals())
-        self.positions = nn.PositionalEncoding(d_model, dropout=dropout, max_len=max_length, batch_first=True)
+        if positions not in POSITIONS:
+            expected = ", ".join(map(repr, POSITIONS))
+            raise ValueError(f"Transformer: unknown positions {positions!r}; expected one of {expected}")
+        self.positions = POSITIONS[positions](d_model, dropout=dropout, max_len=max_length, batch_first=True)
         self.transformer = nn.Transformer(
             d_model,
             num_heads,
@@ -91,7 +114,8 @@ class Transformer(SequenceModel):
         """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
         layer = re.compile(r"transformer\.encoder\.layers\.\d+\.linear1\.weight")
         inner = [len(weight) for path, weight in weights.items() if layer.fullmatch(path)]
-        return super().sizes_in(weights) | {"num_layers": len(inner), "d_ff": inner[0] if inner else 0}
+        learned = {"max_length": len(weights["positions.encoding"])} if "positions.encoding" in weights else {}
+        return super().sizes_in(weights) | {"num_layers": len(inner), "d_ff": inner[0] if inner else 0} | learned
 
     def _set_inner_dropout(self, p: float) -> None:
         for module in self.transformer.modules():

@@ -46,7 +46,7 @@ class TextCodec(Protocol):
 
 CODECS: dict[str, Callable[[dict[str, Any], dict[str, bytes]], TextCodec]] = {
     "subwords": lambda values, files: Tokenizer(files["tokenizer.model"]),
-    "toy": lambda values, files: ToyText(values["pair"]),
+    "toy": lambda values, files: ToyText(values["pair"], values.get("everyday_too", False)),
 }
 
 

@@ -19,7 +19,7 @@ from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
 from .losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
 from .module import Module
 from .parameter import Parameter
-from .positional import PositionalEncoding, sinusoidal_encoding
+from .positional import LearnedPositionalEncoding, PositionalEncoding, sinusoidal_encoding
 from .recording import AttentionCall, record_attention
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .transformer import (
@@ -31,12 +31,12 @@ from .transformer import (
 )
 
 __all__ = [
-    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "Conv1d",
-    "CrossEntropyLoss", "Dropout", "Embedding", "GRUCell", "Identity", "LSTMCell", "LayerNorm", "Linear", "LogSoftmax",
-    "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter", "PositionalEncoding",
-    "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer", "TransformerDecoder",
-    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp", "functional", "init", "load",
-    "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
+    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "Conv1d", "CrossEntropyLoss",
+    "Dropout", "Embedding", "GRUCell", "Identity", "LSTMCell", "LayerNorm", "LearnedPositionalEncoding", "Linear",
+    "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter",
+    "PositionalEncoding", "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp",
+    "functional", "init", "load", "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

@@ -1,4 +1,4 @@
-"""Sinusoidal positions (Vaswani et al. 2017, section 3.5)."""
+"""Positions: sinusoidal (Vaswani et al. 2017, section 3.5), and learned (Gehring et al. 2017)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.typing import Device, DType
 
+from . import init
 from .layers import Dropout
 from .module import Module
+from .parameter import Parameter
 
 LONGEST = 1 << 20  # positions: a table of more is a mistake, or somebody's attack by a file
 
@@ -29,10 +31,12 @@ class PositionalEncoding(Module):
     Raises ValueError for a sequence longer than max_len and for vectors of another size.
     """
 
+    too_long = "make the module with a larger max_len (nothing learned depends on it)"
+
     def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 5000, batch_first: bool = False) -> None:
         super().__init__()
         if not 0 <= max_len <= LONGEST:
-            raise ValueError(f"PositionalEncoding: max_len must be from 0 to {LONGEST}, got {max_len}")
+            raise ValueError(f"{type(self).__name__}: max_len must be from 0 to {LONGEST}, got {max_len}")
         self.d_model = d_model
         self.max_len = max_len
         self.batch_first = batch_first
@@ -43,22 +47,50 @@ class PositionalEncoding(Module):
         """x plus the encodings of the positions from `start` on, dropped out."""
         if x.ndim not in (2, 3) or x.shape[-1] != self.d_model:
             axes = "(batch, length, d_model)" if self.batch_first else "(length, batch, d_model)"
-            raise ValueError(
-                f"PositionalEncoding: expected {axes} or (length, d_model) with d_model {self.d_model}, got {x.shape}"
-            )
+            expected = f"{axes} or (length, d_model) with d_model {self.d_model}"
+            raise ValueError(f"{type(self).__name__}: expected {expected}, got {x.shape}")
         length = x.shape[-2] if self.batch_first or x.ndim == 2 else x.shape[0]
         if start + length > self.max_len:
             raise ValueError(
-                f"PositionalEncoding: a sequence of length {start + length} is longer than max_len {self.max_len}; "
-                "make the module with a larger max_len (nothing learned depends on it)"
+                f"{type(self).__name__}: a sequence of length {start + length} is longer than max_len {self.max_len}; "
+                + self.too_long
             )
         if self.encoding.dtype != x.dtype or self.encoding.device != x.device:
-            self.encoding = sinusoidal_encoding(self.max_len, self.d_model, dtype=x.dtype, device=x.device)
+            self._follow(x)
         encoding = self.encoding[start : start + length]
         return self.dropout(x + (encoding if self.batch_first or x.ndim == 2 else encoding.unsqueeze(1)))
 
+    def _follow(self, x: Tensor) -> None:
+        self.encoding = sinusoidal_encoding(self.max_len, self.d_model, dtype=x.dtype, device=x.device)
+
     def extra_repr(self) -> str:
         return f"{self.d_model}, max_len={self.max_len}, batch_first={self.batch_first}"
+
+
+class LearnedPositionalEncoding(PositionalEncoding):
+    """Adds to the vector at each position a vector that is learned for it, then drops out (Gehring et al. 2017).
+
+    Arguments and shapes as `PositionalEncoding`'s. The table `encoding` is a parameter, (max_len, d_model), that starts
+    from N(0, 1), as that of `Embedding` does.
+
+    Raises ValueError for a sequence longer than max_len, of whose positions nothing was learned, and for vectors of
+    another size.
+    """
+
+    too_long = "no vectors were learned for positions beyond it"
+
+    def __init__(self, d_model: int, dropout: float = 0.1, max_len: int = 5000, batch_first: bool = False) -> None:
+        super().__init__(d_model, dropout, max_len, batch_first)
+        del self.encoding  # the sinusoids
+        self.encoding = Parameter(tt.empty((max_len, d_model)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the table anew."""
+        init.normal_(self.encoding)
+
+    def _follow(self, x: Tensor) -> None:
+        """A parameter goes where its module goes, not where an input is."""
 
 
 def sinusoidal_encoding(length: int, d_model: int, *, dtype: DType = None, device: Device = None) -> Tensor:

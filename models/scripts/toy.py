@@ -23,7 +23,7 @@ TEST_PAIRS = 1000
 
 def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Checkpoints, dict[str, bytes]]:
     """The trainer for a language pair, its checkpoints, and no files that a new run has to hold."""
-    task = TranslationTask(arguments.pair, arguments.seed, together=arguments.accumulate)
+    task = TranslationTask(arguments.pair, arguments.seed, arguments.accumulate, arguments.everyday)
     sizes = (len(task.source), len(task.target), PRESETS[arguments.preset] | {"dropout": arguments.dropout})
     model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False, score=arguments.score)
     model.to(arguments.device)
@@ -43,7 +43,7 @@ def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpo
     """Save the translator; print how good it is on unseen combinations, draw pictures. Returns the exact match."""
     model, task, folder = trainer.model, trainer.task, checkpoints.folder
     model.eval()
-    Translator(model, ToyText(task.name)).save_pretrained(folder.path)
+    Translator(model, ToyText(task.name, task.everyday_too)).save_pretrained(folder.path)
     print(f"\n{task.name}: a few sentences with combinations the model has never seen")
     _show_pairs(model, task, 5, print)
     figures = toy_figures(model, task, task.test_pairs(TEST_PAIRS))

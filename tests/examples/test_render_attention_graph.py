@@ -1,6 +1,7 @@
 """examples/render_attention_graph.py as its user meets it."""
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -11,7 +12,7 @@ import pytest
 from .test_train_copy_task import environment
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "render_attention_graph.py"
-GRAPHS = ("head", "multihead", "encoder-layer", "transformer")
+GRAPHS = ("head", "heads", "multihead", "encoder-layer", "transformer", "bahdanau", "luong")
 
 
 def run(cwd, *arguments):
@@ -39,6 +40,35 @@ def test_the_head_shows_the_steps_of_attention(tmp_path):
     places = [text.index(step) for step in ("Q matmul", "divide", "masked_fill", "weights softmax", "result")]
     assert places == sorted(places)
     assert "causal" in text
+
+
+def test_each_head_has_its_box(tmp_path):
+    assert run(tmp_path, "heads", "--out", "heads.txt").returncode == 0
+    text = (tmp_path / "heads.txt").read_text()
+    boxes = re.split(r"head\.\d Head\n", text)
+    assert len(boxes) == 5
+    for box in boxes[1:]:
+        steps = ("W_Q", "W_K", "W_V", "divide", "(x2=4)", "weights", "softmax", "head")  # 4 = sqrt(16)
+        assert all(step in box for step in steps)
+    outside = re.findall(r"^  (\w.*?)  ", boxes[4], re.M)
+    assert [line.partition(".")[0] for line in outside] == ["joined concat", "W_O", "matmul"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "order"),
+    [
+        ("bahdanau", ["step 1", "e matmul", "alpha softmax", "c matmul", "concat", "decoder GRUCell", "step 2"]),
+        ("luong", ["step 1", "decoder GRUCell", "scores matmul", "a softmax", "c matmul", "found tanh", "step 2"]),
+    ],
+)
+def test_the_recurrent_decoders_are_unrolled(tmp_path, graph, order):
+    assert run(tmp_path, graph, "--out", "graph.txt").returncode == 0
+    text = (tmp_path / "graph.txt").read_text()
+    at = 0
+    for word in order:  # raises ValueError where one does not follow the one before
+        at = text.index(word, at)
+    assert len(re.findall(r"^ +attention \w+Attention$", text, re.M)) == 2
+    assert "step 3" not in text
 
 
 def test_the_transformer_names_every_stage_of_the_papers_figure(tmp_path):

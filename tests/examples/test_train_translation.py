@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tinytensor import nn
+from tinytensor.models import Translator
 
 from .test_train_copy_task import environment
 
@@ -67,6 +68,17 @@ def test_toy_languages(tmp_path, pair, model):
     pictures = set() if model == "none" else {"attention.svg", "attention.html"}
     assert {"checkpoint.safetensors", "log.jsonl", "loss.svg", "config.json", *pictures} == names - saved(names)
     assert ("alignment_error_rate" in figures) == (model != "none")
+
+
+def test_a_model_of_everyday_sentences_takes_them(tmp_path):
+    options = ["--everyday", "--steps", 2, "--batch-size", 4, "--out", "run"]
+    assert run(tmp_path, *options).returncode == 0
+    translator = Translator.from_pretrained(tmp_path / "run")
+    assert translator.translate(["give me a second, please."])[0]
+    assert log(tmp_path / "run", "start")[0]["arguments"]["everyday"] is True
+    result = run(tmp_path, "--resume", "--out", "run", "--steps", 3)
+    assert result.returncode == 0, result.stderr
+    assert "resuming run after step 2" in result.stdout
 
 
 def test_the_required_accuracy(tmp_path):
@@ -358,7 +370,7 @@ def test_mistakes_end_in_one_line(tmp_path, arguments, message):
     assert result.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["--pair", "en-fr"], ["--batch-size", 3]])
+@pytest.mark.parametrize("arguments", [["--pair", "en-fr"], ["--batch-size", 3], ["--everyday"]])
 def test_arguments_of_the_toy_languages_are_refused_for_text(tmp_path, arguments):
     result = run(tmp_path, *write_text(tmp_path), *arguments)
     assert result.returncode == 2

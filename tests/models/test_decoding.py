@@ -122,7 +122,15 @@ def test_cached_decoding_is_recomputed_decoding(device, norm_first, decoder):
 
 
 @pytest.mark.parametrize(
-    "options", [{"tie_weights": True}, {"share_embeddings": True}, {"num_layers": 1}, {"scale": 1.0}]
+    "options",
+    [
+        {"tie_weights": True},
+        {"share_embeddings": True},
+        {"num_layers": 1},
+        {"positions": "learned"},
+        {"positions": None},
+        {"scale": 1.0},
+    ],
 )
 def test_cached_decoding_is_recomputed_decoding_for_other_models(options):
     model, source = make(**options), sources()

@@ -204,6 +204,32 @@ def test_what_is_wrong_with_a_folder_is_told(tmp_path, spoil, message):
         Transformer.from_pretrained(tmp_path)
 
 
+@pytest.mark.parametrize("positions", ["learned", None])
+def test_positions_come_back(tmp_path, positions):
+    tt.random.manual_seed(0)
+    model = Transformer(50, positions=positions, d_model=8, num_heads=2, num_layers=1, max_length=9).eval()
+    model.save_pretrained(tmp_path)
+    again = Transformer.from_pretrained(tmp_path)
+    assert again.config["positions"] == positions
+    assert bits(again) == bits(model)
+    source, target = [[4, 5, 6]], [[1, 7]]
+    np.testing.assert_array_equal(again(source, target).numpy(), model(source, target).numpy())
+    if positions == "learned":
+        change("arguments.max_length", 10**12)(tmp_path)
+        with pytest.raises(PretrainedError, match="says max_length 1000000000000, but the weights are .* with 9"):
+            Transformer.from_pretrained(tmp_path)
+
+
+def test_a_config_from_before_there_were_kinds_of_positions_is_read(tmp_path):
+    model = make("transformer")
+    model.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
+    del config["arguments"]["positions"], config["checksum"]
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    again = Transformer.from_pretrained(tmp_path)
+    np.testing.assert_array_equal(again(SOURCE, TARGET).numpy(), model(SOURCE, TARGET).numpy())
+
+
 SIZES = ["num_layers", "d_model", "source_vocabulary", "target_vocabulary", "max_length"]
 
 
@@ -329,6 +355,14 @@ def test_a_translator_comes_back_as_it_was(tmp_path, translator, beam):
     assert [len(translations) for translations in found] == [beam, 0, beam, beam]
     alone = translator.translate(["I sleep ."], beam=beam, n_best=beam)[0]
     assert [t.text for t in found[3]] == [t.text for t in alone]
+
+
+def test_a_translator_that_knows_everyday_words_comes_back(tmp_path):
+    codec = ToyText("en-fr", everyday_too=True)
+    model = Transformer(*codec.sizes, d_model=8, num_heads=2, num_layers=1, max_length=20)
+    Translator(model, codec).save_pretrained(tmp_path)
+    again = Translator.from_pretrained(tmp_path)
+    assert again.encode("give me a second, please.") == codec.encode("give me a second, please.")
 
 
 def test_subwords_come_back(tmp_path):

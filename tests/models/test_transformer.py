@@ -1,5 +1,7 @@
 """The Transformer from ids to logits: what sees what, shared weights, decoding, attention weights, errors."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,69 @@ def test_embedding_times_root_d_model_plus_positions():
     positions = np.stack([np.sin(angle), np.cos(angle)], axis=-1).reshape(4, 8)
     expected = model.source_embedding.weight.numpy()[source] * np.sqrt(8) + positions
     np.testing.assert_allclose(model.embed(model.source_embedding, tt.asarray(source)).numpy(), expected, atol=1e-7)
+
+
+# ---- positions
+
+
+def test_learned_positions_take_the_place_of_the_sinusoids(device):
+    model = make(device, positions="learned")
+    source = ids(2, 4)
+    expected = model.source_embedding.weight.numpy()[source] * np.sqrt(8) + model.positions.encoding.numpy()[:4]
+    found = model.embed(model.source_embedding, tt.asarray(source, device=device))
+    np.testing.assert_allclose(found.numpy(), expected, **CLOSE)
+    tt.sum(model(source, ids(2, 3))).backward()
+    gradient = model.positions.encoding.grad.numpy()
+    assert (gradient[:4] != 0).any(axis=1).all()
+    np.testing.assert_array_equal(gradient[4:], 0.0)
+    keys = set(model.state_dict()) - set(make().state_dict())
+    assert keys == {"positions.encoding"}
+
+
+def test_without_positions_the_encoder_reads_a_set():
+    """And the decoder knows an order by its mask alone (with positions it is another thing)."""
+    order = np.array([3, 0, 2, 1])
+    for positions, alike in ((None, True), ("sinusoidal", False), ("learned", False)):
+        model = make(positions=positions)
+        source, target = ids(1, 4), ids(1, 3)
+        logits, turned = model(source, target).numpy(), model(source[:, order], target).numpy()
+        assert np.allclose(logits, turned, **CLOSE) == alike
+        memory, turned = (model.encode(s)[0].numpy() for s in (source, source[:, order]))
+        assert np.allclose(memory[:, order], turned, **CLOSE) == alike
+    assert set(make(positions=None).state_dict()) == set(make().state_dict())
+
+
+def test_without_positions_embeddings_are_dropped_out_all_the_same():
+    model = make(positions=None, dropout=0.5)
+    source = tt.asarray(ids(2, 6))
+    assert not (model.embed(model.source_embedding, source) == 0).any()
+    model.train()
+    assert (model.embed(model.source_embedding, source) == 0).any()
+
+
+def test_positions_of_another_name_are_refused():
+    with pytest.raises(
+        ValueError, match=r"Transformer: unknown positions 'rotary'; expected one of 'sinusoidal', 'learned', None"
+    ):
+        make(positions="rotary")
+
+
+@pytest.mark.parametrize(
+    ("positions", "drawn"),
+    [
+        ("sinusoidal", r"positions PositionalEncoding\n(.*\n)* +add +1.3.8"),
+        ("learned", r"positions LearnedPositionalEncoding\n +encoding +12.8 +parameter\n(.*\n)* +add +1.3.8"),
+        (None, r"multiply +1.3.8 +from embedding"),
+    ],
+)
+def test_positions_are_in_the_graph_of_the_model(tmp_path, positions, drawn):
+    model = make(positions=positions)
+    with tt.record() as graph:
+        model.embed(model.source_embedding, tt.asarray(ids(1, 3)))
+    graph.save(tmp_path / "graph.txt")
+    text = (tmp_path / "graph.txt").read_text(encoding="utf-8")
+    assert re.search(drawn, text)
+    assert ("add" in text) == (positions is not None)
 
 
 # ---- who sees what
@@ -380,8 +445,9 @@ def test_cross_attention_leaves_the_model_as_it_was():
 # ---- errors
 
 
-def test_a_sequence_that_is_too_long_says_both_lengths():
-    model = make()
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", None])
+def test_a_sequence_that_is_too_long_says_both_lengths(positions):
+    model = make(positions=positions)
     for source, target in [(ids(1, 13), ids(1, 2)), (ids(1, 2), ids(1, 13))]:
         with pytest.raises(ValueError, match="sequence of 13 is longer than max_length 12"):
             model(source, target)

@@ -196,6 +196,36 @@ def test_positional_encoding_refuses():
         layer(tt.zeros((3, 1, 5)))
 
 
+def test_learned_positions_are_added_and_learned(device):
+    tt.random.manual_seed(0)
+    layer = nn.LearnedPositionalEncoding(4, dropout=0.0, max_len=7, batch_first=True).double().to(device)
+    assert [(name, p.shape) for name, p in layer.named_parameters()] == [("encoding", (7, 4))]
+    x = normal(2, 5, 4).to_device(device)
+    table = layer.encoding.detach().numpy()
+    out = layer(x, start=1)
+    close(out, x.numpy() + table[1:6])
+    (out * out).sum().backward()
+    expected = np.zeros((7, 4))
+    expected[1:6] = 2 * out.detach().numpy().sum(axis=0)
+    close(layer.encoding.grad, expected)
+    layer.batch_first = False
+    close(layer(x.permute(1, 0, 2)), (x.numpy() + table[:5]).transpose(1, 0, 2))
+    close(layer(x[0]), x.numpy()[0] + table[:5])
+    assert nn.LearnedPositionalEncoding(64, max_len=1000).encoding.numpy().std() == pytest.approx(1, abs=0.02)
+    assert "LearnedPositionalEncoding" in repr(layer)
+    assert "4, max_len=7, batch_first=False" in repr(layer)
+
+
+def test_learned_positions_refuse():
+    layer = nn.LearnedPositionalEncoding(4, max_len=3)
+    with pytest.raises(ValueError, match="LearnedPositionalEncoding: .* length 4 is longer than max_len 3; no"):
+        layer(tt.zeros((4, 1, 4)))
+    with pytest.raises(ValueError, match=r"LearnedPositionalEncoding: expected .* with d_model 4, got \(3, 1, 5\)"):
+        layer(tt.zeros((3, 1, 5)))
+    with pytest.raises(ValueError, match="LearnedPositionalEncoding: max_len must be from 0 to"):
+        nn.LearnedPositionalEncoding(4, max_len=1 << 40)
+
+
 # ---- Transformer
 
 

@@ -65,9 +65,9 @@ def _clause(c: Clause) -> list[Word]:
         words += [*expression("english", c.time, c), Word(",", ((c, "comma"),))]
     if c.verb is THERE_BE:
         words.append(Word("there", ((c, "there"),)))
-        return [*words, Word(_be(c.subject, c.tense), ((c, "verb"),)), *_noun_phrase(c.subject), *_rest(c)]
+        return [*words, Word(_be(c.subject, c.tense), ((c, "verb"),)), *noun_phrase(c.subject), *_rest(c)]
     auxiliary, verb = _verb(c)
-    subject = _noun_phrase(c.subject)
+    subject = noun_phrase(c.subject)
     if c.question:
         words += auxiliary + subject + verb
     else:
@@ -110,11 +110,11 @@ def _be(subject: NounPhrase, tense: str) -> str:
 def _rest(c: Clause) -> list[Word]:
     words: list[Word] = []
     if c.recipient is not None and c.recipient.pronoun:
-        words += _noun_phrase(c.recipient, accusative=True)
+        words += noun_phrase(c.recipient, accusative=True)
     if c.object is not None and c.gap != "object":
-        words += _noun_phrase(c.object, accusative=True)
+        words += noun_phrase(c.object, accusative=True)
     if c.recipient is not None and not c.recipient.pronoun:
-        words += [Word("to", ((c, "to"),)), *_noun_phrase(c.recipient)]
+        words += [Word("to", ((c, "to"),)), *noun_phrase(c.recipient)]
     if c.goal is not None:
         words += _place(c.goal)
     if c.manner is not None:
@@ -134,10 +134,10 @@ def _rest(c: Clause) -> list[Word]:
 
 
 def _place(place: Place) -> list[Word]:
-    return expression("english", place.preposition, place) + _noun_phrase(place.of)
+    return expression("english", place.preposition, place) + noun_phrase(place.of)
 
 
-def _noun_phrase(np: NounPhrase, accusative: bool = False) -> list[Word]:
+def noun_phrase(np: NounPhrase, accusative: bool = False) -> list[Word]:
     if isinstance(np.noun, Pronoun):
         return [Word(np.noun.accusative if accusative else np.noun.english[0], ((np, "noun"),))]
     words = [Word(adjective.english, ((np, adjective),)) for adjective in np.adjectives]
@@ -152,13 +152,13 @@ def _noun_phrase(np: NounPhrase, accusative: bool = False) -> list[Word]:
     if np.relative is not None:
         words += _relative(np.relative, "who" if "person" in np.noun.kinds else "that")
     if np.other is not None:
-        words += [Word("and", ((np, "and"),)), *_noun_phrase(np.other)]
+        words += [Word("and", ((np, "and"),)), *noun_phrase(np.other)]
     return words
 
 
 def _relative(c: Clause, pronoun: str) -> list[Word]:
     words = [Word(pronoun if c.gap == "subject" else "that", ((c, "that"),))]
     if c.gap == "object":
-        words += _noun_phrase(c.subject)
+        words += noun_phrase(c.subject)
     auxiliary, verb = _verb(c)
     return words + auxiliary + verb + _rest(c)

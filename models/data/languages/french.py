@@ -58,7 +58,7 @@ def say(meaning: Meaning) -> list[Word]:
             words.append(Word("et", ("and",)))
         words += _clause(clause)
     words.append(Word("?" if meaning.question else ".", ("end",)))
-    return _joined(words)
+    return joined(words)
 
 
 def vocabulary() -> set[str]:
@@ -101,10 +101,10 @@ def _clause(c: Clause) -> list[Word]:
         there = ((c, "there"),)
         form = c.verb.imperfect if c.tense == "past" else c.verb.present
         words += [Word("il", there), Word("y", there), Word(form[1], ((c, "verb"),))]
-        return words + _noun_phrase(c.subject) + _rest(c)
+        return words + noun_phrase(c.subject) + _rest(c)
     if c.question:
         words += [Word("est-ce"), Word("que")]
-    return words + _noun_phrase(c.subject) + _predicate(c) + _rest(c)
+    return words + noun_phrase(c.subject) + _predicate(c) + _rest(c)
 
 
 def _predicate(c: Clause) -> list[Word]:
@@ -167,9 +167,9 @@ def _rest(c: Clause) -> list[Word]:
     if c.object is not None and c.gap != "object" and not c.object.pronoun:
         if c.verb.dative:
             words.append(Word("à", ((c, "to"),)))
-        words += _noun_phrase(c.object, negated=bool(c.negation) and not c.verb.dative)
+        words += noun_phrase(c.object, negated=bool(c.negation) and not c.verb.dative)
     if c.recipient is not None and not c.recipient.pronoun:
-        words += [Word("à", ((c, "to"),)), *_noun_phrase(c.recipient)]
+        words += [Word("à", ((c, "to"),)), *noun_phrase(c.recipient)]
     if c.goal is not None:
         words += _place(c.goal)
     for place in (c.companion, c.place):
@@ -187,7 +187,7 @@ def _rest(c: Clause) -> list[Word]:
 
 
 def _place(place: Place) -> list[Word]:
-    return expression("french", place.preposition, place) + _noun_phrase(place.of)
+    return expression("french", place.preposition, place) + noun_phrase(place.of)
 
 
 def _person(subject: NounPhrase) -> int:
@@ -197,7 +197,7 @@ def _person(subject: NounPhrase) -> int:
 # ---- noun phrases
 
 
-def _noun_phrase(np: NounPhrase, negated: bool = False) -> list[Word]:
+def noun_phrase(np: NounPhrase, negated: bool = False) -> list[Word]:
     """Determiner, adjectives that precede, noun, adjectives that follow, relative clause.
 
     What is indefinite has "de" in the object of a negated verb, and in the plural before an adjective.
@@ -220,10 +220,10 @@ def _noun_phrase(np: NounPhrase, negated: bool = False) -> list[Word]:
         c = np.relative
         words.append(Word("qui" if c.gap == "subject" else "que", ((c, "that"),)))
         if c.gap == "object":
-            words += _noun_phrase(c.subject)
+            words += noun_phrase(c.subject)
         words += _predicate(c) + _rest(c)
     if np.other is not None:
-        words += [Word("et", ((np, "and"),)), *_noun_phrase(np.other, negated)]
+        words += [Word("et", ((np, "and"),)), *noun_phrase(np.other, negated)]
     return words
 
 
@@ -257,7 +257,7 @@ def _participle(masculine: str, gender: str, plural: bool) -> str:
 # ---- how neighbours change each other
 
 
-def _joined(words: list[Word]) -> list[Word]:
+def joined(words: list[Word]) -> list[Word]:
     """Elide before vowels, then contract prepositions with the articles left over, from the last word to the first."""
     joined: list[Word] = []
     for word in reversed(words):

@@ -136,7 +136,7 @@ def _predicate(c: Clause, joined: Parts = ()) -> list[Word]:
 def _subject(c: Clause) -> list[Word]:
     topic = c.subject.definite and not c.gap
     if _honoured(c.subject):
-        return [*_noun_phrase(c.subject), Word("-께서는" if topic else "-께서")]
+        return [*noun_phrase(c.subject), Word("-께서는" if topic else "-께서")]
     return _with(c.subject, "은" if topic else "이")
 
 
@@ -148,11 +148,11 @@ def _object(c: Clause) -> list[Word]:
 
 
 def _to(np: NounPhrase, c: Clause) -> list[Word]:
-    return [*_noun_phrase(np), Word("-께" if _honoured(np) else "-에게", ((c, "to"),))]
+    return [*noun_phrase(np), Word("-께" if _honoured(np) else "-에게", ((c, "to"),))]
 
 
 def _place(place: Place) -> list[Word]:
-    words = _noun_phrase(place.of)
+    words = noun_phrase(place.of)
     for text, parts in expression("korean", place.preposition, place):
         if text == "-와":
             text = "-" + hangul.particle(words[-1].text, "과")
@@ -221,11 +221,11 @@ def _honoured(np: NounPhrase) -> bool:
 
 
 def _with(np: NounPhrase, particle: str) -> list[Word]:
-    words = _noun_phrase(np)
+    words = noun_phrase(np)
     return [*words, Word("-" + hangul.particle(words[-1].text, particle))]
 
 
-def _noun_phrase(np: NounPhrase) -> list[Word]:
+def noun_phrase(np: NounPhrase) -> list[Word]:
     """Relative clause, determiner, adjectives, noun, and behind it the number with its counter."""
     noun, determiner = np.noun, (np, "determiner")
     words = _clause(np.relative) if np.relative is not None else []
@@ -240,7 +240,7 @@ def _noun_phrase(np: NounPhrase) -> list[Word]:
         words.append(Word("-들", ((np, "noun"),)))
     if np.other is not None:
         words.append(Word("-" + hangul.particle(words[-1].text, "과"), ((np, "and"),)))
-        words += _noun_phrase(np.other)
+        words += noun_phrase(np.other)
     return words
 
 

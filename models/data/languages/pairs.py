@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import ModuleType
 
-from . import english, french, korean
+from . import english, everyday, french, korean
 from .lexicon import ADJECTIVES, NAMES, NOUNS, VERBS
 from .meaning import Clause, Meaning, NounPhrase, Word, align
 from .speaker import Speaker
 
 LANGUAGES: dict[str, ModuleType] = {"en": english, "fr": french, "ko": korean}
+NAMED: dict[ModuleType, str] = {english: "english", french: "french", korean: "korean"}
 PAIRS = ("en-fr", "en-ko")
 HELD_OUT = 8  # one combination of so many
 SHORTEST, LONGEST = 3, 20  # words, the final mark among them
@@ -53,17 +54,18 @@ class Pair:
         return _any_held_out(self.combinations)
 
 
-def pairs(name: str, seed: int | str, held_out: bool) -> Iterator[Pair]:
+def pairs(name: str, seed: int | str, held_out: bool, everyday_too: bool = False) -> Iterator[Pair]:
     """Endless sentence pairs, for training or for testing.
 
     Args:
         name: "en-fr" or "en-ko".
         seed: all follow from it.
         held_out: whether every pair has a combination that is kept for testing, or none has.
+        everyday_too: whether training has everyday sentences between those of the grammar, see `everyday`.
 
     Raises ValueError for another name.
     """
-    speaker = Speaker(seed)
+    speaker = everyday.EverydaySpeaker(seed) if everyday_too and not held_out else Speaker(seed)
     languages_of(name)
     while True:
         meaning = speaker.meaning()
@@ -86,8 +88,7 @@ def languages_of(name: str) -> tuple[ModuleType, ModuleType]:
 
 def translate(name: str, meaning: Meaning) -> Pair:
     """A meaning in both languages of a pair, with the alignment."""
-    source, target = languages_of(name)
-    said, translated = source.say(meaning), target.say(meaning)
+    said, translated = (everyday.say(meaning, NAMED[language], language) for language in languages_of(name))
     return Pair(
         tuple([word.text for word in said]),
         tuple([word.text for word in translated]),

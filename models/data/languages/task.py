@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 
 from ..batch import EOS, PAD, Batch
-from .pairs import LANGUAGES, LONGEST, Pair, languages_of, pairs, written
+from . import everyday
+from .pairs import LANGUAGES, LONGEST, NAMED, Pair, languages_of, pairs, written
 
 
 class Vocabulary:
     """The words of a language and their ids, known before a sentence is made: sorted, after pad, bos and eos.
 
-    English has 433 ids, French 667, Korean 840.
+    English has 433 ids, French 667, Korean 840. With the words of everyday sentences, which stand at the end, they have
+    450, 687 and 861.
     """
 
-    def __init__(self, language: str) -> None:
+    def __init__(self, language: str, everyday_too: bool = False) -> None:
         self.language = language
-        self.words = ["<pad>", "<bos>", "<eos>", *sorted(LANGUAGES[language].vocabulary())]
+        words = LANGUAGES[language].vocabulary()
+        more = everyday.vocabulary(NAMED[LANGUAGES[language]]) - words if everyday_too else ()
+        self.words = ["<pad>", "<bos>", "<eos>", *sorted(words), *sorted(more)]
         self._ids = {word: i for i, word in enumerate(self.words)}
 
     def __len__(self) -> int:
@@ -63,6 +67,8 @@ class TranslationTask:
         seed: all sentences follow from it; which combinations are kept for testing does not depend on it.
         together: batches whose pairs are drawn together and divided by length, so that little is padding. Where their
             gradients are added up for one step of training, it sees what it would see in one batch.
+        everyday_too: whether training has everyday sentences as well ("give me a second, please."), see `everyday`. The
+            test pairs are the same.
 
     Attributes:
         source, target: the vocabularies.
@@ -73,10 +79,10 @@ class TranslationTask:
 
     max_length = LONGEST
 
-    def __init__(self, name: str = "en-fr", seed: int = 0, together: int = 1) -> None:
+    def __init__(self, name: str = "en-fr", seed: int = 0, together: int = 1, everyday_too: bool = False) -> None:
         languages_of(name)
-        self.name, self.seed, self.together = name, seed, together
-        self.source, self.target = (Vocabulary(language) for language in name.split("-"))
+        self.name, self.seed, self.together, self.everyday_too = name, seed, together, everyday_too
+        self.source, self.target = (Vocabulary(language, everyday_too) for language in name.split("-"))
         self._made: tuple[tuple[int, int], list[list[Pair]]] | None = None  # the pairs drawn last, and which
 
     def training_batch(self, step: int, size: int) -> Batch:
@@ -91,7 +97,7 @@ class TranslationTask:
         """
         group, place = divmod(step, self.together)
         if self._made is None or self._made[0] != (group, size):
-            endless = pairs(self.name, f"training {self.seed} {group}", held_out=False)
+            endless = pairs(self.name, f"training {self.seed} {group}", False, self.everyday_too)
             counts = [3 if i % 3 else 1 for i in range(self.together * size)]
             drawn = [max(islice(endless, count), key=_lengths) for count in counts]
             drawn.sort(key=_lengths)

@@ -17,14 +17,15 @@ class ToyText:
 
     Args:
         pair: "en-fr" or "en-ko".
+        everyday_too: whether the words of everyday sentences are known as well, see `everyday`.
 
     Raises ValueError for another pair.
     """
 
-    def __init__(self, pair: str) -> None:
+    def __init__(self, pair: str, everyday_too: bool = False) -> None:
         languages_of(pair)
-        self.pair = pair
-        self.source, self.target = (Vocabulary(language) for language in pair.split("-"))
+        self.pair, self.everyday_too = pair, everyday_too
+        self.source, self.target = (Vocabulary(language, everyday_too) for language in pair.split("-"))
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -52,4 +53,4 @@ class ToyText:
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """What `translator` writes of it into a model's folder: plain values and files."""
-        return {"kind": "toy", "pair": self.pair}, {}
+        return {"kind": "toy", "pair": self.pair} | ({"everyday_too": True} if self.everyday_too else {}), {}

@@ -85,6 +85,9 @@ def test_positional_encodings_from_anywhere_are_the_same_picture():
     assert str(visualize.positional_encoding(table.numpy())) == picture
     assert str(visualize.positional_encoding(module, length=10)) == picture
     assert str(visualize.positional_encoding(10, 18)) != picture
+    learned = nn.LearnedPositionalEncoding(16, max_len=50)
+    table = learned.encoding.numpy()[:10]
+    assert str(visualize.positional_encoding(learned, length=10)) == str(visualize.positional_encoding(table))
     assert "64 positions" not in picture
     assert "50 positions" in str(visualize.positional_encoding(module))
     assert Read(visualize.positional_encoding(1000, 512)).width <= 1280
