@@ -7,6 +7,6 @@ CLAIMS = {
 
 MUTATIONS = [
     ('SequenceTask("reverse"', 'SequenceTask("copy"'),  # learned as well, but not from the mirror image
-    ("    optimizer.zero_grad()\n", ""),
+    ("    optimizer.step()\n", ""),
     ("    loss.backward()\n", ""),
 ]
