@@ -58,7 +58,7 @@ def test_readme_snippets_can_be_pasted_into_the_plain_prompt(tmp_path, monkeypat
     prompt = Prompt(runs=True)
     for text in others:
         prompt.paste(text)
-    assert (tmp_path / "steps.svg").exists()
+    assert (tmp_path / "head.svg").exists()
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
