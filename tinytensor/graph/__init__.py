@@ -12,7 +12,7 @@ from .graph import Graph
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
 from .structure import Op, Saved, Scope, Statistics, Step, Structure, Value
-from .svg import DrawingError, render
+from .svg import DrawingError, lay_out_with, render
 
 __all__ = [
     "Box",
@@ -29,5 +29,6 @@ __all__ = [
     "Structure",
     "Value",
     "Vertex",
+    "lay_out_with",
     "render",
 ]

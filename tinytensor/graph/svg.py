@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable
 
 from ..extras import how_to_install
 from .dot import PALE, RED, STYLES, to_dot
@@ -19,8 +21,31 @@ def to_svg(picture: Picture) -> str:
     return _finish(picture, render(to_dot(picture), "svg").decode())
 
 
+_own_layout: Callable[[str, str], str | bytes] | None = None
+
+
+def lay_out_with(function: Callable[[str, str], str | bytes] | None) -> None:
+    """Lay out pictures by a function of one's own from now on; None: by Graphviz, as before.
+
+    For places where no program can be started. On a page with Pyodide, whose JavaScript has @viz-js/viz as `viz`:
+
+        tinytensor.graph.lay_out_with(lambda dot, kind: viz.renderString(dot, format=kind))
+
+    Args:
+        function: takes the text that Graphviz reads and the kind of picture ("svg", "png", "pdf"), gives the picture.
+    """
+    global _own_layout
+    _own_layout = function
+
+
 def render(dot: str, kind: str) -> bytes:
-    """Lay out and draw: by the `dot` program, or by pygraphviz, whose wheel carries Graphviz."""
+    """Lay out and draw: by the `dot` program, or by pygraphviz, whose wheel carries Graphviz.
+
+    Raises DrawingError where neither is there, and where they fail.
+    """
+    if _own_layout is not None:
+        picture = _own_layout(dot, kind)
+        return picture.encode() if isinstance(picture, str) else bytes(picture)
     import graphviz
 
     try:
@@ -29,6 +54,13 @@ def render(dot: str, kind: str) -> bytes:
         pass
     except graphviz.CalledProcessError as error:
         raise DrawingError(f"draw: Graphviz failed: {error}") from error
+    except OSError as error:
+        if sys.platform == "emscripten":
+            raise DrawingError(
+                "draw: a page of a browser starts no programs, so Graphviz cannot lay out here; save as .dot, .mmd or "
+                ".txt, or name what lays out instead: tinytensor.graph.lay_out_with"
+            ) from error
+        raise
     try:
         import pygraphviz
     except ImportError:
