@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import inspect
+import itertools
 import math
 import os
 import sys
@@ -86,14 +87,16 @@ class Scope:
         name: of the module in the module that holds it; the outermost has the name of its class.
         kind: the module's class; "" for a stage.
         parent: the scope around it.
+        arguments: of a module, the names of Tensors that it was given by position, and their nodes.
     """
 
-    __slots__ = ("kind", "name", "parent")
+    __slots__ = ("arguments", "kind", "name", "parent")
 
-    def __init__(self, name: str, kind: str, parent: Scope | None) -> None:
+    def __init__(self, name: str, kind: str, parent: Scope | None, arguments: Sequence[tuple[str, Node]] = ()) -> None:
         self.name = name
         self.kind = kind
         self.parent = parent
+        self.arguments = arguments
 
 
 class Statistics(NamedTuple):
@@ -175,10 +178,11 @@ class Recording:
             for path, parameter in module.named_parameters():
                 if parameter._node is not None:
                     parameter._node.variable, parameter._node.owned = path, True
-            for parameter, value in zip(inspect.signature(module.forward).parameters.values(), arguments):
-                if hasattr(value, "_data") and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-                    self.name(value, parameter.name)
-        self.scope = Scope(name, type(module).__name__, self.scope)
+            for word, value in zip(_words(type(module).forward), arguments):
+                if hasattr(value, "_data"):
+                    self.name(value, word)
+        given = [(w, self.node(x)) for w, x in zip(_words(type(module).forward), arguments) if hasattr(x, "_data")]
+        self.scope = Scope(name, type(module).__name__, self.scope, given)
 
     def _in_module(self) -> bool:
         scope = self.scope
@@ -193,9 +197,13 @@ class Recording:
 
     def name(self, tensor: Any, name: str) -> None:
         """Say what a Tensor is called, unless that is known."""
-        node = tensor._node or self.maker(tensor._data)
+        node = self.node(tensor)
         if not node.variable:
             node.variable = name
+
+    def node(self, tensor: Any) -> Node:
+        """The node of a Tensor, also of one that needs no gradient."""
+        return tensor._node or self.maker(tensor._data)
 
     def maker(self, array: Any) -> Node:
         """The node of an array that needs no gradient: what computed it, or one without an op."""
@@ -236,6 +244,13 @@ class Recording:
         node.sources, node.values = sources, values
         node.needs = node.kept_before = node.seconds = node.step = None
         return node
+
+
+@functools.cache
+def _words(forward: Callable[..., Any]) -> list[str]:
+    """What a module's `forward` calls its arguments, `self` left out."""
+    parameters = list(inspect.signature(forward).parameters.values())[1:]
+    return [p.name for p in itertools.takewhile(lambda p: p.kind is p.POSITIONAL_OR_KEYWORD, parameters)]
 
 
 class Witness:

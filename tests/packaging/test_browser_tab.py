@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-TAB = '''
+TAB = """
 import os, subprocess, sys, threading
 
 import graphviz, numpy, safetensors.numpy, scipy.special  # Pyodide has builds of its own of these
@@ -42,9 +42,9 @@ subprocess.Popen.__init__ = refuse
 os.fork = os.posix_spawn = refuse
 threading.Thread.start = no_thread
 os.cpu_count = lambda: 1
-'''
+"""
 
-PROGRAM = '''
+PROGRAM = """
 import contextlib, io, warnings
 from pathlib import Path
 
@@ -90,7 +90,7 @@ nn.save({"model": model.state_dict(), "step": 3}, "last.safetensors")
 assert nn.load("last.safetensors")["step"] == 3
 print("saved and loaded")
 print(report(tt.tanh).verdict)
-'''
+"""
 
 
 def test_all_but_threads_processes_and_extras_works_in_a_tab_of_a_browser(tmp_path):

@@ -115,6 +115,11 @@ class Builder:
         for i, value in enumerate(self._values):  # booleans forbid only where they are read as a mask
             if value.mask and value.dtype == "bool" and value.id not in self._masks:
                 self._values[i] = dataclasses.replace(value, mask="", pattern=None)
+        for scope, place in self._scope_ids.items():
+            known = {} if isinstance(scope, tuple) else {w: self._value_ids.get(node) for w, node in scope.arguments}
+            arguments = tuple([(word, value) for word, value in known.items() if value is not None])
+            number = int(place[1:]) - 1
+            self._scopes[number] = dataclasses.replace(self._scopes[number], arguments=arguments)
         return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
 
     def _note_gradients(self, node: Node) -> None:
@@ -150,6 +155,7 @@ class Builder:
                 id=place,
                 name=op.name,
                 inputs=inputs,
+                operands=op.inputs * len(inputs) if op.variadic else op.inputs,
                 output=output,
                 formula="" if op.pure else _words(op),
                 parameters=_parameters(node, op),

@@ -10,9 +10,18 @@ from .describe import describe
 from .fold import Folded, fold
 from .options import Options
 from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
-from .plan import plan, residuals
+from .plan import main_ops, plan, residuals
 from .short_text import MINUS, bytes_text, count_text, plural, shape_text
 from .structure import Op, Scope, Structure, Value
+
+COMMUTATIVE = frozenset({
+    "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or", "logical_xor",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "hypot", "logaddexp",
+})  # fmt: skip
+"""Ops whose result does not depend on the order of their inputs."""
+
+OPERANDS = {"x1": "left", "x2": "right"}
+"""The words for an op's inputs whose own names say nothing."""
 
 MANY = 2000
 """A picture of more vertices than this is drawn only if the user insists."""
@@ -41,6 +50,13 @@ class _Look:
         self.around = residuals(structure)
         self.scopes = {scope.id: scope for scope in structure.scopes}
         self.values = {value.id: value for value in structure.values}
+        self.every = list(structure.ops) if options.constants else main_ops(structure)  # also those that are folded
+        self.inside: dict[str, list[Op]] = {scope.id: [] for scope in structure.scopes}
+        for op in self.every:
+            place = op.scope
+            while place is not None:
+                self.inside[place].append(op)
+                place = self.scopes[place].parent
         self.makers = {op.output: op for op in self.plan.ops}
         self.groups: dict[str, list[Op]] = {}  # by vertex
         self.readers: dict[str, list[Op]] = {}  # by value
@@ -70,7 +86,7 @@ class _Look:
         scale = heating.scale(options.heat, numbers) if options.heat else None
         notes = (self._saved_note(),) if options.saved else ()
         direction = options.direction or ("TB" if self._width() > SLIDE else "LR")
-        description = describe(self.structure, self.plan.ops, self.folded, self.around)
+        description = describe(self.structure, self.every, self.folded.labels, self.around)
         edges = tuple(self.edges.values())
         return Picture(
             tuple(vertices), edges, self._boxes(), direction, title or "Computation graph", description, scale, notes
@@ -83,6 +99,7 @@ class _Look:
         incoming = [(value, self._tail(value, op)) for value in op.inputs if value is not None]
         if place not in self.vertices:
             self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(place)
+        operands = self._operands(op, place, incoming)
         for value, tail in incoming:
             if tail is None or tail == place:
                 continue
@@ -90,7 +107,27 @@ class _Look:
             closed = place != op.id and op.id not in self.plan.joined
             if residual and closed:  # what goes around the block is drawn beside what goes in
                 self._connect(tail, place, self.values[value])
-            self._connect(tail, place, self.values[value], "residual" if residual else "data")
+            kind: EdgeKind = "residual" if residual else "data"
+            self._connect(tail, place, self.values[value], kind, operands.get(value, ""))
+
+    def _operands(self, op: Op, place: str, incoming: list[tuple[str, str | None]]) -> dict[str, str]:
+        """What the vertex at `place` calls the values that it reads, where it reads several and their order matters."""
+        if place in self.scopes:
+            given = list(self.scopes[place].arguments)
+        elif op.name in COMMUTATIVE:
+            return {}
+        else:
+            names = [OPERANDS.get(name, name) for name in op.operands]
+            given = [(name, value) for name, value in zip(names, op.inputs) if value is not None]
+        tails = dict(incoming)
+        called: dict[str, list[str]] = {}
+        for name, value in given:
+            tail = self.vertices.get(tails.get(value) or "")
+            if not self.values[value].mask and (tail is None or tail.kind != "parameter"):
+                called.setdefault(value, []).append(name)
+        if sum(map(len, called.values())) < 2 or any("arrays" in names for names in called.values()):
+            return {}
+        return {value: ", ".join(names) for value, names in called.items()}
 
     def _tail(self, value: str, reader: Op) -> str | None:
         """The vertex that a value leaves; None if it is a detail of a closed module."""
@@ -121,21 +158,23 @@ class _Look:
 
     def _detail(self, op: Op) -> str:
         """Its formula or parameters; where it stands for several ops that differ in these, of the first and last."""
+        if op.name == "multiply" and op.inputs[0] == op.inputs[1]:
+            return "x²"
         every = self.folded.members.get(op.id, [op])
         first, last = every[0].detail, every[-1].detail
         return first if first == last else f"{first} … {last}"
 
     def _module(self, scope: Scope) -> Vertex:
-        group = self.groups[scope.id]
+        group, inside = self.groups[scope.id], self.inside[scope.id]
         last = self.values[group[-1].output]
-        parameters = {v: self.values[v] for op in group for v in op.inputs if v and self.values[v].owned}
+        parameters = {v: self.values[v] for op in inside for v in op.inputs if v and self.values[v].owned}
         count = sum(math.prod(v.shape) for v in parameters.values())
-        sums = [op.id for op in group if op.id in self.around]
-        around = sum(op not in self.plan.joined for op in sums)
+        around = sum(op.id in self.around for op in inside)
         formula = scope.kind == "formula"
         lines = []
         if count:
-            lines.append(f"{count_text(count)} parameters")
+            each = " each" if self.folded.labels.get(scope.id, "").endswith("alike") else ""
+            lines.append(f"{count_text(count)} parameters{each}")
         if around:
             lines.append(plural(around, "residual connection"))
         label = self.folded.labels.get(scope.id)
@@ -143,10 +182,10 @@ class _Look:
             lines.append(label)
         title = scope.name if formula or scope.kind == "stage" else scope.kind
         name = "" if title == scope.name else self._names(scope)
-        if len(sums) > around:
+        if any(op.id in self.plan.joined and op.id in self.around for op in group):
             title = "Add & Norm"
         words = (
-            f"{'formula' if formula else 'module'} {'.'.join(scope.path)} ({scope.kind}): {plural(len(group), 'op')}, "
+            f"{'formula' if formula else 'module'} {'.'.join(scope.path)} ({scope.kind}): {plural(len(inside), 'op')}, "
             f"{count:,} parameters, result {shape_text(last.shape)} {last.dtype}"
         )
         return Vertex(
@@ -232,9 +271,12 @@ class _Look:
         self.vertices[place] = Vertex(place, "output", name, "", (), value.shape, value.dtype, None, words)
         self._connect(self.plan.drawn[maker.id], place, value)
 
-    def _connect(self, tail: str, head: str, value: Value, kind: EdgeKind = "data") -> None:
+    def _connect(self, tail: str, head: str, value: Value, kind: EdgeKind = "data", operand: str = "") -> None:
         label = shape_text(value.shape)
-        self.edges.setdefault((tail, head, label, kind), Edge(tail, head, label, kind))
+        known = self.edges.get((tail, head, label, kind))
+        if known is None or operand not in known.operand:
+            both = ", ".join(name for name in (known.operand if known else "", operand) if name)
+            self.edges[tail, head, label, kind] = Edge(tail, head, label, kind, both)
 
     # ---- boxes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from .fold import Folded
 from .short_text import plural
 from .structure import Op, Structure, Value
 
@@ -13,11 +12,11 @@ SOFTMAX = ("softmax", "log_softmax")
 ATTENTION = ("attention", "multi_head")
 
 
-def describe(structure: Structure, ops: list[Op], folded: Folded, around: dict[str, str]) -> str:
+def describe(structure: Structure, ops: list[Op], labels: dict[str, str], around: dict[str, str]) -> str:
     """For example "12 ops; softmax over 10 keys; residual from x; 3 parameters (192 numbers)"."""
     values = {value.id: value for value in structure.values}
     drawn = {op.id for op in ops}
-    parts = [plural(sum(len(folded.members.get(op.id, (op,))) for op in ops), "op")]
+    parts = [plural(len(ops), "op")]
     modules = [s for s in structure.scopes if s.kind not in ("formula", "stage")]
     if modules:
         kinds = Counter(s.kind for s in modules)
@@ -25,7 +24,7 @@ def describe(structure: Structure, ops: list[Op], folded: Folded, around: dict[s
             f"{plural(len(modules), 'module call')} ({', '.join(f'{n} {k}' for k, n in kinds.most_common(4))})"
         )
     paths = {s.id: ".".join(s.path[1:]) or s.name for s in structure.scopes}
-    parts.extend(f"{label} from {paths[place]}" for place, label in sorted(folded.labels.items(), key=_number))
+    parts.extend(f"{label} from {paths[place]}" for place, label in sorted(labels.items(), key=_number))
     softmaxes: Counter[str] = Counter()
     for op in structure.ops:
         if op.id not in drawn:

@@ -64,7 +64,8 @@ def to_dot(picture: Picture) -> str:
         dot.node("scale", label=_legend(picture), shape="plaintext", **{"class": "scale"})
     for edge in picture.edges:
         tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
-        label = f" {edge.label} " if edge.label and not tall else ""
+        parts = [edge.operand, "" if tall else edge.label]
+        label = f" {' '.join(filter(None, parts))} " if any(parts) else ""
         dot.edge(tail, head, label=label, **EDGES[edge.kind], **{"class": edge.kind})
     return dot.source
 

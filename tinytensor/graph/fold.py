@@ -236,6 +236,10 @@ def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
         for op in structure.ops
         if op.id not in left_out
     ]
+    scopes = [
+        dataclasses.replace(scope, arguments=tuple([(word, _final(v, stand_ins)) for word, v in scope.arguments]))
+        for scope in scopes
+    ]
     used = {v for op in ops for v in (*op.inputs, op.output)}
     return Structure(
         tuple(ops),

@@ -49,12 +49,14 @@ class Edge:
     Attributes:
         kind: "residual" goes around what lies between; "gradient" goes backwards; "uses" leads from what the
             computation kept to the gradient that reads it.
+        operand: what the op or module at its head calls it, where it has several and their order matters.
     """
 
     tail: str
     head: str
     label: str
     kind: EdgeKind = "data"
+    operand: str = ""
 
 
 @dataclass(frozen=True)

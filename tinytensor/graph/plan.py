@@ -82,7 +82,7 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str
             if value is not None:
                 readers.setdefault(value, []).append(op)
     named = {v.id for v in structure.values if v.name} | set(structure.outputs)
-    norms = {scope.id for scope in structure.scopes if scope.kind.endswith("Norm")}
+    norms = {scope.id: scope for scope in structure.scopes if scope.kind.endswith("Norm")}
     around = residuals(structure)
     joined = set()
     for op in ops:
@@ -90,7 +90,8 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str
         if len(following) != 1 or op.output in structure.outputs or (drawn[op.id] != op.id and op.id not in joined):
             continue
         after = following[0]
-        if op.id in around and drawn[after.id] in norms:
+        norm = norms.get(drawn[after.id])
+        if op.id in around and norm is not None and norm.parent == op.scope:  # and not the sum of a block before it
             drawn[op.id] = drawn[after.id]
             joined.add(op.id)
         elif (
@@ -111,17 +112,21 @@ def _worth_opening(scope: Scope, direct: Counter[str | None], held: Counter[str 
 
 
 def main_ops(structure: Structure) -> list[Op]:
-    """The ops that gradients flow through, and what they read that was computed from these (a detached maximum, say).
+    """The ops that gradients flow through, and what they read that was computed from these (a detached maximum, say)
+    or is a part of a named input.
 
     Where no gradient flows, floating numbers take its place; where there are none, all.
     """
     moved: set[str | None] = {v.id for v in structure.values if v.kind == "parameter"}
+    parts = {v.id for v in structure.values if v.kind == "input" and v.name and v.dtype != "bool"}
     wanted = {op.id for op in structure.ops if op.differentiable}
     if not wanted:
         moved = {v.id for v in structure.values if v.dtype.startswith(("float", "complex"))}
         wanted = {op.id for op in structure.ops if op.output in moved}
     for op in structure.ops:
-        if op.id in wanted or not moved.isdisjoint(op.inputs):
+        if op.name in MOVEMENT and op.inputs[0] in parts:  # a step of a sequence, its rows, its numbers as floats
+            parts.add(op.output)
+        if op.id in wanted or not moved.isdisjoint(op.inputs) or op.output in parts:
             moved.add(op.output)
     read: set[str | None] = set()
     found = []

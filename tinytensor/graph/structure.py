@@ -67,6 +67,7 @@ class Op:
 
     Attributes:
         inputs: ids of its inputs; None where a number or nothing was given.
+        operands: what the op calls each of them.
         output: the id of its result.
         formula: of a fused op, in words.
         parameters: its keyword arguments and the numbers among its inputs, as short text by name ("" if it has none).
@@ -83,6 +84,7 @@ class Op:
     id: str
     name: str
     inputs: tuple[str | None, ...]
+    operands: tuple[str, ...]
     output: str
     formula: str
     parameters: tuple[tuple[str, str], ...]
@@ -111,6 +113,7 @@ class Scope:
         kind: the class of the module; "stage" or "formula".
         path: the names of the modules around it, outermost first, its own last.
         parent: the id of the scope around it.
+        arguments: of a module's call, pairs of an argument's name and the id of the value that was given for it.
     """
 
     id: str
@@ -118,6 +121,7 @@ class Scope:
     kind: str
     path: tuple[str, ...]
     parent: str | None
+    arguments: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

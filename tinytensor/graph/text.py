@@ -25,7 +25,9 @@ def to_text(picture: Picture) -> str:
     names = _names(picture)
     for edge in picture.edges:
         if edge.kind != "uses":
-            sources.setdefault(edge.head, []).append(names[edge.tail])
+            named = edge.operand not in ("", "left", "right")  # their order says these
+            operand = f" as {edge.operand}" if named else ""
+            sources.setdefault(edge.head, []).append(f"{names[edge.tail]}{operand}")
     first = {b.id: 0 for b in picture.boxes}
     for box in reversed(picture.boxes):
         first[box.id] = min((order[i.id] if isinstance(i, Vertex) else first[i.id] for i in inside[box.id]), default=0)
@@ -104,7 +106,8 @@ def to_mermaid(picture: Picture) -> str:
 
     visit(None, "  ")
     for edge in picture.edges:
-        label = f'|"{_quoted(edge.label)}"|' if edge.label else ""
+        text = " ".join(filter(None, (edge.operand, edge.label)))
+        label = f'|"{_quoted(text)}"|' if text else ""
         lines.append(f"  {edge.tail} {ARROWS[edge.kind]}{label} {edge.head}")
     return "\n".join(lines) + "\n"
 

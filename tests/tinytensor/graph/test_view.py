@@ -409,7 +409,7 @@ def test_repetition_inside_of_repetition():
     picture = called(nn.Sequential(block, other), 2, 3).picture()
     assert box_names(picture)[1:] == [("0 … 1", "2 alike")]
     assert [(v.title, v.lines) for v in of_kind(picture, "module")] == [
-        ("Linear", ("12 parameters", "2 alike")),
+        ("Linear", ("12 parameters each", "2 alike")),
         ("Tanh", ()),
     ]
 
@@ -785,7 +785,7 @@ def test_saved_says_who_keeps_what():
     assert {v.title: v.lines for v in of_kind(picture, "op")} == {
         "matmul": ("keeps 96 B: x",),
         "exp": ("keeps 64 B: hidden",),
-        "multiply": ("keeps 64 B: hidden",),
+        "multiply": ("x²", "keeps 64 B: hidden"),
         "sum": (),
     }
 
