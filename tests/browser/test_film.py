@@ -31,6 +31,47 @@ def page(visit):
     return visit(film_page(network(), {}))
 
 
+def heads(browser):
+    """The middles of all heads that are seen on edges of the current step, and the middle of the op itself."""
+    return browser.execute_script(
+        """
+        const middle = (item) => {
+          const box = item.getBoundingClientRect();
+          return [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+        };
+        const seen = (item) => getComputedStyle(item).display !== "none";
+        const edges = [...document.querySelectorAll("#graph .edge:is(.in, .out)")];
+        return [
+          edges.map((edge) => [edge.classList.contains("out"), [...edge.querySelectorAll("polygon")].filter(seen)])
+            .map(([out, found]) => [out, found.length, middle(found[0])]),
+          middle(document.querySelector("#graph .node.now")),
+          [...document.querySelectorAll("#graph .node.reached")].map(middle),
+        ];
+        """
+    )
+
+
+def distance(a, b):
+    return ((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2) ** 0.5
+
+
+def test_arrows_point_where_the_gradient_goes(page):
+    """At the op that it arrives at, then at the inputs it leaves for; forward, the other way."""
+    for _ in range(1, len(TITLES) - 1):
+        page.find_element("css selector", "#next").click()
+        edges, now, reached = heads(page)
+        assert edges
+        for leaves, count, head in edges:
+            assert count == 1
+            nearest = min(distance(head, place) for place in reached)
+            assert (nearest < distance(head, now)) == leaves
+    page.find_element("css selector", "input[value=forward]").click()
+    page.find_element("css selector", "#next").click()
+    edges, now, _ = heads(page)
+    assert edges
+    assert all(count == 1 for _, count, _ in edges)
+
+
 def find(browser, css):
     return browser.find_elements("css selector", css)
 

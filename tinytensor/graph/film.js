@@ -138,6 +138,7 @@ function endPanel() {
 
 // ---- the graph
 
+const HEAD = 9; // points that the head of an arrow is long
 const CLASSES = ["now", "reached", "passed", "in", "out"];
 const vertex = (name) => document.getElementById(data.vertices[name]);
 const edges = (name) => (data.edges[name] || []).map((id) => document.getElementById(id));
@@ -175,6 +176,19 @@ function mark() {
   const now = vertex(data.ops[step.op].vertex);
   add("now", now);
   return now;
+}
+
+/** Give each edge a second head, at its other end: a gradient flows from the result of an op to its inputs. */
+function turnHeads() {
+  for (const path of graph.querySelectorAll(".edge path")) {
+    const [tip, along] = [path.getPointAtLength(0), path.getPointAtLength(HEAD)];
+    const [x, y] = [along.x - tip.x, along.y - tip.y];
+    const side = (sign) => `${along.x - sign * y * 0.4},${along.y + sign * x * 0.4}`;
+    const head = document.createElementNS("http://www.w3.org/2000/svg", "polygon");
+    head.setAttribute("class", "turned");
+    head.setAttribute("points", `${tip.x},${tip.y} ${side(1)} ${side(-1)}`);
+    path.after(head);
+  }
 }
 
 /** Bring a vertex to the middle, unless it is well in sight. */
@@ -310,6 +324,7 @@ addEventListener("hashchange", () => {
   play(false);
   follow();
 });
+turnHeads();
 const { width, height } = graph.querySelector("svg").getBoundingClientRect();
 fit(Math.min(graph.clientWidth / width, graph.clientHeight / height) >= SMALLEST);
 follow();
