@@ -4,11 +4,14 @@ import sys
 import types
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.messages import aligned
+from tinytensor.nn import functional as F
+from tinytensor.primitive import OPS
 
 
 class Net(nn.Module):
@@ -77,7 +80,7 @@ def red(path):
     return "".join(t.text for t in found[0].iter("{http://www.w3.org/2000/svg}text"))
 
 
-@pytest.mark.parametrize(("how", "title"), [("op", "matmul"), ("module", "Linear")])
+@pytest.mark.parametrize(("how", "title"), [("op", "matmul"), ("module", "linear")])
 def test_the_graph_so_far_is_drawn_with_what_failed_in_red(tmp_path, how, title):
     path = tmp_path / "error.svg"
     with pytest.raises(ValueError, match="in module Net") as caught, tt.explain_errors(path):
@@ -206,3 +209,85 @@ def test_attention_marks_what_does_not_agree():
         F.scaled_dot_product_attention(tt.ones((2, 4, 8)), tt.ones((2, 5, 7)), tt.ones((2, 6, 3)))
     rows = [line.split() for line in str(caught.value).splitlines()[1:]]
     assert rows == [["query", "2", "4", "[8]"], ["key", "2", "[5]", "[7]"], ["value", "2", "[6]", "3"]]
+
+
+# ---- what failed is red, wherever it failed
+
+
+def pictured(tmp_path, function, error):
+    """What is red, and all words of the picture."""
+    path = tmp_path / "error.svg"
+    with pytest.raises(error), tt.explain_errors(path):
+        function()
+    words = [t.text for t in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+    return red(path), words
+
+
+def test_a_gradient_that_is_not_finite_is_red(tmp_path):
+    def function():
+        with tt.detect_anomaly(), np.errstate(divide="ignore"):
+            x = tt.tensor([1.0, 0.0, 4.0], requires_grad=True)
+            (tt.sqrt(x * 2) * 3).sum().backward()
+
+    failed, _ = pictured(tmp_path, function, FloatingPointError)
+    assert failed.startswith("sqrt")
+
+
+def test_a_gradient_rule_that_fails_is_red(tmp_path):
+    @tt.op(x=lambda xp, g, x: g * xp.nowhere)
+    def broken(xp, x):
+        return x * 2
+
+    OPS.pop("broken")
+
+    def function():
+        (broken(tt.tensor([1.0], requires_grad=True)) + 1).sum().backward()
+
+    failed, _ = pictured(tmp_path, function, RuntimeError)
+    assert failed.startswith("broken")
+
+
+def test_a_loss_that_refuses_its_target_is_red_and_nothing_has_its_name(tmp_path):
+    def function():
+        logits = nn.Linear(4, 3)(tt.ones((5, 4)))
+        loss = F.cross_entropy(logits.reshape(1, 5, 3).reshape(5, 3), tt.asarray(np.array([0, 1, 2])))  # noqa: F841
+
+    failed, words = pictured(tmp_path, function, ValueError)
+    assert failed.startswith("cross_entropy")
+    assert "on 5×3 and 3" in words
+    assert "target" in words
+    assert not [word for word in words if word.startswith("loss")]
+
+
+def test_a_layer_that_refuses_its_input_shows_its_weight_and_both_shapes(tmp_path):
+    failed, words = pictured(
+        tmp_path, lambda: nn.Sequential(nn.Linear(4, 16), nn.Linear(15, 3))(tt.ones((8, 4))), ValueError
+    )
+    assert failed.startswith("linear")
+    assert "on 8×16 and 3×15 and 3" in words
+    assert words.count("weight") == 2
+
+
+class Picky(nn.Module):
+    def forward(self, x):
+        raise ValueError(f"not {x.shape}")
+
+
+def test_a_module_that_refuses_its_input_by_itself_is_red(tmp_path):
+    failed, words = pictured(tmp_path, lambda: Picky()(tt.ones((8, 4)) * 2.0), ValueError)
+    assert failed.startswith("Picky")
+    assert "on 8×4" in words
+
+
+def test_a_long_message_is_wrapped_and_not_cut(tmp_path):
+    error = "some words of a message " * 8
+
+    def long():
+        nn.functional.softmax(tt.ones(2), dim=0)
+        raise ValueError(error)
+
+    path = tmp_path / "long.svg"
+    with pytest.raises(ValueError), tt.explain_errors(path):
+        long()
+    text = [t.text for t in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+    assert " ".join(text[:3]).split() == error.split()

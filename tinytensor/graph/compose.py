@@ -23,6 +23,9 @@ COMMUTATIVE = frozenset({
 OPERANDS = {"x1": "left", "x2": "right"}
 """The words for an op's inputs whose own names say nothing."""
 
+NO_ROLE = ("x", "x1", "x2", "arrays", "input", "")
+"""Words that tell nothing of what an array is for."""
+
 MANY = 2000
 """A picture of more vertices than this is drawn only if the user insists."""
 
@@ -247,7 +250,7 @@ class _Look:
             return None
         if value.id not in self.vertices:
             box = None if kind == "input" else self._common_box(value.id)
-            name = value.name or (f"{value.mask} mask" if value.mask else kind)
+            name = value.name or (f"{value.mask} mask" if value.mask else self._role(value.id, reader) or kind)
             if box is not None:  # the box says the rest of the path
                 name = name.removeprefix(".".join([*self.scopes[box].path[1:], ""]))
             lines = (value.mask,) if value.mask not in name else ()
@@ -260,6 +263,13 @@ class _Look:
                 value.id, kind, name, "", lines, value.shape, value.dtype, box, words, hot, value.pattern
             )
         return value.id
+
+    def _role(self, value: str, reader: Op) -> str:
+        """What the op or the closed module that reads an array calls it, where that says something."""
+        closed = self.scopes.get(self.plan.drawn[reader.id])
+        pairs = [(v, w) for w, v in closed.arguments] if closed else list(zip(reader.inputs, reader.operands))
+        name = next((word for v, word in pairs if v == value), "")
+        return "" if name in NO_ROLE or " " in name else name
 
     def _add_output(self, number: int, value: Value) -> None:
         maker = self.makers.get(value.id)

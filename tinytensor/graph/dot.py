@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from typing import Any
 
 from .heat import RAMP
@@ -49,7 +50,8 @@ def to_dot(picture: Picture) -> str:
         node_attr={"fontname": FONT, "fontcolor": INK, "fontsize": "13", "margin": "0.14,0.06", "height": "0.36"},
         edge_attr={"fontname": FONT, "fontcolor": GREY, "fontsize": "10", "color": GREY, "arrowsize": "0.6"},
     )
-    heading = f"<B>{_escape(picture.title, 90)}</B>"
+    title = textwrap.wrap(printable(picture.title), 90, max_lines=4, placeholder=" …") or [""]
+    heading = "<BR/>".join(f"<B>{_escape(line, 90)}</B>" for line in title)
     for note in picture.notes:
         heading += f'<BR/><FONT POINT-SIZE="11">{_escape(note, 90)}</FONT>'
     dot.attr(label=f"<{heading}>", labelloc="t", fontsize="15")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +47,11 @@ class explain_errors(record):
 
     def __exit__(self, *exception: Any) -> None:
         recording = state.recording
-        super().__exit__(*exception)
         error = exception[1]
+        if isinstance(error, Exception) and recording is not None:
+            _blame(recording, error)
+            _forget_names(recording, error)
+        super().__exit__(*exception)
         if isinstance(error, Exception) and recording is not None:
             error.add_note(_show(recording, error, self.path, self.options))
 
@@ -96,14 +100,59 @@ def module_failed(name: str, arguments: Sequence[Any]) -> None:
     recording = state.recording
     if recording is None or recording.failed is not None:
         return
+    error = sys.exc_info()[1]
+    if error is not None:
+        _blame(recording, error)
+    if recording.failed is None:
+        _refused(name, {f"argument {i + 1}": x for i, x in enumerate(arguments) if hasattr(x, "_data")})
+
+
+def _refused(name: str, tensors: Mapping[str, Any]) -> None:
+    """Remember a function or module that refused these Tensors, in the place of an op."""
     from ..primitive import Primitive
 
     def failure(xp: Any, *inputs: Any) -> Any: ...
 
     primitive = Primitive(failure, {}, floating=False, wide=False)
-    primitive.name = name
-    tensors = [x for x in arguments if hasattr(x, "_data")]
-    op_failed(primitive, [x._data for x in tensors], [x._node for x in tensors], Exception())
+    primitive.name, primitive.inputs, primitive.variadic = name, tuple(tensors), False
+    given = tensors.values()
+    op_failed(primitive, [x._data for x in given], [x._node for x in given], Exception())
+
+
+def _blame(recording: Recording, error: Exception | BaseException) -> None:
+    """Where no op failed, find out what did: the op whose gradient did, or the innermost public function."""
+    from ..engine import _fit, op_vjp
+
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    for frame in frames:
+        if frame.f_code in (_fit.__code__, op_vjp.__code__):
+            recording.failed = frame.f_locals["node"]
+    for frame in reversed(frames):
+        if recording.failed is not None:
+            return
+        code = frame.f_code
+        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        tensors = {word: x for word in arguments if hasattr(x := frame.f_locals.get(word), "_data")}
+        if tensors and "self" not in arguments and _is_public(code.co_name, str(frame.f_globals.get("__name__"))):
+            _refused(code.co_name, tensors)
+
+
+def _is_public(name: str, module: str) -> bool:
+    """Whether a function of one of the library's files is one that its package shows."""
+    library = __name__.partition(".")[0]
+    packages = [sys.modules.get(place) for place in (library, module.rpartition(".")[0])]
+    return module.startswith(f"{library}.") and any(hasattr(package, name) for package in packages)
+
+
+def _forget_names(recording: Recording, error: Exception) -> None:
+    """The line that failed assigned nothing, so what it computed before has no name."""
+    stack = traceback.extract_tb(error.__traceback__)
+    lines = [f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in stack]
+    for node in reversed(recording.nodes):
+        if node is not recording.failed:
+            if not any((node.origin or "").startswith(line) for line in lines):
+                return
+            node.variable = ""
 
 
 class _Nothing:
