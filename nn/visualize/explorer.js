@@ -78,12 +78,17 @@ function drawLines() {
     });
   }
   if (found.length > MOST_LINES) found = found.sort((a, b) => b[0] - a[0]).slice(0, MOST_LINES);
+  const all = heads();
+  const apart = Math.min((row * 0.75) / Math.max(all.length - 1, 1), 6); // so that no head's line covers another's
+  const thick = all.length > 1 ? Math.min(2, Math.max(apart, 0.8)) : 2;
   strands.replaceChildren(
     ...found.map(([w, h, i, j]) => {
+      const up = (all.indexOf(h) - (all.length - 1) / 2) * apart;
       const line = document.createElementNS(SVG, "line");
-      const ends = { x1: 0, y1: (i + 0.5) * row, x2: 320, y2: (j + 0.5) * row, "stroke-opacity": w / FULL };
+      const ends = { x1: 0, y1: (i + 0.5) * row + up, x2: 320, y2: (j + 0.5) * row + up, "stroke-opacity": w / FULL };
       for (const [name, value] of Object.entries(ends)) line.setAttribute(name, value);
       line.style.stroke = colour(h);
+      line.style.strokeWidth = thick * (0.4 + (0.6 * w) / FULL);
       return line;
     }),
   );

@@ -27,7 +27,8 @@ def attention_lines(
 ) -> Picture:
     """Lines from each query to the keys it attends to, as in Figures 3 to 5 of Vaswani et al. 2017.
 
-    A line has its head's colour, and the weight is its opacity; lines of weights under 0.02 are left out. The squares
+    A line has its head's colour and its head's height beside the others, so that none covers another; the weight is its
+    opacity and its width. Lines of weights under 0.02 are left out. The squares
     beside a token stand for the heads: those of a key have the weight it is given by the chosen query, without one the
     largest it is given by any.
 
@@ -58,9 +59,11 @@ def attention_lines(
     left, right = (min(220.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source))
     legend = _legend(chosen)
     x_left = MARGIN + max(left, text_width("queries", 12)) + 8  # where the squares of the queries begin
-    x_from = x_left + band + 4
+    x_from = x_left + band
     x_to = x_from + MIDDLE
-    x_right = x_to + 4 + band + 8
+    x_right = x_to + band + 8
+    apart = min(step * 0.75 / max(len(chosen) - 1, 1), 6.0)  # a line from the next head's line
+    thick = min(2.0, max(apart, 0.8)) if len(chosen) > 1 else 2.0
     width = max(x_right + max(right, text_width("keys", 12)) + MARGIN, legend[1] + 2 * MARGIN)
     height = TOP + longest * step + MARGIN
 
@@ -74,13 +77,17 @@ def attention_lines(
     children.append(Element("text", "queries", x=x_left - 8, text_anchor="end", **heading))
     children.append(Element("text", "keys", x=x_right, **heading))
     if token is not None:
-        children.append(Element("rect", x=4, y=y(rows[0]) - step / 2, width=x_from - 6, height=step, rx=4, fill=PANEL))
-    for head in chosen:
-        group = Element("g", stroke=_colour(head), stroke_width=2 if longest <= 60 else 1.5, class_="head")
+        children.append(Element("rect", x=4, y=y(rows[0]) - step / 2, width=x_from - 4, height=step, rx=4, fill=PANEL))
+    for k, head in enumerate(chosen):
+        group = Element("g", stroke=_colour(head), class_="head")
+        up = (k - (len(chosen) - 1) / 2) * apart
         for i in rows:
             for j in np.flatnonzero(values[head, i] >= FAINT).tolist():
-                line = Element("line", x1=x_from, y1=y(i), x2=x_to, y2=y(j), stroke_opacity=values[head, i, j])
-                group.children.append(line)
+                ends = {"x1": x_from, "y1": y(i) + up, "x2": x_to, "y2": y(j) + up}
+                weight = values[head, i, j]
+                group.children.append(
+                    Element("line", stroke_opacity=weight, stroke_width=thick * (0.4 + 0.6 * weight), **ends)
+                )
         children.append(group)
     given = values[:, rows].max(axis=1)
     for k, head in enumerate(chosen):
@@ -90,7 +97,7 @@ def attention_lines(
             group.children.append(Element("rect", **square))
         for j in range(keys):
             if given[head, j] >= FAINT:
-                square = {"x": x_to + 4 + k * squares, "y": y(j) - squares / 2, "width": squares, "height": squares}
+                square = {"x": x_to + k * squares, "y": y(j) - squares / 2, "width": squares, "height": squares}
                 group.children.append(Element("rect", fill_opacity=given[head, j], **square))
         children.append(group)
     for i, text in enumerate(target):

@@ -46,6 +46,11 @@ def opacities(browser):
     return [float(line.get_attribute("stroke-opacity")) for line in find(browser, "#strands line")]
 
 
+def test_no_head_covers_another(page):
+    ends = [tuple(line.get_attribute(n) for n in ("y1", "y2")) for line in find(page, "#strands line")]
+    assert len(set(ends)) == len(ends) > 3
+
+
 def hover(browser, element):
     from selenium.webdriver import ActionChains
 

@@ -38,6 +38,21 @@ def lines(picture):
     ]
 
 
+@pytest.mark.parametrize("count", [2, 4, 8])
+@pytest.mark.parametrize("token", [None, 1])
+def test_no_head_covers_another(count, token):
+    """Also where all look at the same key: whose line is seen must not depend on which was drawn last."""
+    weights = np.full((1, count, 3, 3), 0.05)
+    weights[..., 2] = 0.9
+    found = lines(Read(visualize.attention_lines(weights, token=token)))
+    assert len(found) == count
+    places = [{tuple(row[:4]) for row in head} for head in found]
+    assert all(places[i].isdisjoint(places[j]) for i in range(count) for j in range(i))
+    heights = [sorted(head[:, 1])[0] for head in found]
+    assert np.all(np.diff(heights) > 0)
+    assert heights[-1] - heights[0] <= 18.001
+
+
 def test_lines_are_the_weights():
     picture = Read(visualize.attention_lines(WEIGHT, SOURCE, TARGET, layer=1))
     assert picture.texts("query") == TARGET
