@@ -215,7 +215,8 @@ class Graph:
 
     def _repr_svg_(self) -> str | None:
         try:
-            return self.to_svg()
+            # In a page it is as wide as its column at most; a file has its own size, so that it can be enlarged.
+            return self.to_svg().replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
         except (DrawingError, ValueError) as error:
             warnings.warn(str(error), stacklevel=2)
             return None

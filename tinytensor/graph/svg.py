@@ -92,7 +92,7 @@ def _finish(picture: Picture, svg: str) -> str:
         svg[svg.index("<svg") :],
     )
     opening, _, rest = svg.partition(">")
-    opening = opening.replace("<svg", '<svg role="img" class="tinytensor" style="max-width:100%;max-height:100vh"', 1)
+    opening = opening.replace("<svg", '<svg role="img" class="tinytensor"', 1)
     about = f"<title>{escape(picture.title)}</title><desc>{escape(picture.description)}</desc>"
     return f"{opening}>\n{about}\n<style>{_dark_mode()}</style>{rest}"
 
