@@ -120,8 +120,8 @@ lesson.number("share of the feed-forward network in a layer's parameters", share
 # ## What it means
 #
 # Attention moves information between positions and is, but for its weights, linear in the values. The feed-forward
-# network computes with what has arrived, at each position alone. The description as convolutions is exact; that no
-# library computes it so has to do with transposing. Each layer has weights of its own, and all positions share them.
+# network computes with what has arrived, at each position alone. The description as convolutions is exact; linear maps
+# say the same without transposing. Each layer has weights of its own, and all positions share them.
 #
 # Where it happens: `_feed_forward` of the layers in [nn/transformer.py](../../nn/transformer.py), and `Conv1d` in
 # [nn/convolution.py](../../nn/convolution.py).

@@ -96,7 +96,7 @@ for name, make in kinds.items():
     norms[name], deviation = gradient_norms(make)
     lesson.number(f"gradient below 30 layers, {name}", norms[name][0], ".2g")
     lesson.number(f"standard deviation above 30 layers, {name}", deviation, ".2g")
-lesson.show("gradients", visualize.curves(norms, title="Gradient below each layer", x_label="layer", log_y=True))
+lesson.show("gradients", visualize.curves(norms, title="Gradient norm below a layer", x_label="layer", log_y=True))
 
 # %% [markdown]
 # An article reads off the formula that the gradient "remains unchanged and is passed to the child layer". The 1 in

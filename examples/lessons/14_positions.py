@@ -28,8 +28,8 @@ print(tt.speed_up())
 # %% [markdown]
 # ## The formula
 #
-# Two columns for each i, a sine and a cosine of the same angle. Angles grow by 1 from position to position for i = 0,
-# and by nearly 1/10000 for the last i.
+# Two columns for each i, a sine and a cosine of the same angle. From position to position it grows by 1 for i = 0, and
+# of 32 dimensions the last two turn 10000^(30/32) = 5,623 times more slowly.
 
 # %%
 length, d_model = 64, 32
