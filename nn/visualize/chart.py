@@ -56,8 +56,9 @@ def chart(
     down = _Axis.around(low if log or low >= high / 3 else min(low, 0.0), high, log, HEIGHT - BOTTOM, TOP)
 
     children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
+    x_name, y_name = _axis_name(x_name, log_x), _axis_name(y_name, log)
     children += _axes(across, down, x_name, y_name)
-    legend = _Legend.of(list(drawable), y_name + LOGARITHMIC * log)
+    legend = _Legend.of(list(drawable), y_name)
     for i, (name, (x, y)) in reversed(list(enumerate(drawable.items()))):
         places = [(across(a), down(b)) if math.isfinite(b) else (math.nan, math.nan) for a, b in zip(*_thinned(x, y))]
         line = Element("path", d=_path(places), stroke_linejoin="round", class_="curve", **_look(i))
@@ -141,7 +142,8 @@ class _Axis:
         return self.begin + share * (self.end - self.begin)
 
 
-LOGARITHMIC = ", logarithmic"
+def _axis_name(name: str, log: bool) -> str:
+    return ", ".join(filter(None, [name, "logarithmic" * log]))
 
 
 def _axes(across: _Axis, down: _Axis, x_name: str, y_name: str) -> list[Element]:
@@ -159,7 +161,6 @@ def _axes(across: _Axis, down: _Axis, x_name: str, y_name: str) -> list[Element]
             Element("text", tick_text(tick), x=at, y=base + 19, text_anchor="middle", class_="x-tick")
         )
     middle = (LEFT + WIDTH - RIGHT) / 2
-    x_name, y_name = x_name + LOGARITHMIC * across.log, y_name + LOGARITHMIC * down.log
     names.children.append(Element("text", x_name, x=middle, y=HEIGHT - 12, text_anchor="middle"))
     names.children.append(Element("text", y_name, x=16, y=TOP - 14))
     return [grid, names]

@@ -46,6 +46,13 @@ def test_logarithmic_axes(axis):
     np.testing.assert_allclose(steps, np.broadcast_to(steps[0], (3, 2)), atol=0.011)
 
 
+@pytest.mark.parametrize(("name", "text"), [("rate", "rate, logarithmic"), ("", "logarithmic")])
+@pytest.mark.parametrize("axis", ["x", "y"])
+def test_a_logarithmic_axis_says_so(axis, name, text):
+    picture = visualize.curves([1.0, 10.0], **{f"{axis}_label": name, f"log_{axis}": True})
+    assert text in [t.text for t in Read(picture).all("text")]
+
+
 @pytest.mark.parametrize("gap", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_what_is_not_finite_is_a_gap_in_a_curve(gap, axis):
