@@ -130,8 +130,8 @@ for graph in (bahdanau, luong):
     lesson.number(f"{graph.__name__}: operations by which each word is later", more, ".0f")
 
 # %% [markdown]
-# In training, the words of a Transformer wait for none of those before them: queries do not depend on what was looked up for
-# another word, and all of them are one product (lesson 10).
+# In training, the words of a Transformer wait for none of those before them: no query depends on what was looked up
+# for another word, and all of them are one product (lesson 10).
 #
 # ## Whose queries, keys and values?
 #

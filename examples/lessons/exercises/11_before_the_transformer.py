@@ -22,8 +22,8 @@ def check_additive_scores(additive_scores):
 
 @exercise(
     "def found(h, memory, W_c):",
-    "The weights are `F.softmax(scores, dim=-1)`, with `from tinytensor.nn import functional as F`; the context is their "
-    "sum of the memory, `weights @ memory`.",
+    "The weights are `F.softmax(scores, dim=-1)`, with `from tinytensor.nn import functional as F`; the context is "
+    "`weights @ memory`.",
     "[c; h] is `tt.concat([c, h])`, and W_c times it is `W_c @ ...`.",
 )
 def check_found(found):
