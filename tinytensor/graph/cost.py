@@ -33,6 +33,8 @@ def flops(name: str, inputs: list[Shape | None], output: Shape) -> int:
     if name == "attention":
         keys = inputs[1] or first
         return 2 * math.prod(first) * keys[-2] + 2 * math.prod(output) * keys[-2]
+    if name in ("gru", "lstm", "rnn"):  # the inputs have gone through their product before
+        return 2 * math.prod(first) * (inputs[1] or first)[-1]
     if name == "multi_head":
         memory = (inputs[1] if len(inputs) > 1 else None) or first
         return 4 * math.prod(output) * memory[1]

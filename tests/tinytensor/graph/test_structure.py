@@ -627,11 +627,20 @@ def test_a_graph_is_built_in_linear_time(recorded):
         ("attention", [(2, 5, 8), None, None], (2, 5, 8), 2 * 2 * 2 * 5 * 5 * 8),
         ("multi_head", [(2, 5, 24)], (2, 5, 8), 2 * 2 * 2 * 5 * 5 * 8),
         ("multi_head", [(2, 5, 8), (2, 7, 16)], (2, 5, 8), 2 * 2 * 2 * 5 * 7 * 8),
+        ("gru", [(7, 2, 24), (2, 8), (24, 8), (24,)], (7, 2, 8), 2 * 7 * 2 * 24 * 8),
+        ("rnn", [(7, 2, 8), (2, 8), (8, 8)], (7, 2, 8), 2 * 7 * 2 * 8 * 8),
         ("divide", [None, (3,)], (3,), 3),
     ],
 )
 def test_operations_are_counted(name, inputs, output, expected):
     assert flops(name, inputs, output) == expected
+
+
+@pytest.mark.parametrize(("layer", "gates"), [(nn.RNN, 1), (nn.GRU, 3), (nn.LSTM, 4)])
+def test_a_recurrent_layer_counts_the_products_of_its_steps(layer, gates):
+    with tt.record() as graph:
+        layer(8, 16)(tt.random.randn(7, 2, 8))
+    assert graph.flops == pytest.approx(2 * 7 * 2 * gates * 16 * (8 + 16), rel=0.1)
 
 
 # ---- the longest path
