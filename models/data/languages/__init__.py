@@ -1,6 +1,7 @@
 """Toy languages to translate between: English and French, English and Korean, from a grammar of our own."""
 
 from .alignment import alignment_error_rate, corpus_alignment_error_rate
+from .context import context_pairs
 from .pairs import PAIRS, Pair, crossing, pairs, written
 from .task import TranslationTask, Vocabulary
 from .text import ToyText
@@ -12,6 +13,7 @@ __all__ = [
     "TranslationTask",
     "Vocabulary",
     "alignment_error_rate",
+    "context_pairs",
     "corpus_alignment_error_rate",
     "crossing",
     "pairs",

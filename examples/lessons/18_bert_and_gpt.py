@@ -1,0 +1,184 @@
+# %% [markdown]
+# # 18. From here to BERT and GPT
+#
+# The Transformer has an encoder, in which every word sees every other, and a decoder, in which a word sees those before
+# it. Two models of 2018 took one of the two each and left the other out: BERT (Devlin et al. 2018) the encoder, GPT
+# (Radford et al. 2018) the decoder, without its look at another sentence. Articles on attention end with a promise to
+# come to them. With the same layers, what is left of the difference? A mask, and what is asked.
+
+# %%
+from itertools import islice
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.models.data.batch import BOS, PAD, padded
+from tinytensor.models.data.languages import TranslationTask, context_pairs, written
+from tinytensor.models.scripts.lesson import Lesson
+from tinytensor.nn import functional as F
+from tinytensor.nn import visualize
+
+lesson = Lesson("18_bert_and_gpt")
+tt.manual_seed(0)
+print(tt.speed_up())
+
+# %% [markdown]
+# ## Who sees whom
+#
+# A row is a word that looks, a column a word that is looked at. The Transformer of lesson 15 is the third: English sees
+# all of the English, French sees that as well, and the French before it. Its encoder, its cross-attention and its
+# decoder are three corners of one mask.
+
+# %%
+words = ["the", "cat", "eats", ".", "le", "chat", "mange", "."]
+seen = {"BERT": tt.ones((8, 8)), "GPT": tt.tril(tt.ones((8, 8)))}
+seen["Transformer"] = tt.concat([tt.concat([tt.ones((8, 4)), tt.zeros((8, 4))], axis=1)[:4], seen["GPT"][4:]])
+lesson.show(
+    "masks",
+    visualize.matrix(
+        seen, rows=words, columns=words, numbers=False, title="Who sees whom: 1 where a row sees a column"
+    ),
+)
+
+# %% [markdown]
+# ## One model for both
+#
+# Embeddings, positions, two layers of `nn.TransformerEncoder`, and the embeddings once more as the final projection. A
+# layer of GPT is a layer of the encoder with a causal mask: take cross-attention out of a decoder layer, and that is
+# what remains ([nn/transformer.py](../../nn/transformer.py)).
+
+# %%
+task = TranslationTask("en-fr")
+MASK = len(task.source)  # one more id, behind all words
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, causal, d_model=64):
+        super().__init__()
+        self.causal, self.d_model = causal, d_model
+        self.embedding = nn.Embedding(MASK + 1, d_model)
+        self.positions = nn.PositionalEncoding(d_model, dropout=0.0, batch_first=True)
+        layer = nn.TransformerEncoderLayer(d_model, 4, 256, dropout=0.0, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(d_model))
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+
+    def forward(self, ids):
+        ids = tt.asarray(ids)
+        mask = F.causal_mask(ids.shape[1]) if self.causal else None
+        x = self.positions(self.embedding(ids) * self.d_model**0.5)
+        return self.encoder(x, mask=mask, src_key_padding_mask=ids == PAD) @ self.embedding.weight.mT
+
+
+# %% [markdown]
+# ## What is asked
+#
+# The text is the English of lesson 8, with no translation beside it. BERT is given a sentence in which 15 % of the
+# words are hidden, and says those (the paper hides eight of ten so, swaps one for another word, and leaves one). GPT
+# says of each word which comes next. Nobody has to write the answers: any text has them, and that is why both grew.
+
+
+# %%
+rng = np.random.default_rng(0)
+
+
+def hide(ids):
+    hidden = (rng.random(ids.shape) < 0.15) & (ids > BOS)
+    return np.where(hidden, MASK, ids), np.where(hidden, ids, PAD)
+
+
+def next_words(ids):
+    return ids[:, :-1], ids[:, 1:]
+
+
+def learn(model, question):
+    optimizer = nn.optim.Adam(model.parameters(), lr=3e-3)
+    losses = []
+    for batch in batches:
+        ids, target = question(batch)
+        loss = F.cross_entropy(model(ids).reshape(-1, MASK + 1), tt.asarray(target).reshape(-1), ignore_index=PAD)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def batch_of(pairs):
+    return padded([[BOS, *task.source.ids(pair.source)] for pair in pairs])
+
+
+training = context_pairs("en-fr", "training", held_out=False)
+batches = [batch_of(islice(training, 64)) for _ in range(300)]
+bert, gpt = LanguageModel(causal=False), LanguageModel(causal=True)
+losses = {"BERT, hidden words": learn(bert, hide), "GPT, next words": learn(gpt, next_words)}
+lesson.show("losses", visualize.curves(losses, title="Two questions, the same layers", x_label="step", y_label="loss"))
+
+# %% [markdown]
+# ## What they learned
+#
+# Sentences of the test have combinations of words that training never shows. Somebody who knows nothing but how often
+# each word occurs would always say the most frequent one. Nobody finds all of them: which name was hidden?
+
+# %%
+test = batch_of(islice(context_pairs("en-fr", "test", held_out=True), 500))
+
+
+@tt.no_grad()
+def weights_of(model, ids):
+    return F.softmax(model(ids), dim=-1).numpy()
+
+
+for name, model, question in (("hidden words", bert, hide), ("next words", gpt, next_words)):
+    ids, target = question(test)
+    said, asked = weights_of(model, ids).argmax(axis=-1)[target != PAD], target[target != PAD]
+    lesson.number(f"{name}: found", (said == asked).mean(), ".1%")
+    lesson.number(f"{name}: the most frequent word", (asked == np.bincount(asked).argmax()).mean(), ".1%")
+
+# %% [markdown]
+# BERT fills gaps. It knows what kind of word stands there, from the words on both sides:
+
+# %%
+for line in ("Paul gave ? a book .", "Emma opens a bag ? closes it .", "Emma bought the carrot and ? it ."):
+    ids = [[BOS, *(MASK if word == "?" else task.source.ids([word])[0] for word in line.split())]]
+    weights = weights_of(bert, ids)[0, ids[0].index(MASK)]
+    print(line, " ? is", ", ".join(f"{task.source.words[i]} {weights[i]:.0%}" for i in weights.argsort()[:-5:-1]))
+
+# %% [markdown]
+# GPT goes on. Each word is drawn from what it says comes next, and then read with the others:
+
+# %%
+for _ in range(6):
+    ids = [BOS]
+    while len(ids) < 20 and task.source.words[ids[-1]] != ".":
+        weights = weights_of(gpt, [ids])[0, -1, :MASK].astype(float)
+        ids.append(int(rng.choice(MASK, p=weights / weights.sum())))
+    print(written(task.source.tokens(ids[1:]), "en"))
+
+# %% [markdown]
+# ## A word that comes later
+#
+# Two sentences that differ in their last noun. Does anything change in what a model says of the words before it?
+
+# %%
+both = [[BOS, *task.source.ids(f"the woman opened the {noun} .".split())] for noun in ("box", "bag")]
+for name, model in {"BERT": bert, "GPT": gpt}.items():
+    first, second = weights_of(model, both)[:, :5]
+    lesson.number(f"{name}: words before the noun whose answer changes", (first != second).any(axis=-1).sum(), ".0f")
+
+# %% [markdown]
+# ## What it means
+#
+# A causal mask makes of the encoder something that can write. Without one it knows both sides of a gap, and cannot
+# write: what follows would have to be known first. The two questions differ, so the two shares above are no contest.
+#
+# All the rest is size: BERT-base, like the first GPT, has 12 layers, 12 heads and d_model 768, where this has 2, 4 and
+# 64. Both learn their positions, where the Transformer computes them, and have GELU for ReLU.
+#
+# `causal_mask` is in [masks.py](../../nn/functional/masks.py), and the encoder that takes it in
+# [transformer.py](../../nn/transformer.py).
+#
+# ## Try
+#
+# Hide half of the words instead of 15 %. Then the exercises:
+# `python examples/lessons/18_bert_and_gpt.py --exercises > mine.py`, fill the holes, then `--check mine.py`.

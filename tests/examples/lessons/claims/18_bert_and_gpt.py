@@ -1,0 +1,15 @@
+CLAIMS = {
+    "hidden words: found": (0.46, 0.12),
+    "hidden words: the most frequent word": (0.137, 0.03),
+    "next words: found": (0.40, 0.12),
+    "next words: the most frequent word": (0.141, 0.03),
+    "BERT: words before the noun whose answer changes": (5, 0),
+    "GPT: words before the noun whose answer changes": (0, 0),
+}
+
+MUTATIONS = [
+    ("if self.causal else None", "if False else None"),
+    ("LanguageModel(causal=False)", "LanguageModel(causal=True)"),
+    ("    return np.where(hidden, MASK, ids), ", "    return ids, "),
+    ("return ids[:, :-1], ids[:, 1:]", "return ids, ids"),
+]
