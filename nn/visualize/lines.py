@@ -79,16 +79,13 @@ def attention_lines(
     if token is not None:
         children.append(Element("rect", x=4, y=y(rows[0]) - step / 2, width=x_from - 4, height=step, rx=4, fill=PANEL))
     for k, head in enumerate(chosen):
-        group = Element("g", stroke=_colour(head), class_="head")
         up = (k - (len(chosen) - 1) / 2) * apart
-        for i in rows:
-            for j in np.flatnonzero(values[head, i] >= FAINT).tolist():
-                ends = {"x1": x_from, "y1": y(i) + up, "x2": x_to, "y2": y(j) + up}
-                weight = values[head, i, j]
-                group.children.append(
-                    Element("line", stroke_opacity=weight, stroke_width=thick * (0.4 + 0.6 * weight), **ends)
-                )
-        children.append(group)
+        strands = [
+            _strand(values[head, i, j], thick, x1=x_from, y1=y(i) + up, x2=x_to, y2=y(j) + up)
+            for i in rows
+            for j in np.flatnonzero(values[head, i] >= FAINT).tolist()
+        ]
+        children.append(Element("g", *strands, stroke=_colour(head), class_="head"))
     given = values[:, rows].max(axis=1)
     for k, head in enumerate(chosen):
         group = Element("g", fill=_colour(head), class_="squares")
@@ -108,6 +105,11 @@ def attention_lines(
     for j, text in enumerate(source):
         children.append(label(text, right, size, fill=INK, class_="key", x=x_right, y=y(j) + size * 0.35))
     return Picture(width, height, title, _describe(values, chosen, rows, source, target), children)
+
+
+def _strand(weight: float, thick: float, **ends: float) -> Element:
+    """One line; `thick` is how wide it is for a weight of 1."""
+    return Element("line", stroke_opacity=weight, stroke_width=thick * (0.4 + 0.6 * weight), **ends)
 
 
 def _colour(head: int) -> Any:
