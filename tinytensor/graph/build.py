@@ -27,23 +27,19 @@ DRAWN = 3
 
 
 def walk(roots: Iterable[Node]) -> list[Node]:
-    """Every op behind the roots once, each after its inputs, in the order of a depth-first walk.
+    """Every op behind the roots once, in the order in which they were computed, so that a loop's turns can be folded.
 
     Raises RuntimeError if a part of the graph was freed (what `record` remembers is not).
     """
-    order: list[Node] = []
-    seen: set[Node] = set()
-    stack = [(root, False) for root in reversed(list(roots))]
+    found: set[Node] = set()
+    stack = list(roots)
     while stack:
-        node, inputs_done = stack.pop()
-        if inputs_done:
-            order.append(node)
-        elif node not in seen and node.op is not None:
+        node = stack.pop()
+        if node not in found and node.op is not None:
             check_whole(node)
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((p, False) for p in reversed(sources(node)) if isinstance(p, Node) and p not in seen)
-    return order
+            found.add(node)
+            stack.extend(p for p in sources(node) if isinstance(p, Node))
+    return sorted(found, key=lambda node: node.serial)
 
 
 def check_whole(node: Node) -> None:

@@ -528,6 +528,22 @@ def test_a_recorded_graph_is_whole_after_backward():
     assert [op.name for op in tt.draw(y).ops] == ["exp", "sum"]
 
 
+def test_what_is_drawn_of_a_tensor_has_the_order_in_which_it_ran():
+    """So that the turns of a loop follow each other, and are folded, in `draw` as in the graph of `record`."""
+    x, results = leaf(4), []
+    with tt.record() as graph:
+        for i in range(4):
+            with tt.named_scope("double"):
+                results.append(x[i] * 2)
+        for i in range(4):
+            with tt.named_scope("add"):
+                results[i] = results[i] + 1
+        result = tt.stack(results)
+    drawn = tt.draw(result)
+    assert [op.name for op in drawn.ops] == [op.name for op in graph.ops]
+    assert [box.label for box in drawn.picture().boxes] == [box.label for box in graph.picture().boxes] == ["×4", "×4"]
+
+
 def test_walk_gives_every_op_after_its_inputs():
     x = leaf(3)
     a = tt.exp(x)
