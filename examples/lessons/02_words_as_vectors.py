@@ -40,7 +40,7 @@ lesson.number("multiplications for a word, one-hot", len(french) * 64, ",.0f")
 # ## Known by its neighbours
 #
 # The rows of W begin as random numbers and are learned. From what? From text: words that stand beside the same words
-# get vectors that are alike. Skip-gram (Mikolov et al. 2013, equation 1) makes each word predict what stands around it:
+# get vectors that are alike. Skip-gram (Mikolov et al. 2013, equations 1 and 2) makes each word predict its neighbours:
 #
 # maximise Σ log p(neighbour | word), where p(c | w) = softmax over all c of x_w · y_c.
 #
@@ -156,8 +156,9 @@ labels = {"x_label": "feminine", "y_label": "plural"}
 lesson.show("plane", visualize.vectors(places, arrows=False, title="Words in a plane", **labels))
 
 # %% [markdown]
-# Both directions were found in other words, and hold for these. Feminine and masculine are apart in the singular and
-# not in the plural, where French says "les", "des" and "mes" to both: again, what the text does not show is not there.
+# Both directions were found in other words, and hold for these. But along "feminine" only singulars are apart. The
+# direction was made of singulars, which stand beside "le" or "la", "un" or "une"; before a plural French says "les",
+# "des" and "mes" to both. A probe finds what its examples had in common, and that need not be all of a meaning.
 #
 # ## And the queen?
 #

@@ -7,9 +7,9 @@ CLAIMS = {
     "some feminine adjective, with translations": (0.95, 0.1),
     "noire − noir + vert: rank of verte": (1, 0),
     "pairs of the other half in which the feminine is more feminine": (1, 0.1),
-    "roi − homme + femme: rank of reine": (2, 1.5),
-    "chanteur − homme + femme: rank of reine": (2, 1.5),
-    "médecin − homme + femme: rank of reine": (2, 1.5),
+    "roi − homme + femme: rank of reine": (3, 2.5),
+    "chanteur − homme + femme: rank of reine": (3, 2.5),
+    "médecin − homme + femme: rank of reine": (3, 2.5),
     "projected on roi − homme: rank of reine": (360, 330),
 }
 
