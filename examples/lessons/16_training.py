@@ -45,9 +45,8 @@ lesson.show("warm_up", visualize.learning_rate_schedule(rates, 20_000, title="Th
 letters = tt.asarray([2, 0, 1, 5])
 hard = tt.one_hot(letters, 6).float()
 smooth = 0.9 * hard + 0.1 / 6
-lesson.show(
-    "targets", visualize.matrix({"hard": hard, "smoothed": smooth}, rows="cabf", columns="abcdef", title="Targets")
-)
+targets = {"hard": hard, "smoothed": smooth}
+lesson.show("targets", visualize.matrix(targets, rows="cabf", columns="abcdef", title="Targets"))
 logits = tt.random.randn(4, 6)
 by_hand = -(smooth * F.log_softmax(logits, dim=-1)).sum(axis=-1).mean()
 library = F.cross_entropy(logits, letters, label_smoothing=0.1)
@@ -97,9 +96,8 @@ def trial(lr, warm_up=1, batches=None, dropout=0.0, label_smoothing=0.0):
     schedule = nn.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / warm_up))
     losses = []
     for step in range(150):
-        loss = F.cross_entropy(
-            *predict(model, task.training_batch(step % (batches or 150), 32)), label_smoothing=label_smoothing
-        )
+        logits, target = predict(model, task.training_batch(step % (batches or 150), 32))
+        loss = F.cross_entropy(logits, target, label_smoothing=label_smoothing)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
