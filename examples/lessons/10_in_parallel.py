@@ -163,9 +163,9 @@ lesson.number("flops of recurrence / of attention, 256 words", record(recurrence
 # | convolution | k n d² | log_k n, or n / k | 9 or so a layer | 38, or 290 |
 #
 # With five times as much to compute, attention is done in a fraction of the time, on a few cores and in an interpreter,
-# for which every operation costs something. On a GPU, which computes thousands of products at once, the gap is wider.
-# But n² stays n²: for long enough sequences work outgrows waiting, and memory does as well. And what is true of
-# training is not of writing: there a Transformer, too, says word after word, each waiting for the last.
+# for which every operation costs something. But n² stays n²: for long enough sequences work outgrows waiting, and
+# memory does as well. And what is true of training is not of writing: there a Transformer, too, says word after word,
+# each waiting for the last.
 #
 # `nn.RNN` is one operation in such a graph, with the same loop inside of it:
 # [recurrent.py](../../nn/functional/recurrent.py). How the path is found: `depth` in
