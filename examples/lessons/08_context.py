@@ -119,8 +119,8 @@ for name in ("it, of a box", "sold, of a house", "her, of what is hers"):
     lesson.number(f"{name}: the noun's weight in the best head", looks[name].max())
 
 # %% [markdown]
-# Evenly shared, a weight would be one in twelve words and marks, 0.08; in the shortest sentences 0.17. Which head does
-# it is chance, and differs from seed to seed; that one does is not, for nothing else tells "it" what it stands for.
+# Evenly shared, a weight would be one in thirteen words and marks, 0.08; in the shortest sentences 0.17. Which head
+# does it is chance, and differs from seed to seed; that one does is not: nothing else tells "it" what it stands for.
 #
 # ## The paper's Figures 3 to 5
 #

@@ -26,20 +26,15 @@ print(tt.speed_up())
 # %% [markdown]
 # ## Who sees whom
 #
-# A row is a word that looks, a column a word that is looked at. The Transformer of lesson 15 is the third: English sees
-# all of the English, French sees that as well, and the French before it. Its encoder, its cross-attention and its
-# decoder are three corners of one mask.
+# A row is a word that looks, a column a word that is looked at; dark is seen. The Transformer of lesson 15 is the
+# third: English sees all of the English, French sees that as well, and the French before it. Its encoder, its
+# cross-attention and its decoder are three corners of one mask.
 
 # %%
 words = ["the", "cat", "eats", ".", "le", "chat", "mange", "."]
 seen = {"BERT": tt.ones((8, 8)), "GPT": tt.tril(tt.ones((8, 8)))}
 seen["Transformer"] = tt.concat([tt.concat([tt.ones((8, 4)), tt.zeros((8, 4))], axis=1)[:4], seen["GPT"][4:]])
-lesson.show(
-    "masks",
-    visualize.matrix(
-        seen, rows=words, columns=words, numbers=False, title="Who sees whom: 1 where a row sees a column"
-    ),
-)
+lesson.show("masks", visualize.matrix(seen, rows=words, columns=words, numbers=False, title="Who sees whom"))
 
 # %% [markdown]
 # ## One model for both

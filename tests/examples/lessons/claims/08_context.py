@@ -1,7 +1,7 @@
 CLAIMS = {
     "exact match on unseen sentences": (0.9, 0.15),
     "translated as the context asks, of 6": (6, 0),
-    "it, of a box: the noun's weight in the best head": (0.75, 0.25),
+    "it, of a box: the noun's weight in the best head": (0.85, 0.15),
     "sold, of a house: the noun's weight in the best head": (0.75, 0.25),
     "her, of what is hers: the noun's weight in the best head": (0.75, 0.25),
 }
