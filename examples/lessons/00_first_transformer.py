@@ -35,8 +35,9 @@ task = SequenceTask("reverse", max_length=8)
 # %% [markdown]
 # ## The model
 #
-# An encoder reads the letters, a decoder writes the answer, letter by letter (Figure 1 of Vaswani et al. 2017; lesson
-# 15 goes through it box by box). Two layers each, four heads of attention, 64 numbers for each letter.
+# An encoder reads the letters, a decoder writes the answer, letter by letter (Figure 1 of Vaswani et al. 2017; [lesson
+# 15](15_the_transformer.py) goes through it box by box). Two layers each, four heads of attention, 64 numbers for each
+# letter.
 #
 # Adam changes the weights against the gradient. Its steps grow for the first 50, since the first gradients are rough,
 # and shrink to 0 at the end, so that the weights settle.

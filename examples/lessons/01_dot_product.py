@@ -106,8 +106,8 @@ lesson.show("cosine", visualize.vectors(arrows, title="Nearer in angle, or longe
 # ## What it means
 #
 # The Transformer takes the dot product. A model that is trained can then make a key important by making it long, and
-# all dot products of many queries and many keys are one matrix product, the fastest thing that a computer does (lesson
-# 4). What lengths do to the softmax behind it is lesson 5.
+# all dot products of many queries and many keys are one matrix product, the fastest thing that a computer does ([lesson
+# 4](04_tokens_to_matrices.py)). What lengths do to the softmax behind it is [lesson 5](05_scaling.py).
 #
 # Equation 1 has its dot products in one line, `tt.matmul(query, tt.matrix_transpose(key)) * scale`, in
 # [nn/functional/attention.py](../../nn/functional/attention.py). Cosine similarity is in

@@ -135,8 +135,9 @@ lesson.number("noire − noir + vert: rank of verte", answer(both, "noire", "noi
 # ## A probe for a meaning
 #
 # Does a vector have "feminine" in it? Take a direction, feminine minus masculine, from one half of the adjectives, and
-# project the other half on it: a dot product each. That is what W^Q and W^K do in lesson 3, one such direction for each
-# of their columns, and learned. A second direction, plural minus singular, and words stand in a plane:
+# project the other half on it: a dot product each. That is what W^Q and W^K do in [lesson 3](03_one_query_by_hand.py),
+# one such direction for each of their columns, and learned. A second direction, plural minus singular, and words stand
+# in a plane:
 
 # %%
 known, unknown = forms[::2], forms[1::2]

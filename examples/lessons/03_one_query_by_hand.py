@@ -21,7 +21,7 @@ tt.manual_seed(0)
 #
 # A Python dictionary compares a query with its keys, and gives the value of the one key that is equal. A soft one gives
 # every key a weight, by how well it fits, and the average of all values by these weights. How well a key fits is a dot
-# product (lesson 1); softmax makes weights of it, positive, with sum 1.
+# product ([lesson 1](01_dot_product.py)); softmax makes weights of it, positive, with sum 1.
 
 # %%
 keys = tt.tensor([[1.0, 0.0], [0.6, 0.8], [-1.0, 0.0]])

@@ -153,8 +153,8 @@ lesson.number("times faster with matrices, 32 tokens", ratio, ".0f")
 # ## What it means
 #
 # Matrices change nothing in what is computed: a loop for the idea, matrices for the work. No word waits for the result
-# of another, so all go at once. That is what a recurrent network cannot do, and lesson 10 measures it. On a GPU, where
-# thousands of products run side by side, there is more to gain still.
+# of another, so all go at once. That is what a recurrent network cannot do, and [lesson 10](10_in_parallel.py) measures
+# it. On a GPU, where thousands of products run side by side, there is more to gain still.
 #
 # `attention` in [nn/functional/attention.py](../../nn/functional/attention.py) is `by_matrices`, with a mask; more
 # dimensions in front are sentences and heads, which are no loop either.

@@ -77,7 +77,7 @@ lesson.show("gradients", visualize.curves(curves, title=title, x_label="distance
 # ## Which word was it?
 #
 # Twenty words out of eight, and the reader is asked which one stood d places before the last. Attention needs to be
-# told the positions (lesson 14), a recurrent network knows them from its order.
+# told the positions ([lesson 14](14_positions.py)), a recurrent network knows them from its order.
 
 
 # %%
@@ -126,10 +126,10 @@ lesson.show("recall", visualize.curves(recall, title=title, x_label="distance", 
 # keep it would still have to learn. A gradient that arrives is needed, and is not enough. Attention needs neither to
 # carry nor to forget.
 #
-# Its price: it keeps all words instead of one state, and compares each with each (lesson 10). And it has no straight
-# line down, but the gradient is shared out: of n words each gets about 1/n of the weight at first. A convolution is
-# between the two: one layer sees its kernel and nothing else, as the articles say, but layers above each other see
-# further, and a gradient from far away has as many of them to pass.
+# Its price: it keeps all words instead of one state, and compares each with each ([lesson 10](10_in_parallel.py)). And
+# it has no straight line down, but the gradient is shared out: of n words each gets about 1/n of the weight at first. A
+# convolution is between the two: one layer sees its kernel and nothing else, as the articles say, but layers above each
+# other see further, and a gradient from far away has as many of them to pass.
 #
 # The steps that multiply stand in [nn/functional/recurrent.py](../../nn/functional/recurrent.py), a line each; there
 # is none in [nn/functional/attention.py](../../nn/functional/attention.py).

@@ -109,8 +109,8 @@ for score in (dot, additive):
 lesson.number("memory of additive / of dot: the largest array", largest[1] / largest[0], ".0f")
 
 # %% [markdown]
-# So the paper is right by a wide margin. What speaks for additive scores is lesson 5: products grow with dₖ, and what
-# has gone through a tanh does not, so for large dₖ they did better. The division by √dₖ settled that.
+# So the paper is right by a wide margin. What speaks for additive scores is [lesson 5](05_scaling.py): products grow
+# with dₖ, and what has gone through a tanh does not, so for large dₖ they did better. The division by √dₖ settled that.
 #
 # ## What looking back cost
 #
@@ -130,8 +130,8 @@ for graph in (bahdanau, luong):
     lesson.number(f"{graph.__name__}: operations by which each word is later", more, ".0f")
 
 # %% [markdown]
-# In training, the words of a Transformer wait for none of those before them: no query depends on what was looked up
-# for another word, and all of them are one product (lesson 10).
+# In training, the words of a Transformer wait for none of those before them: no query depends on what was looked up for
+# another word, and all of them are one product ([lesson 10](10_in_parallel.py)).
 #
 # ## Whose queries, keys and values?
 #

@@ -41,10 +41,10 @@ lesson.number("gradient of the small position / of the large one", sizes[0] / si
 # %% [markdown]
 # ## Four stacks of 30 layers
 #
-# Each layer is self-attention and a feed-forward network (lesson 12). What stands around these differs: nothing, so
-# that x becomes F(x); a residual connection, x + F(x); the paper's norm after the sum, norm(x + F(x)); or, as most
-# models since have it, the norm before it, x + F(norm(x)), which is `norm_first=True`. The library has layers of the
-# last two kinds; the first two are written here.
+# Each layer is self-attention and a feed-forward network ([lesson 12](12_feed_forward.py)). What stands around these
+# differs: nothing, so that x becomes F(x); a residual connection, x + F(x); the paper's norm after the sum, norm(x +
+# F(x)); or, as most models since have it, the norm before it, x + F(norm(x)), which is `norm_first=True`. The library
+# has layers of the last two kinds; the first two are written here.
 
 
 # %%
@@ -160,7 +160,8 @@ lesson.show("losses", visualize.curves(losses, title="30 layers learn", x_label=
 # Residual connections let the gradient past a layer, and layer norm keeps the size of what passes: with the first alone
 # the gradient arrives and still nothing is learned. With the norm before the sub-layer nothing stands in the way of the
 # x, and training begins at once. With the norm after the sum, as in the paper, every x goes through every norm; so deep
-# a model hardly moves in its first steps, and wants a learning rate that is warmed up (lesson 16; Xiong et al. 2020).
+# a model hardly moves in its first steps, and wants a learning rate that is warmed up ([lesson 16](16_training.py);
+# Xiong et al. 2020).
 #
 # Both orders are four lines of `forward` in [nn/transformer.py](../../nn/transformer.py); the norm's formula is in
 # [nn/functional/normalization.py](../../nn/functional/normalization.py).

@@ -38,24 +38,35 @@ lesson.show("transformer", graph)
 #
 # | box of Figure 1 | what it does | lesson | its lines |
 # |---|---|---|---|
-# | Input Embedding, Output Embedding | an id becomes a vector, times √d_model | 2 | [models/transformer.py][model] |
-# | Positional Encoding | says where a word stands | 14 | [nn/positional.py][positions] |
-# | Multi-Head Attention | a word takes in what others hold | 1, 3, 4, [5], 7, [8], [17] | [nn/attention.py][heads] |
-# | what is in it | softmax(Q Kᵀ / √dₖ) V | 3, 4, [5] | [nn/functional/attention.py][attention] |
-# | Masked Multi-Head Attention | the same, without a look ahead | 6, [18] | [nn/functional/masks.py][masks] |
+# | Input Embedding, Output Embedding | an id becomes a vector, times √d_model | [2] | [models/transformer.py][model] |
+# | Positional Encoding | says where a word stands | [14] | [nn/positional.py][positions] |
+# | Multi-Head Attention | a word takes in what others hold | [1], [3], [4], [5], [7], [8], [17] | [attention.py][heads] |
+# | what is in it | softmax(Q Kᵀ / √dₖ) V | [3], [4], [5] | [nn/functional/attention.py][attention] |
+# | Masked Multi-Head Attention | the same, without a look ahead | [6], [18] | [nn/functional/masks.py][masks] |
 # | the arrow between the towers | decoder asks, encoder answers | [0] draws it | [nn/transformer.py][towers] |
-# | Add & Norm | keeps what was there; mean 0, variance 1 | 13 | [nn/layers.py][norm] |
-# | Feed Forward | each position for itself | 12 | [nn/transformer.py][towers] |
+# | Add & Norm | keeps what was there; mean 0, variance 1 | [13] | [nn/layers.py][norm] |
+# | Feed Forward | each position for itself | [12] | [nn/transformer.py][towers] |
 # | Linear, Softmax | a vector becomes probabilities of words | [18] | [activations.py][softmax] |
 #
-# Why it is built so, and not as a chain of words: lessons 9, 10 and 11. How it is trained: lesson 16. What trains it:
-# [19]. The lessons by their files: `01_dot_product`, `02_words_as_vectors`, `03_one_query`, `04_matrices`, `06_masks`,
-# `07_many_heads`, `09_far_away`, `10_in_parallel`, `11_before_the_transformer`, `12_feed_forward`,
-# `13_residual_and_norm`, `14_positions`, `16_training`.
+# Why it is built so, and not as a chain of words: lessons [9], [10] and [11]. How it is trained: [16]. What trains it:
+# [19].
 #
 # [0]: 00_first_transformer.py
+# [1]: 01_dot_product.py
+# [2]: 02_words_as_vectors.py
+# [3]: 03_one_query_by_hand.py
+# [4]: 04_tokens_to_matrices.py
 # [5]: 05_scaling.py
+# [6]: 06_masks.py
+# [7]: 07_many_heads.py
 # [8]: 08_context.py
+# [9]: 09_far_away.py
+# [10]: 10_in_parallel.py
+# [11]: 11_before_the_transformer.py
+# [12]: 12_feed_forward.py
+# [13]: 13_residual_and_norm.py
+# [14]: 14_positions.py
+# [16]: 16_training.py
 # [17]: 17_gradient_of_attention.py
 # [18]: 18_bert_and_gpt.py
 # [19]: 19_a_framework.py

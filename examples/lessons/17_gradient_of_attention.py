@@ -20,8 +20,8 @@ tt.manual_seed(0)
 # %% [markdown]
 # ## A rule
 #
-# With p = softmax(s), lesson 5 found ∂pᵢ/∂sⱼ = pᵢ (δᵢⱼ − pⱼ). The gradient that arrives is gᵢ = ∂L/∂pᵢ, and the chain
-# rule sums over all pᵢ that sⱼ has a part in:
+# With p = softmax(s), [lesson 5](05_scaling.py) found ∂pᵢ/∂sⱼ = pᵢ (δᵢⱼ − pⱼ). The gradient that arrives is gᵢ =
+# ∂L/∂pᵢ, and the chain rule sums over all pᵢ that sⱼ has a part in:
 #
 # ∂L/∂sⱼ = Σᵢ gᵢ pᵢ (δᵢⱼ − pⱼ) = pⱼ (gⱼ − Σᵢ gᵢ pᵢ)
 #
@@ -127,10 +127,11 @@ lesson.number("second derivatives: largest difference", abs(curvatures[0] - curv
 # %% [markdown]
 # ## What it means
 #
-# A weight near 0 or 1 makes its factor p (g − Σ g p) nearly 0: this is where lesson 5's small gradients come from. The
-# library's softmax is a formula in [activations.py](../../nn/functional/activations.py), from whose rules the same
-# gradient follows, and beside it a fast pair in [fast/activations.py](../../nn/fast/activations.py), which is `rule`
-# once more. How an op is declared: [primitive.py](../../tinytensor/primitive.py).
+# A weight near 0 or 1 makes its factor p (g − Σ g p) nearly 0: this is where [lesson 5](05_scaling.py)'s small
+# gradients come from. The library's softmax is a formula in [activations.py](../../nn/functional/activations.py), from
+# whose rules the same gradient follows, and beside it a fast pair in
+# [fast/activations.py](../../nn/fast/activations.py), which is `rule` once more. How an op is declared:
+# [primitive.py](../../tinytensor/primitive.py).
 #
 # ## Try
 #

@@ -26,9 +26,9 @@ print(tt.speed_up())
 # %% [markdown]
 # ## Who sees whom
 #
-# A row is a word that looks, a column a word that is looked at; dark is seen. The Transformer of lesson 15 is the
-# third: English sees all of the English, French sees that as well, and the French before it. Its encoder, its
-# cross-attention and its decoder are three corners of one mask.
+# A row is a word that looks, a column a word that is looked at; dark is seen. The Transformer of [lesson
+# 15](15_the_transformer.py) is the third: English sees all of the English, French sees that as well, and the French
+# before it. Its encoder, its cross-attention and its decoder are three corners of one mask.
 
 # %%
 words = ["the", "cat", "eats", ".", "le", "chat", "mange", "."]
@@ -68,9 +68,10 @@ class LanguageModel(nn.Module):
 # %% [markdown]
 # ## What is asked
 #
-# The text is the English of lesson 8, with no translation beside it. BERT is given a sentence in which 15 % of the
-# words are hidden, and says those (the paper hides eight of ten so, swaps one for another word, and leaves one). GPT
-# says of each word which comes next. Nobody has to write the answers: any text has them, and that is why both grew.
+# The text is the English of [lesson 8](08_context.py), with no translation beside it. BERT is given a sentence in which
+# 15 % of the words are hidden, and says those (the paper hides eight of ten so, swaps one for another word, and leaves
+# one). GPT says of each word which comes next. Nobody has to write the answers: any text has them, and that is why both
+# grew.
 
 
 # %%

@@ -117,7 +117,7 @@ class _Look:
         """What the vertex at `place` calls the values that it reads, where it reads several and their order matters."""
         if place in self.scopes:
             given = list(self.scopes[place].arguments)
-        elif op.name in COMMUTATIVE:
+        elif op.name in COMMUTATIVE or op.id != place:  # of a chain of movement, or a guard
             return {}
         else:
             names = [OPERANDS.get(name, name) for name in op.operands]
