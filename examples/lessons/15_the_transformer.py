@@ -40,7 +40,7 @@ lesson.show("transformer", graph)
 # |---|---|---|---|
 # | Input Embedding, Output Embedding | an id becomes a vector, times √d_model | [2] | [models/transformer.py][model] |
 # | Positional Encoding | says where a word stands | [14] | [nn/positional.py][positions] |
-# | Multi-Head Attention | a word takes in what others hold | [1], [3], [4], [5], [7], [8], [17] | [attention.py][heads] |
+# | Multi-Head Attention | a word reads the others | [1], [3], [4], [5], [7], [8], [17] | [attention.py][heads] |
 # | what is in it | softmax(Q Kᵀ / √dₖ) V | [3], [4], [5] | [nn/functional/attention.py][attention] |
 # | Masked Multi-Head Attention | the same, without a look ahead | [6], [18] | [nn/functional/masks.py][masks] |
 # | the arrow between the towers | decoder asks, encoder answers | [0] draws it | [nn/transformer.py][towers] |

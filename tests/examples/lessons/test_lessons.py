@@ -128,3 +128,12 @@ def test_the_first_lesson_is_the_first_program():
     rest = iter(lesson)
     missing = [line for line in code if line not in rest]
     assert not missing
+
+
+def test_the_index_leads_to_every_lesson_and_says_its_title():
+    text = (ROOT / "docs" / "lessons" / "index.md").read_text(encoding="utf-8")
+    for name, path in LESSONS.items():
+        number, title = re.match(r"# %% \[markdown\]\n# # (\d+)\. (.+)", path.read_text(encoding="utf-8")).groups()
+        assert f"| {number} | [{title}](../../examples/lessons/{name}.py) | " in text
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert (ROOT / "docs" / "lessons" / link).resolve().exists(), link
