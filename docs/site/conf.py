@@ -1,0 +1,38 @@
+"""How Sphinx builds the site; `build.py` calls it."""
+
+import re
+import sys
+from pathlib import Path
+
+SITE = Path(__file__).parent
+ROOT = SITE.parents[1]
+sys.path[:0] = [str(SITE), str(ROOT)]
+
+project = "tinytensor"
+author = "The tinytensor authors"
+copyright = author
+release = re.search(r'__version__ = "(.*)"', (ROOT / "tinytensor" / "__init__.py").read_text(encoding="utf-8"))[1]
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.linkcode"]
+nb_execution_mode = "off"  # notebooks.py has executed them
+nb_mime_priority_overrides = [("html", "image/svg+xml", 0)]
+myst_enable_extensions = ["fieldlist"]
+myst_heading_anchors = 4
+templates_path = []
+
+html_theme = "furo"
+html_title = "tinytensor"
+html_static_path = [str(SITE / "static")]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"sidebar_hide_name": False}
+pygments_style = "a11y-high-contrast-light"
+pygments_dark_style = "a11y-high-contrast-dark"
+
+
+def linkcode_resolve(domain, info):
+    from api import line_of
+
+    return line_of(info["module"], info["fullname"])
