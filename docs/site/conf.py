@@ -8,6 +8,8 @@ SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
 sys.path[:0] = [str(SITE), str(ROOT)]
 
+from docstrings import as_rst  # noqa: E402  (it stands beside this file)
+
 project = "tinytensor"
 author = "The tinytensor authors"
 copyright = author
@@ -18,7 +20,15 @@ nb_execution_mode = "off"  # notebooks.py has executed them
 nb_mime_priority_overrides = [("html", "image/svg+xml", 0)]
 myst_enable_extensions = ["fieldlist"]
 myst_heading_anchors = 4
-templates_path = []
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+maximum_signature_line_length = 90
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_custom_sections = ["Shapes"]
+add_module_names = False
+python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = "tinytensor"
@@ -32,7 +42,16 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 
+def setup(app):
+    app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)  # before napoleon reads it
+
+
+def docstring_as_rst(app, what, name, thing, options, lines):
+    """Docstrings are plain text: code is what is indented under a colon, or stands between single backticks."""
+    lines[:] = as_rst(lines)
+
+
 def linkcode_resolve(domain, info):
     from api import line_of
 
-    return line_of(info["module"], info["fullname"])
+    return line_of(info["module"], info["fullname"]) if info["module"] else None

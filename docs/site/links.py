@@ -29,6 +29,8 @@ class Links:
     def page_of(self, path: Path) -> str:
         """The page for a file or a folder of the repository, as a path below the root of the site's sources."""
         inside = path.relative_to(ROOT)
+        if inside.as_posix() == "docs/api/index.md":
+            return "api/index.rst"
         if inside.parts[0] == "docs" and inside.suffix in (".md", ".svg"):
             return inside.relative_to("docs").as_posix()
         if inside.parts[0] == "docs" and inside.suffix == ".py" and len(inside.parts) == 2:
