@@ -100,13 +100,16 @@ def pages() -> dict[str, str]:
         for space, wanted in sources:
             chosen = [(name, thing) for name, thing in public(space) if _is_of(thing, space, wanted.split())]
             left -= {(space, name) for name, _ in chosen}
+            if chosen:
+                parts.append(f"{SPACES[space]}\n{'-' * len(SPACES[space])}\n")
             parts += [_described(space, name, thing, described) for name, thing in chosen]
         written[f"api/{page}.rst"] = f"{title}\n{'=' * len(title)}\n\n" + "\n".join(parts)
     if left:
         raise LookupError(f"docs/site/api.py has no subject for {sorted(left)}")
     rows = "\n".join(f"   {page}" for page in SUBJECTS)
-    intro = "Every public name, by subject. In programs ``import tinytensor as tt``, ``from tinytensor import nn`` and\n"
-    intro += "``from tinytensor.nn import functional as F, visualize`` stand above.\n"
+    intro = "Every public name, by subject. Programs write what is above each list in front of its names, after\n\n"
+    intro += ".. code-block:: python\n\n   import tinytensor as tt\n   from tinytensor import models, nn\n"
+    intro += "   from tinytensor.nn import functional as F\n   from tinytensor.nn import visualize\n"
     written["api/index.rst"] = f"API\n===\n\n{intro}\n.. toctree::\n\n{rows}\n"
     return written
 
@@ -124,14 +127,19 @@ def _is_of(thing: Any, space: str, wanted: list[str]) -> bool:
 def _described(space: str, name: str, thing: Any, described: set[int]) -> str:
     full = f"{space}.{name}"
     if callable(thing) and id(thing) in described:
-        return f".. py:data:: {full}\n\n   The same as `{thing.__module__}.{thing.__name__}`, above.\n"
+        return f".. py:data:: {name}\n   :module: {space}\n\n   The same as `{thing.__name__}` above.\n"
     described.add(id(thing))
     if inspect.isclass(thing):
-        return f".. autoclass:: {full}\n   :members:\n   :show-inheritance:\n"
+        bases = "   :show-inheritance:\n" if any(_is_public(base) for base in thing.__bases__) else ""
+        return f".. autoclass:: {full}\n   :members:\n{bases}"
     if callable(thing):
         return f".. autofunction:: {full}\n"
     said = VALUES.get(name) or (thing.__doc__ if "tinytensor" in type(thing).__module__ else f"``{thing!r}``.")
-    return f".. py:data:: {full}\n\n   {said}\n"
+    return f".. py:data:: {name}\n   :module: {space}\n\n   {said}\n"
+
+
+def _is_public(thing: Any) -> bool:
+    return any(thing is each for space in SPACES for _, each in public(space))
 
 
 def line_of(module: str, name: str) -> str | None:

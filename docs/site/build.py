@@ -1,7 +1,7 @@
 """Build the documentation site, offline: pip install -e '.[docs]' && python docs/site/build.py.
 
-Lessons and the gallery are executed, and their results kept in docs/build/results under the content of the lesson and the
-code of the library, so that the next build runs only what changed. The site is in docs/build/html.
+Lessons and the gallery are executed, and their results kept in docs/build/results under the content of the lesson and
+the code of the library, so that the next build runs only what changed. The site is in docs/build/html.
 """
 
 from __future__ import annotations

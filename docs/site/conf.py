@@ -1,8 +1,12 @@
 """How Sphinx builds the site; `build.py` calls it."""
 
+import builtins
 import re
 import sys
 from pathlib import Path
+
+from docutils import nodes
+from sphinx import addnodes
 
 SITE = Path(__file__).parent
 ROOT = SITE.parents[1]
@@ -43,7 +47,15 @@ pygments_dark_style = "a11y-high-contrast-dark"
 
 
 def setup(app):
+    app.connect("doctree-read", without_links_of_builtins)
     app.connect("autodoc-process-docstring", docstring_as_rst, priority=400)  # before napoleon reads it
+
+
+def without_links_of_builtins(app, doctree):
+    """`bool` in a signature is Python's, and not `tt.bool`."""
+    for link in list(doctree.findall(addnodes.pending_xref)):
+        if link.get("reftype") == "class" and link["reftarget"] in vars(builtins):
+            link.replace_self(nodes.Text(link["reftarget"]))
 
 
 def docstring_as_rst(app, what, name, thing, options, lines):

@@ -81,7 +81,8 @@ def as_page(notebook: NotebookNode, path: Path, links: Links) -> str:
         if cell.cell_type == "markdown":
             cell.source = links.in_text(cell.source, path)
             continue
-        for output in cell.get("outputs", []):
+        cell.outputs = [output for output in cell.get("outputs", []) if not _is_a_bare_value(output)]
+        for output in cell.outputs:
             if picture := output.get("data", {}).get("image/svg+xml"):
                 title = re.search(r"<title>(.*?)</title>", picture, re.S)
                 alt = unescape(title[1]).strip() if title else "A picture"
@@ -90,3 +91,8 @@ def as_page(notebook: NotebookNode, path: Path, links: Links) -> str:
     for cell in notebook.cells:
         cell.pop("id", None)
     return nbformat.writes(nbformat.from_dict({**notebook, "nbformat": 4, "nbformat_minor": 4}))
+
+
+def _is_a_bare_value(output: NotebookNode) -> bool:
+    """The value of a cell's last line, which a script does not print either."""
+    return output.output_type == "execute_result" and output.data.keys() == {"text/plain"}

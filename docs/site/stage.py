@@ -73,7 +73,8 @@ def _list_of(lessons: list[Path], links: Links) -> str:
     """A page for the lessons, where docs/lessons/index.md does not give one."""
     titles = [(path.read_text(encoding="utf-8").splitlines()[1].lstrip("# "), links.page_of(path)) for path in lessons]
     rows = "".join(f"- [{title}]({Path(page).name})\n" for title, page in titles)
-    return f"# Lessons\n\nEach is a script, a notebook and a page; the pages here were executed when they were built.\n\n{rows}"
+    said = "Each is a script, a notebook and a page; the pages here were executed when they were built."
+    return f"# Lessons\n\n{said}\n\n{rows}"
 
 
 def _write(folder: Path, pages: dict[str, bytes]) -> None:
