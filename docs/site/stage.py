@@ -29,7 +29,7 @@ NAVIGATION = {
         "debugging",
     ),
     "Look up": ("api/index", "names", "silent-differences", "other-libraries", "promises"),
-    "Pictures and figures": ("pictures", "translation", "performance"),
+    "Pictures and figures": ("gallery", "pictures", "translation", "performance"),
     "The project": ("readme", "contributing", "changelog", "source/index"),
 }
 """What stands at the side of every page. Sphinx complains of a page that is not in it."""

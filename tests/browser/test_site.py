@@ -19,6 +19,7 @@ from .conftest import missing
 ROOT = Path(__file__).parents[2]
 SHORT = "gallery,17_gradient_of_attention,19_a_framework"
 WIDTHS = (1280, 768, 390)
+PARTS = 2  # for two processes
 
 LOOK = """
 const wide = document.documentElement.clientWidth, out = [];
@@ -95,13 +96,14 @@ def test_every_link_leads_somewhere(site):
     assert broken == []
 
 
-def test_every_page_reads_well(site, browser):
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_page_reads_well(site, browser, part):
     """No error in a console, no request to another place, nothing wider than the page, a text for every picture."""
     browser.get("about:blank")
     browser.get_log("performance")
     browser.get_log("browser")
     wrong = []
-    for page in pages_of(site):
+    for page in pages_of(site)[part::PARTS]:
         browser.get(page.as_uri())
         name = page.relative_to(site).as_posix()
         for width in WIDTHS:

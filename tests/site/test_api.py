@@ -28,7 +28,11 @@ def members(kind):
     """A public class's own methods and properties, by name."""
     for name in vars(kind):
         thing = inspect.getattr_static(kind, name)
-        if not name.startswith("_") and (inspect.isroutine(thing) or isinstance(thing, property)):
+        if (
+            not name.startswith("_")
+            and hasattr(kind, name)
+            and (inspect.isroutine(thing) or isinstance(thing, property))
+        ):
             yield name
 
 
