@@ -66,7 +66,10 @@ def test_readme_snippets_can_be_pasted_into_the_plain_prompt(tmp_path, monkeypat
     assert (tmp_path / "steps.svg").exists()
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+FOR_FILES = {"your-own-module.md"}  # classes of several methods, which the plain prompt ends at a blank line
+
+
+@pytest.mark.parametrize("name", sorted({path.name for path in (ROOT / "docs").glob("*.md")} - FOR_FILES))
 def test_snippets_of_the_documents_can_be_pasted_too(name):
     for text in snippets(f"docs/{name}"):
         Prompt(runs=False).paste(text)
