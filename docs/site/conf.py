@@ -52,9 +52,9 @@ def setup(app):
 
 
 def without_links_of_builtins(app, doctree):
-    """`bool` in a signature is Python's, and not `tt.bool`."""
+    """`bool` in a signature is Python's, and not `tt.bool`; a name in a list of attributes is nobody else's."""
     for link in list(doctree.findall(addnodes.pending_xref)):
-        if link.get("reftype") == "class" and link["reftarget"] in vars(builtins):
+        if link.get("reftype") == "obj" or (link.get("reftype") == "class" and link["reftarget"] in vars(builtins)):
             link.replace_self(nodes.Text(link["reftarget"]))
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import time
 from functools import cache
 from html import unescape
@@ -49,8 +50,10 @@ def _run(notebook: NotebookNode, path: Path, work: Path) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     start = time.perf_counter()
     place = {"metadata": {"path": work}}
-    transport = Config() if sys.platform == "win32" else Config(KernelManager={"transport": "ipc"})
-    NotebookClient(notebook, timeout=LONGEST, kernel_name="python3", resources=place, config=transport).execute()
+    with tempfile.TemporaryDirectory() as sockets:  # files, not ports; Windows has none
+        files = {} if sys.platform == "win32" else {"transport": "ipc", "ip": f"{sockets}/kernel"}
+        config = Config(KernelManager=files)
+        NotebookClient(notebook, timeout=LONGEST, kernel_name="python3", resources=place, config=config).execute()
     print(f"{path.name}: executed in {time.perf_counter() - start:.0f} s", flush=True)
 
 
