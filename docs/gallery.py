@@ -22,7 +22,7 @@ words = ["the", "cat", "sat", "down", "."]
 # %% [markdown]
 # ## Attention
 #
-# A layer is asked what it attended to with `nn.record_attention()`. This one is not trained, so it looks everywhere;
+# A layer is asked what it attended to with `nn.record_attention()`. This one is not trained, and looks anywhere;
 # the lessons show trained ones.
 
 # %%

@@ -31,6 +31,7 @@ maximum_signature_line_length = 90
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_custom_sections = ["Shapes"]
+suppress_warnings = ["ref.python"]  # an attribute that several classes have is a link to one of them
 add_module_names = False
 python_use_unqualified_type_names = True
 
@@ -52,9 +53,9 @@ def setup(app):
 
 
 def without_links_of_builtins(app, doctree):
-    """`bool` in a signature is Python's, and not `tt.bool`; a name in a list of attributes is nobody else's."""
+    """`bool` in a signature is Python's, and not `tt.bool`."""
     for link in list(doctree.findall(addnodes.pending_xref)):
-        if link.get("reftype") == "obj" or (link.get("reftype") == "class" and link["reftarget"] in vars(builtins)):
+        if link.get("reftype") == "class" and link["reftarget"] in vars(builtins):
             link.replace_self(nodes.Text(link["reftarget"]))
 
 
