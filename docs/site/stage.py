@@ -30,7 +30,7 @@ NAVIGATION = {
     ),
     "Look up": ("api/index", "names", "silent-differences", "other-libraries", "promises"),
     "Pictures and figures": ("gallery", "pictures", "translation", "performance"),
-    "The project": ("readme", "contributing", "changelog", "source/index"),
+    "The project": ("README <readme>", "contributing", "changelog", "source/index"),
 }
 """What stands at the side of every page. Sphinx complains of a page that is not in it."""
 
