@@ -32,7 +32,7 @@ NAVIGATION = {
     "Pictures and figures": ("gallery", "pictures", "translation", "performance"),
     "The project": ("README <readme>", "contributing", "changelog", "source/index"),
 }
-"""What stands at the side of every page. Sphinx complains of a page that is not in it."""
+"""What stands at the side of every page; pages that are not named here stand under "Look up"."""
 
 
 def stage(folder: Path, results: Path, only: list[str] | None) -> None:
@@ -55,7 +55,11 @@ def stage(folder: Path, results: Path, only: list[str] | None) -> None:
     lessons = sorted((ROOT / "examples" / "lessons").glob("[0-9]*.py"))
     index = pages.get("lessons/index.md", _list_of(lessons, links).encode())
     pages["lessons/index.md"] = index + LESSONS.encode()
-    pages["index.md"] += "".join(_toctree(*part) for part in NAVIGATION.items()).encode()
+    named = {name for part in NAVIGATION.values() for name in part}
+    others = tuple(sorted(page.removesuffix(".md") for page in pages if "/" not in page and page.endswith(".md")))
+    others = tuple(name for name in others if name not in named | {"index", "readme", "gallery"})
+    parts = {**NAVIGATION, "Look up": NAVIGATION["Look up"] + others}
+    pages["index.md"] += "".join(_toctree(*part) for part in parts.items()).encode()
     for path in [*lessons, *sorted((ROOT / "docs").glob("*.py"))]:
         notebook = notebooks.executed(path, results, only is None or path.stem in only)
         pages[links.page_of(path)] = notebooks.as_page(notebook, path, links).encode()
