@@ -175,12 +175,15 @@ class ModuleDict(_Uncalled):
         del self._modules[key]
 
     def keys(self) -> KeysView[str]:
+        """The names of the modules, in the order in which they were added."""
         return self._modules.keys()
 
     def values(self) -> ValuesView[Any]:
+        """The modules, in the order in which they were added."""
         return self._modules.values()
 
     def items(self) -> ItemsView[str, Any]:
+        """Pairs of a name and a module, in the order in which they were added."""
         return self._modules.items()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:

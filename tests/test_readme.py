@@ -4,11 +4,16 @@ Its first program, which takes longer, is examples/first_transformer.py: tests/e
 """
 
 import code
+import os
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+
+from tinytensor.nn import visualize
 
 ROOT = Path(__file__).parent.parent
 
@@ -61,22 +66,63 @@ def test_readme_snippets_can_be_pasted_into_the_plain_prompt(tmp_path, monkeypat
     assert (tmp_path / "head.svg").exists()
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+FOR_FILES = {"your-own-module.md"}  # classes of several methods, which the plain prompt ends at a blank line
+
+
+@pytest.mark.parametrize("name", sorted({path.name for path in (ROOT / "docs").glob("*.md")} - FOR_FILES))
 def test_snippets_of_the_documents_can_be_pasted_too(name):
     for text in snippets(f"docs/{name}"):
         Prompt(runs=False).paste(text)
 
 
-PAGES = ["docs/names.md", "docs/silent-differences.md", "docs/other-libraries.md", "docs/your-own-op.md"]
+PAGES = [
+    "start",
+    "coming-from-pytorch",
+    "coming-from-numpy",
+    "your-own-op",
+    "your-own-module",
+    "gpu",
+    "checkpoints",
+    "drawing-a-graph",
+    "debugging",
+    "names",
+    "silent-differences",
+    "other-libraries",
+]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_snippets_of_a_page_print_what_they_say(page, capsys):
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")  # NumPy's, beside our error
+@pytest.mark.parametrize("page", [f"docs/{name}.md" for name in PAGES])
+def test_snippets_of_a_page_print_what_they_say(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     for text in snippets(page):
         promised = re.findall(r"print\(.*\)  # (.*)", text)
         assert len(promised) == text.count("print(")
         exec(compile(text, page, "exec"), {})
         assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_snippets_of_the_page_of_speed_do_too(tmp_path):
+    """In processes of their own, since they change how all that follows is computed."""
+    for text in snippets("docs/speed.md"):
+        command = [sys.executable, "-c", text]
+        result = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.decode().splitlines() == re.findall(r"print\(.*\)  # (.*)", text)
+
+
+def test_the_gallery_shows_every_kind_of_picture(tmp_path):
+    """Each is drawn by the page of the site, which is a script as well; the film and the explorer are pages in it."""
+    gallery = ROOT / "docs" / "gallery.py"
+    command = [sys.executable, "-W", "error", str(gallery), "--out", str(tmp_path / "drawn")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    text = gallery.read_text(encoding="utf-8")
+    assert [name for name in visualize.__all__ if f"visualize.{name}(" not in text] == []
+    drawn = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert drawn >= {"film.html", "explorer.html", "card.html", "graph.svg", "heat.svg"}
+    assert (tmp_path / "error.svg").exists()
 
 
 def test_the_page_of_pictures_shows_what_its_snippets_draw(tmp_path, monkeypatch, capsys):

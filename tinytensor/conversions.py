@@ -75,6 +75,7 @@ class Conversions(TensorCore):
         return tt.functions.shapes.to_device(self, device)
 
     def cpu(self) -> Tensor:
+        """This Tensor on the CPU."""
         return self.to("cpu")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

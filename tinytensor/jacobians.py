@@ -32,6 +32,9 @@ def jacobian(function: Function, *inputs: Tensor, create_graph: bool = False) ->
     Returns a Tensor of shape (*result.shape, *input.shape): for vectors the matrix J[i, j] = dy_i / dx_j. For several
     inputs a tuple, one for each; for a tuple of results a tuple of these. Zeros where a result does not depend on an
     input; a function that depends on none of them is an error, as it is one whose graph was cut.
+
+        >>> tt.jacobian(lambda x: x * x, tt.asarray([1.0, 2.0])).tolist()
+        [[2.0, 0.0], [0.0, 4.0]]
     """
     leaves = _leaves("jacobian", inputs, create_graph)
     outputs, several = _outputs("jacobian", function, leaves)
@@ -75,6 +78,10 @@ def vjp(function: Function, *inputs: Tensor, create_graph: bool = False) -> tupl
 
     Returns the result and a function of g (of a tuple of them, where the result is one; default 1 for one element). It
     gives a tuple with a Tensor of each input's shape, also for a single one.
+
+        >>> result, multiply = tt.vjp(lambda x: x * x, tt.asarray([1.0, 2.0]))
+        >>> multiply(tt.asarray([1.0, 1.0]))
+        (tensor([2., 4.]),)
     """
     leaves = _leaves("vjp", inputs, create_graph)
     outputs, several = _outputs("vjp", function, leaves)

@@ -34,206 +34,273 @@ class Methods(TensorCore):
     # ---- of one Tensor, element by element
 
     def acos(self) -> Tensor:
+        """The angle whose cosine is x."""
         return tt.acos(self)
 
     def acosh(self) -> Tensor:
+        """The inverse of cosh."""
         return tt.acosh(self)
 
     def asin(self) -> Tensor:
+        """The angle whose sine is x."""
         return tt.asin(self)
 
     def asinh(self) -> Tensor:
+        """The inverse of sinh."""
         return tt.asinh(self)
 
     def atan(self) -> Tensor:
+        """The angle whose tangent is x."""
         return tt.atan(self)
 
     def atanh(self) -> Tensor:
+        """The inverse of tanh."""
         return tt.atanh(self)
 
     def ceil(self) -> Tensor:
+        """The smallest integer not below x, in x's dtype."""
         return tt.ceil(self)
 
     def conj(self) -> Tensor:
+        """The complex conjugate; real numbers are their own."""
         return tt.conj(self)
 
     def cosh(self) -> Tensor:
+        """The hyperbolic cosine."""
         return tt.cosh(self)
 
     def expm1(self) -> Tensor:
+        """exp(x) - 1, accurate for small x."""
         return tt.expm1(self)
 
     def floor(self) -> Tensor:
+        """The largest integer not above x, in x's dtype."""
         return tt.floor(self)
 
     def isfinite(self) -> Tensor:
+        """Whether each element is neither infinite nor NaN."""
         return tt.isfinite(self)
 
     def isinf(self) -> Tensor:
+        """Whether each element is infinite."""
         return tt.isinf(self)
 
     def log10(self) -> Tensor:
+        """The logarithm to base 10."""
         return tt.log10(self)
 
     def log1p(self) -> Tensor:
+        """log(1 + x), accurate for small x."""
         return tt.log1p(self)
 
     def log2(self) -> Tensor:
+        """The logarithm to base 2."""
         return tt.log2(self)
 
     def logical_not(self) -> Tensor:
+        """Whether each element is false (zero)."""
         return tt.logical_not(self)
 
     def negative(self) -> Tensor:
+        """-x, element by element."""
         return tt.negative(self)
 
     def positive(self) -> Tensor:
+        """+x: a copy through which gradients flow."""
         return tt.positive(self)
 
     def reciprocal(self) -> Tensor:
+        """1 / x, element by element."""
         return tt.reciprocal(self)
 
     def sign(self) -> Tensor:
+        """-1, 0 or 1: the sign of each element."""
         return tt.sign(self)
 
     def signbit(self) -> Tensor:
+        """Whether the sign bit is set: true for negative numbers and for -0."""
         return tt.signbit(self)
 
     def sinh(self) -> Tensor:
+        """The hyperbolic sine."""
         return tt.sinh(self)
 
     def square(self) -> Tensor:
+        """x * x, element by element."""
         return tt.square(self)
 
     def tan(self) -> Tensor:
+        """The tangent of x in radians."""
         return tt.tan(self)
 
     def trunc(self) -> Tensor:
+        """The integer part of x, in x's dtype."""
         return tt.trunc(self)
 
     def neg(self) -> Tensor:
+        """-x, element by element."""
         return tt.negative(self)
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """x limited to the interval from min to max, of which either may be missing; at a bound the gradient passes."""
         return tt.clip(self, min, max)
 
     def tril(self, k: Integer = 0) -> Tensor:
+        """x with zeros above the k-th diagonal of its last two dimensions."""
         return tt.tril(self, k=k)
 
     def triu(self, k: Integer = 0) -> Tensor:
+        """x with zeros below the k-th diagonal of its last two dimensions."""
         return tt.triu(self, k=k)
 
     # ---- of two
 
     def add(self, other: Operand) -> Tensor:
+        """x + other, element by element."""
         return tt.add(self, other)
 
     def atan2(self, other: Operand) -> Tensor:
+        """The angle of the point (other, x), from -pi to pi."""
         return tt.atan2(self, other)
 
     def bitwise_and(self, other: Operand) -> Tensor:
+        """The bits set in both x and other."""
         return tt.bitwise_and(self, other)
 
     def bitwise_left_shift(self, other: Operand) -> Tensor:
+        """x shifted to the left by other bits; from its width on nothing is left."""
         return tt.bitwise_left_shift(self, other)
 
     def bitwise_or(self, other: Operand) -> Tensor:
+        """The bits set in either."""
         return tt.bitwise_or(self, other)
 
     def bitwise_right_shift(self, other: Operand) -> Tensor:
+        """x shifted to the right by other bits; from its width on only the sign is left, 0 or -1."""
         return tt.bitwise_right_shift(self, other)
 
     def bitwise_xor(self, other: Operand) -> Tensor:
+        """The bits set in exactly one."""
         return tt.bitwise_xor(self, other)
 
     def copysign(self, other: Operand) -> Tensor:
+        """The magnitude of x with the sign of other; at x = 0 its gradient is 0."""
         return tt.copysign(self, other)
 
     def div(self, other: Operand) -> Tensor:
+        """x / other; integers divide to the default float dtype."""
         return tt.divide(self, other)
 
     def divide(self, other: Operand) -> Tensor:
+        """x / other; integers divide to the default float dtype."""
         return tt.divide(self, other)
 
     def eq(self, other: Operand) -> Tensor:
+        """x == other, element by element."""
         return tt.equal(self, other)
 
     def floor_divide(self, other: Operand) -> Tensor:
+        """floor(x / other); its gradient is 0, as it is constant between its steps."""
         return tt.floor_divide(self, other)
 
     def ge(self, other: Operand) -> Tensor:
+        """x >= other, element by element."""
         return tt.greater_equal(self, other)
 
     def greater(self, other: Operand) -> Tensor:
+        """x > other, element by element."""
         return tt.greater(self, other)
 
     def greater_equal(self, other: Operand) -> Tensor:
+        """x >= other, element by element."""
         return tt.greater_equal(self, other)
 
     def gt(self, other: Operand) -> Tensor:
+        """x > other, element by element."""
         return tt.greater(self, other)
 
     def hypot(self, other: Operand) -> Tensor:
+        """sqrt(x**2 + other**2), without overflow; its gradient at (0, 0) is 0."""
         return tt.hypot(self, other)
 
     def le(self, other: Operand) -> Tensor:
+        """x <= other, element by element."""
         return tt.less_equal(self, other)
 
     def less(self, other: Operand) -> Tensor:
+        """x < other, element by element."""
         return tt.less(self, other)
 
     def less_equal(self, other: Operand) -> Tensor:
+        """x <= other, element by element."""
         return tt.less_equal(self, other)
 
     def logaddexp(self, other: Operand) -> Tensor:
+        """log(exp(x) + exp(other)), without overflow."""
         return tt.logaddexp(self, other)
 
     def logical_and(self, other: Operand) -> Tensor:
+        """Whether both x and other are true (not zero)."""
         return tt.logical_and(self, other)
 
     def logical_or(self, other: Operand) -> Tensor:
+        """Whether x or other is true (not zero)."""
         return tt.logical_or(self, other)
 
     def logical_xor(self, other: Operand) -> Tensor:
+        """Whether exactly one of x and other is true (not zero)."""
         return tt.logical_xor(self, other)
 
     def lt(self, other: Operand) -> Tensor:
+        """x < other, element by element."""
         return tt.less(self, other)
 
     def maximum(self, other: Operand) -> Tensor:
+        """The larger of x and other, NaN before all; equal ones share the gradient evenly."""
         return tt.maximum(self, other)
 
     def minimum(self, other: Operand) -> Tensor:
+        """The smaller of x and other, NaN before all; equal ones share the gradient evenly."""
         return tt.minimum(self, other)
 
     def mul(self, other: Operand) -> Tensor:
+        """x * other, element by element."""
         return tt.multiply(self, other)
 
     def multiply(self, other: Operand) -> Tensor:
+        """x * other, element by element."""
         return tt.multiply(self, other)
 
     def ne(self, other: Operand) -> Tensor:
+        """x != other, element by element."""
         return tt.not_equal(self, other)
 
     def nextafter(self, other: Operand) -> Tensor:
+        """The next representable number after x towards other."""
         return tt.nextafter(self, other)
 
     def not_equal(self, other: Operand) -> Tensor:
+        """x != other, element by element."""
         return tt.not_equal(self, other)
 
     def pow(self, other: Operand) -> Tensor:
+        """x to the power other; x**0 is 1 with gradient 0, and integers to a negative power need a float."""
         return tt.pow(self, other)
 
     def remainder(self, other: Operand) -> Tensor:
+        """x - floor(x / other) * other: the remainder with the sign of other."""
         return tt.remainder(self, other)
 
     def sub(self, other: Operand) -> Tensor:
+        """x - other, element by element."""
         return tt.subtract(self, other)
 
     def subtract(self, other: Operand) -> Tensor:
+        """x - other, element by element."""
         return tt.subtract(self, other)
 
     def true_divide(self, other: Operand) -> Tensor:
+        """x / other; integers divide to the default float dtype."""
         return tt.divide(self, other)
 
     def where(self, condition: ArrayLike, other: Operand) -> Tensor:
@@ -243,27 +310,35 @@ class Methods(TensorCore):
     # ---- products and norms
 
     def bmm(self, other: ArrayLike) -> Tensor:
+        """The matrix products of two stacks of matrices."""
         return tt.matmul(self, other)
 
     def dot(self, other: ArrayLike) -> Tensor:
+        """The product of two vectors, a number."""
         return tt.matmul(self, other)
 
     def mm(self, other: ArrayLike) -> Tensor:
+        """The product of two matrices."""
         return tt.matmul(self, other)
 
     def mv(self, other: ArrayLike) -> Tensor:
+        """The product of a matrix and a vector."""
         return tt.matmul(self, other)
 
     def det(self) -> Tensor:
+        """The determinant; at a singular matrix its gradient is the adjugate (transposed)."""
         return tt.linalg.det(self)
 
     def inverse(self) -> Tensor:
+        """The inverse. Raises ValueError for a singular matrix."""
         return tt.linalg.inv(self)
 
     def trace(self) -> Tensor:
+        """The sum of the diagonal."""
         return tt.linalg.trace(self)
 
     def outer(self, other: ArrayLike) -> Tensor:
+        """Every product of an element of this vector with one of the other: (n,), (m,) -> (n, m)."""
         return tt.linalg.outer(self, other)
 
     def norm(self, p: Number = 2, *, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
@@ -276,31 +351,37 @@ class Methods(TensorCore):
     # ---- over an axis
 
     def amax(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+        """The largest element over `axis`, NaN before all; equal ones share the gradient evenly."""
         if unknown:
             raise tt.hints.unknown_keyword("amax", unknown)
         return tt.max(self, axis=normalize_axes("amax", axis, self.shape), keepdims=keepdims)
 
     def amin(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+        """The smallest element over `axis`, NaN before all; equal ones share the gradient evenly."""
         if unknown:
             raise tt.hints.unknown_keyword("amin", unknown)
         return tt.min(self, axis=normalize_axes("amin", axis, self.shape), keepdims=keepdims)
 
     def count_nonzero(self, axis: Axis = None, **unknown: Never) -> Tensor:
+        """How many elements over `axis` are not zero."""
         if unknown:
             raise tt.hints.unknown_keyword("count_nonzero", unknown)
         return tt.count_nonzero(self, axis=axis)
 
     def cumprod(self, axis: Integer = 0, **unknown: Never) -> Tensor:
+        """Running products along `axis`; gradients are exact also at zeros."""
         if unknown:
             raise tt.hints.unknown_keyword("cumprod", unknown)
         return tt.cumulative_prod(self, axis=normalize_axis("cumprod", axis, self.shape))
 
     def cumsum(self, axis: Integer = 0, **unknown: Never) -> Tensor:
+        """Running sums along `axis`."""
         if unknown:
             raise tt.hints.unknown_keyword("cumsum", unknown)
         return tt.cumulative_sum(self, axis=normalize_axis("cumsum", axis, self.shape))
 
     def diff(self, n: Integer = 1, *, axis: Integer = -1, **unknown: Never) -> Tensor:
+        """The differences between neighbours along `axis`, taken n times."""
         if unknown:
             raise tt.hints.unknown_keyword("diff", unknown)
         return tt.diff(self, n=n, axis=axis)
@@ -314,6 +395,7 @@ class Methods(TensorCore):
     # ---- the same elements, elsewhere
 
     def broadcast_to(self, shape: Any) -> Tensor:
+        """x repeated along new dimensions and along those of length 1, without a copy."""
         return tt.broadcast_to(self, shape)
 
     def contiguous(self) -> Tensor:
@@ -327,29 +409,37 @@ class Methods(TensorCore):
         return tt.broadcast_to(self, tuple(was if n == -1 else n for n, was in zip(lengths, old)))
 
     def expand_as(self, other: Tensor) -> Tensor:
+        """x broadcast to the shape of another Tensor, without a copy."""
         return tt.broadcast_to(self, other.shape)
 
     def flip(self, *dims: Any) -> Tensor:
+        """x with the elements along `dims` in reverse order."""
         return tt.flip(self, axis=_joined(dims))
 
     def index_select(self, axis: Integer, indices: ArrayLike) -> Tensor:
+        """The slices of x at the integer `indices` along `axis`."""
         return tt.take(self, indices, axis=normalize_axis("index_select", axis, self.shape))
 
     def moveaxis(self, source: Integer | Sequence[Integer], destination: Integer | Sequence[Integer]) -> Tensor:
+        """x with the dimensions `source` moved to the places `destination`; the others keep their order."""
         return tt.moveaxis(self, source, destination)
 
     movedim = moveaxis
 
     def ravel(self) -> Tensor:
+        """The elements as one dimension, in row-major order."""
         return tt.reshape(self, (-1,))
 
     def reshape_as(self, other: Tensor) -> Tensor:
+        """The elements in the shape of another Tensor, in row-major order."""
         return tt.reshape(self, other.shape)
 
     def roll(self, shift: Any, axis: Axis = None) -> Tensor:
+        """x with the elements along `axis` shifted, those that leave at one end coming in at the other."""
         return tt.roll(self, shift, axis=axis)
 
     def swapaxes(self, axis1: Integer, axis2: Integer) -> Tensor:
+        """x with two dimensions swapped."""
         first = normalize_axis("swapaxes", axis1, self.shape, "axis1")
         return tt.functions.shapes.transpose(self, first, normalize_axis("swapaxes", axis2, self.shape, "axis2"))
 
@@ -360,15 +450,19 @@ class Methods(TensorCore):
         return tt.asarray(self) if len(self.shape) < 2 else tt.asarray(self).T
 
     def tile(self, *repetitions: Any) -> Tensor:
+        """x repeated as a whole, `repetitions[i]` times along dimension i."""
         return tt.tile(self, _joined(repetitions))
 
     def unbind(self, axis: Integer = 0) -> tuple[Tensor, ...]:
+        """The slices of x along `axis`."""
         return tt.unstack(self, axis=normalize_axis("unbind", axis, self.shape))
 
     def view(self, *shape: Any) -> Tensor:
+        """The elements in another shape, in row-major order; one length may be -1. Copies where it has to."""
         return tt.reshape(self, _joined(shape))
 
     def view_as(self, other: Tensor) -> Tensor:
+        """The elements in the shape of another Tensor, in row-major order."""
         return tt.reshape(self, other.shape)
 
     # ---- what it is
@@ -382,9 +476,11 @@ class Methods(TensorCore):
         return self.dtype.itemsize
 
     def is_complex(self) -> Truth:
+        """Whether the elements are complex numbers."""
         return self.dtype.kind == "c"
 
     def is_floating_point(self) -> Truth:
+        """Whether the elements are floats."""
         return self.dtype.kind == "f"
 
     def nelement(self) -> Integer:
@@ -397,27 +493,35 @@ class Methods(TensorCore):
     # ---- in another dtype; as it is where it has that dtype
 
     def type_as(self, other: Tensor) -> Tensor:
+        """x in the dtype of another Tensor."""
         return self._as(other.dtype)
 
     def bool(self) -> Tensor:
+        """x as booleans: whether each element is not zero."""
         return self._as(dtypes.bool_)
 
     def double(self) -> Tensor:
+        """x as float64."""
         return self._as(dtypes.float64)
 
     def float(self) -> Tensor:
+        """x as float32."""
         return self._as(dtypes.float32)
 
     def half(self) -> Tensor:
+        """x as float16."""
         return self._as(dtypes.float16)
 
     def int(self) -> Tensor:
+        """x as int32."""
         return self._as(dtypes.int32)
 
     def long(self) -> Tensor:
+        """x as int64."""
         return self._as(dtypes.int64)
 
     def short(self) -> Tensor:
+        """x as int16."""
         return self._as(dtypes.int16)
 
     def _as(self, dtype: DType) -> Tensor:

@@ -177,37 +177,45 @@ class Operators(TensorCore):
         return tt.matrix_transpose(self)
 
     def abs(self) -> Tensor:
+        """The absolute value; its gradient at 0 is 0."""
         return tt.abs(self)
 
     def all(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """Whether every element over `axis` is true (not zero)."""
         if unknown:
             raise tt.hints.unknown_keyword("all", unknown)
         return tt.all(self, axis=axis, keepdims=keepdims)
 
     def any(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """Whether some element over `axis` is true (not zero)."""
         if unknown:
             raise tt.hints.unknown_keyword("any", unknown)
         return tt.any(self, axis=axis, keepdims=keepdims)
 
     def argmax(self, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The index of the largest element along `axis` (None: of the flattened array); the first of equal ones."""
         if unknown:
             raise tt.hints.unknown_keyword("argmax", unknown)
         return tt.argmax(self, axis=axis, keepdims=keepdims)
 
     def argmin(self, axis: int | None = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The index of the smallest element along `axis` (None: of the flattened array); the first of equal ones."""
         if unknown:
             raise tt.hints.unknown_keyword("argmin", unknown)
         return tt.argmin(self, axis=axis, keepdims=keepdims)
 
     def argsort(self, axis: int = -1, descending: bool = False, stable: bool = True, **unknown: Never) -> Tensor:
+        """The indices that sort x along `axis`; equal elements keep their order."""
         if unknown:
             raise tt.hints.unknown_keyword("argsort", unknown)
         return tt.argsort(self, axis=axis, descending=descending, stable=stable)
 
     def astype(self, dtype: DType, copy: bool = True) -> Tensor:
+        """x in another dtype. Between floats gradients flow; `copy=False` gives x itself if nothing changes."""
         return tt.astype(self, dtype, copy=copy)
 
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+        """x limited to the interval from min to max, of which either may be missing; at a bound the gradient passes."""
         return tt.clip(self, min, max)
 
     def clone(self) -> Tensor:
@@ -217,101 +225,127 @@ class Operators(TensorCore):
     copy = clone
 
     def cos(self) -> Tensor:
+        """The cosine of x in radians."""
         return tt.cos(self)
 
     def cumulative_sum(self, axis: int | None = None, **unknown: Never) -> Tensor:
+        """Running sums along `axis`, which may be left out for one dimension."""
         if unknown:
             raise tt.hints.unknown_keyword("cumulative_sum", unknown)
         return tt.cumulative_sum(self, axis=axis)
 
     def erf(self) -> Tensor:
+        """The error function, 2/sqrt(pi) times the integral of exp(-t**2) from 0 to x."""
         return tt.erf(self)
 
     def exp(self) -> Tensor:
+        """e to the power x."""
         return tt.exp(self)
 
     def flatten(self) -> Tensor:
+        """The elements as one dimension, in row-major order."""
         return tt.reshape(self, (-1,))
 
     def isnan(self) -> Tensor:
+        """Whether each element is NaN."""
         return tt.isnan(self)
 
     def log(self) -> Tensor:
+        """The natural logarithm."""
         return tt.log(self)
 
     def logsumexp(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and of nothing it is -inf."""
         if unknown:
             raise tt.hints.unknown_keyword("logsumexp", unknown)
         return tt.logsumexp(self, axis=axis, keepdims=keepdims)
 
     def masked_fill(self, mask: Operand, value: Operand) -> Tensor:
+        """x with `value` (a number or a 0-d Tensor) wherever the boolean mask is true; the mask broadcasts to x."""
         return tt.masked_fill(self, mask, value)
 
     def matmul(self, other: ArrayLike) -> Tensor:
+        """The matrix product over the last two dimensions; further ones broadcast."""
         return tt.matmul(self, other)
 
     def max(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The largest element over `axis`, NaN before all; equal ones share the gradient evenly."""
         if unknown:
             raise tt.hints.unknown_keyword("max", unknown)
         return tt.max(self, axis=axis, keepdims=keepdims)
 
     def mean(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The arithmetic mean over `axis`; of nothing it is NaN."""
         if unknown:
             raise tt.hints.unknown_keyword("mean", unknown)
         return tt.mean(self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The smallest element over `axis`, NaN before all; equal ones share the gradient evenly."""
         if unknown:
             raise tt.hints.unknown_keyword("min", unknown)
         return tt.min(self, axis=axis, keepdims=keepdims)
 
     def permute(self, *axes: Any) -> Tensor:
+        """x with its dimensions in the order `axes`."""
         return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
     def prod(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The product over `axis`; its gradients are exact also where elements are zero."""
         if unknown:
             raise tt.hints.unknown_keyword("prod", unknown)
         return tt.prod(self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Tensor:
+        """The elements in another shape, in row-major order; one length may be -1."""
         return tt.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def round(self) -> Tensor:
+        """The nearest integer, halves to the even one, in x's dtype."""
         return tt.round(self)
 
     def sigmoid(self) -> Tensor:
+        """1 / (1 + exp(-x)), without overflow, of real numbers."""
         return tt.sigmoid(self)
 
     def sin(self) -> Tensor:
+        """The sine of x in radians."""
         return tt.sin(self)
 
     def sort(self, axis: int = -1, descending: bool = False, stable: bool = True, **unknown: Never) -> Tensor:
+        """x sorted along `axis`; gradients go back to where the elements came from."""
         if unknown:
             raise tt.hints.unknown_keyword("sort", unknown)
         return tt.sort(self, axis=axis, descending=descending, stable=stable)
 
     def sqrt(self) -> Tensor:
+        """The square root."""
         return tt.sqrt(self)
 
     def squeeze(self, axis: Axis = None) -> Tensor:
+        """x without the dimensions `axis`, or without all of length 1."""
         if axis is None:
             axis = tuple(i for i, n in enumerate(self.shape) if n == 1)
         return tt.squeeze(self, axis)
 
     def std(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The standard deviation over `axis`, sqrt(var(x)); where all elements are equal its gradient is 0."""
         if unknown:
             raise tt.hints.unknown_keyword("std", unknown)
         return tt.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
     def sum(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype."""
         if unknown:
             raise tt.hints.unknown_keyword("sum", unknown)
         return tt.sum(self, axis=axis, keepdims=keepdims)
 
     def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
+        """The slices of x at the integer `indices` along `axis` (which may be left out for one dimension)."""
         return tt.take(self, indices, axis=axis)
 
     def tanh(self) -> Tensor:
+        """The hyperbolic tangent."""
         return tt.tanh(self)
 
     def transpose(self, axis1: int, axis2: int) -> Tensor:
@@ -319,9 +353,11 @@ class Operators(TensorCore):
         return tt.functions.shapes.transpose(self, axis1, axis2)
 
     def unsqueeze(self, axis: int) -> Tensor:
+        """x with a new dimension of length 1 at `axis`."""
         return tt.functions.shapes.unsqueeze(self, axis)
 
     def var(self, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never) -> Tensor:
+        """The variance over `axis`: the sum of squared deviations from the mean, over (count - correction)."""
         if unknown:
             raise tt.hints.unknown_keyword("var", unknown)
         return tt.var(self, axis=axis, correction=correction, keepdims=keepdims)

@@ -83,14 +83,17 @@ class Tensor(Added):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The length of each dimension."""
         return self._data.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
         return self._data.dtype
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return self._data.ndim
 
     @property
@@ -100,10 +103,12 @@ class Tensor(Added):
 
     @property
     def nbytes(self) -> int:
+        """The bytes of all elements."""
         return int(self._data.nbytes)
 
     @property
     def device(self) -> str:
+        """`"cpu"` or `"gpu"`."""
         return str(backend.for_array(self._data).device)
 
     __hash__ = object.__hash__  # by identity, though == compares element by element

@@ -19,6 +19,9 @@ def causal_mask(target: int, source: int | None = None, *, device: str | None = 
 
     For `attn_mask` of MultiheadAttention and for `masked_fill`. `scaled_dot_product_attention` means the opposite by
     its booleans, as in PyTorch: pass it `is_causal=True`.
+
+        >>> causal_mask(3).tolist()
+        [[False, True, True], [False, False, True], [False, False, False]]
     """
     return tt.triu(tt.ones((target, target if source is None else source), dtype=tt.bool, device=device), k=1)
 

@@ -1,6 +1,7 @@
 """The film of a backward pass in a browser: played, stepped through, by mouse and by keyboard."""
 
 import time
+from html import escape
 
 import numpy as np
 import pytest
@@ -104,6 +105,15 @@ def wait_for(condition, seconds=5.0):
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.02)
+
+
+def test_in_the_frame_of_a_notebook(visit):
+    frame = f'<iframe srcdoc="{escape(film_page(network(), {}))}"></iframe>'
+    page = visit(f"<!DOCTYPE html><link rel=icon href='data:,'><title>notebook</title>{frame}")
+    page.switch_to.frame(find(page, "iframe")[0])
+    assert title(page) == TITLES[0]
+    press(page, "\ue014")  # the right arrow key
+    page.switch_to.default_content()
 
 
 def test_begins_with_the_gradient_of_the_result(page):

@@ -100,6 +100,10 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Tensor:
 
     Letters that are missing on the right are summed over; without `->` those that appear once remain, in
     alphabetical order. A letter twice in one operand takes its diagonal.
+
+        >>> query, key = tt.ones((2, 4, 8)), tt.ones((2, 5, 8))
+        >>> tt.einsum("bqd,bkd->bqk", query, key).shape
+        (2, 4, 5)
     """
     tensors = [tt.asarray(x) for x in operands]
     text = subscripts.replace(" ", "")

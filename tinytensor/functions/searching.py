@@ -69,7 +69,12 @@ def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: b
 
 
 def topk(x: ArrayLike, /, k: int, *, axis: int = -1, **unknown: Never) -> tuple[Tensor, Tensor]:
-    """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first."""
+    """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first.
+
+    >>> values, places = tt.topk(tt.asarray([3, 1, 2]), 2)
+    >>> values, places
+    (tensor([3, 2]), tensor([0, 2]))
+    """
     x = tt.asarray(x)
     axis = normalize_axis("topk", axis, x.shape, unknown=unknown)
     if not 0 <= k <= x.shape[axis]:
@@ -143,7 +148,11 @@ def unique_values(x: ArrayLike, /) -> Tensor:
 
 
 def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: DType = None, **unknown: Never) -> Tensor:
-    """For each integer i in x, a row of zeros with a 1 at i: (...,) -> (..., num_classes)."""
+    """For each integer i in x, a row of zeros with a 1 at i: (...,) -> (..., num_classes).
+
+    >>> tt.one_hot(tt.asarray([2, 0]), 3).tolist()
+    [[0, 0, 1], [1, 0, 0]]
+    """
     if unknown:
         raise tt.hints.unknown_keyword("one_hot", unknown)
     x = tt.asarray(x)

@@ -233,7 +233,8 @@ function draw() {
   byId("say").textContent = sentence();
   show(mark());
   const wanted = `#${part}=${place + 1}`;
-  if (location.hash !== wanted) history.replaceState(null, "", wanted);
+  // In a notebook's frame the page has no address that could tell the step.
+  if (location.protocol !== "about:" && location.hash !== wanted) history.replaceState(null, "", wanted);
 }
 
 function go(place, part = state.part) {

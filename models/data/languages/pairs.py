@@ -51,6 +51,7 @@ class Pair:
 
     @property
     def held_out(self) -> bool:
+        """Whether it has a combination of words that training never shows."""
         return _any_held_out(self.combinations)
 
 

@@ -1,0 +1,142 @@
+# %% [markdown]
+# # Gallery
+#
+# Every kind of picture, with the lines that drew it. They follow the light or dark of the reader, are described for
+# those who cannot see them, and need no other library; `save` writes them, a notebook shows them. Here `gallery.show`
+# does both. The two pages to play with, the film and the explorer, are live.
+
+# %%
+import math
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.models.scripts.lesson import Lesson
+from tinytensor.nn import functional as F
+from tinytensor.nn import visualize
+from tinytensor.testing import report
+
+gallery = Lesson("gallery")
+tt.manual_seed(0)
+words = ["the", "cat", "sat", "down", "."]
+
+# %% [markdown]
+# ## Attention
+#
+# A layer is asked what it attended to with `nn.record_attention()`. This one is not trained, and looks anywhere;
+# the lessons show trained ones.
+
+# %%
+encoder = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0, batch_first=True)
+x = 3 * tt.random.randn(1, 5, 8)
+with tt.no_grad(), nn.record_attention() as attention:
+    encoder(x, src_mask=F.causal_mask(5))
+
+gallery.show("lines", visualize.attention_lines(attention.encoder, words))
+
+# %%
+gallery.show("grid", visualize.attention_grid(attention.encoder, words))
+
+# %%
+gallery.show("steps", visualize.attention_steps(attention.encoder[0], source=words, token=2))
+
+# %%
+Q, K, V = (tt.random.randn(4, 3) for _ in range(3))
+gallery.show("matrices", visualize.attention_matrices(Q, K, V, F.causal_mask(4), source=words[:4]))
+
+# %% [markdown]
+# Point at a word, or walk with the keyboard:
+
+# %%
+gallery.show("explorer.html", visualize.attention_explorer(attention, words))
+
+# %% [markdown]
+# ## Masks and positions
+
+# %%
+gallery.show("mask", visualize.attention_mask(F.causal_mask(5), source=words))
+
+# %%
+gallery.show("positions", visualize.positional_encoding(40, 64))
+
+# %% [markdown]
+# ## Training
+
+# %%
+losses = {"training": [2.5 * math.exp(-step / 30) + 0.2 for step in range(100)]}
+gallery.show("loss", visualize.loss_curve(losses, log=True))
+
+# %%
+optimizer = nn.optim.SGD([nn.Parameter(tt.zeros(1))], lr=1.0)
+schedule = nn.optim.lr_scheduler.TransformerLR(optimizer, d_model=512, warmup_steps=400)
+gallery.show("schedule", visualize.learning_rate_schedule(schedule, 2000))
+
+# %% [markdown]
+# ## Curves, matrices, vectors
+
+# %%
+angles = tt.linspace(0.0, 2 * math.pi, 200)
+curves = {"cos": (angles, tt.cos(angles)), "sin": (angles, tt.sin(angles))}
+gallery.show("curves", visualize.curves(curves, title="An angle", x_label="radians", y_label=""))
+
+# %%
+jacobian = tt.jacobian(lambda s: F.softmax(s, dim=0), tt.asarray([1.0, 2.0, 3.0, 4.0]))
+gallery.show("jacobian", visualize.matrix(jacobian, title="The Jacobian of softmax"))
+
+# %%
+arrows = {"a": (1.0, 3.0), "b": (4.0, 1.0)}
+gallery.show("arrows", visualize.vectors(arrows, angle=("a", "b"), projection=("a", "b"), title="a · b"))
+
+# %% [markdown]
+# ## Computations
+#
+# What ran, drawn from the computation itself: [Drawing a graph](drawing-a-graph.md) has all options.
+
+# %%
+model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+with tt.record() as graph:
+    loss = (model(x) ** 2).mean()
+
+gallery.show("graph", graph, depth=3)
+
+# %%
+gallery.show("backward", tt.draw(loss), backward=True)
+
+# %%
+gallery.show("saved", graph, saved=True)
+
+# %%
+loss.backward()
+gallery.show("heat", graph, heat="grad", depth=3)
+
+# %% [markdown]
+# The backward pass as a film; the arrow keys step through it:
+
+# %%
+gallery.show("film.html", graph)
+
+# %% [markdown]
+# ## An error
+#
+# `tt.explain_errors` draws what led to it, the failing op in red:
+
+# %%
+try:
+    with tt.explain_errors("error.svg") as graph:
+        tt.exp(tt.ones((2, 3))) @ tt.ones((4, 5))
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# ## The report card of an op
+#
+# [Your own op](your-own-op.md) tells of every line.
+
+
+# %%
+@tt.op(x=lambda xp, g, out: g * (1 - out * out))
+def squash(xp, x):
+    """The hyperbolic tangent."""
+    return xp.tanh(x)
+
+
+gallery.show("card.html", report(squash))

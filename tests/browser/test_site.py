@@ -1,0 +1,129 @@
+"""The documentation site, built and opened page by page in a browser: wide and narrow, light and dark.
+
+Built with those lessons executed that take a second, the others as they stand. SITE=docs/build/html in the
+environment opens a site that is built already.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag, urljoin, urlparse
+
+import pytest
+
+from .conftest import missing
+
+ROOT = Path(__file__).parents[2]
+SHORT = "gallery,17_gradient_of_attention,19_a_framework"
+WIDTHS = (1280, 768, 390)
+PARTS = 2  # for two processes
+LONG = "source/tinytensor/engine.py.html"
+
+LOOK = """
+const wide = document.documentElement.clientWidth, out = [];
+if (document.documentElement.scrollWidth > wide) out.push(`the page is ${document.documentElement.scrollWidth} wide`);
+const scrolls = element => {
+    for (; element && element !== document.body; element = element.parentElement)
+        if (['auto', 'scroll', 'hidden'].includes(getComputedStyle(element).overflowX)) return true;
+    return false;
+};
+const article = document.querySelector('article');
+for (const element of article.querySelectorAll('p, li, h1, h2, h3, td, dt, dd, img, iframe, pre'))
+    if (element.getBoundingClientRect().right > wide + 1 && !scrolls(element))
+        out.push(`${element.tagName} sticks out: ${element.textContent.slice(0, 40)}`);
+for (const image of document.querySelectorAll('img'))
+    if (!image.alt.trim() || image.alt.endsWith('.svg')) out.push(`${image.src} has no alt text`);
+for (const image of document.querySelectorAll('img'))
+    if (image.complete && image.naturalWidth === 0) out.push(`${image.src} shows nothing`);
+const parts = getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).map(Number);
+return [out, (parts[0] + parts[1] + parts[2]) / 3];
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the built site."""
+    if "SITE" in os.environ:
+        return (ROOT / os.environ["SITE"]).resolve()
+    try:
+        import furo  # noqa: F401
+        import myst_nb  # noqa: F401
+    except ImportError:
+        missing("the tools of the site are not installed: pip install -e '.[docs]'")
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, str(ROOT / "docs" / "site" / "build.py"), "--out", str(out), "--run", SHORT]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=out)
+    assert result.returncode == 0, result.stderr
+    assert "WARNING" not in result.stderr
+    return out / "html"
+
+
+def pages_of(site):
+    found = sorted(site.rglob("*.html"))
+    assert len(found) > 100
+    return found
+
+
+class Anchors(HTMLParser):
+    """What a page links to, and what in it can be linked to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.ids = set(), set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        for name, value in attributes:
+            if name == "id" and value:
+                self.ids.add(value)
+            if (tag, name) in {("a", "href"), ("img", "src"), ("link", "href"), ("script", "src"), ("iframe", "src")}:
+                self.links.add(value)
+
+
+def test_every_link_leads_somewhere(site):
+    pages = {page.as_uri(): Anchors(page.read_text(encoding="utf-8")) for page in pages_of(site)}
+    broken = []
+    for address, page in pages.items():
+        for link in page.links:
+            target, anchor = urldefrag(urljoin(address, link))
+            if urlparse(target).scheme != "file":
+                continue
+            there = Path(unquote(urlparse(target).path)).exists()
+            if not there or (anchor and target in pages and unquote(anchor) not in pages[target].ids):
+                broken.append(f"{address}: {link}")
+    assert broken == []
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_page_reads_well(site, browser, part):
+    """No error in a console, no request to another place, nothing wider than the page, a text for every picture."""
+    browser.get("about:blank")
+    browser.get_log("performance")
+    browser.get_log("browser")
+    wrong = []
+    for page in pages_of(site)[part::PARTS]:
+        browser.get(page.as_uri())
+        name = page.relative_to(site).as_posix()
+        alike = name.startswith("source/") and name != LONG  # a page of source lines is as narrow or wide as another
+        for width in WIDTHS[-1:] if alike else WIDTHS:
+            size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            for scheme in ("light", "dark"):
+                features = [{"name": "prefers-color-scheme", "value": scheme}]
+                browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+                found, brightness = browser.execute_script(LOOK)
+                wrong += [f"{name} at {width}, {scheme}: {what}" for what in found]
+                if (brightness > 128) != (scheme == "light"):
+                    wrong.append(f"{name}: the background is {brightness} of 255 in {scheme}")
+        wrong += [f"{name}: {entry['message']}" for entry in browser.get_log("browser")]
+        for entry in browser.get_log("performance"):
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                url = message["params"]["request"]["url"]
+                if urlparse(url).scheme not in ("file", "data", "blob", "about"):
+                    wrong.append(f"{name} asks for {url}")
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert wrong == []
