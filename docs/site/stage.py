@@ -11,13 +11,14 @@ from pathlib import Path
 
 import api
 import notebooks
+import playground
 from links import ROOT, SITE, Links
 from source_pages import source_pages
 
 ABOVE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 LESSONS = "\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
 NAVIGATION = {
-    "Learn": ("start", "lessons/index", "coming-from-pytorch", "coming-from-numpy", "reading"),
+    "Learn": ("start", "lessons/index", "playground", "coming-from-pytorch", "coming-from-numpy", "reading"),
     "How to": (
         "your-own-op",
         "your-own-module",
@@ -94,3 +95,4 @@ def _write(folder: Path, pages: dict[str, bytes]) -> None:
             shutil.rmtree(path)
     static = folder / "_static"
     shutil.copytree(SITE / "static", static, dirs_exist_ok=True)
+    playground.write(static)
