@@ -21,6 +21,7 @@ release = re.search(r'__version__ = "(.*)"', (ROOT / "tinytensor" / "__init__.py
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.linkcode"]
 nb_execution_mode = "off"  # notebooks.py has executed them
+nb_merge_streams = True  # of what a cell prints, one block
 nb_mime_priority_overrides = [("html", "image/svg+xml", 0)]
 myst_enable_extensions = ["fieldlist"]
 myst_heading_anchors = 4

@@ -2,7 +2,7 @@
 # # 3. One query by hand
 #
 # A decoder has read "I love you" and is to begin its French sentence. It has written nothing yet but the mark for the
-# beginning, <bos>. What does it take out of the three English words? This lesson follows that one query through
+# beginning, `<bos>`. What does it take out of the three English words? This lesson follows that one query through
 # equation 1 of Vaswani et al. (2017), softmax(q Kᵀ / √dₖ) V, with numbers small enough for paper.
 
 # %%
@@ -46,8 +46,8 @@ lesson.number("halfway between two keys, scores times 50", soft(between, keys, p
 #
 # ## Queries, keys, values
 #
-# Where do they come from? Each word is a vector of 4 numbers here: y for <bos>, the rows of X for the English words. A
-# matrix W^Q, 4 x 3, makes a query of y. W^K, 4 x 3, makes a key of each word, and W^V, 4 x 2, a value. In a trained
+# Where do they come from? Each word is a vector of 4 numbers here: y for `<bos>`, the rows of X for the English words.
+# A matrix W^Q, 4 x 3, makes a query of y. W^K, 4 x 3, makes a key of each word, and W^V, 4 x 2, a value. In a trained
 # model these three are learned. Here they are small whole numbers, so that you can follow:
 
 # %%
@@ -84,7 +84,7 @@ lesson.show(
 )
 
 # %% [markdown]
-# Read it from above: what <bos> (its x is our y) and the words are made into; then the scores, the weights, and the
+# Read it from above: what `<bos>` (its x is our y) and the words are made into; then the scores, the weights, and the
 # values that they weigh. Values have no part in the weights. They do not say how much impact a word has, as one article
 # has it; they are what is averaged. With values twice as large the weights stay, and the output is twice as large:
 
@@ -130,5 +130,5 @@ lesson.show("divisor", visualize.matrix(tt.stack(rows), rows=list(divisors), tit
 #
 # ## Try
 #
-# Change W_q so that <bos> looks at "love". Which of its numbers matter? Then the exercises:
+# Change W_q so that `<bos>` looks at "love". Which of its numbers matter? Then the exercises:
 # `python examples/lessons/03_one_query_by_hand.py --exercises > mine.py`, fill the holes, then `--check mine.py`.

@@ -87,6 +87,8 @@ def test_a_lesson_is_short_public_and_linked(name):
     assert f'lesson = Lesson("{name}")' in text
     assert f"`python examples/lessons/{name}.py --exercises > mine.py`" in text
     assert not re.search(r"^(from|import) .*\b_\w|[a-z]\._[a-z]", text, flags=re.M)
+    prose = re.sub(r"`[^`]*`", "", "\n".join(line for line in text.splitlines() if line.startswith("#")))
+    assert not re.search(r"<[a-z/!]", prose)  # which a page would read as HTML
     links = [
         link.partition("#")[0]
         for link in re.findall(r"\]\(([^)]+)\)|^# \[[^]]+\]: (\S+)", text, flags=re.M)
