@@ -185,7 +185,7 @@ def test_a_line_without_the_word_is_told_and_the_others_are_drawn(folder, tmp_pa
     assert "'cat:3' is not in the sentence" in errors
     second = ["--kind", "encoder", "--token", "cat:2"]
     assert run(tmp_path, folder, "--attention", "b.svg", *second, lines=lines[2:3])[0] == 0
-    assert f'y1="{66 + 4.5 * 24:g}"' in (tmp_path / "b.svg").read_text()
+    assert f'<rect x="4" y="{66 + 4 * 24}"' in (tmp_path / "b.svg").read_text()  # behind the fifth word
 
 
 def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
