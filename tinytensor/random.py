@@ -124,7 +124,8 @@ class Generator:
         shape = tt.functions.creation.as_shape("bernoulli", shape)
         count = math.prod(shape)
         xp = for_device(device)
-        if count and hasattr(xp, "bernoulli") and (mask := xp.bernoulli(p, shape, self._generator)) is not None:
+        on_gpu = device == "gpu" and hasattr(xp, "bernoulli")
+        if count and on_gpu and (mask := xp.bernoulli(p, shape, self._generator)) is not None:
             return wrap(mask, None)
         words = -(-count // 4)
         bits = self._generator.integers(2**64, size=words, dtype=np.uint64).view(np.uint16)
