@@ -17,7 +17,8 @@ from sphinx.cmd.build import build_main
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import stage  # noqa: E402  (it stands beside this file)
+import playground  # noqa: E402  (they stand beside this file)
+import stage  # noqa: E402
 
 
 def main() -> int:
@@ -33,6 +34,7 @@ def main() -> int:
     options = ["-b", "html", "-W", "--keep-going", "-q", "-j", "auto", "-c", str(HERE), "-d", str(out / "doctrees")]
     status = build_main([*options, str(out / "source"), str(out / "html")])
     if status == 0:
+        playground.write(out / "html" / "_static")
         print(f"the site is in {out / 'html' / 'index.html'}")
     return status
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import api
 import notebooks
-import playground
 from links import ROOT, SITE, Links
 from source_pages import source_pages
 
@@ -95,4 +94,3 @@ def _write(folder: Path, pages: dict[str, bytes]) -> None:
             shutil.rmtree(path)
     static = folder / "_static"
     shutil.copytree(SITE / "static", static, dirs_exist_ok=True)
-    playground.write(static)
