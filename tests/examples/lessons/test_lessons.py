@@ -82,6 +82,7 @@ def test_a_lesson_is_short_public_and_linked(name):
     text = LESSONS[name].read_text(encoding="utf-8")
     number = int(name[:2])
     assert text.startswith(f"# %% [markdown]\n# # {number}. ")
+    assert [old for old, _ in MUTATIONS[name] if text.count(old) != 1] == []
     code = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert len(code) <= LINES.get(name, 80)
     assert f'lesson = Lesson("{name}")' in text

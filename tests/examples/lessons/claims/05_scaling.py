@@ -15,6 +15,6 @@ CLAIMS = {
 MUTATIONS = [
     ("dropout=0.0, scale=scale)", "dropout=0.0)"),
     ("scores[512] / math.sqrt(512)", "scores[512] / 512"),
-    ("small * 10}.items", "small * 9}.items"),
-    ("tt.jacobian(softmax, small * 10)", "tt.jacobian(softmax, small * 9)"),
+    ("small * 10}.items():", "small * 9}.items():"),
+    ("small * 10}.items()\n}", "small * 9}.items()\n}"),
 ]
