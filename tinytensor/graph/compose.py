@@ -51,7 +51,7 @@ class _Look:
         self.shown = self.folded.structure
         self.plan = plan(self.shown, options)
         self.around = residuals(structure)
-        self.scopes = {scope.id: scope for scope in structure.scopes}
+        self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # these with what is shown
         self.values = {value.id: value for value in structure.values}
         self.every = list(structure.ops) if options.constants else main_ops(structure)  # also those that are folded
         self.inside: dict[str, list[Op]] = {scope.id: [] for scope in structure.scopes}

@@ -133,6 +133,28 @@ def test_attention_across_says_which_is_query_key_and_value():
     }
 
 
+class Across(nn.Module):
+    """Attention to what a stack of layers gave, which is drawn as one of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True) for _ in range(3)])
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, query, memory):
+        for layer in self.layers:
+            memory = layer(memory)
+        return self.attention(query, memory, memory)[0]
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_attention_to_folded_layers_says_so_too(fold):
+    graph = recorded(Across(), sequence(2, 3, 4), sequence(2, 5, 4, seed=1))
+    picture = graph.picture(depth=1, fold=fold, collapse="MultiheadAttention")
+    (attention,) = [v for v in picture.vertices if v.name == "attention"]
+    assert sorted(e.operand for e in picture.edges if e.head == attention.id) == ["key, value", "query"]
+
+
 def test_steps_of_an_input_are_the_input():
     weight, inner = (tt.tensor(np.eye(3) * 0.5, requires_grad=True) for _ in range(2))
     x, start = sequence(2, 4, 3), tt.zeros((2, 3))
