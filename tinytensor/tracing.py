@@ -159,9 +159,18 @@ class Step(NamedTuple):
 
 
 class Recording:
-    """The nodes of what was computed within `record`, in order, and the module being called."""
+    """The nodes of what was computed within `record`, in order, and the module being called.
 
-    def __init__(self, outer: Recording | None, scopes: list[str]) -> None:
+    Args:
+        outer: the recording around it.
+        scopes: the stages around it.
+        site: where an op was called, and the variable that holds its result.
+    """
+
+    def __init__(
+        self, outer: Recording | None, scopes: list[str], site: Callable[[], tuple[str, str]] | None = None
+    ) -> None:
+        self.site = site or call_site
         self.nodes: list[TracedNode] = []
         self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
         self.failed: TracedNode | None = None  # what an error is about
@@ -230,7 +239,7 @@ class Recording:
         self._fill(node, tuple(sources), tuple(values))
         node.kept_before, node.needs = node.kept, tuple([p is not None for p in parents])
         node.seconds = now - self.last
-        node.origin, node.variable = call_site()
+        node.origin, node.variable = self.site()
         if node.variable and self.nodes:  # of the ops in one call, the last makes what the variable holds
             former = self.nodes[-1]
             if former.variable == node.variable and former.origin is not None and former.origin.startswith(node.origin):
@@ -314,8 +323,10 @@ def trace(
 
 # ---- where an op was called
 
+_CORE = os.path.dirname(__file__) + os.sep
+
 # Whether files in a folder are looked through; the innermost folder that is named says.
-_folders = {"": False, os.path.dirname(__file__) + os.sep: True}
+_folders = {"": False, _CORE: True}
 
 
 def looks_through(folder: str, answer: bool) -> None:
@@ -326,12 +337,29 @@ def looks_through(folder: str, answer: bool) -> None:
 
 @functools.cache
 def _is_looked_through(filename: str) -> bool:
-    return _folders[max((f for f in _folders if filename.startswith(f)), key=len, default="")]
+    return _folders[_innermost(filename)]
+
+
+def _innermost(filename: str) -> str:
+    return max((f for f in _folders if filename.startswith(f)), key=len, default="")
 
 
 def call_site() -> tuple[str, str]:
     """The line outside of the library that called, as `file:line in function`, and the variable it assigns to."""
-    frame = calling_frame()
+    return _site(calling_frame())
+
+
+def formula_site() -> tuple[str, str]:
+    """The line of a fused op's formula, wherever it stands, and the variable it assigns to; of one in this package, ""."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _innermost(frame.f_code.co_filename) == _CORE:
+        if frame.f_code.co_name == "formula_of":
+            return "", ""
+        frame = frame.f_back
+    return _site(frame)
+
+
+def _site(frame: types.FrameType) -> tuple[str, str]:
     code = frame.f_code
     line = f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_name}"
     return line, _assigned(code).get(frame.f_lasti, "")

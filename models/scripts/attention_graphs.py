@@ -30,8 +30,8 @@ def head(d_model: int = 64, d_k: int = 16, length: int = LENGTH) -> Graph:
         scores = (Q @ K.mT / math.sqrt(d_k)).masked_fill(future, -math.inf)
         weights = F.softmax(scores, dim=-1)
         result = weights @ V
-    graph.options = Options(fused="folded", direction="LR")  # here softmax is one of the steps, not one to look into
-    return _with_gradients(graph, result, "One attention head: softmax(Q K^T / sqrt(d_k)) V")
+    graph.options = Options(fused="folded", direction="TB")  # here softmax is one of the steps, not one to look into
+    return _with_gradients(graph, result, "One attention head: softmax(Q Kᵀ / √dₖ) V")
 
 
 class Head(nn.Module):

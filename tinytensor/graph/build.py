@@ -14,7 +14,7 @@ from ..modes import state
 from ..node import Node, leaf
 from ..primitive import Primitive
 from ..tensor import Tensor, wrap
-from ..tracing import Recording, Statistics, TracedNode, trace
+from ..tracing import Recording, Statistics, TracedNode, formula_site, trace
 from . import structure as s
 from .cost import MOVEMENT, flops
 from .short_text import cut, short
@@ -112,8 +112,9 @@ class Builder:
             if value.mask and value.dtype == "bool" and value.id not in self._masks:
                 self._values[i] = dataclasses.replace(value, mask="", pattern=None)
         for scope, place in self._scope_ids.items():
-            known = {} if isinstance(scope, tuple) else {w: self._value_ids.get(node) for w, node in scope.arguments}
-            arguments = tuple([(word, value) for word, value in known.items() if value is not None])
+            given = zip(scope[1].op.inputs, sources(scope[1])) if isinstance(scope, tuple) else scope.arguments
+            known = [(word, self._value_ids.get(node)) for word, node in given if isinstance(node, Node)]
+            arguments = tuple([(word, value) for word, value in known if value is not None])
             number = int(place[1:]) - 1
             self._scopes[number] = dataclasses.replace(self._scopes[number], arguments=arguments)
         return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
@@ -279,7 +280,7 @@ def formula_of(node: Any) -> Formula | None:
         wrap(a, leaf(a) if need else None) if hasattr(a, "dtype") else a for a, need in zip(arrays, needs(node))
     ]
     scopes, state.scopes = state.scopes, []
-    recording = Recording(None, [])
+    recording = Recording(None, [], formula_site)
     for x in stand_ins:
         if isinstance(x, Tensor) and x._node is not None:
             recording.makers[id(x._data)] = x._node
@@ -293,7 +294,7 @@ def formula_of(node: Any) -> Formula | None:
         state.scopes = scopes
     nodes: list[Any] = walk([result])
     for inner in nodes:
-        inner.origin, inner.variable = node.origin, ""  # the line of the formula says nothing to the user
+        inner.origin = node.origin  # the user's own line; of the formula's, only its variables' names stay
         inner.seconds = None
     return Formula(nodes, inputs, result)
 

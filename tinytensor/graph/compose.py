@@ -7,12 +7,13 @@ import math
 from . import heat as heating
 from .cost import MOVEMENT
 from .describe import describe
-from .fold import Folded, fold
+from .fold import fold, unfolded
 from .options import Options
 from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
 from .plan import main_ops, plan, residuals
 from .short_text import MINUS, bytes_text, count_text, plural, shape_text
 from .structure import Op, Scope, Structure, Value
+from .words import Speaker, Words
 
 COMMUTATIVE = frozenset({
     "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or", "logical_xor",
@@ -29,8 +30,9 @@ NO_ROLE = ("x", "x1", "x2", "arrays", "input", "")
 MANY = 2000
 """A picture of more vertices than this is drawn only if the user insists."""
 
-SLIDE = 1700
-"""Graphs that would be wider than this many pixels from left to right stand upright, unless told otherwise."""
+COLUMN = 900
+"""Graphs that would be wider than this many pixels from left to right stand upright, unless told otherwise: what
+notebooks and pages show at full size."""
 
 
 def look(structure: Structure, options: Options, title: str | None, failed: str | None = None) -> Picture:
@@ -42,14 +44,24 @@ def look(structure: Structure, options: Options, title: str | None, failed: str 
     return _Look(structure, options, failed).picture(title)
 
 
+def _is_chain(group: list[Op]) -> bool:
+    """Whether a vertex stands for several ops that only move numbers."""
+    return len(group) > 1 and all(op.name in MOVEMENT for op in group)
+
+
+def _from_to(first: str, last: str) -> str:
+    return first if first == last else " … ".join(filter(None, (first, last)))
+
+
 class _Look:
     def __init__(self, structure: Structure, options: Options, failed: str | None) -> None:
         self.options = options
         self.failed = failed
-        self.structure = structure
-        self.folded = fold(structure) if options.fold else Folded(structure)
+        self.folded = fold(structure) if options.fold and not options.unroll else unfolded(structure)
+        self.structure = structure = self.folded.whole
         self.shown = self.folded.structure
         self.plan = plan(self.shown, options)
+        self.speaker = Speaker(structure)
         self.around = residuals(structure)
         self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # these with what is shown
         self.values = {value.id: value for value in structure.values}
@@ -76,6 +88,8 @@ class _Look:
             self._add(op)
         for i, output in enumerate(self.shown.outputs):
             self._add_output(i, self.values[output])
+        for loop in self.folded.loops:
+            self._add_loop(*loop)
         if self.options.backward:
             self._add_gradients()
         if len(self.vertices) > MANY and not self.options.large:
@@ -88,18 +102,29 @@ class _Look:
         options = self.options
         scale = heating.scale(options.heat, numbers) if options.heat else None
         notes = (self._saved_note(),) if options.saved else ()
-        direction = options.direction or ("TB" if self._width() > SLIDE else "LR")
+        direction = options.direction or ("TB" if self._width() > COLUMN else "LR")
         description = describe(self.structure, self.every, self.folded.labels, self.around)
         edges = tuple(self.edges.values())
         return Picture(
-            tuple(vertices), edges, self._boxes(), direction, title or "Computation graph", description, scale, notes
-        )
+            tuple(vertices), edges, self._boxes(), direction, title or "Computation graph", description, scale, notes,
+            self._levels(), options.legend,
+        )  # fmt: skip
+
+    def _levels(self) -> tuple[tuple[str, ...], ...]:
+        """What stands side by side: inputs with which a computation begins, not those that come in on its way."""
+        computed = {edge.head for edge in self.edges.values() if edge.kind == "data" and edge.tail in self.groups}
+        late = {edge.tail for edge in self.edges.values() if edge.kind == "data" and edge.head in computed}
+        first = [v.id for v in self.vertices.values() if v.kind == "input" and v.id not in late]
+        return (tuple(first),) if len(first) > 1 else ()
 
     # ---- ops and modules
 
     def _add(self, op: Op) -> None:
         place = self.plan.drawn[op.id]
-        incoming = [(value, self._tail(value, op)) for value in op.inputs if value is not None]
+        if op.id in self.plan.turned:
+            return
+        inputs = [self._unturned(value) for value in op.inputs if value is not None]
+        incoming = [(value, self._tail(value, op)) for value in inputs]
         if place not in self.vertices:
             self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(place)
         operands = self._operands(op, place, incoming)
@@ -117,11 +142,11 @@ class _Look:
         """What the vertex at `place` calls the values that it reads, where it reads several and their order matters."""
         if place in self.scopes:
             given = list(self.scopes[place].arguments)
-        elif op.name in COMMUTATIVE or op.id != place:  # of a chain of movement, or a guard
-            return {}
+        elif op.name in COMMUTATIVE or op.id != place or self.vertices[place].mathematics:
+            return {}  # also of a chain of movement, of a guard, and where the operands stand in the vertex, as Q Kᵀ
         else:
             names = [OPERANDS.get(name, name) for name in op.operands]
-            given = [(name, value) for name, value in zip(names, op.inputs) if value is not None]
+            given = [(name, self._unturned(value)) for name, value in zip(names, op.inputs) if value is not None]
         tails = dict(incoming)
         called: dict[str, list[str]] = {}
         for name, value in given:
@@ -131,6 +156,11 @@ class _Look:
         if sum(map(len, called.values())) < 2 or any("arrays" in names for names in called.values()):
             return {}
         return {value: ", ".join(names) for value, names in called.items()}
+
+    def _unturned(self, value: str) -> str:
+        """What a value is the transpose of, where that is written in the product that reads it."""
+        maker = self.makers.get(value)
+        return str(maker.inputs[0]) if maker is not None and maker.id in self.plan.turned else value
 
     def _tail(self, value: str, reader: Op) -> str | None:
         """The vertex that a value leaves; None if it is a detail of a closed module."""
@@ -143,29 +173,29 @@ class _Look:
         op = next(o for o in group if o.id == place)
         value = self.values[group[-1].output]
         name = value.name if value.id not in self.shown.outputs else ""
-        title, detail = op.name, self._detail(op)
-        if len(group) > 1 and op.name in MOVEMENT:
-            title, detail = "rearrange", ", ".join(o.name for o in group)
-        elif any(o.name == "subtract" for o in group[:-1]):
-            detail = f"x {MINUS} max x"
-        lines = [detail] if detail else []
+        words = self._words_of(group, op)
+        lines = [words.detail] if words.detail else []
         if op.id == self.failed:
             lines = ["on " + " and ".join(shape_text(self.values[v].shape) for v in op.inputs if v is not None)]
         if op.id in self.around:
             lines.append("residual")
         return Vertex(
-            op.id, "op", title, name, (*lines, *self._saved_lines(group)), value.shape,
-            value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
-            failed=any(o.id == self.failed for o in group),
+            op.id, "op", "rearrange" if _is_chain(group) else op.name, name, (*lines, *self._saved_lines(group)),
+            value.shape, value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
+            failed=any(o.id == self.failed for o in group), mathematics=words.title,
         )  # fmt: skip
 
-    def _detail(self, op: Op) -> str:
-        """Its formula or parameters; where it stands for several ops that differ in these, of the first and last."""
-        if op.name == "multiply" and op.inputs[0] == op.inputs[1]:
-            return "x²"
+    def _words_of(self, group: list[Op], op: Op) -> Words:
+        """What it does; where it stands for several ops that differ in details, those of the first and the last."""
+        if _is_chain(group):
+            return self.speaker.chain(group)
+        if any(o.name == "subtract" for o in group[:-1]) and op.name == "exp":
+            return Words("", f"x {MINUS} max x")
         every = self.folded.members.get(op.id, [op])
-        first, last = every[0].detail, every[-1].detail
-        return first if first == last else f"{first} … {last}"
+        first, last = self.speaker.words(every[0]), self.speaker.words(every[-1])
+        if first == last:
+            return first
+        return Words(_from_to(first.title, last.title), _from_to(first.detail, last.detail))
 
     def _module(self, scope: Scope) -> Vertex:
         group, inside = self.groups[scope.id], self.inside[scope.id]
@@ -176,7 +206,7 @@ class _Look:
         formula = scope.kind == "formula"
         lines = []
         if count:
-            each = " each" if self.folded.labels.get(scope.id, "").endswith("alike") else ""
+            each = " each" if scope.id in self.folded.labels and scope.id not in self.folded.again else ""
             lines.append(f"{count_text(count)} parameters{each}")
         if around:
             lines.append(plural(around, "residual connection"))
@@ -288,6 +318,15 @@ class _Look:
             both = ", ".join(name for name in (known.operand if known else "", operand) if name)
             self.edges[tail, head, label, kind] = Edge(tail, head, label, kind, both)
 
+    def _add_loop(self, value: str, reader: str, scope: str) -> None:
+        """The arrow from what a turn makes to what the next turn does with it."""
+        maker = self.makers.get(value)
+        if maker is not None and reader in self.plan.drawn:
+            tail, head = self.plan.drawn[maker.id], self.plan.drawn[reader]
+            name = self.values[value].name
+            label = f"{name}, {self.folded.labels[scope]}" if name else self.folded.labels[scope]
+            self.edges[tail, head, label, "loop"] = Edge(tail, head, label, "loop")
+
     # ---- boxes
 
     def _box(self, scope: str | None) -> str | None:
@@ -313,7 +352,7 @@ class _Look:
 
     def _names(self, scope: Scope) -> str:
         first, last = self.folded.names.get(scope.id, (scope.name, scope.name))
-        return first if first == last else f"{first} … {last}"
+        return first if first == last else " … ".join(filter(None, (first, last)))
 
     def _boxes(self) -> tuple[Box, ...]:
         return tuple(

@@ -7,8 +7,9 @@ import textwrap
 from typing import Any
 
 from .heat import RAMP
+from .label import CELL, Line, lines_of, room
 from .picture import Box, Picture, Vertex, VertexKind
-from .short_text import cut, printable, shape_text
+from .short_text import cut, printable
 
 FONT = "Helvetica,Arial,sans-serif"
 INK, GREY, PALE, RED = "#1a1a1a", "#5a5a5a", "#f6f6f6", "#d00000"
@@ -30,15 +31,16 @@ EDGES = {
     "data": {},
     "residual": {"style": "bold", "penwidth": "2.2"},
     "gradient": {"style": "solid", "dir": "back", "color": "#b34700"},
+    "loop": {"style": "dashed", "penwidth": "1.6", "constraint": "false"},
     "uses": {"style": "dotted", "constraint": "false", "arrowhead": "none"},
 }
 
 
 def to_dot(picture: Picture) -> str:
-    """The picture as DOT."""
+    """The picture as DOT, with the size of everything, so that it is laid out alike whatever fonts a machine has."""
     import graphviz
 
-    tall = upright(picture)
+    tall = picture.upright
     dot = graphviz.Digraph(
         graph_attr={
             "rankdir": picture.direction,
@@ -46,15 +48,15 @@ def to_dot(picture: Picture) -> str:
             "fontcolor": INK,
             "nodesep": "0.22" if tall else "0.3",
             "ranksep": "0.2" if tall else "0.4",
+            "newrank": "true",
         },
-        node_attr={"fontname": FONT, "fontcolor": INK, "fontsize": "13", "margin": "0.14,0.06", "height": "0.36"},
+        node_attr={"fontname": FONT, "fontcolor": INK, "fontsize": "13", "fixedsize": "true"},
         edge_attr={"fontname": FONT, "fontcolor": GREY, "fontsize": "10", "color": GREY, "arrowsize": "0.6"},
     )
     title = textwrap.wrap(printable(picture.title), 90, max_lines=4, placeholder=" …") or [""]
-    heading = "<BR/>".join(f"<B>{_escape(line, 90)}</B>" for line in title)
-    for note in picture.notes:
-        heading += f'<BR/><FONT POINT-SIZE="11">{_escape(note, 90)}</FONT>'
-    dot.attr(label=f"<{heading}>", labelloc="t", fontsize="15")
+    heading = [Line(((line, True),), 15) for line in title]
+    heading += [Line(((cut(printable(note), 90), False),), 11) for note in picture.notes]
+    dot.attr(label=_table(heading), labelloc="t", fontsize="15")
     inside: dict[str | None, list[Vertex | Box]] = {None: []}
     for box in picture.boxes:
         inside[box.id] = []
@@ -63,18 +65,34 @@ def to_dot(picture: Picture) -> str:
         inside[vertex.box].append(vertex)
     _write(dot, inside, None, picture)
     if picture.scale is not None:
-        dot.node("scale", label=_legend(picture), shape="plaintext", **{"class": "scale"})
+        dot.node("scale", label=_legend(picture), shape="plaintext", fixedsize="false", **{"class": "scale"})
+    for level in picture.levels:
+        with dot.subgraph() as side_by_side:
+            side_by_side.attr(rank="same")
+            for place in level:
+                side_by_side.node(place)
     for edge in picture.edges:
         tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
-        parts = [edge.operand, "" if tall else edge.label]
-        label = f" {' '.join(filter(None, parts))} " if any(parts) else ""
+        text = " ".join(filter(None, (edge.operand, "" if tall and edge.kind != "loop" else edge.label)))
+        label = _table([Line(((printable(text), False),), 10)], 6) if text else ""
         dot.edge(tail, head, label=label, **EDGES[edge.kind], **{"class": edge.kind})
     return dot.source
 
 
-def upright(picture: Picture) -> bool:
-    """Whether it goes down: then shapes stand in the vertices, since text on the edges would make it twice as long."""
-    return picture.direction in ("TB", "BT")
+def _table(lines: list[Line], beside: float = 0) -> str:
+    """Lines as one of Graphviz's HTML-like labels, of a size that does not depend on fonts."""
+    width = round(max(line.width for line in lines) + beside)
+    size = f'FIXEDSIZE="TRUE" WIDTH="{width}" HEIGHT="{round(sum(line.height for line in lines))}"'
+    plain = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"'
+    return f"<<TABLE {plain} {size}><TR><TD>{_text(lines)}</TD></TR></TABLE>>"
+
+
+def _text(lines: list[Line]) -> str:
+    rows = []
+    for line in lines:
+        parts = "".join(f"<B>{_escape(text)}</B>" if bold else _escape(text) for text, bold in line.parts)
+        rows.append(parts if line.size == 13 else f'<FONT POINT-SIZE="{line.size:g}">{parts}</FONT>')
+    return "<BR/>".join(rows)
 
 
 def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | None, picture: Picture) -> None:
@@ -87,12 +105,12 @@ def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | 
                 title = item.name if item.kind in ("formula", "stage") else f"{item.name} · {item.kind}"
                 if item.kind == item.name:
                     title = item.name
-                label = _escape(title, 60) or "module"
+                line = [(cut(printable(title), 60) or "module", False)]
                 if item.label:
-                    label += f"  <B>{_escape(item.label, 20)}</B>"
+                    line.append((f"  {printable(item.label)}", True))
                 if item.kind == "formula":
-                    label += ' <FONT POINT-SIZE="10"><I>formula</I></FONT>'
-                box.attr(label=f"<{label}>", labeljust="l", fontsize="12", fontcolor=GREY)
+                    line.append(("  formula", False))
+                box.attr(label=_table([Line(tuple(line), 12)], 8), labeljust="l", fontcolor=GREY)
                 style = "rounded,filled,dashed" if item.kind == "formula" else "rounded,filled"
                 box.attr(style=style, fillcolor=PALE, color=GREY)
                 _write(box, inside, item.id, picture)
@@ -113,38 +131,33 @@ def _look(vertex: Vertex, picture: Picture) -> dict[str, str]:
         look["fontcolor"] = ink
     if vertex.failed:
         look["penwidth"] = "3"
-    return look | {"label": _label(vertex, upright(picture))}
+    lines = lines_of(vertex, picture)
+    width, height = room(vertex, lines)
+    if vertex.kind == "input":
+        look["ordering"] = "out"  # what reads it stands in the order of computation, as Q, K, V
+    return look | {"label": _label(vertex, lines), "width": f"{width / 72:.3f}", "height": f"{height / 72:.3f}"}
 
 
 DARK = 4
 """From this place of the ramp on, colours are so dark that text on them is white."""
 
 
-def _label(vertex: Vertex, upright: bool) -> str:
-    title = f"<B>{_escape(vertex.title, 40)}</B>"
-    lines = list(vertex.lines)
-    if vertex.name and vertex.kind == "op":
-        title = f"{_escape(vertex.name, 40)} = {title}"
-    elif vertex.name:
-        lines[:1] = [" · ".join([vertex.name, *lines[:1]])]
-    if upright and vertex.kind in ("op", "module") and not vertex.failed:
-        lines[:1] = [" · ".join([shape_text(vertex.shape), *lines[:1]])]
-    for line in lines:
-        title += f'<BR/><FONT POINT-SIZE="10">{_escape(line, 52)}</FONT>'
+def _label(vertex: Vertex, lines: list[Line]) -> str:
+    text = _text(lines)
     if vertex.pattern is None:
-        return f"<{title}>"
+        return f"<{text}>"
     rows = "".join(
-        "<TR>" + "".join(f'<TD {CELL} BGCOLOR="{"#4d4d4d" if cell else "#ffffff"}"></TD>' for cell in row) + "</TR>"
+        "<TR>" + "".join(f'<TD {SIZE} BGCOLOR="{"#4d4d4d" if cell else "#ffffff"}"></TD>' for cell in row) + "</TR>"
         for row in vertex.pattern
     )
-    size = f'FIXEDSIZE="TRUE" WIDTH="{9 * len(vertex.pattern[0]) + 1}" HEIGHT="{9 * len(vertex.pattern) + 1}"'
+    size = f'FIXEDSIZE="TRUE" WIDTH="{CELL * len(vertex.pattern[0]) + 1}" HEIGHT="{CELL * len(vertex.pattern) + 1}"'
     cells = f'<TABLE BORDER="0" CELLBORDER="1" CELLSPACING="0" CELLPADDING="0" {size}>{rows}</TABLE>'
     return (
-        f'<<TABLE BORDER="0" CELLSPACING="2"><TR><TD>{title}</TD></TR><TR><TD ALIGN="CENTER">{cells}</TD></TR></TABLE>>'
+        f'<<TABLE BORDER="0" CELLSPACING="2"><TR><TD>{text}</TD></TR><TR><TD ALIGN="CENTER">{cells}</TD></TR></TABLE>>'
     )
 
 
-CELL = 'FIXEDSIZE="TRUE" WIDTH="9" HEIGHT="9"'
+SIZE = f'FIXEDSIZE="TRUE" WIDTH="{CELL}" HEIGHT="{CELL}"'
 
 
 def _legend(picture: Picture) -> str:
@@ -153,14 +166,14 @@ def _legend(picture: Picture) -> str:
     cells = "".join(f'<TD BGCOLOR="{colour}" WIDTH="28" HEIGHT="12"></TD>' for colour in RAMP)
     how = " (logarithmic)" if scale.logarithmic else ""
     ends = [scale.text(x) for x in (scale.low, scale.middle, scale.high)]
-    name = _escape(scale.name + how, 60)
+    name = _escape(cut(scale.name + how, 60))
     return (
         f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0"><TR><TD COLSPAN="8">{name}</TD></TR>'
-        f'<TR>{cells}</TR><TR><TD COLSPAN="2" ALIGN="LEFT">{_escape(ends[0], 20)}</TD><TD COLSPAN="4">'
-        f'{_escape(ends[1], 20)}</TD><TD COLSPAN="2" ALIGN="RIGHT">{_escape(ends[2], 20)}</TD></TR></TABLE>>'
+        f'<TR>{cells}</TR><TR><TD COLSPAN="2" ALIGN="LEFT">{_escape(ends[0])}</TD><TD COLSPAN="4">'
+        f'{_escape(ends[1])}</TD><TD COLSPAN="2" ALIGN="RIGHT">{_escape(ends[2])}</TD></TR></TABLE>>'
     )
 
 
-def _escape(text: str, length: int) -> str:
+def _escape(text: str) -> str:
     """Text for one of Graphviz's HTML-like labels. A zero-width space keeps it from expanding `\\N` and the like."""
-    return html.escape(printable(cut(text, length)), quote=False).replace("\\", "&#92;&#8203;")
+    return html.escape(printable(text), quote=False).replace("\\", "&#92;&#8203;")

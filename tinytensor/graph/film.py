@@ -23,7 +23,7 @@ from ..node import Node, written_since
 from ..tracing import Statistics
 from .build import sources
 from .dot import to_dot
-from .fold import Folded, fold
+from .fold import fold, unfolded
 from .options import Options
 from .picture import Picture
 from .plan import plan, residuals
@@ -109,7 +109,7 @@ class _Film:
         self._check()
         self.turn = {op.id: i for i, op in enumerate(self.steps)}
 
-        folded = fold(self.structure) if options.fold else Folded(self.structure)
+        folded = fold(self.structure) if options.fold else unfolded(self.structure)
         self.drawn = plan(folded.structure, options).drawn
         self.shown = {op.id: op for op in folded.structure.ops}  # ops that stand for themselves
         self.first = {op.id: first for first, members in folded.members.items() for op in members if op.id != first}

@@ -8,14 +8,13 @@ likewise, as the turns of a loop: their names may differ in numbers, and so may 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
-from .structure import Op, Scope, Structure
-
-NUMBER = re.compile(r"\d+")
+from .calls import Call, Index, call_tree, input_pairs, links
+from .short_text import TIMES
+from .steps import with_steps
+from .structure import Op, Structure
 
 
 @dataclass
@@ -23,28 +22,42 @@ class Folded:
     """A structure in which the first of each run of alike calls stands for all.
 
     Attributes:
+        whole: the structure that is folded, with the turns of its loops as stages.
         structure: with the others left out; what read their results now reads the first one's.
-        labels: by id of a scope that stands for several, "6 alike" or "×6" (the same parameters again).
+        labels: by id of a scope that stands for several, "× 6".
+        again: those among them whose turns share their parameters; the others have their own each.
         names: by id of such a scope, the names of the first and the last.
         members: by id of an op that stands for several, the ops it stands for.
+        loops: what a turn hands to the next: the id of the value, of the op that reads it, and the scope's.
     """
 
+    whole: Structure
     structure: Structure
     labels: dict[str, str] = field(default_factory=dict)
+    again: set[str] = field(default_factory=set)
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
     members: dict[str, list[Op]] = field(default_factory=dict)
+    loops: list[tuple[str, str, str]] = field(default_factory=list)
+
+
+def unfolded(structure: Structure) -> Folded:
+    """The structure as it is."""
+    return Folded(structure, structure)
 
 
 def fold(structure: Structure) -> Folded:
     """Fold every run of two or more; linear in the size of the structure."""
-    index = _Index(structure)
-    folded = Folded(structure)
+    structure = with_steps(structure)
+    index = Index(structure)
+    folded = unfolded(structure)
     stand_ins: dict[str, str] = {}  # ids of ops, values and scopes that are left out -> what stands for them
-    levels = [_call_tree(structure, index)]
+    levels = [call_tree(structure, index)]
     while levels:
         for run in _runs(levels.pop()):
             if len(run) > 1 and not _read_elsewhere(run, index):
-                folded.labels[run[0].scope.id] = _label(run, index)
+                folded.labels[run[0].scope.id] = f"{TIMES} {len(run)}"
+                if _is_same_again(run, index):
+                    folded.again.add(run[0].scope.id)
                 _merge(run, folded, stand_ins)
             levels.append(run[0].items)
     if stand_ins:
@@ -53,10 +66,15 @@ def fold(structure: Structure) -> Folded:
     return folded
 
 
-def _merge(run: list[_Call], folded: Folded, stand_ins: dict[str, str]) -> None:
+def _merge(run: list[Call], folded: Folded, stand_ins: dict[str, str]) -> None:
     """Let the first call stand for all; changes `folded` and `stand_ins`."""
     first, *others = (call.scope for call in run)
     folded.names[first.id] = (first.name, others[-1].name)
+    if first.id in folded.again:
+        made = {op.output for op in run[0].ops}
+        for op, after in zip(run[0].ops, run[1].ops):
+            handed = dict.fromkeys(v for v in after.inputs if v in made)
+            folded.loops.extend((str(v), op.id, first.id) for v in handed)
     stand_ins.update((scope.id, first.id) for scope in others)
     for original, *alike in zip(*(call.ops for call in run)):
         folded.members.setdefault(original.id, [original]).extend(alike)
@@ -78,137 +96,59 @@ def _merge_readers(structure: Structure, folded: Folded, stand_ins: dict[str, st
             folded.members.setdefault(first.id, [first]).append(op)
 
 
-# ---- calls, and what they hold
-
-
-class _Index:
-    """What a structure has, by id; `readers` has for each value the ops that read it."""
-
-    def __init__(self, structure: Structure) -> None:
-        self.scopes = {scope.id: scope for scope in structure.scopes}
-        self.values = {value.id: value for value in structure.values}
-        self.readers: dict[str, list[Op]] = {}
-        for op in structure.ops:
-            for value in op.inputs:
-                if value is not None:
-                    self.readers.setdefault(value, []).append(op)
-
-    def is_parameter(self, value: str | None) -> bool:
-        return value is not None and self.values[value].kind == "parameter"
-
-
-@dataclass(eq=False)
-class _Call:
-    """A call of a module, or a stage.
-
-    Attributes:
-        ops: all that were computed in it.
-        items: the same in order, where what an inner call computed stands as that call.
-    """
-
-    scope: Scope
-    index: _Index
-    ops: list[Op] = field(default_factory=list)
-    items: list[_Call | Op] = field(default_factory=list)
-
-    @cached_property
-    def signature(self) -> tuple[object, ...]:
-        """What makes two calls alike: the same ops on the same shapes in the same modules, wired the same way inside.
-
-        Values from outside are numbered in the order of their first use.
-        """
-        scopes, values = self.index.scopes, self.index.values
-        depth = len(self.scope.path)
-        numbers: dict[str, int] = {}
-        stage = self.scope.kind == "stage"
-        rows: list[object] = [self.scope.kind, NUMBER.sub("", self.scope.name) if stage else ""]
-        for op in self.ops:
-            wires = tuple([None if v is None else numbers.setdefault(v, len(numbers)) for v in op.inputs])
-            numbers.setdefault(op.output, len(numbers))
-            inner = scopes[op.scope].path[depth:] if op.scope is not None else ()
-            sizes = tuple([None if v is None else values[v].shape for v in (*op.inputs, op.output)])
-            parameters = () if stage and op.name == "getitem" else op.parameters
-            rows.append((op.name, inner, wires, sizes, parameters, op.differentiable))
-        return tuple(rows)
-
-
-def _call_tree(structure: Structure, index: _Index) -> list[_Call | Op]:
-    """The items of the outermost level."""
-    calls = {scope.id: _Call(scope, index) for scope in structure.scopes}
-    outermost: list[_Call | Op] = []
-    for op in structure.ops:
-        item: _Call | Op = op
-        place = op.scope
-        while place is not None:
-            call = calls[place]
-            call.ops.append(op)
-            _append_once(call.items, item)
-            item, place = call, call.scope.parent
-        _append_once(outermost, item)
-    return outermost
-
-
-def _append_once(items: list[_Call | Op], item: _Call | Op) -> None:
-    if not items or items[-1] is not item:
-        items.append(item)
-
-
 # ---- runs of alike calls
 
 
-def _runs(items: list[_Call | Op]) -> Iterator[list[_Call]]:
+def _runs(items: list[Call | Op]) -> Iterator[list[Call]]:
     """Each call among the items, together with the alike ones that follow it at once."""
-    run: list[_Call] = []
+    run: list[Call] = []
     for item in items:
-        if run and isinstance(item, _Call) and _continues(run, item):
+        if run and isinstance(item, Call) and _continues(run, item):
             run.append(item)
             continue
         if run:
             yield run
-        run = [item] if isinstance(item, _Call) else []
+        run = [item] if isinstance(item, Call) else []
     if run:
         yield run
 
 
-def _continues(run: list[_Call], call: _Call) -> bool:
+def _continues(run: list[Call], call: Call) -> bool:
     """Whether a call is like those of a run, and wired to the last one as they are to each other."""
     last = run[-1]
     if len(call.ops) != len(last.ops) or call.signature != last.signature:
         return False
-    return len(run) == 1 or _links(last, call) == _links(run[-2], last)
+    return len(run) == 1 or links(last.ops, call.ops) == links(run[-2].ops, last.ops)
 
 
-def _links(before: _Call, after: _Call) -> tuple[object, ...]:
-    """How a call is wired to the alike one before it: each input is what that one read or made there, or neither."""
-    made = {op.output: i for i, op in enumerate(before.ops)}
-    return tuple("same" if v == w else made.get(w) if w is not None else None for v, w in _input_pairs(before, after))
+def _read_elsewhere(run: list[Call], index: Index) -> bool:
+    """Whether what one call hands to another is read outside of them as well: then they are not one.
 
-
-def _input_pairs(one: _Call, other: _Call) -> list[tuple[str | None, str | None]]:
-    """What two alike calls read, side by side."""
-    return [pair for first, second in zip(one.ops, other.ops) for pair in zip(first.inputs, second.inputs)]
-
-
-def _read_elsewhere(run: list[_Call], index: _Index) -> bool:
-    """Whether what one call hands to another is read outside of them as well: then they are not one."""
-    computed_in = {op.id: call for call in run for op in call.ops}
-    for call in run:
-        for op in call.ops:
-            readers = {computed_in.get(reader.id) for reader in index.readers.get(op.output, ())} - {call}
-            if None in readers and len(readers) > 1:
-                return True
+    What reads all of them alike (as a `stack` of all states does), or the last one alone, may do so.
+    """
+    inside = {op.id: call for call in run for op in call.ops}
+    for ops in zip(*(call.ops for call in run)):
+        readers = [index.readers.get(op.output, ()) for op in ops]
+        handed = any(inside.get(r.id, call) is not call for call, found in zip(run, readers) for r in found)
+        outside = [[r for r in found if r.id not in inside] for found in readers]
+        if handed and any(outside[:-1]) and len({tuple(map(_reading, found)) for found in outside}) > 1:
+            return True
     return False
 
 
-def _label(run: list[_Call], index: _Index) -> str:
-    """×6 where every call reads the parameters of the first one, "6 alike" where they have their own or none.
+def _reading(op: Op) -> object:
+    """What is equal for ops that read the results of all turns alike."""
+    return op.name, op.scope, op.parameters, len(op.inputs)
+
+
+def _is_same_again(run: list[Call], index: Index) -> bool:
+    """Whether every call reads the parameters of the first one, and not parameters of its own, or none.
 
     Stages have no parameters of their own, so that without any they are the same again.
     """
-    pairs = [pair for call in run[1:] for pair in _input_pairs(run[0], call)]
+    pairs = [pair for call in run[1:] for pair in input_pairs(run[0].ops, call.ops)]
     shared = [v == w for v, w in pairs if index.is_parameter(v) and index.is_parameter(w)]
-    again = all(shared) and (bool(shared) or run[0].scope.kind == "stage")
-    return f"\N{MULTIPLICATION SIGN}{len(run)}" if again else f"{len(run)} alike"
+    return all(shared) and (bool(shared) or run[0].scope.kind == "stage")
 
 
 # ---- the structure without the others

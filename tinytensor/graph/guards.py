@@ -24,7 +24,9 @@ class _Guards:
     def __init__(self, structure: Structure) -> None:
         self.ops = {op.id: op for op in structure.ops}
         self.makers = {op.output: op for op in structure.ops}
-        self.visible = {value.id for value in structure.values if value.name} | set(structure.outputs)
+        formulas = {scope.id for scope in structure.scopes if scope.kind == "formula"}
+        named = {op.output for op in structure.ops if op.scope not in formulas}  # a formula names every step
+        self.visible = {v.id for v in structure.values if v.name and v.id in named} | set(structure.outputs)
         self.readers: dict[str, list[Op]] = {}
         for op in structure.ops:
             for value in dict.fromkeys(op.inputs):

@@ -27,7 +27,8 @@ class Options:
             "Linear", or a function of the module's `Scope`.
         fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the
             picture is of what ran: with `backward`, `saved` or `heat`.
-        fold: draw one of several modules that follow each other and are built alike.
+        fold: draw one of several modules that follow each other and are built alike, and one turn of a loop.
+        unroll: draw every turn of a loop, time going from left to right: x_t below, what is handed on along.
         constants: draw also how masks and other arrays that need no gradient were computed, and what guards a formula
             against overflow and 0 / 0: in a softmax the largest number and two `where`s, which otherwise are drawn
             with the exp and the sum that they guard. Pictures of what ran (see `fused`) have guards always.
@@ -35,6 +36,7 @@ class Options:
         saved: say what is kept in memory until the backward pass, and how much.
         heat: colour by "time", "bytes", "flops" or "grad" (the norm of the gradient, after a backward pass).
         direction: "LR" from left to right, "TB" from top to bottom, ...; None: graphs with long paths stand upright.
+        legend: say below an SVG what its kinds of vertices and edges mean; None: from three kinds on.
         large: draw even more than 2,000 vertices.
 
     Raises ValueError where one of these is none of the allowed.
@@ -44,11 +46,13 @@ class Options:
     collapse: str | Callable[[Scope], bool] | Iterable[str] = ()
     fused: Literal["auto", "formula", "folded"] = "auto"
     fold: bool = True
+    unroll: bool = False
     constants: bool = False
     backward: bool = False
     saved: bool = False
     heat: Literal["time", "bytes", "flops", "grad"] | None = None
     direction: Direction | None = None
+    legend: bool | None = None
     large: bool = False
 
     def __post_init__(self) -> None:

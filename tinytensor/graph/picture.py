@@ -9,7 +9,7 @@ from .heat import Scale
 from .options import Direction
 
 VertexKind = Literal["op", "module", "parameter", "input", "constant", "mask", "output", "gradient"]
-EdgeKind = Literal["data", "residual", "gradient", "uses"]
+EdgeKind = Literal["data", "residual", "gradient", "uses", "loop"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Vertex:
 
     Attributes:
         title: the op, or the class of a module, or what an array is called.
+        mathematics: of an op, what a paper would write in its place.
+        numbers: of a small array, its values and its gradient, a line each.
         name: what the result is called, or the name of the module in the module that holds it.
         lines: further lines of text.
         shape, dtype: of the array that leaves it.
@@ -40,6 +42,18 @@ class Vertex:
     heat: float | None = None
     pattern: tuple[tuple[bool, ...], ...] | None = None
     failed: bool = False
+    mathematics: str = ""
+    numbers: tuple[str, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        """What stands in bold in it."""
+        return self.mathematics or self.title
+
+    @property
+    def join(self) -> str:
+        """What stands between the name of its result and what is done: an equals sign only before a whole term."""
+        return ": " if self.heading[0] in "+÷×−√" or (" " in self.heading and self.title == "rearrange") else " = "
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,7 @@ class Edge:
 
     Attributes:
         kind: "residual" goes around what lies between; "gradient" goes backwards; "uses" leads from what the
-            computation kept to the gradient that reads it.
+            computation kept to the gradient that reads it; "loop" from what one turn made to the next turn.
         operand: what the op or module at its head calls it, where it has several and their order matters.
     """
 
@@ -66,7 +80,7 @@ class Box:
     Attributes:
         name: in the module that holds it; "layers.0 … layers.5" if it stands for several.
         kind: the module's class; "stage" or "formula".
-        label: for how many it stands: "6 alike", or "×6" where they share their parameters.
+        label: for how many it stands: "× 6".
     """
 
     id: str
@@ -79,7 +93,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Picture:
-    """All of a picture, in the order in which it is written down."""
+    """All of a picture, in the order in which it is written down.
+
+    Attributes:
+        levels: ids of vertices that stand side by side.
+        legend: whether it says what its kinds mean; None: from three kinds on.
+    """
 
     vertices: tuple[Vertex, ...]
     edges: tuple[Edge, ...]
@@ -89,3 +108,10 @@ class Picture:
     description: str
     scale: Scale | None = None
     notes: tuple[str, ...] = ()
+    levels: tuple[tuple[str, ...], ...] = ()
+    legend: bool | None = None
+
+    @property
+    def upright(self) -> bool:
+        """Whether it goes down or up: shapes stand in vertices then; on edges they would make it twice as long."""
+        return self.direction in ("TB", "BT")

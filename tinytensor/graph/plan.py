@@ -9,6 +9,7 @@ from .cost import MOVEMENT
 from .guards import guards
 from .options import Options
 from .structure import Op, Scope, Structure
+from .words import is_turned_operand
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Plan:
         open: the ids of the scopes that stand open.
         joined: ops that are drawn in the vertex of a neighbour: chains of movement as one, residual sums with the
             normalisation that follows ("Add & Norm" in the figures of Vaswani et al. 2017), guards with what they
-            guard.
+            guard, and the turned.
+        turned: transpositions that are written in the product that reads them, Q Kᵀ.
     """
 
     ops: list[Op]
@@ -30,6 +32,7 @@ class Plan:
     level: dict[str, int]
     open: set[str]
     joined: set[str]
+    turned: set[str]
 
 
 def plan(structure: Structure, options: Options) -> Plan:
@@ -65,22 +68,41 @@ def plan(structure: Structure, options: Options) -> Plan:
         level_of[op.id] = levels.get(op.scope, options.depth)
     if any(scope.kind not in ("formula", "stage") for scope in structure.scopes):
         level_of.update((op.id, options.depth) for op in ops if op.scope is None)  # beside modules, one step
-    joined = _join(structure, ops, drawn)
+    turned = _turned(structure, ops, drawn) if options.idealises else set()
+    joined = _join(structure, ops, drawn, turned)
     if options.idealises:
         for guard, guarded in guards(structure).items():
             if drawn.get(guard) == guard and guarded in drawn:
                 drawn[guard] = guarded
                 joined.add(guard)
-    return Plan(ops, drawn, level_of, {place for place in levels if place is not None}, joined)
+    return Plan(ops, drawn, level_of, {place for place in levels if place is not None}, joined, turned)
 
 
-def _join(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str]:
-    """Draw neighbours as one where they say more together; changes `drawn`."""
-    readers: dict[str, list[Op]] = {}
+def _readers(ops: list[Op]) -> dict[str, list[Op]]:
+    found: dict[str, list[Op]] = {}
     for op in ops:
         for value in dict.fromkeys(op.inputs):
             if value is not None:
-                readers.setdefault(value, []).append(op)
+                found.setdefault(value, []).append(op)
+    return found
+
+
+def _turned(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str]:
+    """Transpositions without a name that one matrix product beside them reads."""
+    readers = _readers(ops)
+    named = {v.id for v in structure.values if v.name} | set(structure.outputs)
+    return {
+        op.id
+        for op in ops
+        if op.output not in named and drawn[op.id] == op.id and len(readers.get(op.output, ())) == 1
+        for reader in readers[op.output]
+        if is_turned_operand(op, reader) and reader.scope == op.scope and drawn[reader.id] == reader.id
+    }
+
+
+def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: set[str]) -> set[str]:
+    """Draw neighbours as one where they say more together; changes `drawn`."""
+    readers = _readers(ops)
     named = {v.id for v in structure.values if v.name} | set(structure.outputs)
     norms = {scope.id: scope for scope in structure.scopes if scope.kind.endswith("Norm")}
     around = residuals(structure)
@@ -91,12 +113,15 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str
             continue
         after = following[0]
         norm = norms.get(drawn[after.id])
-        if op.id in around and norm is not None and norm.parent == op.scope:  # and not the sum of a block before it
+        # The sum of a block stands in another scope than the norm of the next one.
+        is_normalised = op.id in around and norm is not None and norm.parent == op.scope
+        if is_normalised or op.id in turned:
             drawn[op.id] = drawn[after.id]
             joined.add(op.id)
         elif (
             op.name in MOVEMENT
             and after.name in MOVEMENT
+            and after.id not in turned
             and drawn[after.id] == after.id
             and op.scope == after.scope
             and op.output not in named

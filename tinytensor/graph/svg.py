@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import sys
-from collections.abc import Callable
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
 
 from ..extras import how_to_install
 from .dot import PALE, RED, STYLES, to_dot
-from .picture import Edge, Picture
+from .label import lines_of
+from .legend import legend
+from .picture import Edge, Picture, Vertex
 from .short_text import escape
 
 
@@ -39,19 +45,28 @@ def lay_out_with(function: Callable[[str, str], str | bytes] | None) -> None:
 
 
 def render(dot: str, kind: str) -> bytes:
-    """Lay out and draw: by the `dot` program, or by pygraphviz, whose wheel carries Graphviz.
+    """Lay out and draw: by pygraphviz, whose wheel carries Graphviz, so that all see one picture; else by `dot`.
 
     Raises DrawingError where neither is there, and where they fail.
     """
     if _own_layout is not None:
         picture = _own_layout(dot, kind)
         return picture.encode() if isinstance(picture, str) else bytes(picture)
+    try:
+        import pygraphviz
+    except ImportError:
+        return _by_program(dot, kind)
+    with without_noise():
+        return pygraphviz.AGraph(string=dot).draw(format=kind, prog="dot")
+
+
+def _by_program(dot: str, kind: str) -> bytes:
     import graphviz
 
     try:
         return graphviz.pipe("dot", kind, dot.encode(), quiet=True)
     except graphviz.ExecutableNotFound:
-        pass
+        raise DrawingError(f"draw: pictures need Graphviz: {how_to_install('viz')}") from None
     except graphviz.CalledProcessError as error:
         raise DrawingError(f"draw: Graphviz failed: {error}") from error
     except OSError as error:
@@ -61,11 +76,31 @@ def render(dot: str, kind: str) -> bytes:
                 ".txt, or name what lays out instead: tinytensor.graph.lay_out_with"
             ) from error
         raise
-    try:
-        import pygraphviz
-    except ImportError:
-        raise DrawingError(f"draw: pictures need Graphviz: {how_to_install('viz')}") from None
-    return pygraphviz.AGraph(string=dot).draw(format=kind, prog="dot")
+
+
+NOISE = ("Fontconfig warning", "too small for", "in label of")
+"""What Graphviz says of a machine's fonts; sizes come from `label` and not from these."""
+
+_stderr = threading.Lock()
+
+
+@contextlib.contextmanager
+def without_noise() -> Iterator[None]:
+    """Keep what the Graphviz library writes to the process's stderr from the user, but for what it may mean."""
+    with _stderr, tempfile.TemporaryFile() as caught:
+        sys.stderr.flush()
+        kept = os.dup(2)
+        os.dup2(caught.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            lines = caught.read().decode(errors="replace").splitlines()
+            for line in lines:
+                if line.strip() and not any(noise in line for noise in NOISE):
+                    print(line, file=sys.stderr)
 
 
 def _finish(picture: Picture, svg: str) -> str:
@@ -92,9 +127,76 @@ def _finish(picture: Picture, svg: str) -> str:
         svg[svg.index("<svg") :],
     )
     opening, _, rest = svg.partition(">")
+    size = re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"\s+viewBox="[^"]*"', opening)
+    strip = ""
+    if size is not None:
+        width, height = float(size[1]), float(size[2])
+        strip, more = legend(picture, width)
+        if strip:
+            strip = strip.replace("<g", f'<g transform="translate(0 {height:g})"', 1)
+            taller = f'width="{width:g}pt" height="{height + more:g}pt" viewBox="0 0 {width:g} {height + more:g}"'
+            opening = opening.replace(size[0], taller)
+            paper = f'<polygon fill="white" points="0,0 {width:g},0 {width:g},{height + more:g} 0,{height + more:g}"/>'
+            rest = f'\n<g class="graph">{paper}</g>{rest}'
+        rest = _centred(rest, picture, width / 2 - 4)
     opening = opening.replace("<svg", '<svg role="img" class="tinytensor"', 1)
     about = f"<title>{escape(picture.title)}</title><desc>{escape(picture.description)}</desc>"
-    return f"{opening}>\n{about}\n<style>{_dark_mode()}</style>{rest}"
+    return f"{opening}>\n{about}\n<style>{_dark_mode()}</style>{rest.replace('</svg>', strip + '</svg>')}"
+
+
+TEXTS = re.compile(r"(?:<text [^>]*>[^<]*</text>\s*)+")
+ONE_TEXT = re.compile(r"<text ([^>]*)>([^<]*)</text>")
+
+
+def _centred(svg: str, picture: Picture, middle: float) -> str:
+    """With each line of the title and of a vertex as one text around its middle, wherever the reader's font ends."""
+    vertices = {vertex.id: vertex for vertex in picture.vertices}
+    head, *parts = svg.split("<!-- ")
+    title, cluster, rest = head.partition('<g id="clust')
+    centred = [TEXTS.sub(lambda texts: _texts(texts[0], middle, None), title) + cluster + rest]
+    for part in parts:
+        place = part.partition(" ")[0]
+        shape = re.search(r'<(?:path|polygon|ellipse) [^>]*?(cx="([^"]*)" cy="([^"]*)"|d="[^"]*"|points="[^"]*")', part)
+        if place in vertices and 'class="node' in part and shape is not None:
+            numbers = [float(x) for x in re.findall(r"-?[\d.]+", shape[1])]
+            x, y = ((min(found) + max(found)) / 2 for found in (numbers[::2], numbers[1::2]))
+            part = TEXTS.sub(_centering(x, y, vertices[place], picture), part)
+        centred.append(part)
+    return "<!-- ".join(centred)
+
+
+def _centering(x: float, y: float, vertex: Vertex, picture: Picture) -> Callable[[re.Match[str]], str]:
+    """What writes the texts of a vertex anew, whose middle is there."""
+    lines = lines_of(vertex, picture)
+    top = y - sum(line.height for line in lines) / 2
+    if vertex.kind == "parameter":
+        top += 3  # of a cylinder the lid is seen
+    baselines = []
+    for line in lines:
+        baselines.append(top + 0.82 * line.height)
+        top += line.height
+    return lambda texts: _texts(texts[0], x, None if vertex.pattern else baselines)
+
+
+def _texts(texts: str, x: float, baselines: list[float] | None) -> str:
+    """Texts that stand beside each other as one each, around x."""
+    lines: dict[str, list[tuple[str, str]]] = {}
+    for attributes, text in ONE_TEXT.findall(texts):
+        lines.setdefault(_attributes(attributes)["y"], []).append((attributes, text))
+    written = []
+    for number, (y, parts) in enumerate(lines.items()):
+        if baselines is not None and len(baselines) == len(lines):
+            y = f"{baselines[number]:.2f}"
+        known = _attributes(parts[0][0])
+        about = "".join(f' {name}="{known[name]}"' for name in ("font-family", "font-size", "fill") if name in known)
+        spans = [f'<tspan font-weight="bold">{t}</tspan>' if "bold" in a else t for a, t in parts]
+        place = f'xml:space="preserve" text-anchor="middle" x="{x:.2f}" y="{y}"'
+        written.append(f"<text {place}{about}>{''.join(spans)}</text>\n")
+    return "".join(written)
+
+
+def _attributes(text: str) -> dict[str, str]:
+    return dict(re.findall(r'([\w:-]+)="([^"]*)"', text))
 
 
 def _dark_mode() -> str:

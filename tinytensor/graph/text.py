@@ -22,12 +22,14 @@ def to_text(picture: Picture) -> str:
     for vertex in picture.vertices:
         inside[vertex.box].append(vertex)
     sources: dict[str, list[str]] = {}
-    names = _names(picture)
+    names = _Names(picture)
     for edge in picture.edges:
-        if edge.kind != "uses":
+        if edge.kind == "loop":
+            sources.setdefault(edge.head, []).append(f"{names.of(edge.tail, edge.head)} of the turn before")
+        elif edge.kind != "uses":
             named = edge.operand not in ("", "left", "right")  # their order says these
             operand = f" as {edge.operand}" if named else ""
-            sources.setdefault(edge.head, []).append(f"{names[edge.tail]}{operand}")
+            sources.setdefault(edge.head, []).append(f"{names.of(edge.tail, edge.head)}{operand}")
     first = {b.id: 0 for b in picture.boxes}
     for box in reversed(picture.boxes):
         first[box.id] = min((order[i.id] if isinstance(i, Vertex) else first[i.id] for i in inside[box.id]), default=0)
@@ -45,9 +47,8 @@ def to_text(picture: Picture) -> str:
                 given = dict.fromkeys(sources.get(item.id, ()))
                 origin = f"from {', '.join(given)}" if given else item.kind
                 detail = f"  ({', '.join(item.lines)})" if item.lines else ""
-                label = names[item.id] if names[item.id].endswith(item.title) else f"{names[item.id]} {item.title}"
                 mark = "!! " if item.failed else ""
-                rows.append((f"{indent}{mark}{label}", shape_text(item.shape), origin + detail))
+                rows.append((f"{indent}{mark}{names.row(item)}", shape_text(item.shape), origin + detail))
 
     visit(None, "")
     width = min(max((len(row[0]) for row in rows), default=0), 48)
@@ -60,22 +61,41 @@ def to_text(picture: Picture) -> str:
     return "\n".join(printable(line) for line in lines) + "\n"
 
 
-def _names(picture: Picture) -> dict[str, str]:
-    """A short name for each vertex that no other has."""
-    names: dict[str, str] = {}
-    taken: dict[str, int] = {}
-    for vertex in picture.vertices:
-        name = vertex.name or vertex.title
-        taken[name] = taken.get(name, 0) + 1
-        names[vertex.id] = name if taken[name] == 1 else f"{name}.{taken[name]}"
-    return names
+class _Names:
+    """What vertices are called in a tree: by name, by path where another box has the same name, by number at last."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.vertices = {v.id: v for v in picture.vertices}
+        self.boxes = {box.id: box for box in picture.boxes}
+        self.local: dict[str, str] = {}
+        taken: dict[tuple[str | None, str], int] = {}
+        self.known: dict[str, set[str | None]] = {}  # the boxes that have a name in them
+        for vertex in picture.vertices:
+            name = vertex.name or vertex.heading
+            taken[vertex.box, name] = number = taken.get((vertex.box, name), 0) + 1
+            self.local[vertex.id] = name if number == 1 else f"{name} ({number})"
+            self.known.setdefault(self.local[vertex.id], set()).add(vertex.box)
+
+    def of(self, place: str, reader: str) -> str:
+        """What a vertex is called where another one reads it."""
+        name, box = self.local[place], self.vertices[place].box
+        if len(self.known[name]) == 1 or box == self.vertices[reader].box:
+            return name
+        return ".".join([*(self.boxes[box].path[1:] if box is not None else ()), name])
+
+    def row(self, vertex: Vertex) -> str:
+        """The name of a vertex in its own row, with what it is."""
+        name = self.local[vertex.id]
+        if not vertex.name:
+            return name
+        return f"{name}{' = ' if vertex.kind == 'op' else ' '}{vertex.heading}"
 
 
 SHAPES = {
     "op": ("[", "]"), "module": ("[[", "]]"), "parameter": ("[(", ")]"), "input": ("([", "])"),
     "constant": ("([", "])"), "mask": ("[/", "/]"), "output": ("{{", "}}"), "gradient": ("(", ")"),
 }  # fmt: skip
-ARROWS = {"data": "-->", "residual": "==>", "gradient": "-.->", "uses": "-.-"}
+ARROWS = {"data": "-->", "residual": "==>", "gradient": "-.->", "uses": "-.-", "loop": "-.->"}
 
 
 def to_mermaid(picture: Picture) -> str:
@@ -94,7 +114,7 @@ def to_mermaid(picture: Picture) -> str:
         for item in inside[place]:
             if isinstance(item, Vertex):
                 begin, end = SHAPES[item.kind]
-                title = f"{item.name} = {item.title}" if item.name and item.kind == "op" else item.title
+                title = f"{item.name} = {item.heading}" if item.name and item.kind == "op" else item.heading
                 parts = [title, item.name if item.kind == "module" else "", *item.lines]
                 text = "<br>".join(_quoted(part) for part in parts if part)
                 lines.append(f'{indent}{item.id}{begin}"{text}"{end}')

@@ -1,0 +1,96 @@
+"""Calls of modules and what they hold, level by level: what looks for repeated structure goes through them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from .structure import Op, Scope, Structure
+
+NUMBER = re.compile(r"\d+")
+
+
+class Index:
+    """What a structure has, by id; `readers` has for each value the ops that read it."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.scopes = {scope.id: scope for scope in structure.scopes}
+        self.values = {value.id: value for value in structure.values}
+        self.readers: dict[str, list[Op]] = {}
+        for op in structure.ops:
+            for value in op.inputs:
+                if value is not None:
+                    self.readers.setdefault(value, []).append(op)
+
+    def is_parameter(self, value: str | None) -> bool:
+        return value is not None and self.values[value].kind == "parameter"
+
+
+@dataclass(eq=False)
+class Call:
+    """A call of a module, or a stage.
+
+    Attributes:
+        ops: all that were computed in it.
+        items: the same in order, where what an inner call computed stands as that call.
+    """
+
+    scope: Scope
+    index: Index
+    ops: list[Op] = field(default_factory=list)
+    items: list[Call | Op] = field(default_factory=list)
+
+    @cached_property
+    def signature(self) -> tuple[object, ...]:
+        """What makes two calls alike: the same ops on the same shapes in the same modules, wired the same way inside.
+
+        Values from outside are numbered in the order of their first use.
+        """
+        scopes, values = self.index.scopes, self.index.values
+        depth = len(self.scope.path)
+        numbers: dict[str, int] = {}
+        stage = self.scope.kind == "stage"
+        rows: list[object] = [self.scope.kind, NUMBER.sub("", self.scope.name) if stage else ""]
+        for op in self.ops:
+            wires = tuple([None if v is None else numbers.setdefault(v, len(numbers)) for v in op.inputs])
+            numbers.setdefault(op.output, len(numbers))
+            inner = scopes[op.scope].path[depth:] if op.scope is not None else ()
+            sizes = tuple([None if v is None else values[v].shape for v in (*op.inputs, op.output)])
+            parameters = () if stage and op.name == "getitem" else op.parameters
+            rows.append((op.name, inner, wires, sizes, parameters, op.differentiable))
+        return tuple(rows)
+
+
+def call_tree(structure: Structure, index: Index) -> list[Call | Op]:
+    """The items of the outermost level."""
+    calls = {scope.id: Call(scope, index) for scope in structure.scopes}
+    outermost: list[Call | Op] = []
+    for op in structure.ops:
+        item: Call | Op = op
+        place = op.scope
+        while place is not None:
+            call = calls[place]
+            call.ops.append(op)
+            _append_once(call.items, item)
+            item, place = call, call.scope.parent
+        _append_once(outermost, item)
+    return outermost
+
+
+def _append_once(items: list[Call | Op], item: Call | Op) -> None:
+    if not items or items[-1] is not item:
+        items.append(item)
+
+
+def links(before: Sequence[Op], after: Sequence[Op]) -> tuple[object, ...]:
+    """How ops are wired to the alike ones before them: each input is what those read or made there, or neither."""
+    made = {op.output: i for i, op in enumerate(before)}
+    pairs = input_pairs(before, after)
+    return tuple("same" if v == w else made.get(w) if w is not None else None for v, w in pairs)
+
+
+def input_pairs(one: Sequence[Op], other: Sequence[Op]) -> list[tuple[str | None, str | None]]:
+    """What two alike sequences of ops read, side by side."""
+    return [pair for first, second in zip(one, other) for pair in zip(first.inputs, second.inputs)]

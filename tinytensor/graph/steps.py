@@ -1,0 +1,127 @@
+"""Turns of a loop: ops and calls that come again and again, and hand on what they made, as steps of a recurrence do.
+
+    for t in range(20):
+        h = tt.tanh(x[:, t] @ W + h @ U)
+
+Each turn is put into a stage, "step 1" to "step 20", so that a picture can show one of them (`fold`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+from .calls import Call, Index, call_tree, links
+from .structure import Op, Scope, Structure
+
+FEWEST = 3
+"""So many turns at least make a loop; fewer are drawn one after the other."""
+
+LONGEST = 64
+"""A turn has at most so many ops and calls."""
+
+TRIES = 4
+"""How many lengths of a turn are tried from each place on, the shortest first."""
+
+
+def with_steps(structure: Structure) -> Structure:
+    """The structure with a stage around each turn of its loops.
+
+    A loop's own ops are called from the same lines in each turn, and each turn reads something that the one before it
+    made. What turns read by their number (x[0], x[1], ...) may differ.
+    """
+    index = Index(structure)
+    finder = _Finder(len(structure.scopes), index)
+    levels = [call_tree(structure, index)]
+    while levels:
+        items = levels.pop()
+        finder.look_through(items)
+        levels.extend(item.items for item in items if isinstance(item, Call))
+    return finder.result(structure) if finder.steps else structure
+
+
+class _Finder:
+    def __init__(self, scopes: int, index: Index) -> None:
+        self.count = scopes
+        self.index = index
+        self.steps: dict[str, list[Scope]] = {}  # new scopes by the id of the one around them, "" for none
+        self.of_op: dict[str, str] = {}
+        self.of_scope: dict[str, str] = {}
+
+    def look_through(self, items: Sequence[Call | Op]) -> None:
+        keys = [_key(item) for item in items]
+        places: dict[object, list[int]] = {}
+        for i, key in enumerate(keys):
+            places.setdefault(key, []).append(i)
+        ahead = {i: after for found in places.values() for i, after in _followers(found)}
+        i = 0
+        while i < len(items):
+            turns = self._loop(items, keys, i, ahead[i])
+            if turns:
+                self._wrap(turns)
+                i += sum(map(len, turns))
+            else:
+                i += 1
+
+    def _loop(
+        self, items: Sequence[Call | Op], keys: list[object], start: int, ends: list[int]
+    ) -> list[Sequence[Call | Op]]:
+        """The turns of the loop that begins at an item; none if there is no loop."""
+        for end in ends:
+            length = end - start
+            if length > LONGEST:
+                break
+            turn = items[start:end]
+            if length == 1 and isinstance(turn[0], Call):  # these fold without a stage around them
+                continue
+            count = 1
+            while keys[start + count * length : start + (count + 1) * length] == keys[start:end]:
+                count += 1
+            if count < FEWEST:
+                continue
+            turns = [items[start + n * length : start + (n + 1) * length] for n in range(count)]
+            wires = [links(_ops(one), _ops(other)) for one, other in itertools.pairwise(turns)]
+            alike = next((n for n, wire in enumerate(wires) if wire != wires[0]), len(wires)) + 1
+            if alike >= FEWEST and any(isinstance(wire, int) for wire in wires[0]):
+                return turns[:alike]
+        return []
+
+    def _wrap(self, turns: list[Sequence[Call | Op]]) -> None:
+        first = turns[0][0]
+        parent = first.scope.parent if isinstance(first, Call) else first.scope
+        path = self.index.scopes[parent].path if parent is not None else ()
+        for number, turn in enumerate(turns, 1):
+            self.count += 1
+            name = f"step {number}"
+            step = Scope(f"s{self.count}", name, "stage", (*path, name), parent)
+            self.steps.setdefault(parent or "", []).append(step)
+            for item in turn:
+                if isinstance(item, Call):
+                    self.of_scope[item.scope.id] = step.id
+                else:
+                    self.of_op[item.id] = step.id
+
+    def result(self, structure: Structure) -> Structure:
+        scopes = list(self.steps.get("", ()))  # outer ones stand before inner ones
+        for scope in structure.scopes:
+            scopes.append(dataclasses.replace(scope, parent=self.of_scope.get(scope.id, scope.parent)))
+            scopes.extend(self.steps.get(scope.id, ()))
+        ops = tuple([dataclasses.replace(op, scope=self.of_op.get(op.id, op.scope)) for op in structure.ops])
+        return dataclasses.replace(structure, ops=ops, scopes=tuple(scopes))
+
+
+def _followers(places: list[int]) -> list[tuple[int, list[int]]]:
+    """For each of some places those that come next, a few of them."""
+    return [(place, places[i + 1 : i + 1 + TRIES]) for i, place in enumerate(places)]
+
+
+def _key(item: Call | Op) -> object:
+    """What is equal for the same place in each turn of a loop."""
+    if isinstance(item, Call):
+        return item.scope.name, item.signature
+    return item.name, item.origin, len(item.inputs), () if item.name == "getitem" else item.parameters
+
+
+def _ops(turn: Sequence[Call | Op]) -> list[Op]:
+    return [op for item in turn for op in (item.ops if isinstance(item, Call) else (item,))]
