@@ -37,7 +37,8 @@ def draw(
         outputs: one or more computed Tensors.
         path: a file to write; its ending says what: .svg, .png, .pdf, .dot, .mmd, .txt, .json or .html (`Graph.save`).
         names: what Tensors are called: a dict from names to Tensors or modules, or a module (anything that has
-            `named_parameters()`). Computed Tensors may be named as well.
+            `named_parameters()`). Computed Tensors may be named as well. Others have the names of the caller's
+            variables.
         title: a line above the picture.
         **options: how it is drawn, for example `depth=3`, `saved=True`; see `tinytensor.graph.Options`.
 
@@ -58,10 +59,18 @@ def draw(
     from .graph import Graph  # costs a third of the package's own import time, so only where pictures are made
 
     roots = [t._node for t in tensors if t._node is not None]
-    graph = Graph.behind(roots, names=named(names), title=title, **options)
+    graph = Graph.behind(roots, names=[*named(names), *_callers_variables()], title=title, **options)
     if path is not None:
         graph.save(path)
     return graph
+
+
+def _callers_variables() -> Iterator[tuple[str, Tensor]]:
+    """What the code that draws calls its Tensors."""
+    from .tracing import calling_frame  # as above
+
+    variables = calling_frame().f_locals
+    yield from ((name, x) for name, x in variables.items() if isinstance(x, Tensor) and not name.startswith("_"))
 
 
 def named(names: Any) -> Iterator[tuple[str, Tensor]]:

@@ -350,7 +350,7 @@ def call_site() -> tuple[str, str]:
 
 
 def formula_site() -> tuple[str, str]:
-    """The line of a fused op's formula, wherever it stands, and the variable it assigns to; of one in this package, ""."""
+    """The line of a fused op's formula, and the variable it assigns to; of a formula in this package, ""."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _innermost(frame.f_code.co_filename) == _CORE:
         if frame.f_code.co_name == "formula_of":

@@ -17,7 +17,7 @@ from ..tensor import Tensor, wrap
 from ..tracing import Recording, Statistics, TracedNode, formula_site, trace
 from . import structure as s
 from .cost import MOVEMENT, flops
-from .short_text import cut, short
+from .short_text import cut, numbers_text, short
 
 PATTERN = 12
 """Masks of at most this many rows and columns are remembered with their cells."""
@@ -79,8 +79,11 @@ class Builder:
 
     def __init__(self, names: Iterable[tuple[str, Tensor]] = (), unfold: Callable[[Node], bool] = lambda _: False):
         self.names: dict[Node | int, str] = {}
+        self._known: dict[Node, Any] = {}  # arrays of what was not recorded, as far as they are at hand
         for name, tensor in names:
             self.names.setdefault(tensor._node or id(tensor._data), name)
+            if tensor._node is not None:
+                self._known[tensor._node] = tensor._data
         self.unfold = unfold
         self.nodes: dict[str, Node] = {}  # by id of the op
         self._ops: list[s.Op] = []
@@ -98,6 +101,7 @@ class Builder:
         """Of ops in the order of their computation; outputs are the roots, or else what nothing reads."""
         for node in nodes:
             self._note_gradients(node)
+            self._note_arrays(node)
             if isinstance(node, TracedNode) and node.traced:
                 arrays = zip(sources(node), node.values)
                 self._given.update((id(array), source) for source, array in arrays if _is_from_outside(source))
@@ -118,6 +122,18 @@ class Builder:
             number = int(place[1:]) - 1
             self._scopes[number] = dataclasses.replace(self._scopes[number], arguments=arguments)
         return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
+
+    def _note_arrays(self, node: Node) -> None:
+        """The arrays of what was not recorded itself: inputs of recorded ops, and what other ops keep."""
+        op = node.op
+        if isinstance(node, TracedNode) and node.traced:
+            self._known.update((x, array) for x, array in zip(sources(node), node.values) if _is_from_outside(x))
+            return
+        if op is None or not op.pure or op.variadic or not node.kept:
+            return
+        for source, name in zip((*sources(node), node), (*op.inputs, "out")):
+            if isinstance(source, Node) and name in node.kept:
+                self._known.setdefault(source, node.kept[name])
 
     def _note_gradients(self, node: Node) -> None:
         step = getattr(node, "step", None)
@@ -223,10 +239,22 @@ class Builder:
         self._values.append(
             s.Value(
                 value, kind, self._name(node), shape, str(node.dtype), nbytes, maker,
-                mask, self._arrived.get(node), pattern, node.owned,
+                mask, self._gradient(node), pattern, node.owned, few_numbers(self._array(node)),
             )
         )  # fmt: skip
         return value
+
+    def _array(self, node: Node) -> Any:
+        """The numbers of a value, where they are known."""
+        if isinstance(node, TracedNode) and node.traced:
+            return node.values[-1]
+        return self._known.get(node)
+
+    def _gradient(self, node: Node) -> Statistics | None:
+        arrived = self._arrived.get(node)
+        if arrived is None and node.op is None and node.grad is not None:
+            arrived = Statistics.of(node.grad._data)
+        return arrived
 
     # ---- scopes
 
@@ -350,6 +378,18 @@ def _nbytes(array: Any) -> int:
 def _words(op: Primitive) -> str:
     """A fused op's formula in words: how its docstring begins."""
     return (op.function.__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
+
+
+FEW = 4
+"""Arrays of at most this many elements are shown with their numbers."""
+
+
+def few_numbers(array: Any) -> str:
+    """The numbers of a small array of floats as text, `[1, 2.5]`; "" for others."""
+    if array is None or not hasattr(array, "dtype") or array.dtype.kind != "f" or not 0 < array.size <= FEW:
+        return ""
+    x = array if isinstance(array, np.generic) else for_array(array).to_numpy(array)
+    return numbers_text(np.asarray(x).tolist())
 
 
 # ---- masks

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from . import heat as heating
+from .build import FEW
 from .cost import MOVEMENT
 from .describe import describe
-from .fold import fold, unfolded
+from .fold import fold, unfolded, unrolled
 from .options import Options
 from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
 from .plan import main_ops, plan, residuals
-from .short_text import MINUS, bytes_text, count_text, plural, shape_text
+from .short_text import MINUS, bytes_text, count_text, numbers_text, plural, shape_text
 from .structure import Op, Scope, Structure, Value
 from .words import Speaker, Words
 
@@ -27,6 +29,9 @@ OPERANDS = {"x1": "left", "x2": "right"}
 NO_ROLE = ("x", "x1", "x2", "arrays", "input", "")
 """Words that tell nothing of what an array is for."""
 
+SMALL = 40
+"""A graph of at most this many ops shows the numbers of its small arrays."""
+
 MANY = 2000
 """A picture of more vertices than this is drawn only if the user insists."""
 
@@ -35,13 +40,28 @@ COLUMN = 900
 notebooks and pages show at full size."""
 
 
-def look(structure: Structure, options: Options, title: str | None, failed: str | None = None) -> Picture:
-    """The picture of a structure; `failed` is the id of an op that an error is about.
+def look(
+    structure: Structure, options: Options, title: str | None, failed: str | None = None, ran: int | None = None
+) -> Picture:
+    """The picture of a structure.
+
+    Args:
+        failed: the id of an op that an error is about.
+        ran: how many ops ran, where the structure has formulas in place of some.
 
     Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for was
     not measured.
     """
-    return _Look(structure, options, failed).picture(title)
+    return _Look(structure, options, failed).picture(title, ran)
+
+
+def _within(name: str, path: tuple[str, ...]) -> str:
+    """A parameter's name without what the box around it says, wherever the recording began."""
+    for start in range(1, len(path)):
+        inner = ".".join([*path[start:], ""])
+        if name.startswith(inner) or f".{inner}" in name:
+            return name.partition(inner)[2]
+    return name
 
 
 def _is_chain(group: list[Op]) -> bool:
@@ -57,10 +77,11 @@ class _Look:
     def __init__(self, structure: Structure, options: Options, failed: str | None) -> None:
         self.options = options
         self.failed = failed
-        self.folded = fold(structure) if options.fold and not options.unroll else unfolded(structure)
+        folding = unrolled if options.unroll else fold if options.fold else unfolded
+        self.folded = folding(structure)
         self.structure = structure = self.folded.whole
         self.shown = self.folded.structure
-        self.plan = plan(self.shown, options)
+        self.plan = plan(self.shown, options, self.folded.turns)
         self.speaker = Speaker(structure)
         self.around = residuals(structure)
         self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # these with what is shown
@@ -81,9 +102,10 @@ class _Look:
                 if value is not None:
                     self.readers.setdefault(value, []).append(op)
         self.vertices: dict[str, Vertex] = {}
+        self.mirrored: set[str] = set()  # boxes beside which one for gradients stands
         self.edges: dict[tuple[str, str, str, EdgeKind], Edge] = {}
 
-    def picture(self, title: str | None) -> Picture:
+    def picture(self, title: str | None, ran: int | None) -> Picture:
         for op in self.plan.ops:
             self._add(op)
         for i, output in enumerate(self.shown.outputs):
@@ -102,8 +124,8 @@ class _Look:
         options = self.options
         scale = heating.scale(options.heat, numbers) if options.heat else None
         notes = (self._saved_note(),) if options.saved else ()
-        direction = options.direction or ("TB" if self._width() > COLUMN else "LR")
-        description = describe(self.structure, self.every, self.folded.labels, self.around)
+        direction = options.direction or ("TB" if self._width() > COLUMN and not options.unroll else "LR")
+        description = describe(self.structure, self.every, self.folded.labels, self.around, ran)
         edges = tuple(self.edges.values())
         return Picture(
             tuple(vertices), edges, self._boxes(), direction, title or "Computation graph", description, scale, notes,
@@ -112,10 +134,21 @@ class _Look:
 
     def _levels(self) -> tuple[tuple[str, ...], ...]:
         """What stands side by side: inputs with which a computation begins, not those that come in on its way."""
+        if self.options.unroll:
+            return self._columns()
         computed = {edge.head for edge in self.edges.values() if edge.kind == "data" and edge.tail in self.groups}
         late = {edge.tail for edge in self.edges.values() if edge.kind == "data" and edge.head in computed}
         first = [v.id for v in self.vertices.values() if v.kind == "input" and v.id not in late]
-        return (tuple(first),) if len(first) > 1 else ()
+        readers = [e.head for e in self.edges.values() if e.tail in first]
+        return tuple(tuple(dict.fromkeys(level)) for level in (first, readers) if len(first) > 1 and len(readers) > 1)
+
+    def _columns(self) -> tuple[tuple[str, ...], ...]:
+        """For time from left to right: each step of an input stands with what reads it."""
+        return tuple((e.tail, e.head) for e in self.edges.values() if self._is_step(e.tail))
+
+    def _is_step(self, place: str) -> bool:
+        """Whether a vertex is a turn's slice of the input, x[:, t], which stands for itself."""
+        return place in self.folded.slices
 
     # ---- ops and modules
 
@@ -124,18 +157,17 @@ class _Look:
         if op.id in self.plan.turned:
             return
         inputs = [self._unturned(value) for value in op.inputs if value is not None]
-        incoming = [(value, self._tail(value, op)) for value in inputs]
-        if place not in self.vertices:
+        incoming = [] if self._is_step(place) else [(value, self._tail(value, op)) for value in inputs]
+        if self._is_step(place) and place not in self.vertices:
+            self.vertices[place] = dataclasses.replace(self._op(place), kind="input", name="")
+        elif place not in self.vertices:
             self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(place)
         operands = self._operands(op, place, incoming)
         for value, tail in incoming:
             if tail is None or tail == place:
                 continue
-            residual = self.around.get(op.id) == value
-            closed = place != op.id and op.id not in self.plan.joined
-            if residual and closed:  # what goes around the block is drawn beside what goes in
-                self._connect(tail, place, self.values[value])
-            kind: EdgeKind = "residual" if residual else "data"
+            closed = place != op.id and op.id not in self.plan.joined  # then nothing is seen that it goes around
+            kind: EdgeKind = "residual" if self.around.get(op.id) == value and not closed else "data"
             self._connect(tail, place, self.values[value], kind, operands.get(value, ""))
 
     def _operands(self, op: Op, place: str, incoming: list[tuple[str, str | None]]) -> dict[str, str]:
@@ -179,10 +211,11 @@ class _Look:
             lines = ["on " + " and ".join(shape_text(self.values[v].shape) for v in op.inputs if v is not None)]
         if op.id in self.around:
             lines.append("residual")
+        lines.extend(self._heat_lines(group))
         return Vertex(
             op.id, "op", "rearrange" if _is_chain(group) else op.name, name, (*lines, *self._saved_lines(group)),
             value.shape, value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
-            failed=any(o.id == self.failed for o in group), mathematics=words.title,
+            failed=any(o.id == self.failed for o in group), mathematics=words.title, numbers=self._numbers(value, name),
         )  # fmt: skip
 
     def _words_of(self, group: list[Op], op: Op) -> Words:
@@ -196,6 +229,16 @@ class _Look:
         if first == last:
             return first
         return Words(_from_to(first.title, last.title), _from_to(first.detail, last.detail))
+
+    def _numbers(self, value: Value, name: str, given: bool = False) -> tuple[str, ...]:
+        """The numbers of a small array and its gradient, in a graph that is small as well."""
+        if len(self.structure.ops) > SMALL or self.options.heat is not None or not value.numbers:
+            return ()
+        gradient = value.gradient.numbers if value.gradient is not None and not self.options.backward else None
+        rows = [f"= {value.numbers}"]
+        if gradient is not None:
+            rows.append(f"∂L/∂{name or 'out'} = {numbers_text(gradient)}")
+        return tuple(rows)
 
     def _module(self, scope: Scope) -> Vertex:
         group, inside = self.groups[scope.id], self.inside[scope.id]
@@ -213,6 +256,7 @@ class _Look:
         label = self.folded.labels.get(scope.id)
         if label:
             lines.append(label)
+        lines.extend(self._heat_lines(group))
         title = scope.name if formula or scope.kind == "stage" else scope.kind
         name = "" if title == scope.name else self._names(scope)
         if any(op.id in self.plan.joined and op.id in self.around for op in group):
@@ -241,6 +285,19 @@ class _Look:
             return None
         every = [member for op in ops for member in self.folded.members.get(op.id, [op])]
         return heating.of_ops(self.options.heat, every, self.values)
+
+    def _heat_lines(self, ops: list[Op]) -> list[str]:
+        """What was measured, and its share of the whole."""
+        number, kind = self._heat(ops), self.options.heat
+        if number is None or kind is None:
+            return []
+        text = heating.KINDS[kind][1](number)
+        if kind == "grad":
+            return [f"norm {text}"]
+        together = max(len(self.folded.members.get(op.id, ())) for op in ops)
+        whole = heating.of_ops(kind, list(self.structure.ops), self.values)
+        share = f"{number / whole:.0%} · ".replace("%", " %") if whole else ""
+        return [f"{share}{text}" + (f", all {together} together" if together > 1 else "")]
 
     def _saved_lines(self, ops: list[Op]) -> list[str]:
         if not self.options.saved:
@@ -276,13 +333,15 @@ class _Look:
             kind = "parameter"
         elif not value.dtype.startswith(("int", "uint")) and (value.kind == "result" or not value.name):
             kind = "constant"
-        if self.plan.drawn[reader.id] != reader.id and (kind == "constant" or (kind == "parameter" and value.owned)):
+        if self.plan.drawn[reader.id] != reader.id and (
+            kind == "constant" or (kind == "parameter" and (value.owned or self.options.unroll))
+        ):
             return None
         if value.id not in self.vertices:
             box = None if kind == "input" else self._common_box(value.id)
             name = value.name or (f"{value.mask} mask" if value.mask else self._role(value.id, reader) or kind)
-            if box is not None:  # the box says the rest of the path
-                name = name.removeprefix(".".join([*self.scopes[box].path[1:], ""]))
+            if box is not None:
+                name = _within(name, self.scopes[box].path)
             lines = (value.mask,) if value.mask not in name else ()
             words = f"{kind} {name}, {shape_text(value.shape)} {value.dtype}"
             gradient = value.gradient
@@ -290,8 +349,9 @@ class _Look:
                 words += f"; gradient norm {gradient.norm:.4g}"
             hot = gradient.norm if gradient is not None and self.options.heat == "grad" else None
             self.vertices[value.id] = Vertex(
-                value.id, kind, name, "", lines, value.shape, value.dtype, box, words, hot, value.pattern
-            )
+                value.id, kind, name, "", lines, value.shape, value.dtype, box, words, hot, value.pattern,
+                numbers=self._numbers(value, name),
+            )  # fmt: skip
         return value.id
 
     def _role(self, value: str, reader: Op) -> str:
@@ -308,11 +368,14 @@ class _Look:
         name = value.name or ("output" if len(self.shown.outputs) == 1 else f"output {number + 1}")
         place = f"r{number + 1}"
         words = f"output {name}, {shape_text(value.shape)} {value.dtype}"
-        self.vertices[place] = Vertex(place, "output", name, "", (), value.shape, value.dtype, None, words)
+        numbers = self._numbers(value, "")[:1] if not value.name else ()  # a named one's stand where it is made
+        self.vertices[place] = Vertex(
+            place, "output", name, "", (), value.shape, value.dtype, None, words, numbers=numbers
+        )
         self._connect(self.plan.drawn[maker.id], place, value)
 
     def _connect(self, tail: str, head: str, value: Value, kind: EdgeKind = "data", operand: str = "") -> None:
-        label = shape_text(value.shape)
+        label = shape_text(value.shape) if value.shape else ""
         known = self.edges.get((tail, head, label, kind))
         if known is None or operand not in known.operand:
             both = ", ".join(name for name in (known.operand if known else "", operand) if name)
@@ -355,11 +418,17 @@ class _Look:
         return first if first == last else " … ".join(filter(None, (first, last)))
 
     def _boxes(self) -> tuple[Box, ...]:
-        return tuple(
+        boxes = [
             Box(s.id, self._names(s), s.kind, self._box(s.parent), s.path, self.folded.labels.get(s.id, ""))
             for s in self.shown.scopes
             if s.id in self.plan.open
-        )
+        ]
+        gradients = [
+            dataclasses.replace(box, id=f"g{box.id}", name=f"∇ {box.name}", parent=box.parent and f"g{box.parent}")
+            for box in boxes
+            if box.id in self.mirrored
+        ]
+        return (*boxes, *gradients)
 
     # ---- gradients
 
@@ -376,10 +445,20 @@ class _Look:
                 arrived = op.step.arrived if op.step is not None else arrived
             title = f"∂L/∂{vertex.title}" if vertex.kind in ("parameter", "output") else f"∇ {vertex.title}"
             lines = (f"norm {arrived.norm:.3g}",) if arrived is not None else ()
+            if arrived is not None and arrived.numbers is not None and math.prod(vertex.shape) <= FEW:
+                lines = (f"= {numbers_text(arrived.numbers)}",)
             mirrored[vertex.id] = place = f"g{vertex.id}"
             words = f"gradient of {vertex.name or vertex.title}, {shape_text(vertex.shape)}"
             self.vertices[place] = Vertex(
-                place, "gradient", title, vertex.name, lines, vertex.shape, vertex.dtype, None, words
+                place,
+                "gradient",
+                title,
+                vertex.name,
+                lines,
+                vertex.shape,
+                vertex.dtype,
+                self._mirrored(vertex.box),
+                words,
             )
         for edge in list(self.edges.values()):
             if edge.tail in mirrored and edge.head in mirrored:
@@ -388,6 +467,14 @@ class _Look:
         for origin, place in mirrored.items():
             if any(op.saved for op in self.groups.get(origin, ())):
                 self.edges[origin, place, "", "uses"] = Edge(origin, place, "", "uses")
+
+    def _mirrored(self, box: str | None) -> str | None:
+        """The box for the gradients of what stands in a box."""
+        if box is None:
+            return None
+        self.mirrored.add(box)
+        self._mirrored(self._box(self.scopes[box].parent))
+        return f"g{box}"
 
     def _width(self) -> float:
         """Roughly how many pixels the picture takes from left to right: its longest path."""

@@ -12,11 +12,13 @@ SOFTMAX = ("softmax", "log_softmax")
 ATTENTION = ("attention", "multi_head")
 
 
-def describe(structure: Structure, ops: list[Op], labels: dict[str, str], around: dict[str, str]) -> str:
+def describe(
+    structure: Structure, ops: list[Op], labels: dict[str, str], around: dict[str, str], ran: int | None = None
+) -> str:
     """For example "12 ops; softmax over 10 keys; residual from x; 3 parameters (192 numbers)"."""
     values = {value.id: value for value in structure.values}
     drawn = {op.id for op in ops}
-    parts = [plural(len(ops), "op")]
+    parts = [plural(len(ops) if ran is None else ran, "op")]
     modules = [s for s in structure.scopes if s.kind not in ("formula", "stage")]
     if modules:
         kinds = Counter(s.kind for s in modules)

@@ -66,16 +66,18 @@ def to_dot(picture: Picture) -> str:
     _write(dot, inside, None, picture)
     if picture.scale is not None:
         dot.node("scale", label=_legend(picture), shape="plaintext", fixedsize="false", **{"class": "scale"})
-    for level in picture.levels:
+    for places in picture.levels:
         with dot.subgraph() as side_by_side:
             side_by_side.attr(rank="same")
-            for place in level:
+            for place in places:
                 side_by_side.node(place)
+    level = {place for places in picture.levels for place in places}
     for edge in picture.edges:
         tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
-        text = " ".join(filter(None, (edge.operand, "" if tall and edge.kind != "loop" else edge.label)))
+        text = " · ".join(filter(None, (edge.operand, "" if tall and edge.kind != "loop" else edge.label)))
         label = _table([Line(((printable(text), False),), 10)], 6) if text else ""
-        dot.edge(tail, head, label=label, **EDGES[edge.kind], **{"class": edge.kind})
+        straight = {"weight": "20"} if {tail, head} <= level else {}
+        dot.edge(tail, head, label=label, **EDGES[edge.kind], **straight, **{"class": edge.kind})
     return dot.source
 
 
@@ -138,7 +140,7 @@ def _look(vertex: Vertex, picture: Picture) -> dict[str, str]:
     return look | {"label": _label(vertex, lines), "width": f"{width / 72:.3f}", "height": f"{height / 72:.3f}"}
 
 
-DARK = 4
+DARK = 5
 """From this place of the ramp on, colours are so dark that text on them is white."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from .calls import Call, Index, call_tree, input_pairs, links
 from .short_text import TIMES
-from .steps import with_steps
+from .steps import turns_of, with_steps
 from .structure import Op, Structure
 
 
@@ -28,6 +28,8 @@ class Folded:
         again: those among them whose turns share their parameters; the others have their own each.
         names: by id of such a scope, the names of the first and the last.
         members: by id of an op that stands for several, the ops it stands for.
+        turns, slices: where loops are unrolled, the ids of the scopes that are their turns, and of the ops that take
+            each turn's slice of the input.
         loops: what a turn hands to the next: the id of the value, of the op that reads it, and the scope's.
     """
 
@@ -38,11 +40,19 @@ class Folded:
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
     members: dict[str, list[Op]] = field(default_factory=dict)
     loops: list[tuple[str, str, str]] = field(default_factory=list)
+    turns: set[str] = field(default_factory=set)
+    slices: set[str] = field(default_factory=set)
 
 
 def unfolded(structure: Structure) -> Folded:
     """The structure as it is."""
     return Folded(structure, structure)
+
+
+def unrolled(structure: Structure) -> Folded:
+    """The structure with nothing folded, and the turns of its loops known."""
+    turns = turns_of(structure)
+    return Folded(turns.structure, turns.structure, turns=turns.scopes, slices=turns.slices)
 
 
 def fold(structure: Structure) -> Folded:

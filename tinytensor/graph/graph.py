@@ -16,9 +16,10 @@ from ..tensor import Tensor
 from .build import Builder, walk
 from .compose import look
 from .dot import to_dot
+from .heat import measured_again
 from .options import Options
 from .picture import Picture
-from .plan import plan
+from .plan import main_ops, plan
 from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
@@ -128,8 +129,11 @@ class Graph:
         structure, builder = self._build(chosen)
         if not structure.ops:
             raise ValueError("draw: nothing was computed within tt.record(); there is no graph to draw")
+        if chosen.heat == "time":
+            structure = measured_again(structure, builder.nodes, chosen.repeat)
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
-        return look(structure, chosen, self.title, failed)
+        ran = len(main_ops(self.structure)) if chosen.formulas else None
+        return look(structure, chosen, self.title, failed, ran)
 
     def description(self, **options: Any) -> str:
         """The graph in a sentence: the description of its pictures, for those who cannot see them."""
@@ -213,13 +217,15 @@ class Graph:
 
         player(self, path, options)
 
-    def _repr_svg_(self) -> str | None:
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What a notebook shows: the SVG itself, a PNG where it trusts no page, or the tree."""
+        from .notebook import bundle
+
         try:
-            # In a page it is as wide as its column at most; a file has its own size, so that it can be enlarged.
-            return self.to_svg().replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
+            return bundle(self.picture())
         except (DrawingError, ValueError) as error:
             warnings.warn(str(error), stacklevel=2)
-            return None
+            return {"text/plain": repr(self)}
 
 
 def _chosen(former: Options, changes: dict[str, Any]) -> Options:

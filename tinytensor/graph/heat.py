@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import statistics
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
+from ..modes import state
+from ..tensor import wrap
 from .short_text import bytes_text, count_text, seconds_text
-from .structure import Op, Value
+from .structure import Op, Structure, Value
 
 RAMP = ("#fff7bc", "#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#993404", "#662506")
 """From little to much: yellow to brown, which grows darker all the way (for print and for the colour-blind)."""
@@ -48,6 +54,41 @@ class Scale:
         return math.sqrt(self.low * self.high) if self.logarithmic else (self.low + self.high) / 2
 
 
+KINDS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "time": ("time", seconds_text),
+    "bytes": ("memory of the result", bytes_text),
+    "flops": ("floating-point operations", count_text),
+    "grad": ("norm of the gradient", lambda x: f"{x:.3g}"),
+}
+"""What can be measured: its name, and how a number of it is written."""
+
+
+def measured_again(structure: Structure, nodes: dict[str, Any], repeat: int) -> Structure:
+    """The structure with the time of each op as the median of several runs on the arrays that were recorded.
+
+    What ran first has paid for memory and for threads that wake up, and one run of a short op tells little.
+    """
+    before = state.change(grad_enabled=False, anomaly=False, recording=None, observer=None)
+    try:
+        ops = [
+            dataclasses.replace(op, seconds=_median(nodes[op.id], repeat)) if nodes[op.id].traced else op
+            for op in structure.ops
+        ]
+    finally:
+        state.change(**before)
+    return dataclasses.replace(structure, ops=tuple(ops))
+
+
+def _median(node: Any, repeat: int) -> float:
+    inputs = [wrap(x, None) if hasattr(x, "dtype") else x for x in node.values[:-1]]
+    times = []
+    for _ in range(repeat + 1):
+        began = time.perf_counter()
+        node.op.call(*inputs, **node.params)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times[1:])  # the first warms up
+
+
 def of_ops(kind: str, ops: Iterable[Op], values: dict[str, Value]) -> float | None:
     """What some ops measure together; of gradients, the norm of the last one's. None if nothing was measured."""
     found: list[float] = []
@@ -67,12 +108,7 @@ def scale(kind: str, numbers: Iterable[float | None]) -> Scale:
     """The scale of a picture's numbers. Raises ValueError if nothing was measured."""
     known = [x for x in numbers if x is not None]
     finite = [x for x in known if math.isfinite(x)]
-    name, text = {
-        "time": ("time", seconds_text),
-        "bytes": ("memory of the result", bytes_text),
-        "flops": ("floating-point operations", count_text),
-        "grad": ("norm of the gradient", lambda x: f"{x:.3g}"),
-    }[kind]
+    name, text = KINDS[kind]
     if not known:
         raise ValueError(
             "draw: heat='grad' needs gradients: compute within tt.record(), then call backward()"

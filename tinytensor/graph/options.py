@@ -22,19 +22,22 @@ class Options:
     """How a graph is drawn.
 
     Attributes:
-        depth: how many boxes may stand inside each other; a module that only holds other modules does not count.
+        depth: how many boxes may stand inside each other; a module that only holds other modules does not count. The
+            formula of a normalisation counts as one more, so that attention is seen before it.
         collapse: modules that are drawn as one vertex: names, paths such as "encoder.layers.0", classes such as
             "Linear", or a function of the module's `Scope`.
         fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the
             picture is of what ran: with `backward`, `saved` or `heat`.
         fold: draw one of several modules that follow each other and are built alike, and one turn of a loop.
-        unroll: draw every turn of a loop, time going from left to right: x_t below, what is handed on along.
+        unroll: draw every turn of a loop, each as one vertex, with its step of the input below and what it hands on
+            to its right.
         constants: draw also how masks and other arrays that need no gradient were computed, and what guards a formula
             against overflow and 0 / 0: in a softmax the largest number and two `where`s, which otherwise are drawn
             with the exp and the sum that they guard. Pictures of what ran (see `fused`) have guards always.
         backward: draw the gradients beside the computation.
         saved: say what is kept in memory until the backward pass, and how much.
         heat: colour by "time", "bytes", "flops" or "grad" (the norm of the gradient, after a backward pass).
+        repeat: how often each op is run again for heat="time", on the arrays that were recorded; the median counts.
         direction: "LR" from left to right, "TB" from top to bottom, ...; None: graphs with long paths stand upright.
         legend: say below an SVG what its kinds of vertices and edges mean; None: from three kinds on.
         large: draw even more than 2,000 vertices.
@@ -51,6 +54,7 @@ class Options:
     backward: bool = False
     saved: bool = False
     heat: Literal["time", "bytes", "flops", "grad"] | None = None
+    repeat: int = 5
     direction: Direction | None = None
     legend: bool | None = None
     large: bool = False
@@ -62,6 +66,8 @@ class Options:
                 raise ValueError(f"draw: {name} is {value!r}; expected one of {', '.join(map(repr, allowed))}")
         if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
             raise ValueError(f"draw: depth is {self.depth!r}; expected an integer from 0")
+        if isinstance(self.repeat, bool) or not isinstance(self.repeat, int) or self.repeat < 1:
+            raise ValueError(f"draw: repeat is {self.repeat!r}; expected an integer from 1")
         if not callable(self.collapse) and not isinstance(self.collapse, Iterable):
             raise ValueError(f"draw: collapse is {self.collapse!r}; expected names or a function of a Scope")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from .cost import MOVEMENT
@@ -35,8 +36,8 @@ class Plan:
     turned: set[str]
 
 
-def plan(structure: Structure, options: Options) -> Plan:
-    """Decide it by depth, and by what the user wants closed."""
+def plan(structure: Structure, options: Options, closed_scopes: Collection[str] = ()) -> Plan:
+    """Decide it by depth, by what the user wants closed, and by what is closed anyway."""
     ops = list(structure.ops) if options.constants else main_ops(structure)
     scopes = {scope.id: scope for scope in structure.scopes}
     alive: dict[str, None] = {}
@@ -50,12 +51,12 @@ def plan(structure: Structure, options: Options) -> Plan:
 
     levels: dict[str | None, int] = {None: 0}  # of the open scopes
     for scope in structure.scopes:  # outer ones stand before inner ones
-        if scope.id in alive and scope.parent in levels and not options.collapses(scope):
+        if scope.id in alive and scope.parent in levels and not (options.collapses(scope) or scope.id in closed_scopes):
             level = levels[scope.parent]
             holds_only = direct[scope.id] == 0 and held[scope.id] > 1
             if holds_only:
                 levels[scope.id] = level
-            elif level < options.depth and (_worth_opening(scope, direct, held) or level + 1 < options.depth):
+            elif level < options.depth - _later(scope, direct, held):
                 levels[scope.id] = level + 1
 
     drawn, level_of = {}, {}
@@ -131,9 +132,15 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: se
     return joined
 
 
-def _worth_opening(scope: Scope, direct: Counter[str | None], held: Counter[str | None]) -> bool:
-    """A module of a single op says more as itself than as a box around the op, unless its formula is to be seen."""
-    return direct[scope.id] + held[scope.id] > 1
+def _later(scope: Scope, direct: Counter[str | None], held: Counter[str | None]) -> int:
+    """By how much deeper a module is opened than others.
+
+    One of a single op says more as itself than as a box around the op, unless its formula is to be seen, and that of a
+    normalisation is what a reader asks for last.
+    """
+    if scope.kind.endswith("Norm"):
+        return 2
+    return 0 if direct[scope.id] + held[scope.id] > 1 else 1
 
 
 def main_ops(structure: Structure) -> list[Op]:

@@ -39,6 +39,13 @@ def short(value: Any) -> str:
     return getattr(value, "__name__", type(value).__name__)
 
 
+def numbers_text(numbers: Any) -> str:
+    """A number, or a list of numbers, with four digits: `[1, −2.5]`."""
+    if isinstance(numbers, (list, tuple)):
+        return f"[{', '.join(map(numbers_text, numbers))}]"
+    return f"{float(numbers):.4g}".replace("-", MINUS)
+
+
 def cut(text: str, length: int) -> str:
     """The text, or its beginning and an ellipsis."""
     return text if len(text) <= length else text[: length - 1] + "…"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .calls import Call, Index, call_tree, links
 from .structure import Op, Scope, Structure
@@ -41,9 +42,40 @@ def with_steps(structure: Structure) -> Structure:
     return finder.result(structure) if finder.steps else structure
 
 
+class Turns(NamedTuple):
+    """The turns of loops, to be drawn one by one.
+
+    Attributes:
+        structure: with a stage around what each turn does with its slice of the input.
+        scopes: the ids of all turns: of these stages, or of the module's call that a turn is.
+        slices: the ids of ops that take a turn's slice of what was there before the loop, as x[:, t] does.
+    """
+
+    structure: Structure
+    scopes: set[str]
+    slices: set[str]
+
+
+def turns_of(structure: Structure) -> Turns:
+    """Find the turns of all loops that do not stand within another loop."""
+    index = Index(structure)
+    finder = _Finder(len(structure.scopes), index, slices_outside=True)
+    levels = [call_tree(structure, index)]
+    while levels:
+        items = levels.pop()
+        before = len(finder.turns)
+        finder.look_through(items)
+        if len(finder.turns) == before:
+            levels.extend(item.items for item in items if isinstance(item, Call))
+    return Turns(finder.result(structure), finder.turns, finder.slices)
+
+
 class _Finder:
-    def __init__(self, scopes: int, index: Index) -> None:
+    def __init__(self, scopes: int, index: Index, slices_outside: bool = False) -> None:
         self.count = scopes
+        self.slices_outside = slices_outside
+        self.turns: set[str] = set()
+        self.slices: set[str] = set()
         self.index = index
         self.steps: dict[str, list[Scope]] = {}  # new scopes by the id of the one around them, "" for none
         self.of_op: dict[str, str] = {}
@@ -73,7 +105,7 @@ class _Finder:
             if length > LONGEST:
                 break
             turn = items[start:end]
-            if length == 1 and isinstance(turn[0], Call):  # these fold without a stage around them
+            if length == 1 and isinstance(turn[0], Call) and not self.slices_outside:  # folded as they are
                 continue
             count = 1
             while keys[start + count * length : start + (count + 1) * length] == keys[start:end]:
@@ -91,8 +123,17 @@ class _Finder:
         first = turns[0][0]
         parent = first.scope.parent if isinstance(first, Call) else first.scope
         path = self.index.scopes[parent].path if parent is not None else ()
+        made = {op.output for turn in turns for op in _ops(turn)}
         for number, turn in enumerate(turns, 1):
+            if self.slices_outside:
+                slices = [item for item in turn if isinstance(item, Op) and _is_slice(item, made)]
+                self.slices.update(item.id for item in slices)
+                turn = [item for item in turn if item not in slices]
+                if len(turn) == 1 and isinstance(turn[0], Call):
+                    self.turns.add(turn[0].scope.id)
+                    continue
             self.count += 1
+            self.turns.add(f"s{self.count}")
             name = f"step {number}"
             step = Scope(f"s{self.count}", name, "stage", (*path, name), parent)
             self.steps.setdefault(parent or "", []).append(step)
@@ -109,6 +150,10 @@ class _Finder:
             scopes.extend(self.steps.get(scope.id, ()))
         ops = tuple([dataclasses.replace(op, scope=self.of_op.get(op.id, op.scope)) for op in structure.ops])
         return dataclasses.replace(structure, ops=ops, scopes=tuple(scopes))
+
+
+def _is_slice(op: Op, made: set[str]) -> bool:
+    return op.name == "getitem" and op.inputs[0] not in made
 
 
 def _followers(places: list[int]) -> list[tuple[int, list[int]]]:

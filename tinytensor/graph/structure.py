@@ -28,6 +28,7 @@ class Value:
         maker: the id of the op that computed it.
         mask: of a boolean or additive mask, what it forbids: "causal", "padding" or "causal and padding".
         gradient: statistics of its gradient, after a backward pass.
+        numbers: of an array of up to 4 elements, its values as text.
         owned: whether it is known to be a parameter of a module.
         pattern: of a small mask, its last two dimensions as rows of booleans, True where attention is forbidden.
     """
@@ -43,6 +44,7 @@ class Value:
     gradient: Statistics | None = None
     pattern: tuple[tuple[bool, ...], ...] | None = None
     owned: bool = False
+    numbers: str = ""
 
 
 @dataclass(frozen=True)

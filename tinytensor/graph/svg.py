@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 from ..extras import how_to_install
-from .dot import PALE, RED, STYLES, to_dot
+from .dot import DARK, PALE, RED, STYLES, to_dot
+from .heat import RAMP
 from .label import lines_of
 from .legend import legend
 from .picture import Edge, Picture, Vertex
@@ -218,6 +219,11 @@ def _dark_mode() -> str:
             parts = f".tinytensor .{body} > polygon:first-of-type"
         rules.append(f"{parts.removeprefix('.tinytensor ')} {{ fill: {fill}; stroke: {line} }}")
     rules.append(f".node.failed > path {{ fill: #5c0f0a; stroke: {RED} }}")
-    rules.extend(f'.node[class*="heat{i}"] text {{ fill: {"#1a1a1a" if i < 4 else "#ffffff"} }}' for i in range(8))
+    for i, (light, dark) in enumerate(zip(RAMP, RAMP[::-1])):  # the hottest is the brightest in the dark
+        ink = "#1a1a1a" if len(RAMP) - 1 - i < DARK else "#ffffff"
+        node = f'.node[class*="heat{i}"]'
+        rules.append(f"{node} > path, .tinytensor {node} > polygon, .tinytensor {node} > ellipse {{ fill: {dark} }}")
+        rules.append(f"{node} text {{ fill: {ink} }}")
+        rules.append(f'.scale polygon[fill="{light}"] {{ fill: {dark} }}')
     lines = "".join(f"\n.tinytensor {rule}".replace("  {", " {") for rule in rules)
     return f"\n@media (prefers-color-scheme: dark) {{{lines}\n}}\n"

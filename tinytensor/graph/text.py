@@ -46,7 +46,8 @@ def to_text(picture: Picture) -> str:
             else:
                 given = dict.fromkeys(sources.get(item.id, ()))
                 origin = f"from {', '.join(given)}" if given else item.kind
-                detail = f"  ({', '.join(item.lines)})" if item.lines else ""
+                details = [*item.lines, *item.numbers]
+                detail = f"  ({', '.join(details)})" if details else ""
                 mark = "!! " if item.failed else ""
                 rows.append((f"{indent}{mark}{names.row(item)}", shape_text(item.shape), origin + detail))
 
