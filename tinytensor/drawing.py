@@ -70,7 +70,7 @@ def _callers_variables() -> Iterator[tuple[str, Tensor]]:
     from .tracing import calling_frame  # as above
 
     variables = calling_frame().f_locals
-    yield from ((name, x) for name, x in variables.items() if isinstance(x, Tensor) and not name.startswith("_"))
+    yield from ((name, x) for name, x in variables.items() if isinstance(x, Tensor) and name.isidentifier())
 
 
 def named(names: Any) -> Iterator[tuple[str, Tensor]]:

@@ -64,9 +64,10 @@ def fold(structure: Structure) -> Folded:
     levels = [call_tree(structure, index)]
     while levels:
         for run in _runs(levels.pop()):
-            if len(run) > 1 and not _read_elsewhere(run, index):
+            again = _is_same_again(run, index)
+            if len(run) > 1 and not _read_elsewhere(run, index, again):
                 folded.labels[run[0].scope.id] = f"{TIMES} {len(run)}"
-                if _is_same_again(run, index):
+                if again:
                     folded.again.add(run[0].scope.id)
                 _merge(run, folded, stand_ins)
             levels.append(run[0].items)
@@ -131,17 +132,18 @@ def _continues(run: list[Call], call: Call) -> bool:
     return len(run) == 1 or links(last.ops, call.ops) == links(run[-2].ops, last.ops)
 
 
-def _read_elsewhere(run: list[Call], index: Index) -> bool:
+def _read_elsewhere(run: list[Call], index: Index, again: bool) -> bool:
     """Whether what one call hands to another is read outside of them as well: then they are not one.
 
-    What reads all of them alike (as a `stack` of all states does), or the last one alone, may do so.
+    The turns of a loop are, also where something reads all of them alike, as a `stack` of all states does.
     """
     inside = {op.id: call for call in run for op in call.ops}
     for ops in zip(*(call.ops for call in run)):
         readers = [index.readers.get(op.output, ()) for op in ops]
         handed = any(inside.get(r.id, call) is not call for call, found in zip(run, readers) for r in found)
         outside = [[r for r in found if r.id not in inside] for found in readers]
-        if handed and any(outside[:-1]) and len({tuple(map(_reading, found)) for found in outside}) > 1:
+        alike = again and len({tuple(map(_reading, found)) for found in outside}) == 1
+        if handed and any(outside[:-1]) and not alike:
             return True
     return False
 

@@ -110,7 +110,7 @@ class _Finder:
             count = 1
             while keys[start + count * length : start + (count + 1) * length] == keys[start:end]:
                 count += 1
-            if count < FEWEST:
+            if count < FEWEST or any(isinstance(item, Op) and item.origin is None for item in turn):
                 continue
             turns = [items[start + n * length : start + (n + 1) * length] for n in range(count)]
             wires = [links(_ops(one), _ops(other)) for one, other in itertools.pairwise(turns)]

@@ -89,7 +89,7 @@ class _Names:
         name = self.local[vertex.id]
         if not vertex.name:
             return name
-        return f"{name}{' = ' if vertex.kind == 'op' else ' '}{vertex.heading}"
+        return f"{name}{vertex.join if vertex.kind == 'op' else ' '}{vertex.heading}"
 
 
 SHAPES = {
@@ -115,7 +115,7 @@ def to_mermaid(picture: Picture) -> str:
         for item in inside[place]:
             if isinstance(item, Vertex):
                 begin, end = SHAPES[item.kind]
-                title = f"{item.name} = {item.heading}" if item.name and item.kind == "op" else item.heading
+                title = f"{item.name}{item.join}{item.heading}" if item.name and item.kind == "op" else item.heading
                 parts = [title, item.name if item.kind == "module" else "", *item.lines]
                 text = "<br>".join(_quoted(part) for part in parts if part)
                 lines.append(f'{indent}{item.id}{begin}"{text}"{end}')

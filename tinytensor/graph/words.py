@@ -120,6 +120,8 @@ class Speaker:
             return name if len(name) <= 12 else ""
         if maker.name in ("mean", "max", "min"):
             return maker.name
+        if maker.name == "sum":
+            return f"Σ{self.symbol(maker.inputs[0], maker)}"
         return self._root(maker) if maker.name == "sqrt" else ""
 
     def _root(self, sqrt: Op) -> str:

@@ -1,5 +1,6 @@
 """The faces of a graph: DOT, SVG, PNG, PDF, Mermaid, text, JSON; and files of them."""
 
+import base64
 import json
 import math
 import os
@@ -138,8 +139,8 @@ def test_dot_text_of_repeated_layers():
     with tt.record() as graph:
         nn.TransformerEncoder(layer, 3)(tt.ones((2, 3, 4)))
     text = graph.to_dot()
-    assert "layers.0 … layers.2 · TransformerEncoderLayer  <B>3 alike</B>" in text
-    assert text.count("subgraph") == 2
+    assert "layers.0 … layers.2 · TransformerEncoderLayer<B>  × 3</B>" in text
+    assert text.count("subgraph cluster") == 2
 
 
 def test_shapes_stand_in_the_vertices_of_upright_pictures():
@@ -147,8 +148,9 @@ def test_shapes_stand_in_the_vertices_of_upright_pictures():
     with tt.record() as graph:
         tt.exp(x)
     assert "2×3 · " not in graph.to_dot(direction="LR")
-    assert 'label=" 2×3 "' in graph.to_dot(direction="LR")
-    assert 'label=" 2×3 "' not in graph.to_dot(direction="TB")
+    labels = {way: re.findall(r"-> \w+ \[label=(.*?) class", graph.to_dot(direction=way)) for way in ("LR", "TB")}
+    assert all("2×3" in label for label in labels["LR"])
+    assert labels["TB"] == ['""', '""']
     assert "2×3" in graph.to_dot(direction="TB")
 
 
@@ -266,6 +268,8 @@ def test_other_formats(no_dot, tmp_path, suffix, start):
 
 
 def test_graphviz_that_fails_is_an_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
+
     def fail(*arguments, **options):
         raise graphviz.CalledProcessError(1, ["dot"])
 
@@ -274,7 +278,16 @@ def test_graphviz_that_fails_is_an_error(monkeypatch):
         head().to_svg()
 
 
-def test_the_dot_program_goes_first(monkeypatch):
+def test_the_graphviz_of_the_wheel_goes_first(monkeypatch):
+    def pipe(*_, **__):
+        raise AssertionError("the program was asked")
+
+    monkeypatch.setattr(graphviz, "pipe", pipe)
+    assert head().to_svg().startswith('<svg role="img"')
+
+
+def test_the_dot_program_stands_in_for_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pygraphviz", None)
     asked = []
 
     def pipe(engine, kind, source, quiet):
@@ -290,22 +303,33 @@ def test_the_dot_program_goes_first(monkeypatch):
 # ---- notebooks
 
 
-def test_a_notebook_shows_the_svg(no_dot):
+def test_a_notebook_shows_the_svg_itself():
     graph = head()
-    assert graph._repr_svg_() == graph.to_svg().replace("<svg ", '<svg style="max-width:100%;height:auto" ')
+    shown = graph._repr_mimebundle_()
+    assert set(shown) == {"text/html", "image/png", "text/plain"}
+    assert '<svg style="max-width:100%;height:auto"' in shown["text/html"]
+    assert "<title>input x, 5×8 float64</title>" in shown["text/html"]  # a tooltip
+    assert base64.b64decode(shown["image/png"]).startswith(b"\x89PNG")
+    assert shown["text/plain"] == graph.to_text()
     assert "max-" not in graph.to_svg().partition(">")[0]  # a file can be enlarged
+
+
+def test_pictures_on_one_page_share_no_id():
+    ids = [re.findall(r' id="([^"]*)"', graph._repr_mimebundle_()["text/html"]) for graph in (head(), encoder_layer())]
+    assert ids[0]
+    assert not set(ids[0]) & set(ids[1])
 
 
 def test_a_notebook_without_graphviz_gets_a_warning(no_graphviz):
     with pytest.warns(UserWarning, match="pip install"):
-        assert head()._repr_svg_() is None
+        assert head()._repr_mimebundle_() == {"text/plain": repr(head())}
 
 
 def test_a_notebook_gets_a_warning_where_nothing_was_recorded():
     with tt.record() as graph:
         pass
     with pytest.warns(UserWarning, match="nothing was computed"):
-        assert graph._repr_svg_() is None
+        assert set(graph._repr_mimebundle_()) == {"text/plain"}
 
 
 # ---- Mermaid
@@ -323,7 +347,7 @@ def test_mermaid():
         '  subgraph s1["stage"]\n'
         '    v1[("x")]\n'
         '    o1["exp"]\n'
-        '    o2["y = sum<br>axis=0"]\n'
+        '    o2["y = sum<br>over axis 0"]\n'
         '    o3["sin"]\n'
         '    o4["add<br>residual"]\n'
         "  end\n"
@@ -368,23 +392,22 @@ def test_text_of_an_attention_head():
     assert head().to_text() == (
         "A head\n"
         "10 ops; 3 parameters (96 numbers)\n"
-        "x                   5×8  input\n"
+        "x                     5×8  input\n"
         "head stage\n"
-        "  w_q               8×4  parameter\n"
-        "  query matmul      5×4  from x, w_q\n"
-        "  w_k               8×4  parameter\n"
-        "  key matmul        5×4  from x, w_k\n"
-        "  w_v               8×4  parameter\n"
-        "  value matmul      5×4  from x, w_v\n"
-        "  matrix_transpose  4×5  from key\n"
-        "  matmul            5×5  from query, matrix_transpose\n"
-        "  scores divide     5×5  from matmul  (x2=2)\n"
+        "  w_q                 8×4  parameter\n"
+        "  query = x w_q       5×4  from x, w_q\n"
+        "  w_k                 8×4  parameter\n"
+        "  key = x w_k         5×4  from x, w_k\n"
+        "  w_v                 8×4  parameter\n"
+        "  value = x w_v       5×4  from x, w_v\n"
+        "  query keyᵀ          5×5  from query, key\n"
+        "  scores: ÷ √dₖ = 2   5×5  from query keyᵀ\n"
         "  softmax stage\n"
-        "    e exp           5×5  from scores\n"
-        "    sum             5×1  from e  (axis=1, keepdims)\n"
-        "    weights divide  5×5  from e, sum\n"
-        "  matmul.2 matmul   5×4  from weights, value\n"
-        "out                 5×4  from matmul.2\n"
+        "    e = exp           5×5  from scores\n"
+        "    sum               5×1  from e  (over the last axis)\n"
+        "    weights = e ÷ Σe  5×5  from e, sum\n"
+        "  weights value       5×4  from weights, value\n"
+        "out                   5×4  from weights value\n"
     )
 
 
@@ -489,7 +512,7 @@ def test_long_chains_are_written_without_recursion():
         for i in range(3000):
             y = [tt.sin, tt.exp][i % 2](y * 0.1)
     for face in (graph.to_dot, graph.to_mermaid, graph.to_text):
-        assert len(face(large=True).splitlines()) > 6000
+        assert len(face(fold=False, large=True).splitlines()) > 6000
     assert len(json.loads(graph.to_json())["ops"]) == 6000
 
 

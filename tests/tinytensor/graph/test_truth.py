@@ -1,11 +1,13 @@
 """A picture says what is so: for any model, at any depth, folded or not."""
 
+import math
 import re
 
 import numpy as np
 import pytest
 
 import tinytensor as tt
+import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.graph import Options
 from tinytensor.graph.plan import main_ops, plan
@@ -86,7 +88,7 @@ def test_a_folded_layer_counts_one_and_says_so():
     gpt = GPT()
     block = next(v for v in recorded(gpt, sequence(2, 5, 4)).picture(depth=1, collapse="Block").vertices if v.lines[1:])
     assert block.lines[0] == f"{numbers_of(gpt.blocks[0])} parameters each"
-    assert block.lines[-1] == "3 alike"
+    assert block.lines[-1] == "× 3"
 
 
 def operands(picture):
@@ -98,10 +100,10 @@ def operands(picture):
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        (lambda a, b: a - b, {("a", "subtract"): "left", ("b", "subtract"): "right"}),
-        (lambda a, b: b / a, {("a", "divide"): "right", ("b", "divide"): "left"}),
-        (lambda a, b: b @ a, {("a", "matmul"): "right", ("b", "matmul"): "left"}),
-        (lambda a, b: a @ a, {("a", "matmul"): "left, right"}),
+        (lambda a, b: -a - tt.exp(b), {("negative", "subtract"): "left", ("exp", "subtract"): "right"}),
+        (lambda a, b: tt.exp(b) / a, {("a", "divide"): "right", ("exp", "divide"): "left"}),
+        (lambda a, b: tt.exp(b) @ a, {("a", "matmul"): "right", ("exp", "matmul"): "left"}),
+        (lambda a, b: tt.linalg.outer(a[0], tt.exp(a[0])), {}),
         (lambda a, b: a + b * a, {}),
         (lambda a, b: tt.concat([a, b]), {}),
     ],
@@ -113,12 +115,39 @@ def test_operands_have_their_names_where_their_order_matters(function, expected)
     assert operands(graph.picture()) == expected
 
 
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda a, b: a - b, "a − b"),
+        (lambda a, b: b / a, "b ÷ a"),
+        (lambda a, b: b @ a, "b a"),
+        (lambda a, b: a @ b.mT, "a bᵀ"),
+        (lambda a, b: 1 - a, "1 − a"),
+        (lambda a, b: a**3, "a³"),
+        (lambda a, b: a * a, "a²"),
+        (lambda a, b: -a, "−a"),
+        (lambda a, b: tt.sqrt(a), "√a"),
+        (lambda a, b: a + 1e-5, "+ ε"),
+        (lambda a, b: a[0], "a[0]"),
+        (lambda a, b: a / math.sqrt(2), "a ÷ 1.414"),
+        (lambda a, b: a @ b / math.sqrt(2), "÷ √dₖ = 1.414"),
+        (lambda a, b: F.embedding(tt.asarray([0, 1]), a) * math.sqrt(2), "× √d_model = 1.414"),
+        (lambda a, b: tt.masked_fill(a, tt.asarray([[False, True]] * 2), -math.inf), "mask"),
+    ],
+)
+def test_ops_are_written_as_papers_write_them(function, expected):
+    a, b = (tt.tensor(np.ones((2, 2)) + i) for i in range(2))
+    with tt.record() as graph:
+        function(a, b)
+    assert [v.heading for v in graph.picture().vertices if v.kind == "op"][-1] == expected
+
+
 def test_a_square_says_that_it_is_one():
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     with tt.record() as graph:
         x * x
     (op,) = [v for v in graph.picture().vertices if v.kind == "op"]
-    assert op.lines == ("x²",)
+    assert op.heading == "x²"
 
 
 def test_attention_across_says_which_is_query_key_and_value():
@@ -162,7 +191,7 @@ def test_steps_of_an_input_are_the_input():
         h = start
         for t in range(4):
             h = tt.tanh(x[:, t] @ weight + h @ inner)
-    picture = graph.picture()
+    picture = graph.picture(fold=False)
     assert "constant" not in {v.kind for v in picture.vertices}
     (source,) = [v for v in picture.vertices if v.name == "x" or v.title == "x"]
     assert sum(edge.tail == source.id for edge in picture.edges) == 4
