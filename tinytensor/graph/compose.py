@@ -9,7 +9,7 @@ from . import heat as heating
 from .build import FEW
 from .cost import MOVEMENT
 from .describe import describe
-from .fold import fold, unfolded, unrolled
+from .fold import Loop, fold, unfolded, unrolled
 from .options import Options
 from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
 from .plan import main_ops, plan, residuals
@@ -111,7 +111,7 @@ class _Look:
         for i, output in enumerate(self.shown.outputs):
             self._add_output(i, self.values[output])
         for loop in self.folded.loops:
-            self._add_loop(*loop)
+            self._add_loop(loop)
         if self.options.backward:
             self._add_gradients()
         if len(self.vertices) > MANY and not self.options.large:
@@ -341,7 +341,10 @@ class _Look:
             box = None if kind == "input" else self._common_box(value.id)
             name = value.name or (f"{value.mask} mask" if value.mask else self._role(value.id, reader) or kind)
             if box is not None:
-                name = _within(name, self.scopes[box].path)
+                module = self.scopes[box]
+                while module.kind == "formula" and module.parent is not None:
+                    module = self.scopes[module.parent]
+                name = _within(name, module.path)
             lines = (value.mask,) if value.mask not in name else ()
             words = f"{kind} {name}, {shape_text(value.shape)} {value.dtype}"
             gradient = value.gradient
@@ -381,13 +384,14 @@ class _Look:
             both = ", ".join(name for name in (known.operand if known else "", operand) if name)
             self.edges[tail, head, label, kind] = Edge(tail, head, label, kind, both)
 
-    def _add_loop(self, value: str, reader: str, scope: str) -> None:
+    def _add_loop(self, loop: Loop) -> None:
         """The arrow from what a turn makes to what the next turn does with it."""
-        maker = self.makers.get(value)
-        if maker is not None and reader in self.plan.drawn:
-            tail, head = self.plan.drawn[maker.id], self.plan.drawn[reader]
-            name = self.values[value].name
-            label = f"{name}, {self.folded.labels[scope]}" if name else self.folded.labels[scope]
+        maker = self.makers.get(loop.value)
+        if maker is not None and loop.reader in self.plan.drawn:
+            tail, head = self.plan.drawn[maker.id], self.plan.drawn[loop.reader]
+            given = self.scopes[head].arguments if head in self.scopes else ()
+            argument = next((word for word, value in given if value == loop.at_first), "")
+            label = ", ".join(filter(None, (self.values[loop.value].name or argument, self.folded.labels[loop.scope])))
             self.edges[tail, head, label, "loop"] = Edge(tail, head, label, "loop")
 
     # ---- boxes

@@ -10,11 +10,28 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from .calls import Call, Index, call_tree, input_pairs, links
 from .short_text import TIMES
 from .steps import turns_of, with_steps
 from .structure import Op, Structure
+
+
+class Loop(NamedTuple):
+    """What a turn hands to the next: ids.
+
+    Attributes:
+        value: what is handed on.
+        at_first: what the first turn has in its place.
+        reader: the op that reads it.
+        scope: the turn.
+    """
+
+    value: str
+    at_first: str
+    reader: str
+    scope: str
 
 
 @dataclass
@@ -30,7 +47,7 @@ class Folded:
         members: by id of an op that stands for several, the ops it stands for.
         turns, slices: where loops are unrolled, the ids of the scopes that are their turns, and of the ops that take
             each turn's slice of the input.
-        loops: what a turn hands to the next: the id of the value, of the op that reads it, and the scope's.
+        loops: what turns hand to the next.
     """
 
     whole: Structure
@@ -39,7 +56,7 @@ class Folded:
     again: set[str] = field(default_factory=set)
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
     members: dict[str, list[Op]] = field(default_factory=dict)
-    loops: list[tuple[str, str, str]] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
     turns: set[str] = field(default_factory=set)
     slices: set[str] = field(default_factory=set)
 
@@ -84,8 +101,8 @@ def _merge(run: list[Call], folded: Folded, stand_ins: dict[str, str]) -> None:
     if first.id in folded.again:
         made = {op.output for op in run[0].ops}
         for op, after in zip(run[0].ops, run[1].ops):
-            handed = dict.fromkeys(v for v in after.inputs if v in made)
-            folded.loops.extend((str(v), op.id, first.id) for v in handed)
+            handed = {w: v for v, w in zip(op.inputs, after.inputs) if w in made}
+            folded.loops.extend(Loop(str(w), str(v), op.id, first.id) for w, v in handed.items())
     stand_ins.update((scope.id, first.id) for scope in others)
     for original, *alike in zip(*(call.ops for call in run)):
         folded.members.setdefault(original.id, [original]).extend(alike)

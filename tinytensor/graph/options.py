@@ -22,8 +22,8 @@ class Options:
     """How a graph is drawn.
 
     Attributes:
-        depth: how many boxes may stand inside each other; a module that only holds other modules does not count. The
-            formula of a normalisation counts as one more, so that attention is seen before it.
+        depth: how many boxes may stand inside each other. A module within another one does not count if it only holds
+            others, and a normalisation is opened last, so that attention is seen before it.
         collapse: modules that are drawn as one vertex: names, paths such as "encoder.layers.0", classes such as
             "Linear", or a function of the module's `Scope`.
         fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the

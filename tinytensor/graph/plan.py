@@ -47,16 +47,16 @@ def plan(structure: Structure, options: Options, closed_scopes: Collection[str] 
             alive[place] = None
             place = scopes[place].parent
     direct = Counter(op.scope for op in ops)
-    held = Counter(scopes[place].parent for place in alive)
-
+    holders = {scopes[place].parent for place in alive if scopes[place].kind != "formula"}  # of other modules
     levels: dict[str | None, int] = {None: 0}  # of the open scopes
     for scope in structure.scopes:  # outer ones stand before inner ones
-        if scope.id in alive and scope.parent in levels and not (options.collapses(scope) or scope.id in closed_scopes):
+        closed_anyway = options.collapses(scope) or scope.id in closed_scopes
+        if scope.id in alive and scope.parent in levels and not closed_anyway:
             level = levels[scope.parent]
-            holds_only = direct[scope.id] == 0 and held[scope.id] > 1
-            if holds_only:
+            only_holds = scope.id in holders and direct[scope.id] == 0
+            if only_holds and scope.parent is not None:
                 levels[scope.id] = level
-            elif level < options.depth - _later(scope, direct, held):
+            elif level < options.depth - _later(scope, scope.id in holders or direct[scope.id] > 1):
                 levels[scope.id] = level + 1
 
     drawn, level_of = {}, {}
@@ -132,7 +132,7 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: se
     return joined
 
 
-def _later(scope: Scope, direct: Counter[str | None], held: Counter[str | None]) -> int:
+def _later(scope: Scope, holds_several: bool) -> int:
     """By how much deeper a module is opened than others.
 
     One of a single op says more as itself than as a box around the op, unless its formula is to be seen, and that of a
@@ -140,7 +140,7 @@ def _later(scope: Scope, direct: Counter[str | None], held: Counter[str | None])
     """
     if scope.kind.endswith("Norm"):
         return 2
-    return 0 if direct[scope.id] + held[scope.id] > 1 else 1
+    return 0 if holds_several else 1
 
 
 def main_ops(structure: Structure) -> list[Op]:

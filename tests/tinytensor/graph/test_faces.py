@@ -524,3 +524,63 @@ def test_numbers_that_are_not_finite_are_written():
     for face in (graph.to_dot, graph.to_mermaid, graph.to_text):
         assert "nan" in face(backward=True)
         assert "norm of the gradient" in face(heat="grad") or face == graph.to_mermaid
+
+
+# ---- layout
+
+
+def test_the_size_of_everything_is_told():
+    text = encoder_layer().to_dot(backward=True)
+    nodes = [line for line in text.splitlines() if re.match(r"\t+\w+ \[label=", line)]
+    assert nodes
+    assert all("width=" in line and "height=" in line for line in nodes)
+    assert "fixedsize=true" in text
+    labels = re.findall(r"-> \w+ \[label=(.*?) class", text)
+    assert all(label.startswith('""') or "FIXEDSIZE" in label for label in labels)
+
+
+def test_lines_of_a_vertex_stand_around_its_middle():
+    root = ElementTree.fromstring(head().to_svg())
+    for group in root.iter(f"{SVG}g"):
+        if (group.get("class") or "").startswith("node"):
+            (ellipse,) = group.findall(f"{SVG}ellipse") or [None]
+            for text in group.findall(f"{SVG}text"):
+                assert text.get("text-anchor") == "middle"
+                if ellipse is not None:
+                    assert abs(float(text.get("x")) - float(ellipse.get("cx"))) < 0.01
+    bold = [span.text for span in root.iter(f"{SVG}tspan") if span.get("font-weight") == "bold"]
+    assert "x w_q" in bold
+
+
+def test_nothing_is_written_to_stderr(tmp_path):
+    code = "import tinytensor as tt; x = tt.ones(3).requires_grad_(); tt.draw(tt.exp(x * 2), 'x.svg')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stderr == b""
+    assert (tmp_path / "x.svg").exists()
+
+
+def test_a_legend_names_the_kinds_that_occur():
+    def legend(graph, **options):
+        root = ElementTree.fromstring(graph.to_svg(**options))
+        return [t.text for g in root.iter(f"{SVG}g") if g.get("class") == "legend" for t in g.iter(f"{SVG}text")]
+
+    assert legend(encoder_layer()) == [
+        "op", "module", "parameter", "input", "mask, hidden cells dark", "result", "goes around (residual)",
+    ]  # fmt: skip
+    assert legend(encoder_layer(), backward=True)[-2:] == ["gradients flow", "kept for"]
+    assert legend(encoder_layer(), legend=False) == []
+    x = leaf(2)
+    with tt.record() as small:
+        pass
+    small = tt.draw(tt.exp(x), names={"x": x})
+    assert legend(small, legend=True) == ["op", "parameter", "result"]
+
+
+def test_inputs_that_begin_stand_side_by_side_and_late_ones_do_not():
+    a, b, target = leaf(2, 3), leaf(3, 2), leaf(2, 2)
+    with tt.record() as graph:
+        product = tt.exp(tt.asarray(a.numpy())) @ tt.sin(tt.asarray(b.numpy()))
+        product - tt.asarray(target.numpy())
+    picture = graph.picture(constants=True)
+    names = {v.id: v.title for v in picture.vertices}
+    assert all("target" not in [names[place] for place in level] for level in picture.levels)

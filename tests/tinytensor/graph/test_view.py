@@ -1,5 +1,6 @@
 """What a picture shows: depth, closed and repeated modules, residual connections, masks, gradients, memory, heat."""
 
+import itertools
 import math
 
 import numpy as np
@@ -212,7 +213,8 @@ def test_deeper_pictures_show_more():
 def test_modules_that_only_hold_others_do_not_count():
     inner = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     graph = called(nn.Sequential(nn.Sequential(inner, nn.ReLU()), nn.Sigmoid()), 3, 2)
-    picture = graph.picture(depth=0)
+    assert titles(graph.picture(depth=0), "module", "op") == ["Sequential"]  # but for the outermost one
+    picture = graph.picture(depth=1)
     assert [box.name for box in picture.boxes] == ["Sequential", "0", "0"]
     assert titles(picture, "module", "op") == ["Linear", "Tanh", "ReLU", "Sigmoid"]
 
@@ -226,7 +228,7 @@ def test_a_module_of_a_single_op_is_closed():
 
 def test_below_the_depth_asked_for_it_is_opened():
     graph = called(nn.Sequential(nn.Linear(2, 3), nn.ReLU()), 4, 2)
-    picture = graph.picture(depth=2)
+    picture = graph.picture(depth=3)
     assert titles(picture, "op") == ["linear", "relu"]
     assert [title.split(".")[-1] for title in titles(picture, "parameter")] == ["weight", "bias"]
 
@@ -804,7 +806,7 @@ def test_saved_sums_each_array_once_and_parameters_never():
 
 def test_saved_counts_what_folded_layers_keep():
     graph, _ = stack(3)
-    unfolded, folded = (graph.picture(saved=True, fold=fold, depth=0) for fold in (False, True))
+    unfolded, folded = (graph.picture(saved=True, fold=fold, depth=1) for fold in (False, True))
     assert unfolded.notes == folded.notes
     assert folded.notes[0].startswith("kept until the backward pass: 8.64 kB in ")
     assert [v.lines[-1] for v in of_kind(unfolded, "module")] == ["keeps 2.88 kB"] * 3
@@ -1044,3 +1046,160 @@ def test_an_input_with_a_gradient_leads_into_a_closed_module():
     assert ("input", "Linear") in {(names[e.tail], names[e.head]) for e in picture.edges}
     (closed,) = [v for v in picture.vertices if v.kind == "module"]
     assert closed.lines[0] == "15 parameters"
+
+
+# ---- loops
+
+
+class Recurrent(nn.Module):
+    """A cell that goes over the steps of a sequence, and a layer behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.out = nn.RNNCell(2, 3), nn.Linear(3, 1)
+
+    def forward(self, x):
+        h = tt.zeros((len(x), 3))
+        for t in range(x.shape[1]):
+            h = self.cell(x[:, t], h)
+        return self.out(h)
+
+
+def by_hand(turns, collected=False):
+    """h = tanh(x_t W + h U), as a graph."""
+    x, W, U = constant(2, turns, 3), leaf(3, 3), leaf(3, 3, seed=1)
+    with tt.record() as graph:
+        h, states = tt.zeros((2, 3), dtype=tt.float64), []
+        for t in range(turns):
+            h = tt.tanh(x[:, t] @ W + h @ U)
+            states.append(h)
+        if collected:
+            tt.stack(states, axis=1)
+    return graph
+
+
+def test_a_cell_in_a_loop_stands_once_with_an_arrow_to_itself():
+    picture = called(Recurrent(), 2, 20, 2).picture(depth=2)
+    assert [(box.name, box.label) for box in picture.boxes][1] == ("step 1 … step 20", "× 20")
+    (cell,) = [v for v in of_kind(picture, "module") if v.name == "cell"]
+    assert [(e.tail, e.head, e.label) for e in picture.edges if e.kind == "loop"] == [(cell.id, cell.id, "hx, × 20")]
+    assert len(picture.vertices) < 8
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_loop_written_by_hand_stands_once(collected):
+    picture = by_hand(5, collected).picture()
+    assert titles(picture, "op")[:5] == ["getitem", "matmul", "matmul", "add", "tanh"]
+    assert len(of_kind(picture, "op")) == 5 + collected
+    assert edges(picture, "loop") == [("tanh", "matmul")]
+    assert of_kind(picture, "op")[0].heading == "x[:, 0] … x[:, 4]"
+
+
+def test_the_recurrence_inside_a_layer_stands_once():
+    picture = called(nn.RNN(3, 4), 6, 2, 3).picture(depth=4)
+    assert "× 6" in [box.label for box in picture.boxes]
+
+
+@pytest.mark.parametrize("function", [lambda x: [tt.exp(x) for _ in range(5)], lambda x: tt.exp(tt.exp(x))])
+def test_what_is_no_recurrence_is_no_loop(function):
+    x = leaf(3)
+    with tt.record() as graph:
+        function(x)
+    assert not any(box.label for box in graph.picture().boxes)
+
+
+def test_lines_of_code_that_are_alike_are_no_loop():
+    W, h = leaf(3, 3), constant(2, 3)
+    with tt.record() as graph:
+        h = tt.tanh(h @ W)
+        h = tt.tanh(h @ W)
+        h = tt.tanh(h @ W)
+        h = tt.tanh(h @ W)
+    assert titles(graph.picture(), "op") == ["matmul", "tanh"] * 4
+
+
+def test_a_loop_whose_inner_states_are_read_apart_is_not_folded():
+    x, W = constant(2, 3), leaf(3, 3)
+    with tt.record() as graph:
+        h, states = x, []
+        for _ in range(5):
+            h = tt.tanh(h @ W)
+            states.append(h)
+        states[1] + tt.exp(states[3])
+    assert titles(graph.picture(), "op").count("tanh") == 5
+
+
+def test_an_unrolled_loop_has_every_turn_with_its_step_below():
+    picture = called(Recurrent(), 2, 5, 2).picture(unroll=True)
+    assert picture.direction == "LR"
+    cells = [v for v in of_kind(picture, "module") if v.name == "cell"]
+    assert len(cells) == 5
+    steps = of_kind(picture, "input")
+    assert [v.heading for v in steps] == [f"x[:, {t}]" for t in range(5)]
+    assert picture.levels == tuple((step.id, cell.id) for step, cell in zip(steps, cells))
+    handed = [(e.tail, e.head) for e in picture.edges if e.operand == "hx"]
+    assert handed == [(a.id, b.id) for a, b in itertools.pairwise(cells)]
+
+
+def test_an_unrolled_loop_by_hand_has_a_vertex_for_each_turn():
+    picture = by_hand(4).picture(unroll=True)
+    assert titles(picture, "module") == [f"step {n}" for n in range(1, 5)]
+    assert not of_kind(picture, "parameter")
+
+
+# ---- numbers of small graphs
+
+
+def test_a_small_graph_shows_its_numbers_and_gradients_with_their_sign():
+    x, y = (tt.tensor(n, requires_grad=True, dtype=tt.float64) for n in (2.0, -3.0))
+    with tt.record() as graph:
+        z = x * y + tt.sin(x)
+    z.backward()
+    shown = {v.heading: v.numbers for v in graph.picture().vertices}
+    assert shown["x"] == ("= 2", f"∂L/∂x = {-3 + math.cos(2):.4g}".replace("-", "−"))
+    assert shown["y"] == ("= −3", "∂L/∂y = 2")
+    assert shown["x × y"] == ("= −6", "∂L/∂out = 1")
+    assert all(edge.label == "" for edge in graph.picture().edges)
+
+
+def test_an_unrecorded_graph_shows_what_is_known_by_the_callers_names():
+    slope = tt.tensor([2.0, 3.0], requires_grad=True)
+    offset = tt.tensor(1.0, requires_grad=True)
+    line = slope * 3 + offset
+    picture = tt.draw(line).picture()
+    assert {v.heading: v.numbers for v in of_kind(picture, "parameter")} == {
+        "slope": ("= [2, 3]",),
+        "offset": ("= 1",),
+    }
+    assert titles(picture, "output") == ["line"]
+
+
+def test_large_graphs_and_large_arrays_show_no_numbers():
+    x = leaf(5)
+    with tt.record() as graph:
+        tt.sum(x)
+    assert not of_kind(graph.picture(), "parameter")[0].numbers
+    assert not any(v.numbers for v in long_chain(60).picture(fold=False).vertices)
+
+
+# ---- depth
+
+
+def test_depth_1_has_the_layers_closed_and_attention_is_opened_before_a_norm():
+    graph = stack(3)[0]
+    assert titles(graph.picture(depth=0), "module") == ["TransformerEncoder"]
+    assert titles(graph.picture(depth=1), "module") == ["TransformerEncoderLayer"]
+    assert "Add & Norm" in titles(graph.picture(depth=4), "module")
+    assert [v.heading for v in of_kind(graph.picture(depth=4), "op")].count("Q Kᵀ") == 1
+    assert "x − mean" in [v.heading for v in of_kind(graph.picture(depth=5), "op")]
+
+
+def test_parameters_have_their_names_within_their_boxes():
+    layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True), 2)
+    whole = nn.Module()
+    whole.encoder = layers
+    x = tt.ones((2, 3, 4))
+    with tt.record() as graph:
+        layers(x)
+    names = titles(graph.picture(depth=5), "parameter")
+    assert {"in_proj_weight", "out_proj.weight", "weight", "bias"} == set(names) - {"in_proj_bias", "out_proj.bias"}
