@@ -29,7 +29,8 @@ def parser() -> command_line.Parser:
     p.add_argument("--backward", action="store_true", help="draw the gradients beside the computation")
     p.add_argument("--saved", action="store_true", help="say what is kept in memory until the backward pass")
     p.add_argument("--heat", choices=("time", "bytes", "flops", "grad"), help="colour by a measurement")
-    p.add_argument("--direction", choices=("LR", "TB"), help="from left to right, or from top to bottom")
+    p.add_argument("--direction", choices=("LR", "TB", "BT"), help="to the right, down, or up as in the paper")
+    p.add_argument("--apart", action="store_true", help="an arrow each for query, key and value")
     p.add_argument("--fused", choices=("formula", "folded"), help="fused ops as their formula, or as one vertex each")
     p.add_argument("--seed", type=command_line.non_negative_int, default=0, help="the numbers follow from it")
     return p
@@ -38,7 +39,7 @@ def parser() -> command_line.Parser:
 def main() -> int:
     arguments = parser().parse_args()
     tt.manual_seed(arguments.seed)
-    names = ("depth", "backward", "saved", "heat", "direction", "fused")
+    names = ("depth", "backward", "saved", "heat", "direction", "apart", "fused")
     options: dict[str, Any] = {name: getattr(arguments, name) for name in names}
     options = {name: value for name, value in options.items() if value is not None and value is not False}
     try:

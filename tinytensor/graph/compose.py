@@ -129,7 +129,7 @@ class _Look:
         edges = tuple(self.edges.values())
         return Picture(
             tuple(vertices), edges, self._boxes(), direction, title or "Computation graph", description, scale, notes,
-            self._levels(), options.legend,
+            self._levels(), options.legend, options.apart,
         )  # fmt: skip
 
     def _levels(self) -> tuple[tuple[str, ...], ...]:

@@ -74,10 +74,11 @@ def to_dot(picture: Picture) -> str:
     level = {place for places in picture.levels for place in places}
     for edge in picture.edges:
         tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
-        text = " · ".join(filter(None, (edge.operand, "" if tall and edge.kind != "loop" else edge.label)))
-        label = _table([Line(((printable(text), False),), 10)], 6) if text else ""
         straight = {"weight": "20"} if {tail, head} <= level else {}
-        dot.edge(tail, head, label=label, **EDGES[edge.kind], **straight, **{"class": edge.kind})
+        for operand in edge.operand.split(", ") if picture.apart else [edge.operand]:
+            text = " · ".join(filter(None, (operand, "" if tall and edge.kind != "loop" else edge.label)))
+            label = _table([Line(((printable(text), False),), 10)], 6) if text else ""
+            dot.edge(tail, head, label=label, **EDGES[edge.kind], **straight, **{"class": edge.kind})
     return dot.source
 
 

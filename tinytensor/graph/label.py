@@ -54,7 +54,7 @@ class Line(NamedTuple):
         return math.ceil(self.size * 1.25)
 
 
-LONGEST = 44
+LONGEST = 52
 """Details of more characters go on in the next line, up to MOST lines."""
 
 MOST = 3

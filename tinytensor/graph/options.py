@@ -39,6 +39,8 @@ class Options:
         heat: colour by "time", "bytes", "flops" or "grad" (the norm of the gradient, after a backward pass).
         repeat: how often each op is run again for heat="time", on the arrays that were recorded; the median counts.
         direction: "LR" from left to right, "TB" from top to bottom, ...; None: graphs with long paths stand upright.
+        apart: an arrow for each of query, key and value, also where they are one array, as in the figures of Vaswani
+            et al. 2017.
         legend: say below an SVG what its kinds of vertices and edges mean; None: from three kinds on.
         large: draw even more than 2,000 vertices.
 
@@ -56,6 +58,7 @@ class Options:
     heat: Literal["time", "bytes", "flops", "grad"] | None = None
     repeat: int = 5
     direction: Direction | None = None
+    apart: bool = False
     legend: bool | None = None
     large: bool = False
 

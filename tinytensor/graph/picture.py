@@ -97,6 +97,7 @@ class Picture:
 
     Attributes:
         levels: ids of vertices that stand side by side.
+        apart: whether a value that is read as several operands has an arrow for each.
         legend: whether it says what its kinds mean; None: from three kinds on.
     """
 
@@ -110,6 +111,7 @@ class Picture:
     notes: tuple[str, ...] = ()
     levels: tuple[tuple[str, ...], ...] = ()
     legend: bool | None = None
+    apart: bool = False
 
     @property
     def upright(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import os
 import re
 import sys
@@ -13,10 +14,10 @@ from collections.abc import Callable, Iterator
 from ..extras import how_to_install
 from .dot import DARK, PALE, RED, STYLES, to_dot
 from .heat import RAMP
-from .label import lines_of
+from .label import lines_of, room
 from .legend import legend
 from .picture import Edge, Picture, Vertex
-from .short_text import escape
+from .short_text import TIMES, escape
 
 
 class DrawingError(RuntimeError):
@@ -122,6 +123,7 @@ def _finish(picture: Picture, svg: str) -> str:
     if picture.scale is not None:
         scale = picture.scale
         titles["scale"] = f"colours: {scale.name} from {scale.text(scale.low)} to {scale.text(scale.high)}"
+    svg = _stacked(svg, picture)
     svg = re.sub(
         r"<title>([^<]*)</title>",
         lambda match: f"<title>{escape(titles.get(match[1].replace('&#45;', '-').replace('&gt;', '>'), ''))}</title>",
@@ -143,6 +145,22 @@ def _finish(picture: Picture, svg: str) -> str:
     opening = opening.replace("<svg", '<svg role="img" class="tinytensor"', 1)
     about = f"<title>{escape(picture.title)}</title><desc>{escape(picture.description)}</desc>"
     return f"{opening}>\n{about}\n<style>{_dark_mode()}</style>{rest.replace('</svg>', strip + '</svg>')}"
+
+
+def _stacked(svg: str, picture: Picture) -> str:
+    """With two more cards behind what stands for several, as the h heads of Figure 2 are drawn."""
+    several = {f"cluster_{box.id}" for box in picture.boxes if box.label}
+    several |= {v.id for v in picture.vertices if v.kind == "module" and any(x.startswith(TIMES) for x in v.lines)}
+
+    def cards(match: re.Match[str]) -> str:
+        if html.unescape(match[2]) not in several:
+            return match[0]
+        behind = (match[3].replace("/>", f' transform="translate({n},{n})"/>', 1) for n in (6, 3))
+        return f"{match[1]}{''.join(behind)}{match[3]}"
+
+    return re.sub(
+        r'(<g id="(?:clust|node)\d+"[^>]*>\s*<title>([^<]*)</title>\s*)(<(?:path|polygon)[^>]*/>)', cards, svg
+    )
 
 
 TEXTS = re.compile(r"(?:<text [^>]*>[^<]*</text>\s*)+")
@@ -169,14 +187,16 @@ def _centred(svg: str, picture: Picture, middle: float) -> str:
 def _centering(x: float, y: float, vertex: Vertex, picture: Picture) -> Callable[[re.Match[str]], str]:
     """What writes the texts of a vertex anew, whose middle is there."""
     lines = lines_of(vertex, picture)
-    top = y - sum(line.height for line in lines) / 2
+    _, height = room(vertex, lines)
+    below = height - 10 - sum(line.height for line in lines) if vertex.pattern is not None else 0  # a mask's cells
+    top = y - (sum(line.height for line in lines) + below) / 2
     if vertex.kind == "parameter":
         top += 3  # of a cylinder the lid is seen
     baselines = []
     for line in lines:
         baselines.append(top + 0.82 * line.height)
         top += line.height
-    return lambda texts: _texts(texts[0], x, None if vertex.pattern else baselines)
+    return lambda texts: _texts(texts[0], x, baselines)
 
 
 def _texts(texts: str, x: float, baselines: list[float] | None) -> str:

@@ -247,7 +247,7 @@ class Speaker:
 
     def _getitem(self, op: Op, numbers: dict[str, str]) -> Words:
         places = next((text for name, text in op.parameters if text.startswith("[")), "")
-        of = self.symbol(op.inputs[0], op)
+        of = self.symbol(op.inputs[0], op) if "int" not in places else ""  # not where an array says which
         return Words(_short(f"{of}{places}") if of and places else "", "" if of and places else places)
 
     def _concat(self, op: Op, numbers: dict[str, str]) -> Words:
