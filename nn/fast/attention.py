@@ -139,6 +139,11 @@ def _multi_head(first, second, third, mask, *, num_heads, scale, dropped=None):
     """Concat(head_1, ..., head_h) with head_i = attention of the i-th slices of Q, K and V.
 
     The inputs hold Q, K and V side by side in their last dimension: all in the first, Q and then K with V, or one each.
+
+    ∂L/∂first = (scale S K, scale Sᵀ Q, Aᵀ g) for Q, K and V, S = A ⊙ (g Vᵀ − Σ A ⊙ g Vᵀ), A being the weights
+    ∂L/∂second = as that of the first
+    ∂L/∂third = as that of the first
+    ∂L/∂mask = S
     """
     return by_formula((first, second, third), mask, num_heads, scale, dropped)[0]
 

@@ -14,7 +14,10 @@ from .precision import raised
 
 @tt.op
 def relu(input):
-    """max(x, 0), element by element; its gradient at 0 is 0."""
+    """max(x, 0), element by element; its gradient at 0 is 0.
+
+    ∂L/∂input = g where input > 0, else 0
+    """
     return tt.where(input <= 0, 0.0, input)
 
 
@@ -33,13 +36,19 @@ def sigmoid(input: ArrayLike) -> Tensor:
 
 @tt.op
 def _gelu(x):
-    """x times the probability that a standard normal number is below x."""
+    """x times the probability that a standard normal number is below x.
+
+    ∂L/∂x = g ⊙ (Φ(x) + x ⊙ φ(x)), Φ and φ being the normal distribution and its density
+    """
     return x * (0.5 * (1 + tt.erf(x * (1 / math.sqrt(2)))))
 
 
 @tt.op(wide=True)
 def _gelu_tanh(x):
-    """GELU with the normal distribution approximated by a tanh."""
+    """GELU with the normal distribution approximated by a tanh.
+
+    ∂L/∂x = g ⊙ ((1 + t) / 2 + x ⊙ (1 − t²) ⊙ u′ / 2), t = tanh(u), u = √(2 / π) (x + 0.044715 x³)
+    """
     return 0.5 * x * (1 + tt.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
@@ -60,7 +69,10 @@ def gelu(input: ArrayLike, approximate: str = "none") -> Tensor:
 
 @tt.op
 def _softmax(x, *, axis):
-    """exp(x_i) / sum_j exp(x_j)."""
+    """exp(x_i) / sum_j exp(x_j).
+
+    ∂L/∂x = out ⊙ (g − Σ g ⊙ out), the sum along the axis
+    """
     if 0 in x.shape:  # no largest
         return tt.exp(x)
     largest = tt.max(x.detach(), axis=axis, keepdims=True)
@@ -81,7 +93,10 @@ def softmax(input: ArrayLike, dim: int = -1) -> Tensor:
 
 @tt.op
 def _log_softmax(x, *, axis):
-    """x_i - log sum_j exp(x_j), for both relative to the largest x, so that the difference keeps its digits."""
+    """x_i - log sum_j exp(x_j), for both relative to the largest x, so that the difference keeps its digits.
+
+    ∂L/∂x = g − softmax(x) ⊙ Σ g, the sum along the axis
+    """
     if 0 in x.shape:  # no largest
         return tt.log(tt.exp(x))
     x = x - tt.max(x.detach(), axis=axis, keepdims=True)

@@ -44,7 +44,13 @@ def attention(
 
 @tt.op
 def _attention(query, key, value, mask, *, scale, causal, dropped):
-    """softmax(Q K^T * scale + mask) V."""
+    """softmax(Q K^T * scale + mask) V.
+
+    ∂L/∂value = Aᵀ g, A being the weights
+    ∂L/∂query = scale S K, S = A ⊙ (g Vᵀ − Σ A ⊙ g Vᵀ)
+    ∂L/∂key = scale Sᵀ Q
+    ∂L/∂mask = S
+    """
     if causal:
         mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
     return attention(query, key, value, mask, dropped, scale=scale)[0]

@@ -14,7 +14,10 @@ from .checks import check_probability
 
 @tt.op
 def _dropout(input, keep, *, scale):
-    """input * keep * scale."""
+    """input * keep * scale.
+
+    ∂L/∂input = g ⊙ keep scale
+    """
     return input * keep * scale
 
 

@@ -12,7 +12,10 @@ from .checks import beside, check_range
 
 @tt.op
 def _embedding(weight, ids, *, padding_idx):
-    """Row ids[i] of the weight for each i."""
+    """Row ids[i] of the weight for each i.
+
+    ∂L/∂weight = Σ of the rows of g with the same id, at that row
+    """
     if padding_idx is None:
         return tt.take(weight, ids, axis=0)
     rows = tt.take(weight, ids, axis=0)

@@ -13,7 +13,12 @@ from .precision import lowered
 
 @tt.op
 def _linear(x, weight, bias):
-    """x W^T + b."""
+    """x W^T + b.
+
+    ∂L/∂x = g W
+    ∂L/∂weight = gᵀ x
+    ∂L/∂bias = Σ g, over the rows
+    """
     y = tt.matmul(x, tt.matrix_transpose(weight))
     return y if bias is None else y + bias
 

@@ -30,7 +30,10 @@ def _check_reduction(name: str, reduction: str) -> None:
 
 @tt.op
 def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, reduction):
-    """-log softmax(logits)[target] for each row, with a share of the target spread evenly over the classes."""
+    """-log softmax(logits)[target] for each row; with label smoothing, a share of it for all classes.
+
+    ∂L/∂logits = g (softmax(logits) − target), the target one-hot, of each row that counts, / their number for a mean
+    """
     log_p = log_softmax(logits, dim=-1)
     counted = target != ignore_index
     safe = tt.where(counted, target, 0)

@@ -13,7 +13,12 @@ from .precision import raised
 
 @tt.op(wide=True)
 def _layer_norm(x, weight, bias, *, eps):
-    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axis."""
+    """(x - mean) / sqrt(variance + eps) * weight + bias, over the last axis.
+
+    ∂L/∂x = (h − mean(h) − y ⊙ mean(h ⊙ y)) / √(variance + ε), h = g ⊙ weight, y = (x − mean) / √(variance + ε)
+    ∂L/∂weight = Σ g ⊙ y, over the rows
+    ∂L/∂bias = Σ g, over the rows
+    """
     deviation = x - tt.mean(x, axis=-1, keepdims=True)
     variance = tt.mean(deviation * deviation, axis=-1, keepdims=True)
     out = deviation / tt.sqrt(variance + eps)

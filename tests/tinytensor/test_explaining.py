@@ -77,7 +77,7 @@ def red(path):
     """The title of the one vertex that failed."""
     found = [g for g in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}g") if "failed" in g.get("class", "")]
     assert len(found) == 1
-    return "".join(t.text for t in found[0].iter("{http://www.w3.org/2000/svg}text"))
+    return "".join("".join(t.itertext()) for t in found[0].iter("{http://www.w3.org/2000/svg}text"))
 
 
 @pytest.mark.parametrize(("how", "title"), [("op", "matmul"), ("module", "linear")])
@@ -219,7 +219,7 @@ def pictured(tmp_path, function, error):
     path = tmp_path / "error.svg"
     with pytest.raises(error), tt.explain_errors(path):
         function()
-    words = [t.text for t in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+    words = ["".join(t.itertext()) for t in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
     return red(path), words
 
 
@@ -265,7 +265,7 @@ def test_a_layer_that_refuses_its_input_shows_its_weight_and_both_shapes(tmp_pat
     )
     assert failed.startswith("linear")
     assert "on 8×16 and 3×15 and 3" in words
-    assert words.count("weight") == 2
+    assert words.count("weight") == 1
 
 
 class Picky(nn.Module):
@@ -289,5 +289,5 @@ def test_a_long_message_is_wrapped_and_not_cut(tmp_path):
     path = tmp_path / "long.svg"
     with pytest.raises(ValueError), tt.explain_errors(path):
         long()
-    text = [t.text for t in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+    text = ["".join(t.itertext()) for t in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
     assert " ".join(text[:3]).split() == error.split()

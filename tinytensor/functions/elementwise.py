@@ -53,6 +53,7 @@ def remainder(xp, x1, x2):
 
 
 def _pow_base(xp, g, x1, x2):
+    """g ⊙ x2 x1^(x2 − 1)."""
     if isinstance(x2, (int, float)):  # the common case, x ** 2
         return xp.zeros_like(g) if x2 == 0 else g * (x2 * x1 ** (x2 - 1))
     zero = x2 == 0  # x**0 is 1 for every x: gradient 0, at x = 0 as well
@@ -60,6 +61,7 @@ def _pow_base(xp, g, x1, x2):
 
 
 def _pow_exponent(xp, g, out, x1, x2):
+    """g ⊙ out ⊙ log(x1)."""
     if isinstance(x1, (int, float)):
         return g * out * math.log(x1) if x1 > 0 else g * xp.where(x2 >= 0 if x1 == 0 else x2 != x2, 0.0, math.nan)
     zero = (x1 == 0) & (x2 >= 0)  # 0**y is 0 for y > 0: gradient 0
@@ -275,6 +277,7 @@ def atanh(xp, x):
 
 
 def _hypot_rule(xp, g, out, a):
+    """g ⊙ this input / out."""
     zero = out == 0  # the norm of the zero vector has gradient 0
     return g * xp.where(zero, 0.0, a / xp.where(zero, 1.0, out))
 
@@ -338,16 +341,19 @@ def where(xp, condition, x1, x2):
 
 
 def _clip_x(xp, g, x, low, high):
+    """g where x was kept, else 0."""
     if low is not None:
         g = xp.where(x >= low, g, 0.0)
     return g if high is None else xp.where(x <= high, g, 0.0)
 
 
 def _clip_low(xp, g, x, low, high):
+    """g where low took the place of x, else 0."""
     return xp.where(x < low if high is None else (x < low) & (low <= high), g, 0.0)
 
 
 def _clip_high(xp, g, x, low, high):
+    """g where high took the place of x, else 0."""
     return xp.where(x > high if low is None else (x > high) | (low > high), g, 0.0)
 
 

@@ -107,11 +107,13 @@ def scatter(values: ArrayLike, key: Any, shape: tuple[int, ...]) -> Tensor:
 
 
 def _written_x(xp, g, key):
+    """g, 0 where something was written."""
     zero = xp.zeros_like(g[key])
     return xp.index_set(g, key, zero)
 
 
 def _written_values(xp, g, key, wins):
+    """g[key], 0 for values that were written over."""
     picked = g[key]
     return picked if wins is None else xp.where(wins, picked, 0.0)
 

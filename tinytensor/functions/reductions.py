@@ -102,6 +102,7 @@ def _count(x: Any, axes: tuple[int, ...]) -> int:
 
 
 def _mean_rule(xp, g, shape, axis, keepdims):
+    """g / n, repeated along the axes, n being how many elements the mean is of."""
     count = math.prod(shape[i] for i in axis)
     return xp.broadcast_to(_restore(xp, g, axis, keepdims) * (1 / builtins.max(count, 1)), shape)
 
@@ -144,6 +145,7 @@ def var(
 
 
 def _std_rule(xp, g, out, x, axis, correction, keepdims):
+    """g ⊙ (x − mean) / ((n − correction) out), n being how many elements it is of."""
     out, g = _restore(xp, out, axis, keepdims), _restore(xp, g, axis, keepdims)
     free = math.prod(x.shape[i] for i in axis) - correction
     # All elements equal: gradient 0. The deviation itself may be a rounding error away from 0.
@@ -180,6 +182,7 @@ def _others(xp, x, axis):
 
 
 def _prod_rule(xp, g, x, axis, keepdims):
+    """g ⊙ the product of all other elements."""
     wide = xp.astype(x, dtypes.float64) if x.dtype.kind == "f" else x  # as in `_prod`
     return (g if keepdims else xp.expand_dims(g, axis=axis)) * xp.astype(_others(xp, wide, axis), g.dtype)
 
@@ -253,6 +256,7 @@ def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown
 
 
 def _logsumexp_rule(xp, g, out, x, axis, keepdims):
+    """g ⊙ exp(x − out)."""
     out, g = _restore(xp, out, axis, keepdims), _restore(xp, g, axis, keepdims)
     empty = out == -math.inf  # nothing but -inf: no element weighs anything
     return g * xp.where(empty, 0.0, xp.exp(x - xp.where(empty, 0.0, out)))
@@ -301,6 +305,7 @@ def cumulative_sum(
 
 
 def _cumulative_prod_rule(xp, g, out, x, axis):
+    """The sums from each element to the end of g ⊙ out, divided by x."""
     if x.shape[axis] and bool(xp.all(x != 0)):
         return _turned_sum(xp, g * out, axis) / x
     # With zeros, d out_i / d x_k is the running product with x_k replaced by 1: row k of a square of them.

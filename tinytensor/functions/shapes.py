@@ -41,6 +41,7 @@ def astype(x: ArrayLike, dtype: DType, /, *, copy: bool = True, device: Device =
 
 
 def _move_back(xp, g, origin):
+    """g, on the device of the input."""
     return to_device(g, origin) if isinstance(g, Tensor) else to_device(wrap(g, None), origin)._data
 
 
@@ -289,6 +290,7 @@ def _tile(xp, x, *, repetitions):
 
 
 def _untile(xp, g, shape, repetitions):
+    """The sum of g over the repetitions."""
     ndim = max(len(shape), len(repetitions))
     times = (1,) * (ndim - len(repetitions)) + repetitions
     lengths = (1,) * (ndim - len(shape)) + tuple(shape)

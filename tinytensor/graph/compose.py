@@ -81,7 +81,7 @@ class _Look:
         self.folded = folding(structure)
         self.structure = structure = self.folded.whole
         self.shown = self.folded.structure
-        self.plan = plan(self.shown, options, self.folded.turns)
+        self.plan = plan(self.shown, options, self.folded.turns, failed)
         self.speaker = Speaker(structure)
         self.around = residuals(structure)
         self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # these with what is shown
@@ -212,10 +212,11 @@ class _Look:
         if op.id in self.around:
             lines.append("residual")
         lines.extend(self._heat_lines(group))
+        mathematics = "" if op.id == self.failed else words.title
         return Vertex(
             op.id, "op", "rearrange" if _is_chain(group) else op.name, name, (*lines, *self._saved_lines(group)),
             value.shape, value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
-            failed=any(o.id == self.failed for o in group), mathematics=words.title, numbers=self._numbers(value, name),
+            failed=any(o.id == self.failed for o in group), mathematics=mathematics, numbers=self._numbers(value, name),
         )  # fmt: skip
 
     def _words_of(self, group: list[Op], op: Op) -> Words:

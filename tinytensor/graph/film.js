@@ -5,7 +5,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const [graph, panel, slider] = ["graph", "panel", "slider"].map(byId);
 const PAUSE = 2400; // milliseconds that a step stays, at normal speed
-const MOST_LINES = 12; // longer sources stay folded until the reader opens them
+const MOST_LINES = 4; // longer sources stay folded until the reader opens them
 const SMALLEST = 0.6; // a graph that fits at this scale is shown whole at first
 
 const state = { part: "backward", place: 0, timer: null };
@@ -25,9 +25,35 @@ function element(tag, attributes, ...children) {
 
 /** An array under its name; `kind` is "gradient" for those that flow backward. */
 function array(name, place, kind = "") {
-  const [shape, numbers] = data.arrays[place];
+  const [shape, numbers, tints, columns] = data.arrays[place];
   const caption = element("figcaption", {}, name, ` · ${shape}`);
-  return element("figure", {}, caption, element("pre", { class: kind }, numbers));
+  const text = element("pre", { class: kind }, ...(columns ? [numbers] : tinted(numbers, tints || [])));
+  return element("figure", {}, caption, text, columns ? map(tints, columns) : null);
+}
+
+/** Each number with a shade of how large it is: warm above 0, cold below. */
+function tinted(numbers, tints) {
+  let place = 0;
+  return numbers.split(/(\s+|\[[^\]]*\])/).map((part) => {
+    if (!part.trim() || part.startsWith("[") || !tints.length) return part;
+    const number = element("span", {}, part);
+    number.style.background = shade(tints[place++]);
+    return number;
+  });
+}
+
+const shade = (tint) => `color-mix(in srgb, var(${tint < 0 ? "--cold" : "--warm"}) ${Math.abs(tint) * 6}%, transparent)`;
+
+/** A large array as a small map. */
+function map(tints, columns) {
+  const cells = tints.map((tint) => {
+    const cell = element("i", {});
+    cell.style.background = shade(tint);
+    return cell;
+  });
+  const made = element("div", { class: "map", "aria-hidden": "true" }, ...cells);
+  made.style.gridTemplateColumns = `repeat(${columns}, 8px)`;
+  return made;
 }
 
 const giver = (step) => data.ops[data.steps[step].op].name;
@@ -77,12 +103,15 @@ const reads = (list) =>
     ),
   );
 
+const isSentence = (text) => /^[A-Z][a-z]/.test(text);
+
 function rule(one) {
   const target = one.to === one.input ? one.to : `${one.input}, of ${one.to}`;
   const parts = [];
   if (one.formula !== undefined) {
-    parts.push(element("code", { class: "formula" }, `∂L/∂${one.input} = ${one.formula}`), reads(one.reads));
-    parts.push(source("the functions in it", one.source));
+    if (one.formula) parts.push(element("code", { class: "formula" }, `∂L/∂${one.input}${isSentence(one.formula) ? ": " : " = "}${one.formula}`));
+    if (one.reads) parts.push(reads(one.reads));
+    parts.push(source("its code", one.source));
   }
   const label = element("span", {}, `∂L/∂${target}`);
   if (one.next !== undefined) label.append(" → ", element("a", { href: `#backward=${one.next + 1}` }, `step ${one.next + 1}`));
@@ -103,7 +132,7 @@ function backwardPanel(step) {
   parts.push(element("h3", {}, step.rules.length > 1 ? "The rules, and what leaves" : "The rule, and what leaves"));
   if (step.fused) {
     parts.push(
-      element("p", { class: "caption" }, "A fused op: one fast backward pass gave all its gradients at once, those of"),
+      element("p", { class: "caption" }, "A fused op: one fast backward pass gave all its gradients at once. Its formula:"),
       element("code", { class: "formula" }, step.fused[0]),
       source("the formula's code", step.fused[1]),
       reads(step.reads),
@@ -329,3 +358,7 @@ turnHeads();
 const { width, height } = graph.querySelector("svg").getBoundingClientRect();
 fit(Math.min(graph.clientWidth / width, graph.clientHeight / height) >= SMALLEST);
 follow();
+
+// A graph that is much wider than tall stands above its panel.
+const drawn = graph.querySelector("svg").viewBox.baseVal;
+document.body.classList.toggle("wide", drawn.width > 1.6 * drawn.height);

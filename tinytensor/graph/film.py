@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..backend import for_array
 from ..files import atomic_write
 from ..html_page import html_page
 from ..node import Node, written_since
@@ -24,6 +25,7 @@ from ..tracing import Statistics
 from .build import sources
 from .dot import to_dot
 from .fold import fold, unfolded
+from .mathematics import gradients_of, in_words, mathematics
 from .options import Options
 from .picture import Picture
 from .plan import plan, residuals
@@ -31,6 +33,7 @@ from .short_text import cut, escape, shape_text, short
 from .source import function_text, rule_text
 from .structure import Op, Value
 from .svg import _finish, render
+from .words import typeset
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -115,7 +118,7 @@ class _Film:
         self.first = {op.id: first for first, members in folded.members.items() for op in members if op.id != first}
         self.shown_makers = {op.output: op for op in folded.structure.ops}
 
-        self.arrays: list[list[str]] = []
+        self.arrays: list[list[Any]] = []
         self.array_ids: dict[int, int] = {}
         self.held: list[Any] = []  # so that no id is used twice
         self.texts: list[str] = []
@@ -172,7 +175,7 @@ class _Film:
             "title": f"{cut(name, 40)} = {op.name}" if name else op.name,
             "module": ".".join(self.scopes[op.scope].path) if op.scope is not None else "",
             "line": (op.origin or "").partition(", module ")[0],
-            "detail": op.detail,
+            "detail": typeset(op.detail),
             "vertex": vertex,
             "inside": inside.name or inside.title if inside else "",
             "inputs": inputs,
@@ -246,7 +249,7 @@ class _Film:
         if ends:
             shown["ends"] = ends
         if op.fused:
-            shown["fused"] = [op.formula, self._text(function_text(node.op.function))]
+            shown["fused"] = [typeset(op.formula), self._text(function_text(node.op.function))]
             shown["reads"] = self._inputs_read(op, node)
         return shown
 
@@ -274,11 +277,15 @@ class _Film:
             axes = ", ".join(map(str, _stretched(given, target.shape)))
             why = f"along which {shown['input']} was broadcast"
             shown["summed"] = f"the rule gave shape {shape_text(given)}, summed over axis {axes}, {why}"
-        if not op.fused:
+        if op.fused:
+            shown["formula"] = gradients_of(node.op.function).get(shown["input"], "")
+        else:
             rule, reads = node.op.rules[node.op.inputs[0 if node.op.variadic else place]]
             text = rule_text(rule)
-            shown["formula"] = text.formula or f"the rule of {op.name} (its source is not at hand)"
-            shown["source"] = self._text(text.source)
+            code = text.formula or f"the rule of {op.name} (its source is not at hand)"
+            short = mathematics(text.formula) or in_words(rule)
+            shown["formula"] = short or code
+            shown["source"] = self._text("\n\n".join(filter(None, (code if short else "", text.source))))
             shown["reads"] = [self._read(name, node, place, target) for name in reads if name not in ("xp", "g")]
         return shown
 
@@ -339,8 +346,8 @@ class _Film:
             self.held.append(array)
             changed = written_since(node.renewed or node.serial, (array,)) is not None
             known = self.array_ids[id(array)] = len(self.arrays)
-            caption, text = _show(Statistics.of(array))
-            self.arrays.append([caption + ", changed in place since" * changed, text])
+            caption, *shown = _show(Statistics.of(array), array)
+            self.arrays.append([caption + ", changed in place since" * changed, *shown])
         return known
 
     def _statistics(self, statistics: Statistics) -> int:
@@ -402,32 +409,47 @@ WIDE = 6
 """Rows of more numbers than this are set closer."""
 
 
-def _show(statistics: Statistics) -> list[str]:
-    """A caption and the numbers of an array, or what is known of them."""
-    power = _power(statistics)
-    caption = shape_text(statistics.shape) + (f", times 1e{power}" if power else "")
+def _show(statistics: Statistics, array: Any = None) -> list[Any]:
+    """A caption, the numbers of an array or what is known of them, and how strong each is; of a large one a map."""
+    caption = shape_text(statistics.shape)
     if statistics.numbers is not None:
-        return [caption, _numbers(statistics.numbers, statistics.shape, power)]
+        return [caption, _numbers(statistics.numbers, statistics.shape), _tints(np.asarray(statistics.numbers))]
     names = {"norm": "norm", "min": "minimum", "max": "maximum", "mean": "mean"}
-    texts = _aligned([[_digits(getattr(statistics, name), power)] for name in names.values()])
+    texts = _aligned([[_digits(getattr(statistics, name))] for name in names.values()])
     lines = [f"{name:<4}  {text}" for name, text in zip(names, texts)]
-    return [caption + ("" if statistics.finite else ", not finite"), "\n".join(lines)]
+    return [caption + ("" if statistics.finite else ", not finite"), "\n".join(lines), *_small_map(array)]
 
 
-def _power(statistics: Statistics) -> int:
-    """The power of ten that is written once for all numbers; 0 where they are neither tiny nor huge."""
-    largest = max(abs(statistics.minimum), abs(statistics.maximum))
-    whole = statistics.numbers is not None and np.asarray(statistics.numbers).dtype.kind in "biu"
-    if whole or not 0 < largest < math.inf or 1e-3 <= largest < 1e5:
-        return 0
-    return math.floor(math.log10(largest))
+STEPS = 9
+"""So many shades there are of each sign."""
 
 
-def _numbers(numbers: Any, shape: tuple[int, ...], power: int) -> str:
+def _tints(x: np.ndarray) -> list[int]:
+    """For each number how large it is beside the largest, from -9 to 9; none where they are no floats."""
+    largest = np.abs(x).max(initial=0.0) if x.dtype.kind == "f" else 0.0
+    return np.rint(x.ravel() / largest * STEPS).astype(int).tolist() if 0 < largest < math.inf else []
+
+
+def _small_map(array: Any) -> list[Any]:
+    """An array of two or more dimensions as a map of at most 16 x 16 cells, each the mean of a part of it."""
+    if array is None or array.ndim < 2 or array.dtype.kind != "f":
+        return []
+    x = np.asarray(for_array(array).to_numpy(array), dtype=np.float64).reshape(-1, array.shape[-1])
+    for axis in (0, 1):
+        starts = np.unique(np.linspace(0, x.shape[axis], min(x.shape[axis], MAP) + 1).astype(int)[:-1])
+        counts = np.diff([*starts, x.shape[axis]])
+        x = np.add.reduceat(x, starts, axis=axis) / np.expand_dims(counts, 1 - axis)
+    return [_tints(x), x.shape[1]]
+
+
+MAP = 16
+
+
+def _numbers(numbers: Any, shape: tuple[int, ...]) -> str:
     """Numbers in rows and columns, their points below each other; an array of matrices as one after the other."""
     if 0 in shape:
         return "no elements"
-    flat = [_digits(x, power) for x in np.asarray(numbers, dtype=object).ravel()]
+    flat = [_digits(x) for x in np.asarray(numbers, dtype=object).ravel()]
     if len(shape) < 2:
         return "\n".join(_aligned([flat[i : i + ROW] for i in range(0, len(flat), ROW)]))
     columns, size = shape[-1], shape[-1] * shape[-2]
@@ -440,13 +462,13 @@ def _numbers(numbers: Any, shape: tuple[int, ...], power: int) -> str:
     return "\n".join(parts)
 
 
-def _digits(x: Any, power: int) -> str:
-    """A number over a power of ten in at most four significant digits; integers whole."""
+def _digits(x: Any) -> str:
+    """A number in at most four significant digits, 5.8e-4; integers whole."""
     if isinstance(x, bool):
         return "yes" if x else "no"
     if isinstance(x, int):
         return str(x)
-    text = f"{x / 10.0**power:.4g}"
+    text = re.sub(r"e([+-])0*(\d+)", lambda match: f"e{match[1].replace('+', '')}{match[2]}", f"{x:.4g}")
     return "0" if text == "-0" else text
 
 
@@ -494,4 +516,6 @@ BODY = """\
 <span class="key out">gradient that leaves</span> <span class="key done">passed before</span>
 <span class="help">Space plays, arrow keys step, Home and End jump; click an op to go to it.</span>
 </footer>
+<noscript><p>The film needs JavaScript: each step of the backward pass shows its op, the gradient that arrives, the
+rules with their numbers, and what leaves. Without it the picture of the graph is all there is.</p></noscript>
 <p id="say" role="status"></p>"""

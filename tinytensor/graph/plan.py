@@ -36,8 +36,10 @@ class Plan:
     turned: set[str]
 
 
-def plan(structure: Structure, options: Options, closed_scopes: Collection[str] = ()) -> Plan:
-    """Decide it by depth, by what the user wants closed, and by what is closed anyway."""
+def plan(
+    structure: Structure, options: Options, closed_scopes: Collection[str] = (), to_see: str | None = None
+) -> Plan:
+    """Decide it by depth, by what the user wants closed, by what is closed anyway, and by an op that is to be seen."""
     ops = list(structure.ops) if options.constants else main_ops(structure)
     scopes = {scope.id: scope for scope in structure.scopes}
     alive: dict[str, None] = {}
@@ -48,6 +50,11 @@ def plan(structure: Structure, options: Options, closed_scopes: Collection[str] 
             place = scopes[place].parent
     direct = Counter(op.scope for op in ops)
     holders = {scopes[place].parent for place in alive if scopes[place].kind != "formula"}  # of other modules
+    around = set()
+    place = next((op.scope for op in ops if op.id == to_see), None)
+    while place is not None:
+        around.add(place)
+        place = scopes[place].parent
     levels: dict[str | None, int] = {None: 0}  # of the open scopes
     for scope in structure.scopes:  # outer ones stand before inner ones
         closed_anyway = options.collapses(scope) or scope.id in closed_scopes
@@ -56,7 +63,7 @@ def plan(structure: Structure, options: Options, closed_scopes: Collection[str] 
             only_holds = scope.id in holders and direct[scope.id] == 0
             if only_holds and scope.parent is not None:
                 levels[scope.id] = level
-            elif level < options.depth - _later(scope, scope.id in holders or direct[scope.id] > 1):
+            elif level < options.depth - _later(scope, scope.id in holders | around or direct[scope.id] > 1):
                 levels[scope.id] = level + 1
 
     drawn, level_of = {}, {}

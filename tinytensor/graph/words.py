@@ -48,6 +48,7 @@ class Words(NamedTuple):
 
 def typeset(text: str) -> str:
     """Mathematics as it is written with letters of code, in its own signs: `sqrt(d_k)` is √dₖ, `K^T` is Kᵀ."""
+    text = re.sub(r"^-(?=\w)", MINUS, text)
     text = text.replace("^T", "ᵀ").replace(" * ", f" {TIMES} ").replace("sum_", "Σ_").replace(" - ", f" {MINUS} ")
     text = re.sub(r"sqrt\((\w+)\)", r"√\1", text).replace("sqrt(", "√(").replace("sum over", "Σ over")
     text = re.sub(r"\^(-?\d+)", lambda match: match[1].translate(SUPERSCRIPTS), text)
