@@ -6,7 +6,7 @@ before it: two steps of Bahdanau's decoder, or of Luong's.
     python examples/render_attention_graph.py head --out film.html
 
 The ending of --out chooses the format: svg, png, pdf (pictures), dot, mmd (Mermaid), txt (a tree), json (the data),
-html (a film of the backward pass).
+html (a film of the backward pass, or with --explore a page to look around in).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def parser() -> command_line.Parser:
     p = command_line.Parser(prog="render_attention_graph.py", description="Draw the computation of attention.")
     p.add_argument("graph", choices=GRAPHS, help="what to draw")
     p.add_argument("--out", type=Path, required=True, metavar="FILE", help="where to; the ending chooses the format")
+    p.add_argument("--explore", action="store_true", help="with FILE.html: a page to look around in, not the film")
     p.add_argument("--depth", type=command_line.non_negative_int, help="boxes inside each other, 2 by default")
     p.add_argument("--backward", action="store_true", help="draw the gradients beside the computation")
     p.add_argument("--saved", action="store_true", help="say what is kept in memory until the backward pass")
@@ -44,7 +45,10 @@ def main() -> int:
     options = {name: value for name, value in options.items() if value is not None and value is not False}
     try:
         graph = GRAPHS[arguments.graph]()
-        graph.save(arguments.out, **options)
+        if arguments.explore:
+            graph.explore(arguments.out, **options)
+        else:
+            graph.save(arguments.out, **options)
     except (ValueError, DrawingError) as error:
         raise command_line.UsageError(str(error)) from None
     except OSError as error:

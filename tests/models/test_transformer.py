@@ -156,8 +156,8 @@ def test_positions_of_another_name_are_refused():
 @pytest.mark.parametrize(
     ("positions", "drawn"),
     [
-        ("sinusoidal", r"positions PositionalEncoding\n(.*\n)* +x . encoding +1.3.8"),
-        ("learned", r"positions LearnedPositionalEncoding\n +encoding +12.8 +parameter\n(.*\n)* +x . encoding +1.3.8"),
+        ("sinusoidal", r"positions PositionalEncoding\n(.*\n)* +x \+ encoding +1.3.8"),
+        ("learned", r"positions LearnedPositionalEncoding\n +encoding +12.8 +parameter\n(.*\n)* +x \+ encoding +1.3.8"),
         (None, r"× .*2.828 +1.3.8 +from (embedding|where)"),
     ],
 )

@@ -217,6 +217,18 @@ class Graph:
 
         player(self, path, options)
 
+    def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Write a page to look around in: one HTML file in which modules open and close at a click.
+
+        It searches, zooms, follows edges by mouse or keyboard, and tells of each vertex its shapes, values, gradient,
+        what it keeps and its line of code. Every module can be opened; `fused="formula"` has formulas in it as well.
+
+        Raises ValueError for another ending than .html.
+        """
+        from .explore import explore  # what it needs is needed by these pages alone
+
+        explore(self, path, options)
+
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """What a notebook shows: the SVG itself, a PNG where it trusts no page, or the tree."""
         from .notebook import bundle
