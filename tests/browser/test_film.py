@@ -226,7 +226,7 @@ def test_shows_where_paths_join(page):
     assert len(find(page, "#graph g.edge.in")) == 2
     find(page, "#panel .terms a")[0].click()
     wait_for(lambda: title(page) == "exp")
-    assert find(page, "#panel .formula")[0].text == "∂L/∂x = g * out"
+    assert find(page, "#panel .formula")[0].text == "∂L/∂x = g ⊙ out"
 
 
 def test_names_are_text(page):
@@ -316,7 +316,7 @@ def test_two_thousand_ops_open_and_step_quickly(visit):
             h = tt.tanh(h)
         loss = tt.sum(h)
     loss.backward()
-    html = film_page(graph, {})
+    html = film_page(graph, {"fold": False})
     began = time.monotonic()
     browser = visit(html)
     assert title(browser) == "loss = sum"

@@ -37,7 +37,8 @@ def test_every_graph_becomes_a_picture(tmp_path, graph):
 def test_the_head_shows_the_steps_of_attention(tmp_path):
     assert run(tmp_path, "head", "--out", "head.txt").returncode == 0
     text = (tmp_path / "head.txt").read_text().partition("\n")[2]  # without its title
-    places = [text.index(step) for step in ("Q matmul", "divide", "masked_fill", "weights softmax", "result")]
+    steps = ("Q = x W_Q", "Q Kᵀ", "÷ √dₖ = 4", "scores = mask", "weights = softmax", "result")
+    places = [text.index(step) for step in steps]
     assert places == sorted(places)
     assert "causal" in text
 
@@ -48,17 +49,17 @@ def test_each_head_has_its_box(tmp_path):
     boxes = re.split(r"head\.\d Head\n", text)
     assert len(boxes) == 5
     for box in boxes[1:]:
-        steps = ("W_Q", "W_K", "W_V", "divide", "(x2=4)", "weights", "softmax", "head")  # 4 = sqrt(16)
+        steps = ("W_Q", "W_K", "W_V", "÷ √dₖ = 4", "weights = softmax", "head = weights V")
         assert all(step in box for step in steps)
     outside = re.findall(r"^  (\w.*?)  ", boxes[4], re.M)
-    assert [line.partition(".")[0] for line in outside] == ["joined concat", "W_O", "matmul"]
+    assert [line.partition(".")[0] for line in outside] == ["joined = concat", "W_O", "joined W_O"]
 
 
 @pytest.mark.parametrize(
     ("graph", "order"),
     [
-        ("bahdanau", ["step 1", "e matmul", "alpha softmax", "c matmul", "concat", "decoder GRUCell", "step 2"]),
-        ("luong", ["step 1", "decoder GRUCell", "scores matmul", "a softmax", "c matmul", "found tanh", "step 2"]),
+        ("bahdanau", ["step 1", "e = matmul", "alpha = softmax", "c = matmul", "concat", "decoder GRUCell", "step 2"]),
+        ("luong", ["step 1", "decoder GRUCell", "scores = Q Kᵀ", "a = softmax", "c = a K", "found = tanh", "step 2"]),
     ],
 )
 def test_the_recurrent_decoders_are_unrolled(tmp_path, graph, order):
@@ -78,7 +79,7 @@ def test_the_transformer_names_every_stage_of_the_papers_figure(tmp_path):
         "source_embedding Embedding", "target_embedding Embedding", "positions PositionalEncoding",
         "self_attn MultiheadAttention", "Add & Norm", "feed forward", "causal and padding mask",
         "multihead_attn MultiheadAttention", "projection Linear", "softmax",
-        "layers.0 … layers.5 TransformerEncoderLayer 6 alike", "layers.0 … layers.5 TransformerDecoderLayer 6 alike",
+        "layers.0 … layers.5 TransformerEncoderLayer × 6", "layers.0 … layers.5 TransformerDecoderLayer × 6",
     ):  # fmt: skip
         assert stage in text
 

@@ -76,7 +76,7 @@ except DrawingError as error:
     print(error)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
-    assert graph._repr_svg_() is None and len(warned) == 1
+    assert set(graph._repr_mimebundle_()) == {'text/plain'} and len(warned) == 1
 lay_out_with(lambda dot, kind: f'<svg width="1"><g><title>G</title></g></svg><!-- {kind} {len(dot) > 100} -->')
 graph.save("graph.svg")
 assert "<!-- svg True -->" in Path("graph.svg").read_text(encoding="utf-8")

@@ -153,7 +153,8 @@ class Speaker:
                 break
             normalised = normalised or through.name == "softmax" or self._is_share(through)
             through = self._computed_from(through)
-        if normalised and through is not None and through.name == "matmul":
+        both = through is not None and all(v is not None and self.values[v].kind == "result" for v in through.inputs)
+        if normalised and both and through is not None and through.name == "matmul":
             for found, role in zip((*through.inputs, value), "QKV"):
                 turn = self._before(found)
                 given = turn.inputs[0] if turn is not None and turn.name == "matrix_transpose" else found
