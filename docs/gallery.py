@@ -98,6 +98,31 @@ with tt.record() as graph:
 
 gallery.show("graph", graph, depth=3)
 
+# %% [markdown]
+# Numbers and gradients stand in a small graph:
+
+# %%
+slope, offset = tt.tensor(2.0, requires_grad=True), tt.tensor(-1.0, requires_grad=True)
+with tt.record() as line:
+    y = slope * 3.0 + offset
+    squared = y**2
+squared.backward()
+gallery.show("numbers", line)
+
+# %% [markdown]
+# A loop is drawn as one of its turns, or turn by turn:
+
+# %%
+steps, cell = tt.random.randn(1, 6, 4), nn.RNNCell(4, 4)
+with tt.record() as recurrence:
+    h = tt.zeros((1, 4))
+    for t in range(6):
+        h = cell(steps[:, t], h)
+gallery.show("loop", recurrence, collapse="RNNCell")
+
+# %%
+gallery.show("unrolled", recurrence, unroll=True)
+
 # %%
 gallery.show("backward", tt.draw(loss), backward=True)
 
@@ -107,6 +132,12 @@ gallery.show("saved", graph, saved=True)
 # %%
 loss.backward()
 gallery.show("heat", graph, heat="grad", depth=3)
+
+# %% [markdown]
+# A page to look around in; click a module to open it:
+
+# %%
+gallery.show("explore.html", graph, save=graph.explore)
 
 # %% [markdown]
 # The backward pass as a film; the arrow keys step through it:

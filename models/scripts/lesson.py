@@ -57,14 +57,19 @@ class Lesson:
         self._report()
         return number
 
-    def show(self, name: str, picture: Any, **options: Any) -> Shown:
-        """Save a picture, which has a `save(path, **options)`, and give back what a notebook shows of it.
+    def show(self, name: str, picture: Any, save: Callable[..., None] | None = None, **options: Any) -> Shown:
+        """Save a picture, and give back what a notebook shows of it.
 
         The file is `name`.svg, or `name` itself where it has an ending: .html for a page.
+
+        Args:
+            name: of the file.
+            picture: what is shown.
+            save: called with the path and the options; by default the picture's own `save`.
         """
         path = self.folder / (name if Path(name).suffix else f"{name}.svg")
         self.folder.mkdir(parents=True, exist_ok=True)
-        picture.save(path, **options)
+        (save or picture.save)(path, **options)
         self.pictures[name] = path
         if self.is_script:
             print(f"picture: {path}", flush=True)
