@@ -13,11 +13,13 @@ const FAINT = 200;
 const MOST_LINES = 4000;
 
 const state = { view: 0, layer: 0, head: -1, picture: "lines", hovered: null, focused: null, pinned: null, cell: [0, 0] };
+state.out = new Set(); // heads that the reader put out by their tiles
 
 const view = () => data.views[state.view];
 const layer = () => view().layers[state.layer];
-const heads = () => (state.head < 0 ? layer().heads.map((_, h) => h) : [state.head]);
-const active = () => state.hovered || state.focused || state.pinned;
+const every = () => layer().heads.map((_, h) => h);
+const heads = () => (state.head < 0 ? every().filter((h) => !state.out.has(h)) : [state.head]);
+const active = () => state.focused || state.pinned || state.hovered;
 const same = (a, b) => a !== null && b !== null && a.side === b.side && a.index === b.index;
 const isolated = (text) => `\u2068${text}\u2069`;
 const colour = (h) => `var(--head-${h % data.series})`;
@@ -60,8 +62,17 @@ function fillTokens() {
       }),
     );
   }
-  strands.setAttribute("width", 320);
+  strands.setAttribute("viewBox", `0 0 320 ${longest * row}`);
   strands.setAttribute("height", longest * row);
+  byId("sentence").replaceChildren(...sentence());
+}
+
+/** What was read and what was written, in the words of the tokens. */
+function sentence() {
+  const { source, target } = view();
+  const joined = (tokens) => isolated(tokens.join(tokens.every((t) => [...t].length === 1) ? "" : " "));
+  const alike = source.join("\n") === target.join("\n");
+  return [alike ? joined(source) : `${joined(source)} → ${joined(target)}`];
 }
 
 function drawLines() {
@@ -100,16 +111,172 @@ function drawLines() {
       shown = Math.max(0, weight(...pair));
     }
     item.style.setProperty("--weight", (0.75 * shown).toFixed(4));
+    showColumns(item, token, chosen);
     item.classList.toggle("active", same(token, chosen));
     item.setAttribute("aria-selected", same(token, state.pinned));
   }
-  byId("legend").replaceChildren(...heads().map((h) => sample(colour(h), `head ${h}`)));
+  fillTiles();
+}
+
+/** Beside a token a square for each head, as strong as the head's weight between it and the chosen one. */
+function showColumns(item, token, chosen) {
+  const old = item.querySelector(".squares");
+  if (old) old.remove();
+  if (!chosen || chosen.side === token.side || heads().length < 2) return;
+  const [i, j] = chosen.side === "query" ? [chosen.index, token.index] : [token.index, chosen.index];
+  const squares = document.createElement("span");
+  squares.className = "squares";
+  for (const h of heads()) {
+    const square = document.createElement("i");
+    square.style.background = colour(h);
+    square.style.opacity = Math.max(0, layer().heads[h][i][j]) / FULL;
+    squares.append(square);
+  }
+  item.append(squares);
+}
+
+/** A tile for each head, which puts it in or out. */
+function fillTiles() {
+  const tiles = every().map((h) => {
+    const tile = document.createElement("button");
+    tile.className = "tile";
+    tile.dataset.head = h;
+    tile.setAttribute("aria-pressed", heads().includes(h));
+    tile.append(sample(colour(h), `head ${h}`));
+    return tile;
+  });
+  const focused = document.activeElement && document.activeElement.dataset.head;
+  byId("legend").replaceChildren(...(every().length > 1 ? tiles : [sample(colour(0), "head 0")]));
+  if (focused !== undefined && tiles[focused]) tiles[focused].focus();
+}
+
+// ---- the overview: a small map for each layer and head
+
+const SMALL = 96;
+function drawOverview() {
+  const ramp = data.ramp[dark.matches ? "dark" : "light"];
+  const most = Math.max(...view().layers.map((one) => one.heads.length));
+  const table = document.createElement("div");
+  table.className = "thumbnails";
+  table.style.gridTemplateColumns = `max-content repeat(${most}, ${SMALL}px)`;
+  table.append(captioned(""), ...Array.from({ length: most }, (_, h) => captioned(`head ${h}`)));
+  view().layers.forEach((one, l) => {
+    table.append(captioned(`layer ${l}`, one.name));
+    for (let h = 0; h < most; h++) table.append(h < one.heads.length ? thumbnail(one, l, h, ramp) : captioned(""));
+  });
+  byId("overview").replaceChildren(table);
+  byId("legend").replaceChildren(sample(`linear-gradient(to right, ${ramp.slice(0, -1).join(", ")})`, "weight, from 0 to 1", "wide"));
+}
+
+function captioned(text, title = "") {
+  const made = document.createElement("span");
+  made.textContent = text;
+  made.title = title;
+  return made;
+}
+
+function thumbnail(one, l, h, ramp) {
+  const weights = one.heads[h];
+  const small = document.createElement("canvas");
+  [small.width, small.height] = [weights[0].length, weights.length];
+  const context = small.getContext("2d");
+  weights.forEach((row, i) =>
+    row.forEach((w, j) => {
+      context.fillStyle = w < 0 ? ramp[ramp.length - 1] : ramp[Math.round((w / FULL) * (ramp.length - 2))];
+      context.fillRect(j, i, 1, 1);
+    }),
+  );
+  const button = document.createElement("button");
+  button.className = "thumbnail";
+  button.setAttribute("aria-label", `layer ${l}, head ${h}`);
+  button.append(small);
+  button.addEventListener("click", () => {
+    document.querySelector("input[value=map]").checked = true;
+    show({ layer: l, head: h, picture: "map", pinned: null });
+    canvas.focus();
+  });
+  return button;
+}
+
+// ---- one query in numbers
+
+function drawNumbers() {
+  const { source, target } = view();
+  const chosen = active();
+  const i = chosen && chosen.side === "query" ? chosen.index : state.picture === "numbers" ? state.query || 0 : 0;
+  state.query = Math.min(i, target.length - 1);
+  const h = heads()[0] ?? 0;
+  const one = layer();
+  const known = one.query !== undefined;
+  const table = document.createElement("table");
+  const size = known ? one.query[h][0].length : 0;
+  const steps = known ? [`q · k, element by element (d = ${size})`, "q · k", `× ${one.scale.toPrecision(4)}`, "softmax"] : ["weight"];
+  table.append(row("th", ["key", ...steps]));
+  source.forEach((token, j) => {
+    const w = one.heads[h][state.query][j];
+    const weightCell = bar(w);
+    if (!known) return table.append(row("td", [isolated(token), weightCell]));
+    const [q, k] = [one.query[h][state.query], one.key[h][j]];
+    const products = q.map((x, n) => x * k[n]);
+    const score = products.reduce((sum, x) => sum + x, 0);
+    const scaled = w < 0 ? "hidden → −∞" : (score * one.scale).toFixed(3);
+    table.append(row("td", [isolated(token), strip(products), score.toFixed(3), scaled, weightCell]));
+  });
+  const choice = document.createElement("select");
+  choice.setAttribute("aria-label", "Query");
+  target.forEach((token, n) => choice.append(new Option(`${n}: ${token}`, n, false, n === state.query)));
+  choice.addEventListener("change", () => {
+    state.pinned = null;
+    state.query = Number(choice.value);
+    draw();
+    document.querySelector("#numbers select").focus();
+  });
+  const label = document.createElement("label");
+  label.append("Query ", choice, ` in head ${h}`);
+  byId("numbers").replaceChildren(label, table);
+  byId("legend").replaceChildren();
+}
+
+function row(tag, cells) {
+  const made = document.createElement("tr");
+  for (const cell of cells) {
+    const place = document.createElement(tag);
+    place.append(cell);
+    made.append(place);
+  }
+  return made;
+}
+
+/** Products as small cells: warm above 0, cold below. */
+function strip(products) {
+  const largest = Math.max(...products.map(Math.abs), 1e-9);
+  const made = document.createElement("span");
+  made.className = "strip";
+  made.title = products.map((x) => x.toFixed(3)).join("  ");
+  for (const x of products) {
+    const cell = document.createElement("i");
+    cell.style.background = x < 0 ? "var(--cold)" : "var(--warm)";
+    cell.style.opacity = Math.abs(x) / largest;
+    made.append(cell);
+  }
+  return made;
+}
+
+function bar(w) {
+  const made = document.createElement("span");
+  made.className = "bar";
+  made.style.setProperty("--share", `${(100 * Math.max(w, 0)) / FULL}%`);
+  made.append(w < 0 ? "masked" : (w / FULL).toFixed(4));
+  return made;
 }
 
 function frame() {
   const { source, target } = view();
   const cell = Math.max(3, Math.min(36, Math.floor(620 / Math.max(source.length, target.length))));
-  return cell >= 12 ? { cell, left: 130, top: 110 } : { cell, left: 8, top: 8 };
+  if (cell < 12) return { cell, left: 26, top: 26 };
+  const size = Math.min(13, cell - 1);
+  const widest = (tokens) => Math.min(118, Math.max(...tokens.map((t) => Math.min([...t].length, 18))) * size * 0.62);
+  return { cell, left: widest(target) + 34, top: widest(source) * 0.75 + 34 };
 }
 
 function drawMap() {
@@ -144,6 +311,15 @@ function drawMap() {
   context.strokeStyle = styles.getPropertyValue("--rule");
   context.lineWidth = 1;
   context.strokeRect(left - 0.5, top - 0.5, cell * source.length + 1, cell * target.length + 1);
+  context.font = "12px Helvetica, Arial, sans-serif";
+  context.fillStyle = styles.getPropertyValue("--muted");
+  context.textAlign = "left";
+  context.fillText("keys", left, 12);
+  context.save();
+  context.translate(12, top + 30);
+  context.rotate(-Math.PI / 2);
+  context.fillText("queries", -20, 0);
+  context.restore();
   if (cell >= 12) {
     context.font = `${Math.min(13, cell - 1)}px Helvetica, Arial, sans-serif`;
     context.textBaseline = "middle";
@@ -168,7 +344,7 @@ function drawMap() {
   const colours = ramp.slice(0, -1).join(", ");
   byId("legend").replaceChildren(
     sample(`linear-gradient(to right, ${colours})`, "weight, from 0 to 1", "wide"),
-    sample(ramp[ramp.length - 1], "masked"),
+    ...(heads().some((h) => layer().heads[h].some((all) => all.includes(-1))) ? [sample(ramp[ramp.length - 1], "masked")] : []),
   );
 }
 
@@ -184,8 +360,18 @@ function sample(background, text, className = "") {
 
 function say() {
   const { source, target } = view();
-  const of = state.head < 0 ? "mean of all heads" : `head ${state.head}`;
+  const all = state.out.size ? `mean of heads ${heads().join(", ")}` : "mean of all heads";
+  const of = state.head < 0 ? all : `head ${state.head}`;
   const amount = (w) => (w < 0 ? "masked" : w.toFixed(4));
+  if (state.picture === "overview") {
+    byId("readout").textContent = "Each small map is one head: rows are queries, columns are keys. Click one to see it.";
+    return;
+  }
+  if (state.picture === "numbers") {
+    const token = isolated(target[state.query]);
+    byId("readout").textContent = `How ${token} came to its weights: softmax over the keys of q · k × the scale.`;
+    return;
+  }
   if (state.picture === "map") {
     const [i, j] = state.cell;
     const pin = state.pinned && state.pinned.side === "cell" ? ", pinned" : "";
@@ -210,14 +396,16 @@ function say() {
 function draw() {
   byId("lines").hidden = state.picture !== "lines";
   byId("map").hidden = state.picture !== "map";
-  if (state.picture === "lines") drawLines();
-  else drawMap();
+  byId("overview").hidden = state.picture !== "overview";
+  byId("numbers").hidden = state.picture !== "numbers";
+  ({ lines: drawLines, map: drawMap, overview: drawOverview, numbers: drawNumbers })[state.picture]();
   say();
 }
 
 function show(changes) {
   Object.assign(state, changes);
   if ("view" in changes) Object.assign(state, { layer: Math.min(state.layer, view().layers.length - 1) });
+  if ("view" in changes || "layer" in changes || "head" in changes) state.out.clear();
   if ("view" in changes || "layer" in changes) {
     state.head = Math.min(state.head, layer().heads.length - 1);
   }
@@ -235,9 +423,37 @@ for (const select of [viewSelect, layerSelect, headSelect]) {
   select.addEventListener("change", () => show({ [select.id]: Number(select.value) }));
 }
 for (const radio of document.querySelectorAll("input[name=picture]")) {
-  radio.addEventListener("change", () => show({ picture: radio.value, pinned: null }));
+  radio.addEventListener("change", () => {
+    const held = state.pinned && state.pinned.side !== "cell" && radio.value !== "map" ? state.pinned : null;
+    show({ picture: radio.value, pinned: held });
+  });
 }
 dark.addEventListener("change", draw);
+
+const headOf = (event) => {
+  const tile = event.target.closest(".tile");
+  return tile ? Number(tile.dataset.head) : null;
+};
+byId("legend").addEventListener("click", (event) => {
+  const h = headOf(event);
+  if (h === null || event.detail > 1) return;
+  const shownHeads = new Set(heads());
+  if (shownHeads.has(h)) shownHeads.delete(h);
+  else shownHeads.add(h);
+  if (shownHeads.size) leave(shownHeads);
+});
+byId("legend").addEventListener("dblclick", (event) => {
+  const h = headOf(event);
+  if (h !== null) leave(new Set([h]));
+});
+
+/** Show these heads only. */
+function leave(shownHeads) {
+  state.head = -1;
+  state.out = new Set(every().filter((h) => !shownHeads.has(h)));
+  fillSelects();
+  draw();
+}
 
 const tokenOf = (event) => {
   const item = event.target.closest("li");

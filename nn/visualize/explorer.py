@@ -14,7 +14,7 @@ import numpy as np
 from tinytensor.files import atomic_write
 from tinytensor.html_page import html_page
 
-from ..recording import record_attention
+from ..recording import AttentionCall, record_attention
 from .ramp import HIDDEN, WEIGHTS
 from .svg import SERIES, clean
 from .tokens import check_tokens, visible
@@ -33,8 +33,10 @@ def attention_explorer(
 ) -> Explorer:
     """A page to look around in: choose kind, layer and head, point at a token or walk to it with the keyboard.
 
-    Lines or a heat map show the weights, rounded to four digits. The page is one file that asks nothing of any
-    network; a notebook shows it in a frame.
+    An overview has a small map for each layer and head, and a click leads to it; lines or a heat map show the weights,
+    rounded to four digits; and one query is shown in numbers, as softmax(q Kᵀ / √dₖ) with the products element by
+    element, where a recording knows queries and keys. Heads are put in and out by their tiles. The page is one file
+    that asks nothing of any network; a notebook shows it in a frame.
 
     Args:
         weights: a recording, of which each kind of attention can be chosen; a dict of weights by kind ("encoder",
@@ -80,8 +82,13 @@ class Explorer:
     def _repr_html_(self) -> str:
         return (
             f'<iframe srcdoc="{escape(str(self))}" sandbox="allow-scripts" title="{clean(self.title)}" '
-            'width="100%" height="680" style="border: 0"></iframe>'
+            f'width="100%" height="{self._height()}" style="border: 0"></iframe>'
         )
+
+    def _height(self) -> int:
+        """Of its frame in a notebook, in pixels: as many rows as there are tokens."""
+        rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
+        return min(max(400 + 26 * rows, 520), 900)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file whose name ends in .html, whole or not at all.
@@ -124,13 +131,41 @@ def _view(kind: str, weights: Any, source: Any, target: Any, sample: int) -> dic
         "layers": [
             {
                 "name": layer.name,
+                **_products(call, sample),
                 "heads": np.where(
                     False if layer.hidden is None else layer.hidden, -1, np.rint(layer.weights * FULL).astype(np.int64)
                 ).tolist(),
             }
-            for layer in layers
+            for layer, call in zip(layers, _calls(weights, len(layers)))
         ],
     }
+
+
+MOST_NUMBERS = 60_000
+"""Queries and keys of a layer that have more numbers than this in all are left out: the page would become large."""
+
+
+def _calls(weights: Any, count: int) -> list[Any]:
+    """The recorded call of each layer; None where there is none."""
+    items = list(weights.layers) if isinstance(weights, record_attention) else weights
+    items = [items] if isinstance(items, AttentionCall) else items
+    known = isinstance(items, (list, tuple)) and all(isinstance(item, AttentionCall) for item in items)
+    return list(items) if known else [None] * count
+
+
+def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
+    """What scores were computed from, with three digits: queries, keys and the scale."""
+    if call is None or call.query is None or call.key is None:
+        return {}
+    query, key = call.query[sample], call.key[sample]
+    if query.size + key.size > MOST_NUMBERS:
+        return {}
+    return {"query": _short(query), "key": _short(key), "scale": call.scale}
+
+
+def _short(x: np.ndarray) -> list[Any]:
+    numbers: list[Any] = np.round(x.astype(np.float64), 3).tolist()
+    return numbers
 
 
 def _head_colours() -> str:
@@ -144,26 +179,34 @@ def _head_colours() -> str:
 BODY = """\
 <main>
 <h1>{title}</h1>
+<p id="sentence"></p>
 <div class="controls">
 <label>Attention <select id="view"></select></label>
 <label>Layer <select id="layer"></select></label>
 <label>Head <select id="head"></select></label>
 <fieldset aria-label="Picture">
+<label><input type="radio" name="picture" value="overview"> overview</label>
 <label><input type="radio" name="picture" value="lines" checked> lines</label>
 <label><input type="radio" name="picture" value="map"> heat map</label>
+<label><input type="radio" name="picture" value="numbers"> one query in numbers</label>
 </fieldset>
 </div>
 <p id="readout" role="status"></p>
 <div id="legend"></div>
 <div id="lines">
 <div><h2 id="queries-name">queries</h2><ol id="query" role="listbox" aria-labelledby="queries-name"></ol></div>
-<svg id="strands" aria-hidden="true"></svg>
+<svg id="strands" preserveAspectRatio="none" aria-hidden="true"></svg>
 <div><h2 id="keys-name">keys</h2><ol id="key" role="listbox" aria-labelledby="keys-name"></ol></div>
 </div>
+<div id="overview" hidden></div>
+<div id="numbers" hidden></div>
 <div id="map" hidden>
 <canvas id="cells" tabindex="0" role="img" aria-label="Heat map: rows are queries, columns are keys"></canvas>
 </div>
 <p class="help">Point at a token to see where it looks; a click, Enter or Space holds it, Escape lets go. In the lists
 the arrow keys up and down walk over the tokens, left and right over the heads; in the heat map they walk over its
-cells. Lines of weights under 0.02 are left out, and of more than 4,000 the faintest.</p>
+cells. Lines of weights under 0.02 are left out, and of more than 4,000 the faintest. A click on a
+head's tile puts the head in or out, a double click leaves it alone.</p>
+<noscript><p>To look around needs JavaScript; visualize.attention_grid and attention_lines draw pictures without.</p>
+</noscript>
 </main>"""

@@ -119,7 +119,7 @@ def test_a_click_pins_and_a_second_lets_go(page):
 def test_works_without_a_mouse(page):
     from selenium.webdriver.common.keys import Keys
 
-    page.execute_script("document.querySelector('input[name=picture]').focus()")
+    page.execute_script("document.querySelector('.tile:last-of-type').focus()")
     press(page, Keys.TAB)
     assert sorted(opacities(page)) == drawn(CROSS[0][:, 0])
     press(page, Keys.ARROW_DOWN)
@@ -150,7 +150,7 @@ def test_heat_map_by_mouse_and_keyboard(page):
     assert readout(page) == f"∅ → שלום: {CROSS[0, 0, 2, 3]:.4f} (head 0)"
     canvas = page.find_element("id", "cells")
     size = canvas.size
-    cell, left, top = 36, 130, 110
+    cell, left, top = page.execute_script("const { cell, left, top } = frame(); return [cell, left, top]")
     first = (left + cell * 0.5 - size["width"] / 2, top + cell * 0.5 - size["height"] / 2)
     ActionChains(page).move_to_element_with_offset(canvas, *map(round, first)).perform()
     assert readout(page).endswith(f"The: {CROSS[0, 0, 0, 0]:.4f} (head 0)")
@@ -177,7 +177,9 @@ def test_masked_cells_are_told_from_zeros(visit):
     press(page, Keys.TAB, Keys.ARROW_RIGHT)
     assert readout(page) == "0 → 1: masked (mean of all heads)"
     colour = page.execute_script(
-        "return [...document.getElementById('cells').getContext('2d').getImageData(130 + 2 * 36 + 8, 118, 1, 1).data]"
+        """const { cell, left, top } = frame();
+        const context = document.getElementById("cells").getContext("2d");
+        return [...context.getImageData(left + 2 * cell + 8, top + 8, 1, 1).data]"""
     )
     assert colour[:3] == [0xE6, 0xD8, 0xBD]
 
@@ -215,3 +217,77 @@ def test_in_the_frame_of_a_notebook(visit):
     assert sorted(opacities(page)) == drawn(CROSS[0])
     page.switch_to.default_content()
     assert page.title == "notebook"
+
+
+def test_a_pinned_token_stays_where_another_is_pointed_at(page):
+    choose(page, "head", "1")
+    find(page, "#query li")[0].click()
+    page.execute_script("document.activeElement.blur()")
+    hover(page, find(page, "#query li")[2])
+    assert sorted(opacities(page)) == drawn(CROSS[0, 1, 0])
+
+
+def test_tiles_put_heads_in_and_out(page):
+    from selenium.webdriver import ActionChains
+
+    find(page, ".tile")[1].click()
+    assert [tile.get_attribute("aria-pressed") for tile in find(page, ".tile")] == ["true", "false", "true"]
+    assert sorted(opacities(page)) == drawn(CROSS[0, [0, 2]])
+    ActionChains(page).double_click(find(page, ".tile")[2]).perform()
+    assert sorted(opacities(page)) == drawn(CROSS[0, 2])
+    find(page, ".tile")[2].click()  # the last one stays
+    assert sorted(opacities(page)) == drawn(CROSS[0, 2])
+
+
+def test_a_token_has_a_square_for_each_head(page):
+    hover(page, find(page, "#query li")[1])
+    squares = find(page, "#key li")[2].find_elements("css selector", ".squares i")
+    found = [float(square.value_of_css_property("opacity")) for square in squares]
+    assert found == pytest.approx(CROSS[0, :, 1, 2], abs=1e-4)
+
+
+def test_the_overview_leads_to_a_head(page):
+    find(page, "input[value=overview]")[0].click()
+    thumbnails = find(page, ".thumbnail")
+    assert len(thumbnails) == 6
+    thumbnails[5].click()
+    assert readout(page).endswith("(head 2)")
+    assert page.find_element("id", "map").is_displayed()
+    from selenium.webdriver.support.ui import Select
+
+    assert Select(page.find_element("id", "layer")).first_selected_option.text == "1"
+
+
+def test_one_query_in_numbers(visit):
+    from selenium.webdriver.support.ui import Select
+
+    import tinytensor as tt
+    from tinytensor import nn
+
+    tt.random.manual_seed(0)
+    layer = nn.MultiheadAttention(8, 2, batch_first=True)
+    x = tt.random.normal((1, 3, 8))
+    with nn.record_attention() as attention:
+        layer(x, x, x, attn_mask=nn.functional.causal_mask(3))
+    page = visit(str(visualize.attention_explorer(attention, ["a", "b", "c"])))
+    assert page.find_element("id", "sentence").text.strip("\u2068\u2069") == "abc"
+    find(page, "input[value=numbers]")[0].click()
+    Select(find(page, "#numbers select")[0]).select_by_index(1)
+    rows = [[cell.text for cell in row.find_elements("css selector", "td")] for row in find(page, "#numbers tr")[1:]]
+    (call,) = attention.layers
+    q, k = call.query[0, 0, 1], call.key[0, 0]
+    assert float(rows[0][2]) == pytest.approx(q @ k[0], abs=0.02)
+    assert float(rows[1][3]) == pytest.approx(q @ k[1] * call.scale, abs=0.02)
+    assert float(rows[0][4]) == pytest.approx(call.weights[0, 0, 1, 0], abs=1e-4)
+    assert rows[2][3:] == ["hidden → −∞", "masked"]
+    assert len(find(page, "#numbers tr:nth-child(2) .strip i")) == 4
+
+
+def test_it_fits_a_phone(visit, browser):
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    visit(str(visualize.attention_explorer(softmax(2, 4, 12, 12), [f"token{i}" for i in range(12)])))
+    for kind in ("lines", "map", "overview", "numbers"):
+        find(browser, f"input[value={kind}]")[0].click()
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, kind
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
