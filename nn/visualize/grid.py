@@ -57,15 +57,20 @@ def attention_grid(
     layout = _arrange(len(rows), len(columns), source, target, named)
     as_images = len(rows) * len(columns) * queries * keys > MOST_TITLES
 
-    title = title or (read[rows[0]].name if len(rows) == 1 else "") or "Attention weights"
+    only = f", layer {rows[0]}" if len(rows) == 1 < len(read) else ""
+    title = title or (read[rows[0]].name if len(rows) == 1 else "") or f"Attention weights{only}"
     children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children += _legend(any(read[i].hidden is not None for i in rows), hatched=not as_images)
+    masked = any(hidden is not None and hidden.any() for hidden in (read[i].hidden for i in rows))
+    children += _legend(masked, hatched=not as_images)
     if most_heads > 1:  # the only head needs no number
         children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(columns)]
     for row, i in enumerate(rows):
         layer = read[i]
-        if layout.font is None:
-            children.append(_layer_name(i, layer.name, layout.box(row, 0)))
+        if layout.font is None or len(rows) > 1:
+            aside = 0.0 if layout.font is None else _widest(target, layout.font) + 8
+            children.append(_layer_name(i, layer.name, layout.box(row, 0), aside))
+        if layout.font is not None:
+            children += _query_tokens(target, layout.box(row, 0), layout.font)
         for column, head in enumerate(columns):
             if head >= len(layer.weights):
                 continue
@@ -78,8 +83,9 @@ def attention_grid(
                 cells = [squares(shares, mask, WEIGHTS, box, _cell_titles(shares, mask, source, target))]
             children.append(Element("g", *cells, _frame(box), class_="map"))
     if layout.font is not None:
-        children += _tokens(source, target, layout.box(0, 0), layout.font)
-    width = max(layout.right + MARGIN, MARGIN + 340, 2 * MARGIN + text_width(title, 16)) + layout.overhang
+        for column in range(len(columns)):
+            children += _key_tokens(source, layout.box(0, column), layout.font)
+    width = max(layout.right + MARGIN, MARGIN + 530, 2 * MARGIN + text_width(title, 16)) + layout.overhang
     description = (
         f"{len(rows)} layer{'s' * (len(rows) > 1)} of {len(columns)} head{'s' * (len(columns) > 1)}; each map has "
         f"{queries} queries (rows) and {keys} keys (columns)."
@@ -126,16 +132,24 @@ class _Layout:
 
 
 def _arrange(rows: int, columns: int, source: list[str], target: list[str], named: bool) -> _Layout:
-    """Maps as large as a slide allows. Tokens stand beside a single map, where they were given and can be read."""
+    """Maps as large as a slide allows. Tokens stand at the first column and above the first row, where they were given
+    and can be read.
+    """
     queries, keys = len(target), len(source)
     left, top, font, overhang = MARGIN + 58.0, TOP, None, 0.0
-    if named and rows * columns == 1:
-        cell = min((WIDTH - 110) / keys, (HEIGHT - TOP - 40) / queries, LARGEST_CELL)
+    if named:
+        around = 110 + (58 if rows > 1 else 0)
+        cell = min(
+            (WIDTH - around - GAP * columns) / columns / keys,
+            (HEIGHT - TOP - 40 - GAP * rows) / rows / queries,
+            LARGEST_CELL,
+        )
         readable = min(LARGEST_FONT, cell * 0.8)
         if readable >= SMALLEST_FONT:
             font = readable
             overhang = _widest(source, font) * 0.75
-            left, top = MARGIN + _widest(target, font) + 30, TOP + overhang + 16
+            left = MARGIN + _widest(target, font) + 30 + (50 if rows > 1 else 0)
+            top = TOP + overhang + 16
     across = (WIDTH - left - GAP * columns) / columns
     down = (HEIGHT - top - GAP * rows) / rows
     cell = min(across / keys, down / queries, LARGEST_CELL)
@@ -161,6 +175,8 @@ def _legend(masks: bool, hatched: bool) -> list[Element]:
         if hatched:
             legend.append(hatching([(MARGIN + 250, 47, MARGIN + 262, 35)], STROKE))
         legend.append(Element("text", "masked", x=MARGIN + 268, y=45, font_size=12, fill=MUTED))
+    axes = "rows are queries, columns are keys"
+    legend.append(Element("text", axes, x=MARGIN + (330 if masks else 256), y=45, font_size=12, fill=MUTED))
     return legend
 
 
@@ -171,11 +187,11 @@ def _head_name(head: int, box: Box) -> Element:
     return Element("text", text, x=middle, y=TOP - 6, font_size=12, text_anchor="middle", fill=INK, class_="head")
 
 
-def _layer_name(i: int, path: str, box: Box) -> Element:
-    """The number of a layer beside its first map; the path of its module where one points at it."""
+def _layer_name(i: int, path: str, box: Box, aside: float) -> Element:
+    """The number of a layer beside its first map and the tokens there; its module's path where one points at it."""
     x, y, _, height = box
     middle = y + height / 2
-    name = Element("text", f"layer {i}", x=x - 8, y=middle + 4, text_anchor="end", font_size=12, fill=INK)
+    name = Element("text", f"layer {i}", x=x - 8 - aside, y=middle + 4, text_anchor="end", font_size=12, fill=INK)
     if path:
         name.children.append(Element("title", path))
     return name
@@ -200,16 +216,23 @@ def _frame(box: Box) -> Element:
     return Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame)
 
 
-def _tokens(source: list[str], target: list[str], box: Box, font: float) -> list[Element]:
-    """Those of the queries before the rows of a map, those of the keys slanted above its columns."""
-    left, top, width, height = box
-    w, h = width / len(source), height / len(target)
+def _query_tokens(target: list[str], box: Box, font: float) -> list[Element]:
+    """The tokens of the queries before the rows of a map."""
+    left, top, _, height = box
     labels = []
     for i, token in enumerate(target):
-        place = {"x": left - 8, "y": top + (i + 0.5) * h + font * 0.35, "text_anchor": "end"}
+        y = top + (i + 0.5) * height / len(target) + font * 0.35
+        place = {"x": left - 8, "y": y, "text_anchor": "end"}
         labels.append(label(token, LONGEST_TOKEN, font, fill=INK, class_="query", **place))
+    return labels
+
+
+def _key_tokens(source: list[str], box: Box, font: float) -> list[Element]:
+    """The tokens of the keys, slanted, above the columns of a map."""
+    left, top, width, _ = box
+    labels = []
     for j, token in enumerate(source):
-        x, y = left + (j + 0.5) * w + font * 0.25, top - 8
+        x, y = left + (j + 0.5) * width / len(source) + font * 0.25, top - 8
         turn = f"rotate(-45 {number(x)} {number(y)})"
         labels.append(label(token, LONGEST_TOKEN, font, fill=INK, class_="key", x=x, y=y, transform=turn))
     return labels
