@@ -5,6 +5,8 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
+from tinytensor.nn import visualize
+from tinytensor.nn.visualize.svg import SERIES
 from tinytensor.nn.visualize.tokens import check_tokens, isolated, visible
 from tinytensor.nn.visualize.weights import choose, read_layers
 
