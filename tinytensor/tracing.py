@@ -125,9 +125,12 @@ class Statistics(NamedTuple):
         shape, x = x.shape, x.astype(np.float64, copy=False)
         if not x.size:
             return Statistics(shape, 0.0, math.nan, math.nan, math.nan, True, numbers)
+        flat = x.ravel()
         with np.errstate(all="ignore"):
-            low, high, mean, norm = x.min(), x.max(), x.mean(), np.linalg.norm(x)
-        return Statistics(shape, float(norm), float(low), float(high), float(mean), bool(np.isfinite(x).all()), numbers)
+            norm = math.sqrt(np.add.reduce(flat * flat))  # a product of BLAS would wake its threads
+            low, high, mean = np.minimum.reduce(flat), np.maximum.reduce(flat), np.add.reduce(flat) / flat.size
+        finite = math.isfinite(norm) or bool(np.isfinite(flat).all())  # the squares of huge numbers overflow
+        return Statistics(shape, norm, float(low), float(high), float(mean), finite, numbers)
 
 
 class Step(NamedTuple):
