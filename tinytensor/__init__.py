@@ -214,6 +214,7 @@ from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads,
 if TYPE_CHECKING:
     from . import graph, hints, models, nn, special, testing
     from .drawing import draw
+    from .graph.compare import compare
     from .jacobians import hessian, jacobian, jvp, vjp
     from .program import backward_program, print_backward
     from .recording.errors import explain_errors
@@ -225,8 +226,8 @@ __all__ = [
     "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "asin",
     "asinh", "astype", "atan", "atan2", "atanh", "backward_program", "bitwise_and", "bitwise_invert",
     "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "can_cast", "ceil", "clip", "compile_loops", "complex64", "complex128",
-    "concat", "conj", "copysign", "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum",
+    "broadcast_shapes", "broadcast_to", "can_cast", "ceil", "clip", "compare", "compile_loops", "complex64",
+    "complex128", "concat", "conj", "copysign", "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum",
     "detect_anomaly", "diff", "divide", "draw", "e", "einsum", "empty", "empty_like", "enable_grad", "equal", "erf",
     "exp", "expand_dims", "explain_errors", "expm1", "eye", "finfo", "flip", "float16", "float32", "float64",
     "floor", "floor_divide", "from_dlpack", "full", "full_like", "get_default_dtype", "get_num_threads", "grad",
@@ -255,7 +256,8 @@ newaxis = None
 missing.hide_what_is_refused(sys.modules[__name__], linalg, random, random.Generator, Tensor)
 
 _LATER = {
-    "draw": "drawing", "backward_program": "program", "print_backward": "program", "named_scope": "recording",
+    "draw": "drawing", "compare": "graph.compare", "backward_program": "program", "print_backward": "program",
+    "named_scope": "recording",
     "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",
     "GradientError": "testing", "gradcheck": "testing", "gradgradcheck": "testing",
     "hessian": "jacobians", "jacobian": "jacobians", "jvp": "jacobians", "vjp": "jacobians",

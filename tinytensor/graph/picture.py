@@ -19,6 +19,7 @@ class Vertex:
     Attributes:
         title: the op, or the class of a module, or what an array is called.
         mathematics: of an op, what a paper would write in its place.
+        mark: where two graphs are compared, "minus" (only the first has it), "plus", "changed", or "".
         numbers: of a small array, its values and its gradient, a line each.
         name: what the result is called, or the name of the module in the module that holds it.
         lines: further lines of text.
@@ -44,6 +45,7 @@ class Vertex:
     failed: bool = False
     mathematics: str = ""
     numbers: tuple[str, ...] = ()
+    mark: str = ""
 
     @property
     def heading(self) -> str:

@@ -220,6 +220,9 @@ def _attributes(text: str) -> dict[str, str]:
     return dict(re.findall(r'([\w:-]+)="([^"]*)"', text))
 
 
+DARK_MARKS = {"minus": ("#4a1f06", "#ff9d5c"), "plus": ("#0b3a5c", "#8fd0f7"), "changed": ("#453f00", "#e6d94a")}
+
+
 def _dark_mode() -> str:
     rules = [
         " { background: #0d1117 }",
@@ -238,6 +241,9 @@ def _dark_mode() -> str:
         if kind == "mask":  # its cells keep their colours
             parts = f".tinytensor .{body} > polygon:first-of-type"
         rules.append(f"{parts.removeprefix('.tinytensor ')} {{ fill: {fill}; stroke: {line} }}")
+    for mark, (fill, line) in DARK_MARKS.items():
+        shapes = ", ".join(f".tinytensor .node.{mark} > {part}" for part in ("path", "polygon", "ellipse"))
+        rules.append(f"{shapes.removeprefix('.tinytensor ')} {{ fill: {fill} !important; stroke: {line} !important }}")
     rules.append(f".node.failed > path {{ fill: #5c0f0a; stroke: {RED} }}")
     for i, (light, dark) in enumerate(zip(RAMP, RAMP[::-1])):  # the hottest is the brightest in the dark
         ink = "#1a1a1a" if len(RAMP) - 1 - i < DARK else "#ffffff"
