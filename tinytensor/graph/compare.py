@@ -37,6 +37,9 @@ class Entry(NamedTuple):
     what: str
     detail: str
 
+    def __str__(self) -> str:
+        return "  ".join(filter(None, self))
+
 
 class Comparison:
     """Two graphs, vertex by vertex in the order of computation; a notebook shows the text, `save` writes pictures.
@@ -92,9 +95,9 @@ class Comparison:
             f"b: {b}, {self._pictures[1].description}",
             f"{len(self.same)} the same",
         ]
-        lines += [f"- {entry.path}  {entry.what}  {entry.detail}".rstrip() for entry in self.only_a]
-        lines += [f"+ {entry.path}  {entry.what}  {entry.detail}".rstrip() for entry in self.only_b]
-        lines += [f"~ {one.path}  {one.what}  {one.detail} -> {other.detail}" for one, other in self.changed]
+        lines += [f"- {entry}" for entry in self.only_a]
+        lines += [f"+ {entry}" for entry in self.only_b]
+        lines += [f"~ {one} -> {other.detail}" for one, other in self.changed]
         return "\n".join(lines)
 
     def picture(self) -> Picture:
@@ -167,7 +170,7 @@ def _rows(picture: Picture) -> list[tuple[str, Entry]]:
         if vertex.kind == "gradient":
             continue
         name = vertex.name if vertex.kind == "module" else vertex.title if vertex.kind == "parameter" else ""
-        path = ".".join(filter(None, (paths.get(vertex.box or "", ""), name))) or "(outside)"
+        path = ".".join(filter(None, (paths.get(vertex.box or "", ""), name)))
         detail = ", ".join([shape_text(vertex.shape), *vertex.lines])
         rows.append((vertex.id, Entry(path, vertex.title if vertex.kind != "parameter" else "parameter", detail)))
     return rows
