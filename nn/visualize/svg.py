@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tinytensor.files import atomic_write
+from tinytensor.notebook import framed
 
 MINUS = "\N{MINUS SIGN}"
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
@@ -61,8 +62,10 @@ class Picture:
     def __repr__(self) -> str:
         return f"<picture {self.width}x{self.height}: {self.title}>"
 
-    def _repr_svg_(self) -> str:
-        return str(self)
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """What a notebook shows: the SVG in a frame of its own, and a line of text where it shows text."""
+        title = f"{self.title}: {self.description}"
+        return {"text/html": framed(str(self), self.width, self.height, title), "text/plain": title}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file whose name ends in .svg, whole or not at all.

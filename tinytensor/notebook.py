@@ -1,0 +1,26 @@
+"""What a notebook shows of a picture: the SVG with its tooltips, or an image of it where it trusts no foreign page.
+
+A notebook from somebody else is shown without frames until its reader trusts it; what is `hidden` is seen then.
+"""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+
+
+def framed(svg: str, width: float, height: float, title: str) -> str:
+    """An SVG in a frame of its own, where its ids and styles meet no others; it is as wide as its column at most.
+
+    Args:
+        svg: the document.
+        width, height: in pixels, or in their proportion.
+        title: what it is, for those who cannot see it.
+    """
+    page = f"<!DOCTYPE html><style>body{{margin:0}}svg{{display:block;width:100%;height:auto}}</style>{svg}"
+    size = f"width:100%;max-width:{width:.0f}px;aspect-ratio:{width:.0f}/{height:.0f}"
+    image = base64.b64encode(svg.encode()).decode()
+    return (
+        f'<iframe srcdoc="{escape(page)}" style="border:0;{size}" title="{escape(title)}"></iframe>'
+        f'<img hidden alt="{escape(title)}" src="data:image/svg+xml;base64,{image}">'
+    )
