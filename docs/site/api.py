@@ -49,7 +49,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "ops": ("Ops and their checks", [("tinytensor", "primitive node testing"), ("tinytensor.testing", "*")]),
     "recording": (
         "Graphs, programs and errors",
-        [("tinytensor", "recording drawing program"), ("tinytensor.graph", "*")],
+        [("tinytensor", "recording drawing program graph"), ("tinytensor.graph", "*")],
     ),
     "speed": ("Speed", [("tinytensor", "speed")]),
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers")]),

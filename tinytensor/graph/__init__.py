@@ -6,8 +6,11 @@
     plan, fold  which modules stand open; one of several alike
     picture     vertices, edges and boxes                          (`look` makes it from a structure)
     dot, svg, text                                                 (they only write it down)
+
+`words` knows what papers call an op, `steps` finds the turns of loops, `label` how much room a vertex takes.
 """
 
+from .compare import Comparison
 from .graph import Graph
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
@@ -16,6 +19,7 @@ from .svg import DrawingError, lay_out_with, render
 
 __all__ = [
     "Box",
+    "Comparison",
     "DrawingError",
     "Edge",
     "Graph",
