@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from .dot import INK, STYLES
 from .picture import Box, Picture, Vertex
 from .short_text import cut, printable, shape_text
 
@@ -109,7 +110,7 @@ def to_mermaid(picture: Picture) -> str:
         inside[vertex.box].append(vertex)
     title = json.dumps(printable(cut(picture.title, 90)), ensure_ascii=False)  # which YAML reads as well
     lines = ["---", f"title: {title}", "---", f"flowchart {picture.direction}"]
-    lines += [f"  accTitle: {_quoted(picture.title)}", f"  accDescr: {_quoted(picture.description)}"]
+    lines += [f"  accTitle: {_quoted(picture.title)}", f"  accDescr: {_quoted(picture.description, 400)}"]
 
     def visit(place: str | None, indent: str) -> None:
         for item in inside[place]:
@@ -130,9 +131,14 @@ def to_mermaid(picture: Picture) -> str:
         text = " ".join(filter(None, (edge.operand, edge.label)))
         label = f'|"{_quoted(text)}"|' if text else ""
         lines.append(f"  {edge.tail} {ARROWS[edge.kind]}{label} {edge.head}")
+    for kind, (_, _, fill, line, _, _) in STYLES.items():
+        ids = [vertex.id for vertex in picture.vertices if vertex.kind == kind]
+        if ids:
+            lines.append(f"  classDef {kind} fill:{fill},stroke:{line},color:{INK}")
+            lines.append(f"  class {','.join(ids)} {kind}")
     return "\n".join(lines) + "\n"
 
 
-def _quoted(text: str) -> str:
+def _quoted(text: str, length: int = 90) -> str:
     """Text inside quotation marks, in Mermaid's way of writing what it would read as its own."""
-    return "".join(f"#{ord(c)};" if c in '#"<>`;{}' else c for c in printable(cut(text, 90)))
+    return "".join(f"#{ord(c)};" if c in '#"<>`;{}' else c for c in printable(cut(text, length)))

@@ -360,6 +360,12 @@ def test_mermaid():
         '  o2 ==>|"3"| o4\n'
         '  o3 -->|"3"| o4\n'
         '  o4 -->|"3"| r1\n'
+        "  classDef op fill:#e3f0f9,stroke:#0072b2,color:#1a1a1a\n"
+        "  class o1,o2,o3,o4 op\n"
+        "  classDef parameter fill:#fdf1d8,stroke:#b87400,color:#1a1a1a\n"
+        "  class v1 parameter\n"
+        "  classDef output fill:#f8e8f1,stroke:#a3487b,color:#1a1a1a\n"
+        "  class r1 output\n"
     )
 
 
