@@ -214,7 +214,7 @@ from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads,
 if TYPE_CHECKING:
     from . import graph, hints, models, nn, special, testing
     from .drawing import draw
-    from .graph.compare import compare
+    from .graph.comparison import compare
     from .jacobians import hessian, jacobian, jvp, vjp
     from .program import backward_program, print_backward
     from .recording.errors import explain_errors
@@ -256,9 +256,8 @@ newaxis = None
 missing.hide_what_is_refused(sys.modules[__name__], linalg, random, random.Generator, Tensor)
 
 _LATER = {
-    "draw": "drawing", "compare": "graph.compare", "backward_program": "program", "print_backward": "program",
-    "named_scope": "recording",
-    "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",
+    "compare": "graph", "draw": "drawing", "backward_program": "program", "print_backward": "program",
+    "named_scope": "recording", "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",
     "GradientError": "testing", "gradcheck": "testing", "gradgradcheck": "testing",
     "hessian": "jacobians", "jacobian": "jacobians", "jvp": "jacobians", "vjp": "jacobians",
 }  # fmt: skip

@@ -10,7 +10,8 @@
 `words` knows what papers call an op, `steps` finds the turns of loops, `label` how much room a vertex takes.
 """
 
-from .compare import Comparison
+from .align import Match, Part
+from .comparison import Comparison, compare
 from .graph import Graph
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
@@ -23,8 +24,10 @@ __all__ = [
     "DrawingError",
     "Edge",
     "Graph",
+    "Match",
     "Op",
     "Options",
+    "Part",
     "Picture",
     "Saved",
     "Scope",
@@ -33,6 +36,7 @@ __all__ = [
     "Structure",
     "Value",
     "Vertex",
+    "compare",
     "lay_out_with",
     "render",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 from .heat import RAMP
 from .label import CELL, Line, lines_of, room
+from .marks import attributes
 from .picture import Box, Picture, Vertex, VertexKind
 from .short_text import cut, printable
 
@@ -27,9 +28,6 @@ STYLES: dict[VertexKind, tuple[str, str, str, str, str, str]] = {
     "output": ("doubleoctagon", "filled", "#f8e8f1", "#a3487b", "#43213a", "#e08fbf"),
     "gradient": ("box", "rounded,filled,dashed", "#fde8dc", "#b34700", "#4a1f06", "#ff9d5c"),
 }
-MARKS = {"minus": ("#fde8dc", "#b34700"), "plus": ("#d6ecfa", "#004f7c"), "changed": ("#fff7bc", "#7a6a00")}
-"""Where graphs are compared: fill and line of what only the first has, only the second, and of what differs."""
-
 EDGES = {
     "data": {},
     "residual": {"style": "bold", "penwidth": "2.2"},
@@ -119,6 +117,8 @@ def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | 
                 box.attr(label=_table([Line(tuple(line), 12)], 8), labeljust="l", fontcolor=GREY)
                 style = "rounded,filled,dashed" if item.kind == "formula" else "rounded,filled"
                 box.attr(style=style, fillcolor=PALE, color=GREY)
+                if item.mark:
+                    box.attr(**attributes(item.mark, style) | {"fillcolor": PALE})
                 _write(box, inside, item.id, picture)
 
 
@@ -130,16 +130,15 @@ def _look(vertex: Vertex, picture: Picture) -> dict[str, str]:
         place = picture.scale.place(vertex.heat)
         fill, ink, names = RAMP[place], INK if place < DARK else "#ffffff", f"{vertex.kind} heat{place}"
         line = GREY
-    if vertex.mark:
-        fill, line = MARKS[vertex.mark]
-        style, names = f"{style},bold", f"{vertex.kind} {vertex.mark}"
     if vertex.failed:
         fill, line, style, names = "#ffe3e0", RED, f"{style},bold", f"{vertex.kind} failed"
     look = {"shape": shape, "style": style, "fillcolor": fill, "color": line, "class": names}
     if ink != INK:
         look["fontcolor"] = ink
-    if vertex.failed or vertex.mark:
+    if vertex.failed:
         look["penwidth"] = "3"
+    if vertex.mark:
+        look |= attributes(vertex.mark, style)
     lines = lines_of(vertex, picture)
     width, height = room(vertex, lines)
     if vertex.kind == "input":

@@ -57,7 +57,7 @@ class Graph:
         self._roots = roots
         self._names = list(names)
         self.title = title
-        self.options = _chosen(Options(), options)
+        self.options = with_changes(Options(), options)
         self._failed = failed  # the node that an error is about
 
     @staticmethod
@@ -125,7 +125,7 @@ class Graph:
 
         Raises ValueError for options that do not exist or do not fit.
         """
-        chosen = _chosen(self.options, options)
+        chosen = with_changes(self.options, options)
         structure, builder = self._build(chosen)
         if not structure.ops:
             raise ValueError("draw: nothing was computed within tt.record(); there is no graph to draw")
@@ -240,7 +240,7 @@ class Graph:
             return {"text/plain": repr(self)}
 
 
-def _chosen(former: Options, changes: dict[str, Any]) -> Options:
+def with_changes(former: Options, changes: dict[str, Any]) -> Options:
     """Options with some of them changed. Raises ValueError for options that do not exist or do not fit."""
     known = {field.name for field in dataclasses.fields(Options)}
     for name in changes:

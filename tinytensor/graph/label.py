@@ -12,7 +12,7 @@ import unicodedata
 from typing import NamedTuple
 
 from .picture import Picture, Vertex
-from .short_text import MINUS, cut, printable, shape_text
+from .short_text import cut, printable, shape_text
 
 TITLE, TEXT, SMALL = 13.0, 11.0, 10.0  # sizes of type, in points
 
@@ -65,8 +65,7 @@ CELL = 9
 
 def lines_of(vertex: Vertex, picture: Picture) -> list[Line]:
     """What stands in a vertex; where the picture goes down or up, with shapes, since edges then have none."""
-    sign = {"minus": f"{MINUS} ", "plus": "+ ", "changed": "~ "}.get(vertex.mark, "")
-    heading = (sign + cut(printable(vertex.heading), 40), True)
+    heading = (cut(printable(vertex.heading), 40), True)
     details = list(vertex.lines)
     parts = [heading]
     if vertex.name and vertex.kind == "op":

@@ -19,7 +19,6 @@ class Vertex:
     Attributes:
         title: the op, or the class of a module, or what an array is called.
         mathematics: of an op, what a paper would write in its place.
-        mark: where two graphs are compared, "minus" (only the first has it), "plus", "changed", or "".
         numbers: of a small array, its values and its gradient, a line each.
         name: what the result is called, or the name of the module in the module that holds it.
         lines: further lines of text.
@@ -29,6 +28,7 @@ class Vertex:
         heat: the number that its colour stands for.
         pattern: the cells of a small mask, True where attention is forbidden.
         failed: whether an error is about it.
+        mark: beside another graph, how it differs from what is there.
     """
 
     id: str
@@ -83,6 +83,7 @@ class Box:
         name: in the module that holds it; "layers.0 … layers.5" if it stands for several.
         kind: the module's class; "stage" or "formula".
         label: for how many it stands: "× 6".
+        mark: as that of a vertex.
     """
 
     id: str
@@ -91,6 +92,7 @@ class Box:
     parent: str | None
     path: tuple[str, ...]
     label: str = ""
+    mark: str = ""
 
 
 @dataclass(frozen=True)

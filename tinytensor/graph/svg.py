@@ -16,6 +16,7 @@ from .dot import DARK, PALE, RED, STYLES, to_dot
 from .heat import RAMP
 from .label import lines_of, room
 from .legend import legend
+from .marks import dark_rules
 from .picture import Edge, Picture, Vertex
 from .short_text import TIMES, escape
 
@@ -144,7 +145,8 @@ def _finish(picture: Picture, svg: str) -> str:
         rest = _centred(rest, picture, width / 2 - 4)
     opening = opening.replace("<svg", '<svg role="img" class="tinytensor"', 1)
     about = f"<title>{escape(picture.title)}</title><desc>{escape(picture.description)}</desc>"
-    return f"{opening}>\n{about}\n<style>{_dark_mode()}</style>{rest.replace('</svg>', strip + '</svg>')}"
+    dark = _dark_mode(any(v.mark for v in picture.vertices))
+    return f"{opening}>\n{about}\n<style>{dark}</style>{rest.replace('</svg>', strip + '</svg>')}"
 
 
 def _stacked(svg: str, picture: Picture) -> str:
@@ -220,10 +222,7 @@ def _attributes(text: str) -> dict[str, str]:
     return dict(re.findall(r'([\w:-]+)="([^"]*)"', text))
 
 
-DARK_MARKS = {"minus": ("#4a1f06", "#ff9d5c"), "plus": ("#0b3a5c", "#8fd0f7"), "changed": ("#453f00", "#e6d94a")}
-
-
-def _dark_mode() -> str:
+def _dark_mode(marked: bool) -> str:
     rules = [
         " { background: #0d1117 }",
         ".graph > polygon { fill: #0d1117 }",
@@ -241,10 +240,8 @@ def _dark_mode() -> str:
         if kind == "mask":  # its cells keep their colours
             parts = f".tinytensor .{body} > polygon:first-of-type"
         rules.append(f"{parts.removeprefix('.tinytensor ')} {{ fill: {fill}; stroke: {line} }}")
-    for mark, (fill, line) in DARK_MARKS.items():
-        shapes = ", ".join(f".tinytensor .node.{mark} > {part}" for part in ("path", "polygon", "ellipse"))
-        rules.append(f"{shapes.removeprefix('.tinytensor ')} {{ fill: {fill} !important; stroke: {line} !important }}")
     rules.append(f".node.failed > path {{ fill: #5c0f0a; stroke: {RED} }}")
+    rules.extend(dark_rules() if marked else ())
     for i, (light, dark) in enumerate(zip(RAMP, RAMP[::-1])):  # the hottest is the brightest in the dark
         ink = "#1a1a1a" if len(RAMP) - 1 - i < DARK else "#ffffff"
         node = f'.node[class*="heat{i}"]'

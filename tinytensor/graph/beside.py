@@ -1,0 +1,161 @@
+"""The picture of two graphs beside each other: signs where they differ, what corresponds at one height."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from .align import MarkName, Match, align
+from .graph import Graph, with_changes
+from .marks import MARKS
+from .options import Options
+from .picture import Box, Picture, Vertex
+from .short_text import shape_text
+from .structure import Scope, Structure
+
+SIDES = ("a", "b")
+
+
+class Difference(NamedTuple):
+    """What is to be said of a vertex or a box: its mark, what changed, and its counterpart's id, if it has one."""
+
+    mark: MarkName
+    what: tuple[str, ...] = ()
+    counterpart: str | None = None
+
+
+def beside(graphs: Sequence[Graph], names: Sequence[str], captions: Sequence[str], fields: dict[str, Any]) -> Picture:
+    """One picture with a box for each of two graphs.
+
+    Args:
+        names: what they are called.
+        captions: what stands above each.
+        fields: of `Options`, for both.
+
+    Raises ValueError for options that do not exist or do not fit.
+    """
+    options = [with_changes(graph.options, fields) for graph in graphs]
+    a, b = (graph._build(chosen)[0] for graph, chosen in zip(graphs, options))
+    alike = _alike(align(a, b, options[0]))
+    options = [_with_closed(chosen, alike) for chosen in options]
+    structures = [graph._build(chosen)[0] for graph, chosen in zip(graphs, options)]
+    found = _differences(align(structures[0], structures[1], options[0]), structures)
+    pictures = [graph.picture(**vars(chosen)) for graph, chosen in zip(graphs, options)]
+    boxes: list[Box] = []
+    vertices: list[Vertex] = []
+    for side, picture, differences, name, caption in zip(SIDES, pictures, found, names, captions):
+        boxes.append(Box(side, caption, "stage", None, (name,)))
+        boxes += [_marked_box(box, side, differences.get(box.id)) for box in picture.boxes]
+        vertices += [_marked(vertex, side, differences.get(vertex.id), names) for vertex in picture.vertices]
+    edges = [
+        dataclasses.replace(edge, tail=f"{side}_{edge.tail}", head=f"{side}_{edge.head}")
+        for side, picture in zip(SIDES, pictures)
+        for edge in picture.edges
+    ]
+    drawn = {vertex.id for vertex in vertices}
+    levels = [
+        (f"a_{place}", f"b_{difference.counterpart}")
+        for place, difference in found[0].items()
+        if difference.mark != "moved" and {f"a_{place}", f"b_{difference.counterpart}"} <= drawn
+    ]
+    description = ". ".join(f"{name}: {picture.description}" for name, picture in zip(names, pictures))
+    first = pictures[0]
+    return Picture(
+        tuple(vertices), tuple(edges), tuple(boxes), first.direction, " and ".join(names), description,
+        levels=tuple(levels), legend=first.legend, apart=first.apart,
+    )  # fmt: skip
+
+
+def _alike(matches: Sequence[Match]) -> set[str]:
+    """Paths of modules in which nothing differs: one vertex is enough to show them."""
+    found: dict[str, bool] = {}
+    for match in [inner for outer in matches for inner in outer.walk()]:
+        differs = any(inner.mark not in ("same", match.mark) for inner in match.inside) or match.mark == "changed"
+        for part in (match.a, match.b):
+            if part is not None and part.kind != "op":
+                found[part.path] = found.get(part.path, True) and not differs
+    return {path for path, alike in found.items() if alike}
+
+
+def _with_closed(options: Options, paths: set[str]) -> Options:
+    """Options by which modules at these paths are closed; the outermost, which has no path in another, stands open."""
+
+    def collapse(scope: Scope) -> bool:
+        return options.collapses(scope) or (scope.parent is not None and ".".join(scope.path[1:]) in paths)
+
+    return dataclasses.replace(options, collapse=collapse)
+
+
+def _differences(
+    matches: Sequence[Match], structures: Sequence[Structure]
+) -> tuple[dict[str, Difference], dict[str, Difference]]:
+    """Of both graphs, by the ids of ops, scopes and of arrays from outside."""
+    found: tuple[dict[str, Difference], dict[str, Difference]] = ({}, {})
+    ops = [{op.id: op for op in structure.ops} for structure in structures]
+    values = [{value.id: value for value in structure.values} for structure in structures]
+    for match in [inner for outer in matches for inner in outer.walk()]:
+        parts = (match.a, match.b)
+        for part, other, differences in zip(parts, parts[::-1], found):
+            if part is not None:
+                differences[part.id] = Difference(match.mark, match.what, other.id if other is not None else None)
+        if match.a is None or match.b is None or match.a.kind != "op":
+            continue
+        for v, w in zip(ops[0][match.a.id].inputs, ops[1][match.b.id].inputs):
+            if v is None or w is None or v in found[0] or w in found[1]:
+                continue
+            if "result" in (values[0][v].kind, values[1][w].kind):
+                continue
+            shapes = values[0][v].shape, values[1][w].shape
+            alike = shapes[0] == shapes[1]
+            what = () if alike else (f"result {shape_text(shapes[0])} → {shape_text(shapes[1])}",)
+            found[0][v] = Difference("same" if alike else "changed", what, w)
+            found[1][w] = Difference("same" if alike else "changed", what, v)
+    return found
+
+
+def _said(what: Sequence[str]) -> list[str]:
+    """What changed but for sizes, which stand in each vertex."""
+    return [text for text in what if not text.startswith(("parameters ", "result "))]
+
+
+def _marked(vertex: Vertex, side: str, difference: Difference | None, names: Sequence[str]) -> Vertex:
+    """A vertex with its sign and, where something changed, what. What has no counterpart is only here."""
+    if vertex.kind == "output":
+        difference = difference or Difference("same")
+    mark, what, _ = difference or Difference("only a" if side == "a" else "only b")
+    sign = MARKS[mark].sign
+    said = _said(what)
+    words = {
+        "only a": f"only in {names[0]}",
+        "only b": f"only in {names[1]}",
+        "inside": "differs inside",
+        "moved": f"moved: in {names[1]} {'; '.join(what)}",
+        "changed": "; ".join(what),
+    }.get(mark, "")
+    lines = vertex.lines
+    if mark == "inside":
+        lines = (*lines, "differs inside")
+    elif mark == "moved":
+        lines = (*lines, "moved")
+    elif mark == "changed" and said:
+        lines = (*lines, "; ".join(said))
+    changes: dict[str, Any] = {}
+    if sign:
+        at = "name" if vertex.name and vertex.kind == "op" else "mathematics" if vertex.mathematics else "title"
+        changes[at] = f"{sign} {getattr(vertex, at)}"
+    return dataclasses.replace(
+        vertex, id=f"{side}_{vertex.id}", box=f"{side}_{vertex.box}" if vertex.box else side, lines=lines, mark=mark,
+        words="; ".join(filter(None, (vertex.words, words))), **changes,
+    )  # fmt: skip
+
+
+def _marked_box(box: Box, side: str, difference: Difference | None) -> Box:
+    """A box with its sign, unless all that differs is in it and can be seen there."""
+    mark = difference.mark if difference is not None else "same"
+    if mark == "inside" or (mark == "changed" and difference is not None and not _said(difference.what)):
+        mark = "same"
+    return dataclasses.replace(
+        box, id=f"{side}_{box.id}", parent=f"{side}_{box.parent}" if box.parent else side, mark=mark,
+        name=f"{MARKS[mark].sign} {box.name}".strip(),
+    )  # fmt: skip

@@ -1,0 +1,52 @@
+"""How vertices and boxes look that are marked as different from those of another graph."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """A sign for print and every eye, the style of its line, and fill and line in light and dark."""
+
+    sign: str
+    style: str
+    width: str
+    fill: str
+    line: str
+    dark_fill: str
+    dark_line: str
+
+
+# The colours are Okabe and Ito's (2008); what is in both graphs steps back.
+MARKS = {
+    "same": Mark("", "solid", "1", "#fafafa", "#767676", "#161b22", "#8b949e"),
+    "inside": Mark("…", "dotted", "1.5", "#faf2f7", "#a3487b", "#2c1a27", "#e08fbf"),
+    "changed": Mark("≠", "dotted", "2", "#f6e3ef", "#a3487b", "#43213a", "#e08fbf"),
+    "moved": Mark("↕", "solid", "2", "#dff4ed", "#007a58", "#063b2c", "#1fc699"),
+    "only a": Mark("−", "dashed", "3", "#d9ebf7", "#0072b2", "#0c2f47", "#56b4e9"),
+    "only b": Mark("+", "solid", "3", "#fdeacb", "#b35900", "#453005", "#e69f00"),
+}
+
+
+def attributes(mark: str, style: str) -> dict[str, str]:
+    """Graphviz's attributes for a vertex or a box with a mark; `style` is that of its kind."""
+    look = MARKS[mark]
+    kept = [part for part in style.split(",") if part in ("rounded", "filled")]
+    return {
+        "style": ",".join([*kept, look.style]),
+        "fillcolor": look.fill,
+        "color": look.line,
+        "penwidth": look.width,
+        "class": f"marked {mark.replace(' ', '-')}",
+    }
+
+
+def dark_rules() -> list[str]:
+    """What CSS says of them for dark backgrounds."""
+    rules = []
+    for name, mark in MARKS.items():
+        of = f".marked.{name.replace(' ', '-')}"
+        parts = ", ".join(f".tinytensor .node{of} > {part}" for part in ("path", "polygon", "ellipse"))
+        rules.append(f"{parts.removeprefix('.tinytensor ')} {{ fill: {mark.dark_fill}; stroke: {mark.dark_line} }}")
+        rules.append(f".cluster{of} > path {{ stroke: {mark.dark_line} }}")
+    return rules
