@@ -13,6 +13,7 @@
 from .align import Match, Part
 from .comparison import Comparison, compare
 from .graph import Graph
+from .memory import Memory
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
 from .structure import Op, Saved, Scope, Statistics, Step, Structure, Value
@@ -25,6 +26,7 @@ __all__ = [
     "Edge",
     "Graph",
     "Match",
+    "Memory",
     "Op",
     "Options",
     "Part",

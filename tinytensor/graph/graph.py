@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..files import atomic_write
 from ..node import Node
@@ -24,6 +24,9 @@ from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
+
+if TYPE_CHECKING:
+    from .memory import Memory
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".html")
 
@@ -228,6 +231,18 @@ class Graph:
         from .explore import explore  # what it needs is needed by these pages alone
 
         explore(self, path, options)
+
+    def memory(self) -> Memory:
+        """What is in memory after each op, forward and backward: as data, as text (`print`) and as a chart (`save`).
+
+        Raises ValueError if nothing was computed.
+        """
+        from .memory import Memory
+
+        structure = self.structure
+        if not structure.ops:
+            raise ValueError("memory: nothing was computed within tt.record()")
+        return Memory(structure)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """What a notebook shows: the SVG itself, a PNG where it trusts no page, or the tree."""

@@ -1,0 +1,341 @@
+"""Memory over time: which arrays are alive after each op, forward and backward."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from .charts import COLOURS, INK, PAPER, Chart, document, fitted, rule, text, ticks
+from .short_text import bytes_text, escape, plural, shape_text
+from .structure import Op, Structure
+
+VIEWS = frozenset({"reshape", "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "broadcast_to", "flip"})
+"""Ops whose result has the memory of their input."""
+
+MOST_BANDS = 6
+GRADIENTS = "gradients"
+
+
+class Moment(NamedTuple):
+    """After an op was computed, or after its turn in the backward pass."""
+
+    op: Op
+    backward: bool
+
+
+@dataclass(frozen=True)
+class Alive:
+    """An array while it is in memory.
+
+    Attributes:
+        kind: "kept" until the backward pass; "passing": read by a later op, or a result; "gradient".
+        op: the one that keeps it, or made it; of a gradient, that of whose result it is. None for a parameter's.
+        name: of a gradient, what it is the gradient of.
+        value: the id of the Value it is, or whose gradient it is; "" for what only a fast pair knows.
+        begin, end: the first moment at which it is there, and the first at which it no longer is.
+    """
+
+    kind: Literal["kept", "passing", "gradient"]
+    op: Op | None
+    name: str
+    value: str
+    nbytes: int
+    begin: int
+    end: int
+
+
+class Memory(Chart):
+    """What is alive after each op, forward and then backward; `graph.memory()` gives one.
+
+    Counted are the arrays that ops keep for the backward pass, results that a later op reads, and gradients: each as
+    large as what it is the gradient of. Parameters are there anyway and are not counted, nor what an op needs while it
+    runs. A graph that did not go backward yet is taken back in the order in which it would.
+
+    Attributes:
+        moments: the ops in order, forward, then backward.
+        arrays: what is alive, and from when to when.
+        totals: bytes at each moment.
+    """
+
+    title = "Memory over time"
+
+    def __init__(self, structure: Structure) -> None:
+        self._paths = {scope.id: scope.path for scope in structure.scopes}
+        self._values = {value.id: value for value in structure.values}
+        self._makers = {op.output: op for op in structure.ops}
+        self.moments = _moments(structure)
+        self.arrays = tuple(_Lives(structure, self.moments).all())
+        self.totals = self._over_time(self.arrays)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes at once."""
+        return max(self.totals)
+
+    @property
+    def peak_moment(self) -> int:
+        """The number of the first moment at which there are so many."""
+        return self.totals.index(self.peak)
+
+    def at(self, moment: int) -> tuple[Alive, ...]:
+        """What is alive at the moment of that number, the largest first."""
+        moment = range(len(self.moments))[moment]
+        found = [array for array in self.arrays if array.begin <= moment < array.end]
+        return tuple(sorted(found, key=lambda array: -array.nbytes))
+
+    def __repr__(self) -> str:
+        return f"<memory: at most {bytes_text(self.peak)}, {self._when(self.peak_moment)}>"
+
+    def _when(self, moment: int) -> str:
+        op, backward = self.moments[moment]
+        return f"after {'the gradient of ' * backward}{self._path(op)}"
+
+    def _path(self, op: Op) -> str:
+        return ".".join([*self._paths.get(op.scope or "", ())[1:], op.name])
+
+    # ---- by module
+
+    @cached_property
+    def bands(self) -> dict[str, tuple[int, ...]]:
+        """Bytes at each moment by module: the largest ones, the others together, and gradients."""
+        places = [self._paths.get(a.op.scope or "", ()) if a.op is not None else () for a in self.arrays]
+        group = grouping((path, a.nbytes) for path, a in zip(places, self.arrays) if a.kind != "gradient")
+        groups: dict[str, list[Alive]] = {}
+        for path, array in zip(places, self.arrays):
+            groups.setdefault(GRADIENTS if array.kind == "gradient" else group(path), []).append(array)
+        found = {name: self._over_time(arrays) for name, arrays in groups.items()}
+        gradients = found.pop(GRADIENTS, None)
+        largest = sorted(found, key=lambda name: -max(found[name]))[:MOST_BANDS]
+        bands = {name: row for name, row in found.items() if name in largest}
+        others = [row for name, row in found.items() if name not in largest]
+        if others:
+            bands[f"{len(others)} others"] = tuple(map(sum, zip(*others)))
+        return bands | ({GRADIENTS: gradients} if gradients else {})
+
+    def _over_time(self, arrays: Iterable[Alive]) -> tuple[int, ...]:
+        """Bytes at each moment."""
+        changes = [0] * (len(self.moments) + 1)
+        for array in arrays:
+            changes[array.begin] += array.nbytes
+            changes[array.end] -= array.nbytes
+        return tuple(itertools.accumulate(changes[:-1]))
+
+    # ---- its faces
+
+    def to_text(self) -> str:
+        """The peak and what makes it, by module and by array, and a bar for each op (for several, where many ran)."""
+        peak = self.peak_moment
+        there = self.at(peak)
+        lines = [
+            f"{self._counts()}; at most {bytes_text(self.peak)} {self._when(peak)}; parameters are not counted",
+            "",
+            f"{'at the peak':<12}{'at most':<12}by module",
+            *(f"{bytes_text(row[peak]):<12}{bytes_text(max(row)):<12}{name}" for name, row in self.bands.items()),
+            "",
+            "largest at the peak",
+            *(f"{bytes_text(array.nbytes):<12}{self._words(array)}" for array in there[:10]),
+            *([f"{bytes_text(sum(a.nbytes for a in there[10:])):<12}{len(there) - 10} more"] if there[10:] else []),
+            "",
+            "over time",
+        ]
+        step = -(-len(self.moments) // 32)
+        for start in range(0, len(self.moments), step):
+            at = max(range(start, min(start + step, len(self.moments))), key=self.totals.__getitem__)
+            bar = "█" * round(24 * self.totals[at] / (self.peak or 1))
+            lines.append(f"{bytes_text(self.totals[at]):<12}{bar:<24}  {self._when(at)}")
+        return "\n".join(lines) + "\n"
+
+    def _counts(self) -> str:
+        back = sum(moment.backward for moment in self.moments)
+        return f"memory of {plural(len(self.moments) - back, 'op')} forward, {back} backward"
+
+    def _words(self, array: Alive) -> str:
+        value = self._values.get(array.value)
+        shape = f" {shape_text(value.shape)} {value.dtype}" if value is not None else ""
+        where = self._path(array.op) if array.op is not None else ""
+        if array.kind == "gradient":
+            return f"gradient of {array.name or where}{shape}"
+        maker = self._makers.get(array.value)
+        what = array.name or (f"result of {self._path(maker)}" if maker is not None else "array")
+        return f"{what}{shape}" + (f", kept by {where}" if array.kind == "kept" else "")
+
+    def to_svg(self) -> str:
+        """Areas by module, one on top of the other, with the peak marked."""
+        width, left, right, top, high = 900.0, 76.0, 16.0, 64.0, 280.0
+        marks = ticks(self.peak)
+        across = (width - left - right) / len(self.moments)
+        down = high / (marks[-1] or 1)
+        base = top + high
+        parts = []
+        for mark in marks:
+            parts.append(rule(left, base - mark * down, width - right, base - mark * down, "1 4"))
+            parts.append(text(left - 8, base - mark * down + 4, bytes_text(mark), anchor="end", grey=True))
+        floor = [0] * len(self.moments)
+        for i, (name, row) in enumerate(self.bands.items()):
+            ceiling = [a + b for a, b in zip(floor, row)]
+            outline = _outline(floor, ceiling, left, across, base, down)
+            words = f"{i + 1} {name}: at most {bytes_text(max(row))}"
+            parts.append(
+                f'<path {_fill(i, name)} d="{outline}" stroke="{PAPER}"><title>{escape(words)}</title></path>\n'
+            )
+            floor = ceiling
+        parts += self._numbers(left, across, base, down)
+        parts += self._axis(left, across, base, width - right)
+        parts += self._peak(left, across, top, base, width)
+        rows = -(-len(self.bands) // 2)
+        for i, (name, row) in enumerate(self.bands.items()):
+            x, y = 16 + 440 * (i // rows), base + 56 + 20 * (i % rows)
+            parts.append(f'<rect {_fill(i, name)} x="{x}" y="{y - 11}" width="14" height="14"/>\n')
+            parts.append(text(x + 22, y, fitted(f"{i + 1}  {name}, at most {bytes_text(max(row))}", 400, 12)))
+        description = (
+            f"{self._counts()}. At most {bytes_text(self.peak)}, {self._when(self.peak_moment)}. By module: "
+            + "; ".join(f"{name} at most {bytes_text(max(row))}" for name, row in self.bands.items())
+        )
+        return document(width, base + 60 + 20 * rows, self.title, description, parts)
+
+    def _numbers(self, left: float, across: float, base: float, down: float) -> Iterable[str]:
+        """The number of each band where it is highest, if there is room."""
+        floor = [0] * len(self.moments)
+        for i, row in enumerate(self.bands.values()):
+            most = max(row)
+            places = [at for at, n in enumerate(row) if n == most]
+            at = places[len(places) // 2]
+            if most * down >= 13:
+                x, y = left + (at + 0.5) * across, base - (floor[at] + most / 2) * down + 4
+                place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="middle" font-weight="bold" pointer-events="none"'
+                look = f'class="ink halo" fill="{INK}" stroke="{PAPER}" stroke-width="3" paint-order="stroke"'
+                yield f"<text {place} {look}>{i + 1}</text>\n"
+            floor = [a + b for a, b in zip(floor, row)]
+
+    def _axis(self, left: float, across: float, base: float, right: float) -> Iterable[str]:
+        forward = sum(not moment.backward for moment in self.moments)
+        turn = left + forward * across
+        yield rule(left, base, right, base)
+        yield text((left + turn) / 2, base + 20, f"forward: {plural(forward, 'op')}", anchor="middle", grey=True)
+        if forward < len(self.moments):
+            yield rule(turn, base - 280, turn, base + 26)
+            words = f"backward: {plural(len(self.moments) - forward, 'op')}"
+            yield text((turn + right) / 2, base + 20, words, anchor="middle", grey=True)
+
+    def _peak(self, left: float, across: float, top: float, base: float, width: float) -> Iterable[str]:
+        x = left + (self.peak_moment + 0.5) * across
+        y = base - self.peak * (base - top) / (ticks(self.peak)[-1] or 1)
+        words = f"peak {bytes_text(self.peak)}, {self._when(self.peak_moment)}"
+        yield rule(x, top - 8, x, y)
+        anchor = "start" if x < width / 3 else "end" if x > width * 2 / 3 else "middle"
+        yield text(x, top - 12, fitted(words, 2 * min(x, width - x) if anchor == "middle" else 560, 12), anchor=anchor)
+
+
+def _fill(band: int, name: str) -> str:
+    number = len(COLOURS) - 1 if name == GRADIENTS else band
+    return f'class="c{number} halo" fill="{COLOURS[number][0]}"'
+
+
+def _outline(floor: Sequence[int], ceiling: Sequence[int], left: float, across: float, base: float, down: float) -> str:
+    """Between two staircases, each step as wide as a moment."""
+    steps: list[str] = []
+    for row, order in ((ceiling, range(len(ceiling))), (floor, range(len(floor))[::-1])):
+        for at in order:
+            begin, end = (at, at + 1) if row is ceiling else (at + 1, at)
+            y = base - row[at] * down
+            steps += [f"{left + begin * across:.1f} {y:.1f}", f"{left + end * across:.1f} {y:.1f}"]
+    return f"M{'L'.join(key for key, _ in itertools.groupby(steps))}Z"
+
+
+# ---- what lives from when to when
+
+
+def _moments(structure: Structure) -> tuple[Moment, ...]:
+    """All ops forward, then those that had their turn backward; if none had, those that will."""
+    turns = [(op.step.number, op) for op in structure.ops if op.step is not None]
+    back = [op for _, op in sorted(turns, key=lambda turn: turn[0])]
+    back = back or [op for op in reversed(structure.ops) if op.differentiable]
+    return (*(Moment(op, False) for op in structure.ops), *(Moment(op, True) for op in back))
+
+
+class _Lives:
+    def __init__(self, structure: Structure, moments: Sequence[Moment]) -> None:
+        self.structure = structure
+        self.values = {value.id: value for value in structure.values}
+        self.made = {op.output: i for i, op in enumerate(structure.ops)}
+        self.turn = {moment.op.id: i for i, moment in enumerate(moments) if moment.backward}
+        self.over = len(moments)
+        self.root: dict[str, str] = {}  # of each value the one whose memory it has
+        for op in structure.ops:
+            view = op.name in VIEWS and op.inputs[0] is not None
+            self.root[op.output] = self.root.get(str(op.inputs[0]), str(op.inputs[0])) if view else op.output
+
+    def all(self) -> Iterable[Alive]:
+        kept = {array.value: array for array in self._kept()}
+        yield from self._kept()
+        yield from self._passing({self.root.get(value, value) for value in kept if value})
+        yield from self._gradients()
+
+    def _kept(self) -> list[Alive]:
+        """Each memory once: from when it was made, or is first kept, until the last op that keeps it had its turn."""
+        found: dict[str, Alive] = {}
+        for i, op in enumerate(self.structure.ops):
+            for saved in op.saved:
+                value = self.values.get(saved.value)
+                if value is not None and value.kind == "parameter":
+                    continue
+                begin = self.made.get(self.root.get(saved.value, saved.value), i)
+                end = self.turn.get(op.id, self.over)
+                known = found.get(saved.memory)
+                if known is None:
+                    name = value.name if value is not None else ""
+                    found[saved.memory] = Alive("kept", op, name, saved.value, saved.nbytes, min(begin, i), end)
+                else:
+                    found[saved.memory] = Alive(
+                        "kept", known.op, known.name, known.value or saved.value, max(known.nbytes, saved.nbytes),
+                        min(known.begin, begin), max(known.end, end),
+                    )  # fmt: skip
+        return list(found.values())
+
+    def _passing(self, kept: set[str]) -> Iterable[Alive]:
+        """Results that are not kept: until the last op that reads them, and to the end where nothing does."""
+        last: dict[str, int] = {}
+        for i, op in enumerate(self.structure.ops):
+            for value in op.inputs:
+                if value is not None:
+                    last[self.root.get(value, value)] = i
+        results = {self.root.get(value, value) for value in self.structure.outputs}
+        for i, op in enumerate(self.structure.ops):
+            result = self.values[op.output]
+            if self.root[op.output] == op.output and op.output not in kept:
+                end = self.over if op.output in results else max(last.get(op.output, i), i + 1)
+                yield Alive("passing", op, result.name, result.id, result.nbytes, i, end)
+
+    def _gradients(self) -> Iterable[Alive]:
+        """Of a result from the turn of its last reader until that of its maker; of a parameter to the end."""
+        begun: dict[str, int] = {}
+        by_output = {op.output: op for op in self.structure.ops}
+        for op in self.structure.ops:
+            for value in op.inputs:
+                wanted = value is not None and (value in by_output or self.values[value].kind == "parameter")
+                if wanted and op.id in self.turn:
+                    begun[str(value)] = min(begun.get(str(value), self.over), self.turn[op.id])
+        for name, begin in begun.items():
+            maker, of = by_output.get(name), self.values[name]
+            end = self.over if maker is None else self.turn.get(maker.id, begin)
+            if begin < end:
+                yield Alive("gradient", maker, of.name, name, of.nbytes, begin, end)
+
+
+def grouping(sizes: Iterable[tuple[tuple[str, ...], float]]) -> Callable[[tuple[str, ...]], str]:
+    """A function from a path to the module in it that names its group.
+
+    That is as far out as no group has more than two thirds of the whole, where modules allow it.
+    """
+    rows = [(path, size) for path, size in sizes if path]
+    deepest = max((len(path) for path, _ in rows), default=1)
+    for length in range(1, deepest + 1):
+        groups: dict[tuple[str, ...], float] = {}
+        for path, size in rows:
+            groups[path[:length]] = groups.get(path[:length], 0) + size
+        if max(groups.values(), default=0) * 3 <= sum(groups.values()) * 2:
+            break
+    return lambda path: ".".join(path[1:length]) or "".join(path[:1]) or "outside of modules"
