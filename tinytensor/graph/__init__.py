@@ -13,13 +13,16 @@
 from .align import Match, Part
 from .comparison import Comparison, compare
 from .graph import Graph
-from .memory import Memory
+from .memory import Alive, Memory, Moment
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
 from .structure import Op, Saved, Scope, Statistics, Step, Structure, Value
 from .svg import DrawingError, lay_out_with, render
+from .timeline import Bar, Timeline
 
 __all__ = [
+    "Alive",
+    "Bar",
     "Box",
     "Comparison",
     "DrawingError",
@@ -27,6 +30,7 @@ __all__ = [
     "Graph",
     "Match",
     "Memory",
+    "Moment",
     "Op",
     "Options",
     "Part",
@@ -36,6 +40,7 @@ __all__ = [
     "Statistics",
     "Step",
     "Structure",
+    "Timeline",
     "Value",
     "Vertex",
     "compare",

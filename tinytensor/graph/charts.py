@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..files import atomic_write
@@ -105,3 +106,19 @@ def ticks(high: float) -> list[float]:
     step = 10.0 ** math.floor(math.log10(high / 4))
     step *= next(m for m in (1, 2, 5, 10) if high / (m * step) <= 6)
     return [i * step for i in range(math.ceil(high / step - 1e-9) + 1)]
+
+
+def grouping(sizes: Iterable[tuple[tuple[str, ...], float]]) -> Callable[[tuple[str, ...]], str]:
+    """A function from a path to the module in it that names its group.
+
+    That is as far out as no group has more than two thirds of the whole, where modules allow it.
+    """
+    rows = [(path, size) for path, size in sizes if path]
+    deepest = max((len(path) for path, _ in rows), default=1)
+    for length in range(1, deepest + 1):
+        groups: dict[tuple[str, ...], float] = {}
+        for path, size in rows:
+            groups[path[:length]] = groups.get(path[:length], 0) + size
+        if max(groups.values(), default=0) * 3 <= sum(groups.values()) * 2:
+            break
+    return lambda path: ".".join(path[1:length]) or "".join(path[:1]) or "outside of modules"

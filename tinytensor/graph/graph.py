@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..files import atomic_write
 from ..node import Node
@@ -17,6 +17,7 @@ from .build import Builder, walk
 from .compose import look
 from .dot import to_dot
 from .heat import measured_again
+from .memory import Memory
 from .options import Options
 from .picture import Picture
 from .plan import main_ops, plan
@@ -24,9 +25,7 @@ from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
-
-if TYPE_CHECKING:
-    from .memory import Memory
+from .timeline import Timeline
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".html")
 
@@ -237,12 +236,24 @@ class Graph:
 
         Raises ValueError if nothing was computed.
         """
-        from .memory import Memory
-
         structure = self.structure
         if not structure.ops:
             raise ValueError("memory: nothing was computed within tt.record()")
         return Memory(structure)
+
+    def timeline(self, repeat: int | None = None) -> Timeline:
+        """What ran when, forward and backward: as data, as text (`print`) and as a chart (`save`).
+
+        Args:
+            repeat: how often each op of the forward pass is run again on the arrays that were recorded; the median
+                counts. Default: the one run that was recorded, in which the first ops pay for what wakes up.
+
+        Raises ValueError if no time was measured: compute within `tt.record()`.
+        """
+        structure, builder = self._build(Options(fused="folded"))
+        if not any(op.seconds is not None for op in structure.ops):
+            raise ValueError("timeline: no time was measured; compute within tt.record()")
+        return Timeline(structure if repeat is None else measured_again(structure, builder.nodes, repeat))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """What a notebook shows: the SVG itself, a PNG where it trusts no page, or the tree."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from .charts import COLOURS, INK, PAPER, Chart, document, fitted, rule, text, ticks
+from .charts import COLOURS, INK, PAPER, Chart, document, fitted, grouping, rule, text, ticks
 from .short_text import bytes_text, escape, plural, shape_text
 from .structure import Op, Structure
 
@@ -323,19 +323,3 @@ class _Lives:
             end = self.over if maker is None else self.turn.get(maker.id, begin)
             if begin < end:
                 yield Alive("gradient", maker, of.name, name, of.nbytes, begin, end)
-
-
-def grouping(sizes: Iterable[tuple[tuple[str, ...], float]]) -> Callable[[tuple[str, ...]], str]:
-    """A function from a path to the module in it that names its group.
-
-    That is as far out as no group has more than two thirds of the whole, where modules allow it.
-    """
-    rows = [(path, size) for path, size in sizes if path]
-    deepest = max((len(path) for path, _ in rows), default=1)
-    for length in range(1, deepest + 1):
-        groups: dict[tuple[str, ...], float] = {}
-        for path, size in rows:
-            groups[path[:length]] = groups.get(path[:length], 0) + size
-        if max(groups.values(), default=0) * 3 <= sum(groups.values()) * 2:
-            break
-    return lambda path: ".".join(path[1:length]) or "".join(path[:1]) or "outside of modules"

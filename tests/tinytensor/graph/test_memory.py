@@ -12,7 +12,7 @@ from tinytensor import engine, nn
 from tinytensor.backend import for_array
 from tinytensor.engine import reachable
 from tinytensor.graph import Memory
-from tinytensor.graph.memory import grouping
+from tinytensor.graph.charts import grouping
 
 
 def encoder(dropout=0.1, batch=4):

@@ -1,0 +1,207 @@
+"""A time line of ops: what ran when, in which module, forward and backward."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .charts import Chart, document, fitted, grouping, rule, text, ticks
+from .dot import STYLES
+from .label import text_width
+from .picture import VertexKind
+from .short_text import escape, plural, seconds_text
+from .structure import Op, Scope, Structure
+
+NARROW = 0.5
+"""Bars of fewer pixels are not drawn; the bar of the module around them shows their time."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """An op, or a call of a module with all that it holds, while it runs.
+
+    Attributes:
+        id: of the `Op` or the `Scope`.
+        name: of the op, or of the module in the module around it.
+        path: its place, as "encoder.layers.0.norm1"; of an op, that of the module around it and the op's name.
+        kind: "op", or the module's class; "stage" or "formula".
+        depth: how many modules are around it.
+        begin, end: in seconds from the beginning of the forward pass.
+        backward: whether it is a turn in the backward pass.
+    """
+
+    id: str
+    name: str
+    path: str
+    kind: str
+    depth: int
+    begin: float
+    end: float
+    backward: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+        return self.end - self.begin
+
+
+class Timeline(Chart):
+    """What ran when; `graph.timeline()` gives one.
+
+    The time of an op in the forward pass is that from the end of the op before to its own end: what Python does in
+    between belongs to it. That of a turn in the backward pass is the time of its gradient rules. Recording itself is
+    not counted.
+
+    Attributes:
+        bars: modules and ops, in the order in which they began, outer ones first.
+        forward, backward: seconds of both passes; `backward` is 0 where it was not recorded.
+    """
+
+    title = "Time line of ops"
+
+    def __init__(self, structure: Structure) -> None:
+        scopes = {scope.id: scope for scope in structure.scopes}
+        ahead = [(op, op.seconds) for op in structure.ops if op.seconds is not None]
+        turns = [(op, op.step) for op in structure.ops if op.step is not None]
+        back = [(op, step.seconds) for op, step in sorted(turns, key=lambda turn: turn[1].number)]
+        self.forward = sum(seconds for _, seconds in ahead)
+        self.backward = sum(seconds for _, seconds in back)
+        self.bars = (*_bars(ahead, scopes, 0.0, False), *_bars(back, scopes, self.forward, True))
+        self._paths = {op.id: scopes[op.scope].path if op.scope is not None else () for op in structure.ops}
+
+    @property
+    def seconds(self) -> float:
+        """Of both passes."""
+        return self.forward + self.backward
+
+    @property
+    def _ops(self) -> list[Bar]:
+        return [bar for bar in self.bars if bar.kind == "op"]
+
+    def __repr__(self) -> str:
+        return f"<time line: {self._passes()}>"
+
+    def _passes(self) -> str:
+        back = f", backward {seconds_text(self.backward)}" if self.backward else ""
+        return f"forward {seconds_text(self.forward)}{back}"
+
+    # ---- its faces
+
+    def to_text(self) -> str:
+        """The time by op, by module, and the slowest single ops; "back" is the backward pass."""
+        group = grouping((self._paths[bar.id], bar.seconds) for bar in self._ops)
+        slowest = sorted(self._ops, key=lambda bar: -bar.seconds)[:12]
+        rows = [
+            self._passes(),
+            "",
+            f"{'time':<10}{'share':<8}{'forward':<10}{'back':<10}by op",
+            *self._table(lambda bar: bar.name, 12),
+            "",
+            f"{'time':<10}{'share':<8}{'forward':<10}{'back':<10}by module",
+            *self._table(lambda bar: group(self._paths[bar.id]), 12),
+            "",
+            f"{'time':<10}{'share':<8}the slowest",
+            *(f"{seconds_text(b.seconds):<10}{self._share(b.seconds):<8}{_words(b)}" for b in slowest),
+        ]
+        return "\n".join(rows) + "\n"
+
+    def _table(self, key: Callable[[Bar], str], most: int) -> Iterator[str]:
+        """Lines of sums, the largest first."""
+        sums: dict[str, list[float]] = {}
+        for bar in self._ops:
+            row = sums.setdefault(key(bar), [0.0, 0.0, 0.0])
+            row[bar.backward] += bar.seconds
+            row[2] += not bar.backward
+        found = sorted(sums.items(), key=lambda item: -sum(item[1][:2]))
+        for name, (ahead, back, calls) in found[:most]:
+            numbers = [seconds_text(ahead + back), self._share(ahead + back), seconds_text(ahead), seconds_text(back)]
+            yield f"{numbers[0]:<10}{numbers[1]:<8}{numbers[2]:<10}{numbers[3]:<10}{name}, {plural(int(calls), 'op')}"
+        rest = sum(ahead + back for _, (ahead, back, _) in found[most:])
+        if rest:
+            yield f"{seconds_text(rest):<10}{self._share(rest):<28}{len(found) - most} others"
+
+    def _share(self, seconds: float) -> str:
+        return f"{seconds / self.seconds:.1%}".replace("%", " %") if self.seconds else ""
+
+    def to_svg(self) -> str:
+        """Bars over seconds: below each module what it holds; the backward pass to the right of the forward pass."""
+        width, left, top, row = 900.0, 16.0, 76.0, 22.0
+        across = (width - 2 * left) / (self.seconds or 1.0)
+        base = top + row * (1 + max(bar.depth for bar in self.bars))
+        parts, hidden = list(_legend(left, 48, bool(self.backward))), 0
+        for bar in self.bars:
+            if bar.seconds * across < NARROW:
+                hidden += bar.kind == "op"
+                continue
+            x, y, long = left + bar.begin * across, top + bar.depth * row, bar.seconds * across
+            words = f"{_words(bar)}: {seconds_text(bar.seconds)}, {self._share(bar.seconds)}"
+            kind: VertexKind = "module" if bar.kind != "op" else "gradient" if bar.backward else "op"
+            parts.append(
+                f'<rect {_fill(kind)} x="{x:.2f}" y="{y:.1f}" width="{long:.2f}" height="{row - 2:g}">'
+                f"<title>{escape(words)}</title></rect>\n"
+            )
+            name = fitted(bar.name, long - 6, 11) if long > 20 else ""
+            if name:
+                parts.append(text(x + 3, y + 14, name, size=11).replace("<text", '<text pointer-events="none"', 1))
+        parts.append(rule(left, base + 4, width - left, base + 4))
+        for mark in ticks(self.seconds)[:-1]:
+            parts.append(rule(left + mark * across, base + 4, left + mark * across, base + 9))
+            words = seconds_text(mark) if mark else "0"
+            parts.append(text(left + mark * across, base + 24, words, anchor="middle" if mark else "start", grey=True))
+        if self.backward:
+            turn = left + self.forward * across
+            parts.append(rule(turn, top - 8, turn, base + 9))
+        described = f"{self._passes()}. " + "; ".join(list(self._table(lambda bar: bar.name, 5)))
+        if hidden:
+            parts.append(text(left, base + 46, f"{plural(hidden, 'op')} too short to be drawn", size=11, grey=True))
+        title = f"{self.title}: {self._passes()}"
+        return document(width, base + (56 if hidden else 36), title, " ".join(described.split()), parts)
+
+
+def _bars(runs: Sequence[tuple[Op, float]], scopes: dict[str, Scope], start: float, backward: bool) -> list[Bar]:
+    """The ops one after the other, and around them their modules, which begin and end with what they hold."""
+    bars: list[Bar] = []
+    standing: list[tuple[str, int]] = []  # the modules around, and the place of their bars
+    now = start
+    for op, seconds in runs:
+        around = []
+        place = op.scope
+        while place is not None:
+            around.append(place)
+            place = scopes[place].parent
+        around.reverse()
+        shared = 0
+        while shared < min(len(standing), len(around)) and standing[shared][0] == around[shared]:
+            shared += 1
+        del standing[shared:]
+        for depth, name in enumerate(around[shared:], shared):
+            scope = scopes[name]
+            standing.append((name, len(bars)))
+            bars.append(
+                Bar(name, scope.name, ".".join(scope.path[1:]) or scope.name, scope.kind, depth, now, now, backward)
+            )
+        path = ".".join([*(scopes[op.scope].path[1:] if op.scope is not None else ()), op.name])
+        bars.append(Bar(op.id, op.name, path, "op", len(around), now, now + seconds, backward))
+        now += seconds
+        for _, index in standing:
+            bars[index] = dataclasses.replace(bars[index], end=now)
+    return bars
+
+
+def _words(bar: Bar) -> str:
+    kind = "" if bar.kind in ("op", "stage", "formula", bar.path) else f" ({bar.kind})"
+    return f"{'gradient of ' * bar.backward}{bar.path}{kind}"
+
+
+def _fill(kind: VertexKind) -> str:
+    _, _, fill, line, _, _ = STYLES[kind]
+    return f'class="{kind}" fill="{fill}" stroke="{line}"'
+
+
+def _legend(x: float, y: float, backward: bool) -> Iterator[str]:
+    entries: list[tuple[VertexKind, str]] = [("module", "module"), ("op", "op")]
+    for kind, words in [*entries, ("gradient", "its gradient rules")] if backward else entries:
+        yield f'<rect {_fill(kind)} x="{x:g}" y="{y - 10:g}" width="16" height="12"/>\n'
+        yield text(x + 22, y, words, grey=True)
+        x += 46 + text_width(words, 12)
