@@ -36,6 +36,16 @@ gallery.show("lines", visualize.attention_lines(attention.encoder, words))
 # %%
 gallery.show("grid", visualize.attention_grid(attention.encoder, words))
 
+# %% [markdown]
+# What another one attends to otherwise:
+
+# %%
+other = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0, batch_first=True)
+with tt.no_grad(), nn.record_attention() as later:
+    other(x, src_mask=F.causal_mask(5))
+
+gallery.show("difference", visualize.attention_difference(attention.encoder, later.encoder, words))
+
 # %%
 gallery.show("steps", visualize.attention_steps(attention.encoder[0], source=words, token=2))
 
@@ -132,6 +142,27 @@ gallery.show("saved", graph, saved=True)
 # %%
 loss.backward()
 gallery.show("heat", graph, heat="grad", depth=3)
+
+# %% [markdown]
+# What is in memory after each op, and what takes the time:
+
+# %%
+gallery.show("memory", graph.memory())
+
+# %%
+gallery.show("timeline", graph.timeline(repeat=3))
+
+# %% [markdown]
+# Two graphs side by side, here the layer above with its norms before what they were behind:
+
+# %%
+recorded = []
+for norm_first in (False, True):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=norm_first)
+    with tt.record() as each:
+        layer(x)
+    recorded.append(each)
+gallery.show("compared", tt.compare(*recorded, names=("post-norm", "pre-norm")))
 
 # %% [markdown]
 # A page to look around in; click a module to open it:
