@@ -11,6 +11,7 @@
 """
 
 from .compare import Comparison
+from .course import Memory, Timeline
 from .graph import Graph
 from .options import Options
 from .picture import Box, Edge, Picture, Vertex
@@ -23,6 +24,7 @@ __all__ = [
     "DrawingError",
     "Edge",
     "Graph",
+    "Memory",
     "Op",
     "Options",
     "Picture",
@@ -31,6 +33,7 @@ __all__ = [
     "Statistics",
     "Step",
     "Structure",
+    "Timeline",
     "Value",
     "Vertex",
     "lay_out_with",

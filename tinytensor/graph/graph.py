@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..files import atomic_write
 from ..node import Node
@@ -24,6 +24,9 @@ from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
+
+if TYPE_CHECKING:
+    from .course import Memory, Timeline
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".html")
 
@@ -228,6 +231,24 @@ class Graph:
         from .explore import explore  # what it needs is needed by these pages alone
 
         explore(self, path, options)
+
+    def memory(self) -> Memory:
+        """What is kept for the backward pass after each op: as data, printed, or saved as a picture.
+
+        Raises ValueError if nothing was computed.
+        """
+        from .course import Memory
+
+        return Memory(self)
+
+    def timeline(self) -> Timeline:
+        """How long each op took, forward and, after `backward()`, backward: as data, printed, or saved as a picture.
+
+        Raises ValueError if nothing was computed.
+        """
+        from .course import Timeline
+
+        return Timeline(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """What a notebook shows: the SVG itself, a PNG where it trusts no page, or the tree."""
