@@ -41,11 +41,23 @@ class TracedNode(Node):
             node of their own, without an op.
         values: while recording, the arrays (or numbers) of the inputs and, last, of the result.
         kept_before: while recording, what was kept for the gradient, also after it was freed; None where none flows.
+        residuals_before: while recording, what the fast pair of a fused op put aside, once it was freed.
         seconds: while recording, the time from the end of the op before to the end of this one.
         step: what the last backward pass did here, once it was run.
     """
 
-    __slots__ = ("kept_before", "needs", "origin", "scope", "seconds", "sources", "step", "values", "variable")
+    __slots__ = (
+        "kept_before",
+        "needs",
+        "origin",
+        "residuals_before",
+        "scope",
+        "seconds",
+        "sources",
+        "step",
+        "values",
+        "variable",
+    )
 
     origin: str | None
     scope: Scope | None
@@ -53,6 +65,7 @@ class TracedNode(Node):
     sources: tuple[Any, ...] | None
     values: Any
     kept_before: dict[str, Any] | None
+    residuals_before: tuple[Any, ...] | None
     seconds: float | None
     step: Step | None
 
@@ -71,6 +84,12 @@ class TracedNode(Node):
             [s if isinstance(s, Node) and need else None for s, need in zip(self.sources, self.needs or ())]
         )
         return _saved(self, self.kept_before, sources)
+
+    def free(self) -> None:
+        """Let go of what is saved; a recording remembers it for pictures."""
+        if self.sources is not None:
+            self.residuals_before = self.residuals
+        super().free()
 
     @property
     def constants(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -254,7 +273,7 @@ class Recording:
     def _fill(self, node: TracedNode, sources: tuple[Any, ...], values: tuple[Any, ...]) -> TracedNode:
         node.origin, node.variable, node.scope = None, "", self.scope
         node.sources, node.values = sources, values
-        node.needs = node.kept_before = node.seconds = node.step = None
+        node.needs = node.kept_before = node.residuals_before = node.seconds = node.step = None
         return node
 
 

@@ -348,7 +348,8 @@ def _kept(node: Any, op: Primitive, values: list[str | None]) -> Iterable[tuple[
                 why = f"the gradient of {' and '.join(readers) or 'its inputs'} reads {name}"
                 yield array, values[place] or "", why
         return
-    inputs, residuals = [kept[name] for name in op.inputs], node.residuals or ()
+    inputs = [kept[name] for name in op.inputs]
+    residuals = node.residuals or (node.residuals_before if node.traced else None) or ()
     known = {_storage(a): v for a, v in zip([*inputs, *(node.values[-1:] if node.traced else ())], values) if v}
     met = set()
     for array in _arrays(residuals):
