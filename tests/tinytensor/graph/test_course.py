@@ -81,3 +81,14 @@ def test_nothing_has_no_course():
         pass
     with pytest.raises(ValueError, match="nothing was computed"):
         graph.memory()
+
+
+def test_what_fast_pairs_put_aside_counts_after_backward_too():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = tt.ones((2, 3, 4))
+    with tt.record() as graph:
+        total = tt.sum(layer(x, x, x, need_weights=False)[0])
+    before = graph.memory()
+    total.backward()
+    assert graph.memory().peak.alive == before.peak.alive
+    assert before.peak.alive > 2 * 2 * 3 * 3 * 4  # the weights of two heads alone
