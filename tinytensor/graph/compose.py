@@ -213,10 +213,11 @@ class _Look:
             lines.append("residual")
         lines.extend(self._heat_lines(group))
         mathematics = "" if op.id == self.failed else words.title
+        numbers = () if op.id in self.folded.members else self._numbers(value, name)  # one of several has its own
         return Vertex(
             op.id, "op", "rearrange" if _is_chain(group) else op.name, name, (*lines, *self._saved_lines(group)),
             value.shape, value.dtype, self._box(op.scope), ". ".join(self._words(o) for o in group), self._heat(group),
-            failed=any(o.id == self.failed for o in group), mathematics=mathematics, numbers=self._numbers(value, name),
+            failed=any(o.id == self.failed for o in group), mathematics=mathematics, numbers=numbers,
         )  # fmt: skip
 
     def _words_of(self, group: list[Op], op: Op) -> Words:
@@ -231,7 +232,7 @@ class _Look:
             return first
         return Words(_from_to(first.title, last.title), _from_to(first.detail, last.detail))
 
-    def _numbers(self, value: Value, name: str, given: bool = False) -> tuple[str, ...]:
+    def _numbers(self, value: Value, name: str) -> tuple[str, ...]:
         """The numbers of a small array and its gradient, in a graph that is small as well."""
         if len(self.structure.ops) > SMALL or self.options.heat is not None or not value.numbers:
             return ()

@@ -107,7 +107,7 @@ def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | 
         elif inside[item.id]:
             with dot.subgraph(name=f"cluster_{item.id}") as box:
                 title = item.name if item.kind in ("formula", "stage") else f"{item.name} · {item.kind}"
-                if item.kind == item.name:
+                if item.kind == item.name.removeprefix("∇ "):
                     title = item.name
                 line = [(cut(printable(title), 60) or "module", False)]
                 if item.label:

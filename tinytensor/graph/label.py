@@ -71,7 +71,7 @@ def lines_of(vertex: Vertex, picture: Picture) -> list[Line]:
     if vertex.name and vertex.kind == "op":
         parts.insert(0, (cut(printable(vertex.name), 40) + vertex.join, False))
     elif vertex.name:
-        details[:1] = [" · ".join([vertex.name, *details[:1]])]
+        details.insert(0, vertex.name)
     shaped = picture.upright and vertex.kind != "output" and not vertex.failed and not vertex.numbers
     if shaped and vertex.kind != "gradient" and (vertex.shape or vertex.kind in ("op", "module")):
         details[:1] = [" · ".join([shape_text(vertex.shape), *details[:1]])]

@@ -1182,6 +1182,17 @@ def test_large_graphs_and_large_arrays_show_no_numbers():
     assert not any(v.numbers for v in long_chain(60).picture(fold=False).vertices)
 
 
+def test_one_of_several_turns_shows_no_numbers():
+    x, w = constant(3), leaf(1)
+    with tt.record() as graph:
+        h = x[:1]
+        for t in range(3):
+            h = tt.tanh(h * w + x[t : t + 1])
+    shown = {v.title: v.numbers for v in of_kind(graph.picture(), "op")}
+    assert shown["tanh"] == shown["multiply"] == ()
+    assert all(v.numbers for v in of_kind(graph.picture(fold=False), "op") if v.title == "tanh")
+
+
 # ---- depth
 
 
