@@ -31,13 +31,16 @@ def beside(graphs: Sequence[Graph], names: Sequence[str], captions: Sequence[str
     Args:
         names: what they are called.
         captions: what stands above each.
-        fields: of `Options`, for both.
+        fields: of `Options`, for both; without a depth, what only one has and what moved is drawn wherever it is.
 
     Raises ValueError for options that do not exist or do not fit.
     """
     options = [with_changes(graph.options, fields) for graph in graphs]
     a, b = (graph._build(chosen)[0] for graph, chosen in zip(graphs, options))
-    alike = _alike(align(a, b, options[0]))
+    matches = align(a, b, options[0])
+    if "depth" not in fields:
+        options = [dataclasses.replace(chosen, depth=max(chosen.depth, _nesting(matches))) for chosen in options]
+    alike = _alike(matches)
     options = [_with_closed(chosen, alike) for chosen in options]
     structures = [graph._build(chosen)[0] for graph, chosen in zip(graphs, options)]
     found = _differences(align(structures[0], structures[1], options[0]), structures)
@@ -67,11 +70,18 @@ def beside(graphs: Sequence[Graph], names: Sequence[str], captions: Sequence[str
     )  # fmt: skip
 
 
+def _nesting(matches: Sequence[Match], around: int = 0) -> int:
+    """How many modules stand around what only one graph has, and what moved: they are to be seen."""
+    found = [around if match.mark in ("only a", "only b", "moved") else 0 for match in matches]
+    return max([*found, *(_nesting(match.inside, around + 1) for match in matches if match.inside)], default=0)
+
+
 def _alike(matches: Sequence[Match]) -> set[str]:
     """Paths of modules in which nothing differs: one vertex is enough to show them."""
     found: dict[str, bool] = {}
     for match in [inner for outer in matches for inner in outer.walk()]:
-        differs = any(inner.mark not in ("same", match.mark) for inner in match.inside) or match.mark == "changed"
+        both = match.a is not None and match.b is not None
+        differs = both and (match.mark == "changed" or any(inner.mark != "same" for inner in match.inside))
         for part in (match.a, match.b):
             if part is not None and part.kind != "op":
                 found[part.path] = found.get(part.path, True) and not differs

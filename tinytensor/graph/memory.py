@@ -235,14 +235,15 @@ def _fill(band: int, name: str) -> str:
 
 
 def _outline(floor: Sequence[int], ceiling: Sequence[int], left: float, across: float, base: float, down: float) -> str:
-    """Between two staircases, each step as wide as a moment."""
+    """Between two staircases, each step as wide as the moments at which nothing changes."""
     steps: list[str] = []
-    for row, order in ((ceiling, range(len(ceiling))), (floor, range(len(floor))[::-1])):
-        for at in order:
-            begin, end = (at, at + 1) if row is ceiling else (at + 1, at)
-            y = base - row[at] * down
-            steps += [f"{left + begin * across:.1f} {y:.1f}", f"{left + end * across:.1f} {y:.1f}"]
-    return f"M{'L'.join(key for key, _ in itertools.groupby(steps))}Z"
+    for row, forward in ((ceiling, True), (floor, False)):
+        levels = [(begin, n) for begin, n in enumerate(row) if not begin or row[begin - 1] != n]
+        ends = [begin for begin, _ in levels[1:]] + [len(row)]
+        for (begin, n), end in list(zip(levels, ends))[:: 1 if forward else -1]:
+            for at in (begin, end) if forward else (end, begin):
+                steps.append(f"{left + at * across:.1f} {base - n * down:.1f}")
+    return f"M{'L'.join(steps)}Z"
 
 
 # ---- what lives from when to when

@@ -228,6 +228,17 @@ def test_the_picture_marks_what_differs_and_levels_what_does_not():
     assert {boxes[v.box].id[0] for v in picture.vertices if v.id[0] == "a"} == {"a"}
 
 
+def test_what_moved_is_seen_however_deep_it_is():
+    def stack(norm_first):
+        model = nn.Transformer(8, 2, 2, 2, 16, dropout=0.0, batch_first=True, norm_first=norm_first)
+        return recorded(model, tt.zeros((1, 3, 8)), tt.zeros((1, 2, 8)))
+
+    comparison = tt.compare(stack(False), stack(True))
+    assert len([v for v in comparison.picture().vertices if v.mark == "moved"]) == 2 * len(comparison.moved) == 10
+    closed = comparison.picture(depth=1)
+    assert "… TransformerEncoderLayer" in {v.title for v in closed.vertices if v.mark == "inside"}
+
+
 def test_modules_in_which_nothing_differs_are_closed():
     picture = tt.compare(layer(), layer(norm_first=True)).picture()
     assert {v.name for v in picture.vertices if v.kind == "module"} >= {"self_attn", "norm1", "norm2"}
