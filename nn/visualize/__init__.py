@@ -11,6 +11,7 @@ A notebook shows what they return; `save` writes it. The same input gives the sa
 """
 
 from .curves import curves
+from .difference import attention_difference
 from .explorer import attention_explorer
 from .grid import attention_grid
 from .lines import attention_lines
@@ -24,6 +25,7 @@ from .steps import attention_steps
 from .vectors import vectors
 
 __all__ = [
+    "attention_difference",
     "attention_explorer",
     "attention_grid",
     "attention_lines",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .ramp import HIDDEN, STROKE, WEIGHTS, hatching, pixels, scale, squares
-from .svg import INK, MUTED, RULE, Element, Picture, number, text_width
+from .ramp import HIDDEN, STROKE, WEIGHTS, Ramp, hatching, pixels, scale, squares
+from .svg import INK, MINUS, MUTED, RULE, Element, Picture, number, text_width
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose, read_layers
 
@@ -54,40 +54,86 @@ def attention_grid(
     queries, keys = read[0].weights.shape[1:]
     named = source is not None or target is not None
     source, target = check_pair(source, target, keys, queries)
-    layout = _arrange(len(rows), len(columns), source, target, named)
-    as_images = len(rows) * len(columns) * queries * keys > MOST_TITLES
-
+    maps = {
+        (i, head): Map(np.clip(weights, 0, 1), hidden, weights)
+        for i in rows
+        for head, (weights, hidden) in enumerate(zip(read[i].weights, read[i].masks))
+        if head in columns
+    }
     only = f", layer {rows[0]}" if len(rows) == 1 < len(read) else ""
     title = title or (read[rows[0]].name if len(rows) == 1 else "") or f"Attention weights{only}"
+    layers = {i: read[i].name for i in rows}
+    return heat_maps(maps, layers, columns, source, target, WEIGHTS, _legend, title, named=named, count=most_heads)
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """One heat map, of a head of a layer.
+
+    Attributes:
+        shares: (queries, keys), how far along the ramp the colour of each cell is.
+        hidden: where attention is not allowed; None if that is not known.
+        values: what the cells say where one points at them.
+    """
+
+    shares: np.ndarray
+    hidden: np.ndarray | None
+    values: np.ndarray
+
+
+def heat_maps(
+    maps: Mapping[tuple[int, int], Map],
+    layers: Mapping[int, str],
+    heads: Sequence[int],
+    source: list[str],
+    target: list[str],
+    ramp: Ramp,
+    legend: Callable[[bool, bool], list[Element]],
+    title: str,
+    *,
+    named: bool,
+    count: int,
+) -> Picture:
+    """Heat maps in rows of layers and columns of heads.
+
+    Args:
+        maps: by the numbers of the layer and the head.
+        layers: by number, in order, the path of the module.
+        heads: their numbers, in order.
+        source, target: tokens, or their numbers.
+        legend: elements, given whether anything is masked and whether that is hatched.
+        named: whether tokens were given.
+        count: of all heads; the only one needs no number.
+    """
+    queries, keys = len(target), len(source)
+    layout = _arrange(len(layers), len(heads), source, target, named)
+    as_images = len(layers) * len(heads) * queries * keys > MOST_TITLES
     children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
-    masked = any(hidden is not None and hidden.any() for hidden in (read[i].hidden for i in rows))
-    children += _legend(masked, hatched=not as_images)
-    if most_heads > 1:  # the only head needs no number
-        children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(columns)]
-    for row, i in enumerate(rows):
-        layer = read[i]
-        if layout.font is None or len(rows) > 1:
+    masked = any(each.hidden is not None and each.hidden.any() for each in maps.values())
+    children += legend(masked, not as_images)
+    if count > 1:
+        children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(heads)]
+    for row, (i, name) in enumerate(layers.items()):
+        if layout.font is None or len(layers) > 1:
             aside = 0.0 if layout.font is None else _widest(target, layout.font) + 8
-            children.append(_layer_name(i, layer.name, layout.box(row, 0), aside))
+            children.append(_layer_name(i, name, layout.box(row, 0), aside))
         if layout.font is not None:
             children += _query_tokens(target, layout.box(row, 0), layout.font)
-        for column, head in enumerate(columns):
-            if head >= len(layer.weights):
+        for column, head in enumerate(heads):
+            if (i, head) not in maps:
                 continue
-            shares = np.clip(layer.weights[head], 0, 1)
-            mask = None if layer.hidden is None else layer.hidden[head]
-            box = layout.box(row, column)
+            each, box = maps[i, head], layout.box(row, column)
             if as_images:
-                cells = [*pixels(shares, mask, WEIGHTS, box), Element("title", f"layer {i}, head {head}")]
+                cells = [*pixels(each.shares, each.hidden, ramp, box), Element("title", f"layer {i}, head {head}")]
             else:
-                cells = [squares(shares, mask, WEIGHTS, box, _cell_titles(shares, mask, source, target))]
+                cells = [squares(each.shares, each.hidden, ramp, box, _cell_titles(each, source, target))]
             children.append(Element("g", *cells, _frame(box), class_="map"))
     if layout.font is not None:
-        for column in range(len(columns)):
+        for column in range(len(heads)):
             children += _key_tokens(source, layout.box(0, column), layout.font)
     width = max(layout.right + MARGIN, MARGIN + 530, 2 * MARGIN + text_width(title, 16)) + layout.overhang
     description = (
-        f"{len(rows)} layer{'s' * (len(rows) > 1)} of {len(columns)} head{'s' * (len(columns) > 1)}; each map has "
+        f"{len(layers)} layer{'s' * (len(layers) > 1)} of {len(heads)} head{'s' * (len(heads) > 1)}; each map has "
         f"{queries} queries (rows) and {keys} keys (columns)."
     )
     return Picture(width, layout.bottom + MARGIN, title, description, children)
@@ -197,14 +243,12 @@ def _layer_name(i: int, path: str, box: Box, aside: float) -> Element:
     return name
 
 
-def _cell_titles(
-    shares: np.ndarray, mask: np.ndarray | None, source: list[str], target: list[str]
-) -> Callable[[int, int], str]:
-    """What a cell says where one points at it: its two tokens, and its weight."""
+def _cell_titles(each: Map, source: list[str], target: list[str]) -> Callable[[int, int], str]:
+    """What a cell says where one points at it: its two tokens, and its number."""
 
     def title(query: int, key: int) -> str:
-        masked = mask is not None and mask[query, key]
-        weight = "masked" if masked else number(shares[query, key], 4)
+        masked = each.hidden is not None and each.hidden[query, key]
+        weight = "masked" if masked else number(each.values[query, key], 4).replace("-", MINUS)
         return f"{isolated(visible(target[query]))} → {isolated(visible(source[key]))}: {weight}"
 
     return title

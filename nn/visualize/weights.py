@@ -30,6 +30,11 @@ class Layer:
     name: str = ""
     recorded: bool = False
 
+    @property
+    def masks(self) -> list[np.ndarray | None]:
+        """Of each head, where attention was not allowed."""
+        return [None] * len(self.weights) if self.hidden is None else list(self.hidden)
+
 
 def read_layers(weights: Any, sample: int = 0) -> list[Layer]:
     """Weights layer by layer.
