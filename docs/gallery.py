@@ -36,6 +36,17 @@ gallery.show("lines", visualize.attention_lines(attention.encoder, words))
 # %%
 gallery.show("grid", visualize.attention_grid(attention.encoder, words))
 
+# %% [markdown]
+# Another layer, and what it attends to otherwise:
+
+# %%
+another = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0, batch_first=True)
+with tt.no_grad(), nn.record_attention() as later:
+    another(x, src_mask=F.causal_mask(5))
+
+difference = visualize.attention_difference(attention.encoder, later.encoder, words, names=("one", "another"))
+gallery.show("difference", difference)
+
 # %%
 gallery.show("steps", visualize.attention_steps(attention.encoder[0], source=words, token=2))
 
@@ -122,6 +133,20 @@ gallery.show("loop", recurrence, collapse="RNNCell")
 
 # %%
 gallery.show("unrolled", recurrence, unroll=True)
+
+# %% [markdown]
+# Two graphs side by side, with what only one has:
+
+# %%
+layers = [nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True, norm_first=first) for first in (False, True)]
+graphs = []
+for layer, title in zip(layers, ("norms behind", "norms before")):
+    with tt.record() as graph_of_layer:
+        layer(x)
+    graph_of_layer.title = title
+    graphs.append(graph_of_layer)
+
+gallery.show("compared", tt.compare(*graphs, depth=1))
 
 # %%
 gallery.show("backward", tt.draw(loss), backward=True)
