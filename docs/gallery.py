@@ -37,14 +37,15 @@ gallery.show("lines", visualize.attention_lines(attention.encoder, words))
 gallery.show("grid", visualize.attention_grid(attention.encoder, words))
 
 # %% [markdown]
-# What another one attends to otherwise:
+# Another layer, and what it attends to otherwise:
 
 # %%
-other = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0, batch_first=True)
+another = nn.TransformerEncoderLayer(d_model=8, nhead=2, dim_feedforward=16, dropout=0.0, batch_first=True)
 with tt.no_grad(), nn.record_attention() as later:
-    other(x, src_mask=F.causal_mask(5))
+    another(x, src_mask=F.causal_mask(5))
 
-gallery.show("difference", visualize.attention_difference(attention.encoder, later.encoder, words))
+difference = visualize.attention_difference(attention.encoder, later.encoder, words, names=("one", "another"))
+gallery.show("difference", difference)
 
 # %%
 gallery.show("steps", visualize.attention_steps(attention.encoder[0], source=words, token=2))
@@ -133,6 +134,20 @@ gallery.show("loop", recurrence, collapse="RNNCell")
 # %%
 gallery.show("unrolled", recurrence, unroll=True)
 
+# %% [markdown]
+# Two graphs side by side, with what only one has, and what moved:
+
+# %%
+layers = [nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True, norm_first=first) for first in (False, True)]
+graphs = []
+for layer, title in zip(layers, ("norms behind", "norms before")):
+    with tt.record() as graph_of_layer:
+        layer(x)
+    graph_of_layer.title = title
+    graphs.append(graph_of_layer)
+
+gallery.show("compared", tt.compare(*graphs))
+
 # %%
 gallery.show("backward", tt.draw(loss), backward=True)
 
@@ -151,18 +166,6 @@ gallery.show("memory", graph.memory())
 
 # %%
 gallery.show("timeline", graph.timeline(repeat=3))
-
-# %% [markdown]
-# Two graphs side by side, here the layer above with its norms before what they were behind:
-
-# %%
-recorded = []
-for norm_first in (False, True):
-    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=norm_first)
-    with tt.record() as each:
-        layer(x)
-    recorded.append(each)
-gallery.show("compared", tt.compare(*recorded, names=("post-norm", "pre-norm")))
 
 # %% [markdown]
 # A page to look around in; click a module to open it:
