@@ -46,7 +46,7 @@ def test_what_has_no_sign_is_left_to_the_code():
     assert mathematics("xp.einsum(g, x)") == mathematics("a +") == mathematics("f(x)(y)") == ""
 
 
-CODE_SAYS_IT = {"concat", "copysign", "roll"}
+CODE_SAYS_IT = {"concat", "copysign", "roll", "xlogy"}
 """Ops of whose rules only the code is shown."""
 
 
