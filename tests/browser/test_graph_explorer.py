@@ -1,8 +1,6 @@
 """The page to explore a graph, in a real browser."""
 
 import pytest
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 
 import tinytensor as tt
 from tinytensor import nn
@@ -20,34 +18,34 @@ def layers():
 
 def titles(browser, selector=".vertex"):
     return [
-        e.find_element(By.TAG_NAME, "text").text for e in browser.find_elements(By.CSS_SELECTOR, f"#scene {selector}")
+        e.find_element("tag name", "text").text for e in browser.find_elements("css selector", f"#scene {selector}")
     ]
 
 
 def panel(browser):
-    return browser.find_element(By.ID, "panel").text
+    return browser.find_element("id", "panel").text
 
 
 def card(browser, title):
-    return next(e for e in browser.find_elements(By.CSS_SELECTOR, "#scene .card") if title in e.text)
+    return next(e for e in browser.find_elements("css selector", "#scene .card") if title in e.text)
 
 
 def test_modules_open_and_close(visit, layers):
     browser = visit(layers)
-    browser.find_element(By.ID, "close").click()
+    browser.find_element("id", "close").click()
     assert titles(browser, ".card") == ["TransformerEncoder"]
     card(browser, "TransformerEncoder").click()
     assert titles(browser, ".card") == ["TransformerEncoderLayer"] * 3
     card(browser, "layers.1").click()
     assert "MultiheadAttention" in titles(browser, ".card")
     assert "layers.1 · TransformerEncoderLayer" in panel(browser)
-    browser.find_element(By.ID, "toggle").click()
+    browser.find_element("id", "toggle").click()
     assert titles(browser, ".card") == ["TransformerEncoderLayer"] * 3
 
 
 def test_open_all_shows_every_op(visit, layers):
     browser = visit(layers)
-    browser.find_element(By.ID, "open").click()
+    browser.find_element("id", "open").click()
     assert titles(browser, ".card") == []
     assert titles(browser).count("multi_head") == 3
     overlaps = browser.execute_script(
@@ -59,26 +57,30 @@ def test_open_all_shows_every_op(visit, layers):
 
 
 def test_search_goes_to_what_is_hidden(visit, layers):
+    from selenium.webdriver.common.keys import Keys
+
     browser = visit(layers)
-    browser.find_element(By.ID, "close").click()
-    search = browser.find_element(By.ID, "search")
+    browser.find_element("id", "close").click()
+    search = browser.find_element("id", "search")
     search.send_keys("multi_head")
-    assert browser.find_element(By.ID, "hits").text == "3 found"
+    assert browser.find_element("id", "hits").text == "3 found"
     search.send_keys(Keys.ENTER)
-    assert browser.find_element(By.ID, "hits").text == "1 of 3"
+    assert browser.find_element("id", "hits").text == "1 of 3"
     assert "multi_head" in titles(browser)
     assert "TransformerEncoder.layers.0.self_attn" in panel(browser)
-    assert len(browser.find_elements(By.CSS_SELECTOR, ".vertex.chosen")) == 1
+    assert len(browser.find_elements("css selector", ".vertex.chosen")) == 1
 
 
 def test_the_keyboard_walks_opens_and_zooms(visit, layers):
+    from selenium.webdriver.common.keys import Keys
+
     browser = visit(layers)
-    browser.find_element(By.ID, "close").click()
-    graph = browser.find_element(By.ID, "graph")
+    browser.find_element("id", "close").click()
+    graph = browser.find_element("id", "graph")
     graph.send_keys(Keys.ARROW_DOWN)
-    first = browser.find_element(By.ID, "say").get_attribute("textContent")
+    first = browser.find_element("id", "say").get_attribute("textContent")
     graph.send_keys(Keys.ARROW_RIGHT)
-    assert browser.find_element(By.ID, "say").get_attribute("textContent") != first
+    assert browser.find_element("id", "say").get_attribute("textContent") != first
     for _ in range(5):
         if "TransformerEncoder" not in panel(browser).splitlines()[0]:
             graph.send_keys(Keys.ARROW_DOWN)
@@ -93,12 +95,12 @@ def test_the_keyboard_walks_opens_and_zooms(visit, layers):
 
 def test_backward_turns_the_arrows_and_shows_gradients_first(visit, layers):
     browser = visit(layers)
-    browser.find_element(By.ID, "open").click()
+    browser.find_element("id", "open").click()
     heads = "return [...document.querySelectorAll('polygon.head.flows')].map((p) => p.getAttribute('points')).join()"
     forward = browser.execute_script(heads)
     browser.execute_script("document.querySelector('input[value=backward]').click()")
     assert browser.execute_script(heads) != forward
-    browser.find_element(By.CSS_SELECTOR, ".vertex.op").click()
+    browser.find_element("css selector", ".vertex.op").click()
     assert panel(browser).splitlines()[1] == "gradient"
 
 
@@ -110,7 +112,7 @@ def test_pages_fit_their_window(visit, prefers, browser, layers, scheme, width):
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     visit(layers)
     assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-    assert browser.find_element(By.ID, "graph").size["height"] >= 240
+    assert browser.find_element("id", "graph").size["height"] >= 240
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
@@ -123,7 +125,7 @@ def test_a_transformer_at_full_depth_opens_in_two_seconds_and_stays_fluid(visit)
     took = browser.execute_script(
         "const began = performance.now(); document.getElementById('open').click(); return performance.now() - began"
     )
-    assert len(browser.find_elements(By.CSS_SELECTOR, ".vertex")) > 700
+    assert len(browser.find_elements("css selector", ".vertex")) > 700
     assert took < 4000  # on a busy machine; alone it is a quarter of it
     frames = browser.execute_async_script(
         """const done = arguments[0], times = []; let last = performance.now();
