@@ -82,6 +82,28 @@ schedule = nn.optim.lr_scheduler.TransformerLR(optimizer, d_model=512, warmup_st
 gallery.show("schedule", visualize.learning_rate_schedule(schedule, 2000))
 
 # %% [markdown]
+# ## Decoding
+#
+# What could have been said at each step, and what beam search followed. Here the numbers are made up;
+# `translate.py --decoding` draws those of a trained model.
+
+# %%
+said = [[("le", 0.8), ("la", 0.1), ("un", 0.1)], [("chat", 0.7), ("chien", 0.3)], [("noir", 0.4), (".", 0.6)]]
+gallery.show("choices", visualize.decoding_steps(said, chosen=[0, 0, 1]))
+
+# %%
+tree = [
+    visualize.BeamNode(None, "<begin>", 0.0),
+    visualize.BeamNode(0, "le", math.log(0.8)),
+    visualize.BeamNode(0, "un", math.log(0.1)),
+    visualize.BeamNode(1, "chat", math.log(0.7)),
+    visualize.BeamNode(1, "chien", math.log(0.3)),
+    visualize.BeamNode(3, "<end>", math.log(0.6), score=-0.36),
+    visualize.BeamNode(4, "<end>", math.log(0.5), score=-0.71),
+]
+gallery.show("beam", visualize.beam_tree(tree))
+
+# %% [markdown]
 # ## Curves, matrices, vectors
 
 # %%

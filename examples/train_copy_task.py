@@ -5,7 +5,8 @@
     python examples/train_copy_task.py --resume
 
 The sequences are made on the fly from the seed. What is written into --out: checkpoint.safetensors (everything needed
-to go on), log.jsonl (arguments and figures, a JSON object a line), loss.svg, cross-attention.svg (what each
+to go on), log.jsonl (arguments and figures, a JSON object a line), run.html (the figures, samples and
+attention of the run, a page written while it trains), loss.svg, cross-attention.svg (what each
 output letter looked at), attention-head.svg (the computation graph of one attention head).
 """
 
@@ -15,12 +16,12 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-import tinytensor as tt
 from tinytensor.models.data.sequences import TASKS, SequenceTask
 from tinytensor.models.scripts import attention_graphs, command_line, copy_task
 from tinytensor.models.scripts.run import Run, add_arguments, plain
 from tinytensor.models.training import plots
 from tinytensor.models.training.callbacks import Checkpoints, Log, Samples, TimeLimit
+from tinytensor.models.training.page import RunPage
 from tinytensor.models.training.run_folder import RunFolder
 from tinytensor.models.training.schedules import adam
 from tinytensor.models.training.trainer import Trainer
@@ -39,9 +40,10 @@ def main() -> int:
     folder = run.open_folder()
     model, task = copy_task.build(vars(arguments))
     optimizer, schedule = adam(model, "cosine", arguments.learning_rate, WARM_UP, arguments.steps)
-    samples = Samples(lambda say: show_samples(model, task, 3, say))
+    samples = Samples(folder, lambda say: show_samples(model, task, 3, say))
     checkpoints = Checkpoints(folder, plain(arguments), every=arguments.checkpoint_every)
-    callbacks = [Log(folder), samples, TimeLimit(arguments.time_limit), checkpoints]
+    page = RunPage(folder, lambda: copy_task.attention(model, task))
+    callbacks = [Log(folder), samples, TimeLimit(arguments.time_limit), page, checkpoints]
     trainer = Trainer(model, optimizer, schedule, task, callbacks, batch_size=arguments.batch_size)
 
     with run.begun(trainer, checkpoints):
@@ -95,13 +97,9 @@ def report(model: Transformer, task: SequenceTask, folder: RunFolder, step: int)
 def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> list[Path]:
     """The loss curve, the cross-attention of the longest of some test sequences, and the graph of a head."""
     paths = plots.draw_losses(folder, log=True)
-    sequence = max(task.test_sequences(20), key=len)
-    batch = task.make_batch([sequence])
-    weights = model.cross_attention(batch.source, batch.target_in)[-1]  # of the last layer
-    letters = list(task.to_text(sequence))
-    answer = list(task.to_text(task.answer(sequence)))
-    mean = tt.mean(weights[0], axis=0).numpy()
-    paths += plots.draw_cross_attention(folder, mean, [*letters, "<end>"], [*answer, "<end>"])
+    seen = copy_task.attention(model, task)
+    mean = seen.layers["cross"][-1].weights[0].mean(axis=0)  # over the heads of the last layer
+    paths += plots.draw_cross_attention(folder, mean, seen.source, seen.said)
     head = folder.path / "attention-head.svg"
     attention_graphs.head(model.d_model).save(head)
     return [*paths, head]

@@ -8,7 +8,8 @@
 
 The toy sentences are made on the fly from the seed; every test sentence has a combination of words that training never
 shows. Parallel text is one sentence a line, UTF-8 (.gz too). What is written into --out: checkpoint.safetensors
-(everything needed to go on), log.jsonl (arguments and figures, a JSON object a line), loss.svg, attention.svg and
+(everything needed to go on), log.jsonl (arguments and figures, a JSON object a line), run.html (the figures, samples
+and attention of the run, a page written while it trains), loss.svg, attention.svg and
 attention.html (what each word of a sentence looked at); for text also tokenizer.model and the weights whose mean is
 taken in the end. A run that has ended has config.json with the trained model, for translate.py.
 """

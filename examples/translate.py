@@ -26,6 +26,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor.models import Translator
 from tinytensor.models.decoding import sample
+from tinytensor.models.decoding_pictures import draw_decoding
 from tinytensor.models.pretrained import CONFIG, PretrainedError
 from tinytensor.models.scripts import command_line
 from tinytensor.models.sentence_attention import END, KINDS, SentenceAttention
@@ -53,6 +54,8 @@ def parser() -> command_line.Parser:
     p.add_argument("--token", metavar="WORD", help="in an .svg: what this word alone looked at, a colour for each head")
     p.add_argument("--layer", type=command_line.non_negative_int, help="in an .svg: from 0; default: the clearest")
     p.add_argument("--head", type=command_line.non_negative_int, help="in an .svg: from 0; default: all")
+    p.add_argument("--decoding", type=Path, metavar="FILE.svg", help="draw how the translation was found: the tree of "
+                   "the beam search; with --beam 1 or --sample, what else could be said at each step")  # fmt: skip
     p.add_argument("--sample", action="store_true", help="draw words from the model's probabilities, no beam search")
     p.add_argument(
         "--temperature", type=command_line.positive_float, default=1.0, help="with --sample: below 1, bolder"
@@ -82,6 +85,8 @@ def check(arguments: argparse.Namespace) -> None:
         raise command_line.UsageError(f"--n-best {arguments.n_best} needs --beam {arguments.n_best} at least")
     if arguments.attention is not None and arguments.attention.suffix.lower() not in (".svg", ".html"):
         raise command_line.UsageError(f"--attention {arguments.attention}: expected a name that ends in .svg or .html")
+    if arguments.decoding is not None and arguments.decoding.suffix.lower() != ".svg":
+        raise command_line.UsageError(f"--decoding {arguments.decoding}: expected a name that ends in .svg")
     for name in ("kind", "token", "layer", "head"):
         if getattr(arguments, name) is not None and not arguments.attention:
             raise command_line.UsageError(f"--{name} is for a picture: add --attention FILE.svg")
@@ -133,16 +138,23 @@ def load(arguments: argparse.Namespace) -> Translator:
 
 def translate(translator: Translator, lines: list[str], arguments: argparse.Namespace) -> list[list[Translation]]:
     def draw(model: Any, ids: Any) -> Any:
-        narrowed = {"temperature": arguments.temperature, "top_k": arguments.top_k, "top_p": arguments.top_p}
-        return sample(model, ids, max_length=LIMIT, **narrowed)
+        return sample(model, ids, max_length=LIMIT, **narrowed(arguments))
 
     return translator.translate(
         lines,
         beam=arguments.beam,
         n_best=arguments.n_best or 1,
-        length_penalty=1.0 if arguments.length_penalty is None else arguments.length_penalty,
+        length_penalty=length_penalty(arguments),
         decode=draw if arguments.sample else None,
     )
+
+
+def narrowed(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {"temperature": arguments.temperature, "top_k": arguments.top_k, "top_p": arguments.top_p}
+
+
+def length_penalty(arguments: argparse.Namespace) -> float:
+    return 1.0 if arguments.length_penalty is None else arguments.length_penalty
 
 
 def show(translations: list[Translation], number: int, arguments: argparse.Namespace) -> None:
@@ -184,9 +196,9 @@ def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
         for line, translations in zip(lines, found):
             number += 1
             show(translations, number, arguments)
-            if arguments.attention is not None and translations:
+            if translations:
                 try:
-                    draw(translator, line, translations[0], number, arguments)
+                    list(draw(translator, line, translations[0], number, arguments))
                 except ValueError as error:
                     print(f"translate.py: line {number}: {error}", file=sys.stderr)
                     code = command_line.EXIT_BAD_INPUT
@@ -196,21 +208,32 @@ def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
 
 def draw(
     translator: Translator, line: str, translation: Translation, number: int, arguments: argparse.Namespace
-) -> Path:
-    """Draw what was looked at; the first line's picture has the name that was given, others have their number in it.
+) -> Iterator[Path]:
+    """Draw what is asked for; the first line's pictures have the names that were given, others have their number in it.
 
     Raises ValueError where the line, or its translation, does not have the word of --token.
     """
-    path = arguments.attention
-    if number > 1:
-        path = path.with_name(f"{path.stem}-{number}{path.suffix}")
+
+    def named(path: Path) -> Path:
+        return path.with_name(f"{path.stem}-{number}{path.suffix}") if number > 1 else path
+
+    if arguments.decoding is not None:
+        path = named(arguments.decoding)
+        found: dict[str, Any] = {"beam": arguments.beam, "length_penalty": length_penalty(arguments)}
+        if arguments.sample:
+            found = {"beam": 1, **narrowed(arguments)}
+        draw_decoding(path, translator, line, translation, **found)
+        yield path
+    if arguments.attention is None:
+        return
+    path = named(arguments.attention)
     seen = translator.sentence_attention(line, translation)
     try:
         token = None if arguments.token is None else seen.find(arguments.kind, arguments.token)
     except ValueError as error:
         raise ValueError(f"--token: {error}") from None
     plots.draw_attention(path, seen, arguments.kind, layer=arguments.layer, head=arguments.head, token=token)
-    return path
+    yield path
 
 
 def converse(translator: Translator, arguments: argparse.Namespace) -> int:
@@ -233,11 +256,11 @@ def converse(translator: Translator, arguments: argparse.Namespace) -> int:
             continue
         number += 1
         show(translations, number, arguments)
-        if arguments.attention is not None:
-            try:
-                print(f"wrote {draw(translator, line, translations[0], number, arguments)}")
-            except ValueError as error:
-                print(f"cannot draw this: {error}")
+        try:
+            for path in draw(translator, line, translations[0], number, arguments):
+                print(f"wrote {path}")
+        except ValueError as error:
+            print(f"cannot draw this: {error}")
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ import tinytensor as tt
 
 from ..data.batch import EOS
 from ..data.sequences import SequenceTask
+from ..sentence_attention import END, SentenceAttention
 from ..training.run_folder import RunFolderError, read_checkpoint
 from ..transformer import Transformer
 from .command_line import UsageError, told
@@ -42,6 +43,14 @@ def load(folder: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask]:
     model, task = build({**state["arguments"], "device": device})
     model.load_state_dict(state["model"])
     return model.eval(), task
+
+
+def attention(model: Transformer, task: SequenceTask) -> SentenceAttention:
+    """What a model looks at while it says the answer to the longest of some test sequences."""
+    sequence = max(task.test_sequences(20), key=len)
+    batch = task.make_batch([sequence])
+    read, said = ([*task.to_text(ids), END] for ids in (sequence, task.answer(sequence)))
+    return SentenceAttention.of(model, batch.source, batch.target_in, read, said)
 
 
 def generate(model: Transformer, task: SequenceTask, sequences: list[list[int]]) -> list[list[int]]:

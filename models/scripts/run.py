@@ -18,6 +18,7 @@ from tinytensor.files import atomic_write
 from ..training.callbacks import Checkpoints
 from ..training.interruption import Interrupted
 from ..training.not_finite import NotFiniteError
+from ..training.page import write_page
 from ..training.run_folder import RunFolder, RunFolderError
 from ..training.trainer import Trainer
 from .command_line import (
@@ -104,19 +105,24 @@ class Run:
             self._begin(trainer, checkpoints, files or {})
         else:
             self._go_on(trainer, checkpoints, self._checkpoint)
+        status = "broken off"
         try:
             with told(RunFolderError):
                 yield
+            status = "ended"
         except (Interrupted, KeyboardInterrupt) as stop:
             terminated = isinstance(stop, Interrupted) and stop.signal == signal.SIGTERM
-            how = "saved and ended by SIGTERM" if terminated else "interrupted"
+            how = status = "saved and ended by SIGTERM" if terminated else "interrupted"
             again = f"python {shlex.quote(sys.argv[0])} --resume --out {shlex.quote(str(self.arguments.out))}"
             print(f"{how} after step {trainer.step}; go on with: {again}", flush=True)
             raise SystemExit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED) from None
         except NotFiniteError as error:
+            status = str(error)
             self.open_folder().log(event="not finite", step=trainer.step + 1, message=str(error))
             print(f"{self.prog}: {error}", file=sys.stderr)
             raise SystemExit(EXIT_NOT_FINITE) from None
+        finally:
+            self._write_page(trainer.step, status)
 
     def exit_code(self, accuracy: float) -> int:
         """The exit code of a run that has ended, which depends on --require-accuracy."""
@@ -125,6 +131,16 @@ class Run:
             print(f"{self.prog}: exact match {accuracy:.4f} is below the required {required}", file=sys.stderr)
             return EXIT_TOO_INACCURATE
         return EXIT_OK
+
+    def _write_page(self, step: int, status: str) -> None:
+        """The last page of this process. What broke a run off is told already, and is all that is told then."""
+        try:
+            path = write_page(self.open_folder().path, f"step {step:,} of {self.arguments.steps:,}: {status}")
+            told = f"wrote {path}"
+        except OSError as error:
+            told = f"the page of the run could not be written: {error}"
+        if status == "ended":
+            print(told, flush=True)
 
     def _begin(self, trainer: Trainer, checkpoints: Checkpoints, files: Mapping[str, bytes]) -> None:
         folder = self.open_folder()

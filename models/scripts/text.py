@@ -12,19 +12,22 @@ from typing import Any
 from ..data.corpus import Corpus, CorpusError, read_pairs
 from ..data.text import TextTask
 from ..data.tokenizer import Tokenizer, TokenizerError
+from ..sentence_attention import SentenceAttention
 from ..training import plots
 from ..training.callbacks import Checkpoints, Evaluation, Log, Samples, TimeLimit, WeightAverage
 from ..training.evaluation import bleu, decode_all, validation_loss
+from ..training.page import RunPage
 from ..training.presets import PRESETS, make_model
 from ..training.run_folder import RunFolder
 from ..training.schedules import adam
 from ..training.trainer import Trainer
-from ..translator import Translator
+from ..translator import Translation, Translator
 from . import run
 from .command_line import UsageError, told
 
 TOKENIZER = "tokenizer.model"
 WATCHED = 500  # sentences of the validation text that are translated, greedily, at every evaluation
+SHOWN = 30  # subwords of a sentence whose attention is in the page of the run, at most
 
 _pairs = functools.cache(read_pairs)  # each file is read once
 
@@ -73,8 +76,9 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
         Log(folder),
         Evaluation(folder, figures, every, arguments.patience),
         average,
-        Samples(lambda say: _show_text(model, validation, tokenizer, 2, say), every),
+        Samples(folder, lambda say: _show_text(model, validation, tokenizer, 2, say), every),
         TimeLimit(arguments.time_limit),
+        RunPage(folder, functools.partial(_attention_of_first, model, validation, tokenizer), every),
         checkpoints,
     ]
     trainer = Trainer(
@@ -130,6 +134,16 @@ def _show_text(model: Any, corpus: Corpus, tokenizer: Tokenizer, count: int, say
     for source, target, answer in zip(sources, targets, _translations(model, tokenizer, sources)):
         mark = "" if answer == target else f"   (should be: {target})"
         say(f"  {source} -> {answer}{mark}")
+
+
+def _attention_of_first(model: Any, corpus: Corpus, tokenizer: Tokenizer) -> SentenceAttention | None:
+    """What the model looks at to say the first translation of a corpus that is short enough to be shown."""
+    for source, target in zip(corpus.sources, corpus.targets):
+        ids = tokenizer.encode(target)
+        if 0 < len(ids) <= SHOWN and 0 < len(tokenizer.encode(source)) <= SHOWN:
+            given = Translation(target, [*ids, model.eos_id], score=0.0)
+            return Translator(model, tokenizer).sentence_attention(source, given)
+    return None
 
 
 def _skipped(corpus: Corpus, task: TextTask | None = None) -> str:

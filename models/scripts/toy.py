@@ -6,11 +6,12 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from ..data.languages import ToyText, TranslationTask, crossing, written
+from ..data.languages import Pair, ToyText, TranslationTask, crossing, written
 from ..sentence_attention import END, SentenceAttention
 from ..training import plots
 from ..training.callbacks import Checkpoints, Log, Samples, TimeLimit
 from ..training.evaluation import clearest_layer, toy_figures, translate_pairs
+from ..training.page import RunPage
 from ..training.presets import PRESETS, make_model
 from ..training.run_folder import RunFolder
 from ..training.schedules import adam
@@ -28,10 +29,11 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
     model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False, score=arguments.score)
     model.to(arguments.device)
     optimizer, schedule = adam(model, arguments.schedule, arguments.learning_rate, arguments.warm_up, arguments.steps)
-    samples = Samples(lambda say: _show_pairs(model, task, 2, say), every=400)
+    samples = Samples(folder, lambda say: _show_pairs(model, task, 2, say), every=400)
+    page = RunPage(folder, lambda: _crossing_attention(model, task)[1])
     checkpoints = Checkpoints(folder, run.plain(arguments), every=arguments.checkpoint_every)
     trainer = Trainer(
-        model, optimizer, schedule, task, [Log(folder), samples, TimeLimit(arguments.time_limit), checkpoints],
+        model, optimizer, schedule, task, [Log(folder), samples, TimeLimit(arguments.time_limit), page, checkpoints],
         batch_size=arguments.batch_size,
         label_smoothing=arguments.label_smoothing,
         accumulate=arguments.accumulate,
@@ -52,16 +54,21 @@ def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpo
     print(f"exact match {figures['exact_match']:.1%}, BLEU {figures['bleu']:.1f}", end="")
     rate = figures.get("alignment_error_rate")
     print("" if rate is None else f", alignment error of the cross-attention {rate:.1%}")
-    pair = crossing(task.name)
-    batch = task.make_batch([pair])
-    source, target = [*pair.source, END], [*pair.target, END]
-    seen = SentenceAttention.of(model, batch.source, batch.target_in, source, target)
+    pair, seen = _crossing_attention(model, task)
     if "cross" in seen.layers:
         places = clearest_layer([call.weights[0] for call in seen.layers["cross"]])[1].argmax(axis=1)
-        looked = [f"{word} {source[place]}" for word, place in zip(pair.target, places)]
+        looked = [f"{word} {seen.source[place]}" for word, place in zip(pair.target, places)]
         print(f'in "{written(pair.source, task.name[:2])}", what each word looks at most: {", ".join(looked)}')
     plots.draw_run(folder, seen, log=True)
     return figures["exact_match"]
+
+
+def _crossing_attention(model: Any, task: TranslationTask) -> tuple[Pair, SentenceAttention]:
+    """A pair in which words cross, and what the model looks at to say its translation."""
+    pair = crossing(task.name)
+    batch = task.make_batch([pair])
+    source, said = [*pair.source, END], [*pair.target, END]
+    return pair, SentenceAttention.of(model, batch.source, batch.target_in, source, said)
 
 
 def _show_pairs(model: Any, task: TranslationTask, count: int, say: Callable[[str], None]) -> None:

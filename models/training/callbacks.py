@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from .gradient_norms import norms_by_layer
 from .loss import accuracies
 from .not_finite import check_finite
 from .run_folder import RunFolder
@@ -17,9 +18,10 @@ from .trainer import Callback, StepResult, Trainer
 
 
 class Log(Callback):
-    """Writes loss, accuracies and tokens per second into the folder's log, and shows them.
+    """Writes figures of a step into the folder's log, and shows loss, accuracies and tokens per second.
 
-    The last step's figures are in the log, whatever ended training.
+    Besides these the log has the learning rate and, by layer, the norms of the gradient before it was clipped. The
+    last step's figures are in the log, whatever ended training.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -44,7 +46,15 @@ class Log(Callback):
         if trainer.progress.due(trainer.step):
             trainer.progress.show(trainer.step, figures, rate)
         rounded = {name.replace(" ", "_"): round(value, 6) for name, value in figures.items()}
-        self.folder.log(event="step", step=trainer.step, **rounded, tokens_per_second=round(rate))
+        norms = norms_by_layer(trainer.model, result.norm.item())
+        self.folder.log(
+            event="step",
+            step=trainer.step,
+            **rounded,
+            learning_rate=result.learning_rate,
+            gradient_norms={name: float(f"{norm:.6g}") for name, norm in norms.items()},
+            tokens_per_second=round(rate),
+        )
 
 
 class Evaluation(Callback):
@@ -134,19 +144,31 @@ class WeightAverage(Callback):
 
 
 class Samples(Callback):
-    """Shows now and then what the model makes of some inputs.
+    """Shows now and then what the model makes of some inputs; the log has these lines, and those before the first step.
 
     Args:
         show: called with a function that prints a line.
         every: steps between two times.
     """
 
-    def __init__(self, show: Callable[[Callable[[str], None]], None], every: int = 100) -> None:
-        self.show, self.every = show, every
+    def __init__(self, folder: RunFolder, show: Callable[[Callable[[str], None]], None], every: int = 100) -> None:
+        self.folder, self.show, self.every = folder, show, every
+
+    def begin(self, trainer: Trainer) -> None:
+        if trainer.step == 0:
+            self._note(trainer)
 
     def after_step(self, trainer: Trainer, result: StepResult) -> None:
-        if trainer.step % self.every == 0 and trainer.step < trainer.steps:
-            self.show(trainer.progress.say)
+        if trainer.step % self.every == 0:
+            lines = self._note(trainer)
+            for line in lines if trainer.step < trainer.steps else ():  # the last are in the script's report
+                trainer.progress.say(line)
+
+    def _note(self, trainer: Trainer) -> list[str]:
+        lines: list[str] = []
+        self.show(lines.append)
+        self.folder.log(event="samples", step=trainer.step, lines=[line.strip() for line in lines])
+        return lines
 
 
 class TimeLimit(Callback):

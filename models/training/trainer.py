@@ -40,12 +40,14 @@ class StepResult:
         logits: (batch, target, vocabulary), for the last of them.
         loss: the mean over the target tokens of all batches.
         norm: of the gradient, before it was clipped.
+        learning_rate: that the update was made with.
     """
 
     batches: Sequence[Batch]
     logits: Tensor
     loss: Tensor
     norm: Tensor
+    learning_rate: float
 
     @property
     def tokens(self) -> int:
@@ -149,9 +151,10 @@ class Trainer:
             if loss.device == "cpu" or self.is_noted(self.step + 1):  # a GPU is not waited for in every step: NaN stays
                 self._check_finite(batches, loss, norm, random_state)
             nn.utils.clip_grads_with_norm_(self.model.parameters(), self.max_norm, norm)
+            learning_rate = self.optimizer.param_groups[0]["lr"]
             self.optimizer.step()
             self.scheduler.step()
-        return StepResult(batches, logits, loss, norm)
+        return StepResult(batches, logits, loss, norm, learning_rate)
 
     def _check_finite(self, batches: Sequence[Batch], loss: Tensor, norm: Tensor, random_state: dict[str, Any]) -> None:
         def repeat() -> None:

@@ -10,7 +10,9 @@
 A notebook shows what they return; `save` writes it. The same input gives the same bytes.
 """
 
+from .beam import BeamNode, beam_tree
 from .curves import curves
+from .decoding_steps import decoding_steps
 from .difference import attention_difference
 from .explorer import attention_explorer
 from .grid import attention_grid
@@ -25,6 +27,7 @@ from .steps import attention_steps
 from .vectors import vectors
 
 __all__ = [
+    "BeamNode",
     "attention_difference",
     "attention_explorer",
     "attention_grid",
@@ -32,7 +35,9 @@ __all__ = [
     "attention_mask",
     "attention_matrices",
     "attention_steps",
+    "beam_tree",
     "curves",
+    "decoding_steps",
     "learning_rate_schedule",
     "loss_curve",
     "matrix",

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ SCRIPT = ROOT / "examples" / "train_copy_task.py"
 STANDIN = ROOT / "tests" / "standin"
 TINY = ["--d-model", "8", "--num-heads", "2", "--num-layers", "1", "--batch-size", "4", "--max-length", "3"]
 FILES = [
-    "attention-head.svg", "checkpoint.safetensors", "cross-attention.svg", "log.jsonl", "loss.svg",
+    "attention-head.svg", "checkpoint.safetensors", "cross-attention.svg", "log.jsonl", "loss.svg", "run.html",
 ]  # fmt: skip
 
 
@@ -110,7 +111,7 @@ def test_what_it_says_off_a_terminal(finished):
         assert ("should be" in line) == (answer.strip() != source)
     assert [line.split(" -> ")[0] for line in lines[1:4]] == [line.split(" -> ")[0] for line in lines[7:10]]
     assert re.fullmatch(r"exact match on 1,000 sequences never seen in training: \d+\.\d%", lines[12])
-    assert sorted(lines[13:]) == sorted(f"wrote run/{name}" for name in FILES if name.endswith(".svg"))
+    assert sorted(lines[13:]) == sorted(f"wrote run/{name}" for name in FILES if name.endswith((".svg", ".html")))
     assert "%|" not in result.stderr
     assert "Traceback" not in result.stderr
 
@@ -139,13 +140,16 @@ def test_what_it_writes(finished):
     cwd, result = finished
     assert sorted(p.name for p in (cwd / "run").iterdir()) == FILES
     entries = log(cwd / "run")
-    assert [entry["event"] for entry in entries] == ["start", *["step"] * 12, "result"]
+    assert Counter(entry["event"] for entry in entries) == {
+        "start": 1, "samples": 2, "attention": 2, "step": 12, "result": 1,
+    }  # fmt: skip
     assert entries[0]["arguments"] == {
         "task": "copy", "device": "cpu", "steps": 120, "batch_size": 4, "d_model": 8, "num_heads": 2, "num_layers": 1,
         "max_length": 3, "dropout": 0.0, "learning_rate": 0.002, "seed": 0, "out": "run", "checkpoint_every": 200,
         "time_limit": None, "require_accuracy": None,
     }  # fmt: skip
-    assert [entry["step"] for entry in entries[1:]] == [*range(10, 121, 10), 120]
+    assert [entry["step"] for entry in entries if entry["event"] in ("step", "result")] == [*range(10, 121, 10), 120]
+    assert [entry["step"] for entry in entries if entry["event"] in ("samples", "attention")] == [0, 0, 100, 100]
     assert entries[-1]["sequences"] == 1000
     assert f"{entries[-1]['exact_match']:.1%}" in result.stdout
     for name in FILES:
@@ -305,6 +309,7 @@ def test_killed_while_it_writes_it_ends_with_the_same_bits(undisturbed, tmp_path
     folder = finish(tmp_path)
     assert weights(folder) == weights(undisturbed)
     assert log(folder) == log(undisturbed)
+    assert (folder / "run.html").read_bytes() == (undisturbed / "run.html").read_bytes()
     assert sorted(p.name for p in folder.iterdir()) == FILES
 
 
@@ -321,6 +326,7 @@ def test_killed_at_any_instant_it_ends_with_the_same_bits(undisturbed, tmp_path)
     folder = finish(tmp_path)
     assert weights(folder) == weights(undisturbed)
     assert log(folder) == log(undisturbed)
+    assert (folder / "run.html").read_bytes() == (undisturbed / "run.html").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -411,7 +417,7 @@ def test_a_finished_run_goes_on_with_more_steps(copied):
     result = run(copied, "--resume", "--out", "run", "--steps", "200")
     assert result.returncode == 0, result.stderr
     after = log(copied / "run")
-    assert [entry["step"] for entry in after[1:]] == [*range(10, 201, 10), 200]
+    assert [entry["step"] for entry in after if entry["event"] in ("step", "result")] == [*range(10, 201, 10), 200]
     assert after[:13] == before[:13]
     state = nn.load(copied / "run" / "checkpoint.safetensors")
     assert state["step"] == state["arguments"]["steps"] == 200

@@ -65,8 +65,8 @@ def test_toy_languages(tmp_path, pair, model):
     (figures,) = log(tmp_path / "run", "result")
     assert f"exact match {figures['exact_match']:.1%}, BLEU {figures['bleu']:.1f}" in result.stdout
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    pictures = set() if model == "none" else {"attention.svg", "attention.html"}
-    assert {"checkpoint.safetensors", "log.jsonl", "loss.svg", "config.json", *pictures} == names - saved(names)
+    pictures = {"loss.svg", "run.html"} | (set() if model == "none" else {"attention.svg", "attention.html"})
+    assert {"checkpoint.safetensors", "log.jsonl", "config.json", *pictures} == names - saved(names)
     assert ("alignment_error_rate" in figures) == (model != "none")
 
 
@@ -105,7 +105,7 @@ def test_parallel_text(tmp_path):
         assert line in result.stdout
     names = {path.name for path in (tmp_path / "run").iterdir()}
     kept = {"weights-00000004.safetensors", "weights-00000006.safetensors"}
-    pictures = {"loss.svg", "attention.svg", "attention.html"}
+    pictures = {"loss.svg", "run.html", "attention.svg", "attention.html"}
     files = {"checkpoint.safetensors", "log.jsonl", "config.json", "tokenizer.model"}
     assert names - saved(names) == files | pictures | kept
     assert "validation" in (tmp_path / "run" / "loss.svg").read_text()
@@ -238,6 +238,8 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path):
     assert re.fullmatch(r"train_translation.py: cannot write .*weights-00000003.*: File too large\n", result.stderr)
     now = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     assert now.pop("log.jsonl") != kept.pop("log.jsonl")
+    assert b"step 3 of 6: broken off" in now.pop("run.html")
+    assert b"step 2 of 2: ended" in kept.pop("run.html")
     assert now == kept
     assert run(tmp_path, "--resume", "--out", "run", "--steps", 6).returncode == 0
     assert weights(tmp_path / "run") == weights(tmp_path / "whole")

@@ -78,6 +78,26 @@ def test_attention_is_drawn_for_every_line(folder, tmp_path):
     assert "bread" in (tmp_path / "out.HTML").read_text()
 
 
+def test_how_every_line_was_decoded_is_drawn(folder, tmp_path):
+    options = ["--beam", 3, "--length-penalty", 0.5, "--decoding"]
+    assert run(tmp_path, folder, *options, "tree.svg")[0] == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["tree-3.svg", "tree-4.svg", "tree.svg"]
+    (best,) = expected(folder, LINES[:1], beam=3, length_penalty=0.5)[0]
+    assert f"with score {best.score:.3f};" in (tmp_path / "tree.svg").read_text()
+    assert (tmp_path / "tree.svg").read_text().count(", score") <= 3  # hypotheses that ended
+
+
+@pytest.mark.parametrize("options", [["--beam", 1], ["--sample", "--temperature", 2, "--top-k", 7]])
+def test_what_else_could_have_been_said_is_drawn(folder, tmp_path, options):
+    code, out, _ = run(tmp_path, folder, *options, "--decoding", "steps.svg", "--attention", "a.svg", lines=LINES[:1])
+    assert code == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.svg", "steps.svg"]
+    (said,) = re.findall("Said, with its probability: (.*)[.]</desc>", (tmp_path / "steps.svg").read_text())
+    words = [step.rpartition(" ")[0] for step in said.split(", ")]
+    for word in words[:5]:
+        assert word.rstrip("'") in out or word.startswith("&lt;")
+
+
 def colours(picture):
     """Of the lines: one for each head."""
     return re.findall(r'<g [^>]*class="head', picture)
@@ -219,6 +239,8 @@ def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
         (["--sample", "--n-best", 2], LINES, "--n-best is for beam search; it does not go with --sample"),
         (["--sample", "--length-penalty", 2], LINES, "--length-penalty is for beam search; it does not go with"),
         (["--length-penalty", "nan"], LINES, "must be from -10 to 10, got nan"),
+        (["--decoding", "out.html"], LINES, "--decoding out.html: expected a name that ends in .svg"),
+        (["--decoding", "nowhere/out.svg"], LINES, "cannot write nowhere/out.svg: "),
         (["--attention", "out.png"], LINES, "--attention out.png: expected a name that ends in .svg or .html"),
         (["--attention", "nowhere/out.svg"], LINES, "cannot write nowhere/out.svg: "),
         (["--token", "cat"], LINES, "--token is for a picture: add --attention FILE.svg"),

@@ -36,7 +36,7 @@ class Trained(Trainer):
         self.evaluation = evaluate and Evaluation(folder, evaluate, evaluate_every, patience)
         self.average = WeightAverage(folder, average, evaluate_every) if average else None
         self.checkpoints = Checkpoints(folder, {"seed": 0}, every=checkpoint_every, average=self.average)
-        samples = sample and Samples(sample, sample_every)
+        samples = sample and Samples(folder, sample, sample_every)
         parts = [Log(folder), self.evaluation, self.average, samples, TimeLimit(time_limit), self.checkpoints]
         callbacks = [part for part in parts if part is not None]
         super().__init__(model, optimizer, scheduler, task, callbacks, show_every=show_every, batch_size=4, **options)
@@ -75,7 +75,8 @@ def test_lines_log_and_checkpoint(tmp_path, capsys):
     assert [entry["step"] for entry in logged] == [4, 8, 10, 11]
     for line, entry in zip(lines, [logged[0], logged[1], logged[3]], strict=True):
         assert list(entry) == [
-            "event", "step", "loss", "token_accuracy", "sequence_accuracy", "tokens_per_second",
+            "event", "step", "loss", "token_accuracy", "sequence_accuracy", "learning_rate", "gradient_norms",
+            "tokens_per_second",
         ]  # fmt: skip
         assert f"loss {entry['loss']:.3f}, token accuracy {entry['token_accuracy']:.1%}, sequence accuracy" in line
         assert line.endswith(f"{entry['tokens_per_second']:,} tokens/s")

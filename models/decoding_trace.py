@@ -1,0 +1,147 @@
+"""What decoding looked at on its way: the likeliest ids at each step, and the tree that beam search followed.
+
+Decoding itself is in `decoding.py` and knows nothing of this: a model is asked again, or watched while it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import Tensor, nn
+from tinytensor.nn import functional as F
+
+from .decoding import Hypothesis, Limit, beam_search, evaluating, next_probabilities
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One step of decoding with one branch.
+
+    Attributes:
+        ids: the likeliest, the first of them the likeliest of all; the chosen one comes last if it is none of them.
+        probabilities: of each, given all ids before.
+        chosen: the place of the chosen one.
+    """
+
+    ids: list[int]
+    probabilities: list[float]
+    chosen: int
+
+
+def trace_choices(
+    model: Any,
+    source: Any,
+    ids: Sequence[int],
+    count: int = 5,
+    *,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> list[Choice]:
+    """What else could have been said at each step of a hypothesis.
+
+    Args:
+        model: called as `model(source, target)`, gives logits (1, target, vocabulary).
+        source: the ids that were decoded, (1, source).
+        ids: the hypothesis, as `greedy` or `sample` gives it.
+        count: how many of the likeliest.
+        temperature, top_k, top_p: of `sample`, from whose distribution the id was drawn; see `next_probabilities`.
+    """
+    source = tt.asarray(source, device=next(model.parameters()).device)
+    with tt.no_grad(), evaluating(model):
+        logits = model(source, tt.asarray([[model.bos_id, *ids[:-1]]], device=source.device))[0]
+        log_p = F.log_softmax(logits)
+    log_p[:, model.pad_id] = -np.inf  # is never chosen
+    narrowed = temperature != 1 or top_k is not None or top_p is not None
+    rows = (next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)).numpy()
+    found = []
+    for row, chosen in zip(rows, ids, strict=True):
+        likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
+        shown = likeliest if chosen in likeliest else [*likeliest, chosen]
+        found.append(Choice(shown, [float(row[i]) for i in shown], shown.index(chosen)))
+    return found
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A beginning of a hypothesis that beam search followed, one id longer than its parent.
+
+    Attributes:
+        parent: the place of the shorter one in the list; None for the beginning of all.
+        id: its last id.
+        log_probability: of this id, given those before.
+        score: of a hypothesis that ends here; else None.
+    """
+
+    parent: int | None
+    id: int
+    log_probability: float
+    score: float | None = None
+
+
+def trace_beam(
+    model: Any, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
+) -> tuple[list[Branch], list[Hypothesis]]:
+    """The tree of a beam search, parents before children, and what the search gives.
+
+    Args:
+        source: the ids of one sentence, (1, source); the others are those of `beam_search`.
+
+    Raises ValueError for more than one sentence.
+    """
+    if len(source) != 1:
+        raise ValueError(f"trace_beam: expected the ids of one sentence, (1, source), got {len(source)} sentences")
+    watched = _Watched(model)
+    (hypotheses,) = beam_search(watched, source, beam=beam, length_penalty=length_penalty, max_length=max_length)
+    branches = watched.branches
+    children = {(branch.parent, branch.id): place for place, branch in enumerate(branches)}
+    for hypothesis in hypotheses:
+        *before, last = hypothesis.ids
+        place = 0
+        for each in before:
+            place = children[place, each]
+        end = Branch(place, last, hypothesis.log_probabilities[-1], hypothesis.score)
+        branches.append(end)
+    return branches, hypotheses
+
+
+class _Watched(nn.Module):
+    """A model to be decoded that remembers which branches it was asked to follow."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.pad_id, self.bos_id, self.eos_id = model.pad_id, model.bos_id, model.eos_id
+        self.max_length = getattr(model, "max_length", None)
+        self.branches = [Branch(None, model.bos_id, 0.0)]
+        self._followed: list[int | None] = []  # of each branch its place in the list; None where there is no hypothesis
+        self._log_probabilities: Any = None  # of the ids that could follow, (branches, vocabulary)
+
+    def initial_state(self, source: Tensor) -> Any:
+        return self.model.initial_state(source)
+
+    def next_logits(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        self._followed = [0] if not self._followed else self._grown(ids.numpy()[0].tolist())
+        logits, state = self.model.next_logits(ids, state)
+        self._log_probabilities = F.log_softmax(logits[0]).numpy()
+        return logits, state
+
+    def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
+        parents = branches.numpy()[0]
+        self._followed = [self._followed[parent] for parent in parents]
+        self._log_probabilities = self._log_probabilities[parents]
+        return self.model.reorder(state, sentences, branches)
+
+    def _grown(self, ids: list[int]) -> list[int | None]:
+        """The branches by one id longer. A place without a hypothesis is filled up with the end."""
+        places: list[int | None] = []
+        for parent, each, row in zip(self._followed, ids, self._log_probabilities, strict=True):
+            places.append(None if parent is None or each == self.eos_id else len(self.branches))
+            if places[-1] is not None:
+                self.branches.append(Branch(parent, each, float(row[each])))
+        return places

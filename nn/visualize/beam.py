@@ -1,0 +1,170 @@
+"""Beam search as a tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .decoding_steps import share_text
+from .svg import INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .tokens import label, visible
+
+
+class BeamNode(NamedTuple):
+    """A beginning of a hypothesis, one token longer than its parent.
+
+    Attributes:
+        parent: its place in the list; None for the one beginning of all.
+        token: its last.
+        log_probability: of this token, given those before.
+        score: of a hypothesis that ends here, the best of which is the result; None: it goes on, or was given up.
+    """
+
+    parent: int | None
+    token: str
+    log_probability: float
+    score: float | None = None
+
+
+ROW, GAP, NODE = 40.0, 26.0, 30.0  # between rows, between columns, the height of a node
+
+
+def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Picture:
+    """The hypotheses that beam search followed, from left to right; the result is bold and blue, on top.
+
+    Each token has its probability, and a hypothesis that ended has its score. Dashed ones were given up for better ones
+    (Sutskever et al. 2014, section 3.2).
+
+        branches, hypotheses = trace_beam(model, source, beam=3)       # tinytensor.models.decoding_trace
+
+    Args:
+        nodes: parents before children; the first is the beginning.
+        title: above the picture.
+
+    Raises ValueError where the nodes are no tree, or no hypothesis ended.
+    """
+    nodes = [BeamNode(*node) for node in nodes]
+    _check_tree(nodes)
+    children: list[list[int]] = [[] for _ in nodes]
+    depth, totals = [0] * len(nodes), [0.0] * len(nodes)
+    scores = [-math.inf if node.score is None else node.score for node in nodes]
+    best = list(scores)  # that comes of each
+    for i, node in enumerate(nodes[1:], 1):
+        parent = node.parent or 0
+        children[parent].append(i)
+        depth[i], totals[i] = depth[parent] + 1, totals[parent] + node.log_probability
+    for i in range(len(nodes) - 1, 0, -1):
+        best[nodes[i].parent or 0] = max(best[nodes[i].parent or 0], best[i])
+    winner = scores.index(max(scores))
+    result = _way(nodes, winner)
+    rows = _rows(children, [(i in result, best[i], totals[i]) for i in range(len(nodes))])
+    widths = [0.0] * (max(depth) + 1)
+    for i, node in enumerate(nodes):
+        widths[depth[i]] = max(widths[depth[i]], _width(node))
+    lefts = [16 + sum(widths[:column]) + GAP * column for column in range(len(widths))]
+
+    drawing = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
+    boxes: list[Element] = []
+    for i, node in enumerate(nodes):
+        x, y, width = lefts[depth[i]], 50 + ROW * rows[i], widths[depth[i]]
+        look = _look(i in result, best[i] > -math.inf)
+        if node.parent is not None:
+            start = lefts[depth[i] - 1] + widths[depth[i] - 1]
+            above = 50 + ROW * rows[node.parent] + NODE / 2
+            middle, end = start + GAP / 2, y + NODE / 2
+            path = f"M{start:g} {above:g}C{middle:g} {above:g} {middle:g} {end:g} {x:g} {end:g}"
+            drawing.append(Element("path", d=path, fill="none", class_="edge", **look))
+        boxes += _node(node, totals[i], i in result, x, y, width, look)
+    bottom = 50 + ROW * (max(rows) + 1)
+    legend = _legend(bottom + 8)
+    said = " ".join(visible(nodes[i].token) for i in sorted(result)[1:])
+    description = (
+        f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
+    )
+    wide = max(lefts[-1] + widths[-1] + 16, 32 + text_width(title, 16), 560)
+    return Picture(wide, bottom + 30, title, description, [*drawing, *boxes, *legend])
+
+
+def _check_tree(nodes: list[BeamNode]) -> None:
+    for i, node in enumerate(nodes):
+        if (node.parent is None) != (i == 0) or (node.parent is not None and not 0 <= node.parent < i):
+            raise ValueError(
+                f"beam_tree: node {i} has parent {node.parent}; expected one before it, and none for node 0"
+            )
+    if all(node.score is None for node in nodes):
+        raise ValueError("beam_tree: no node has a score; expected one at least where a hypothesis ended")
+
+
+def _way(nodes: list[BeamNode], place: int | None) -> set[int]:
+    """A node and all before it."""
+    found = set()
+    while place is not None:
+        found.add(place)
+        place = nodes[place].parent
+    return found
+
+
+def _rows(children: list[list[int]], rank: Sequence[tuple[bool, float, float]]) -> list[int]:
+    """The row of each node: the best child stands beside its parent, the others get rows of their own below."""
+    rows, free, waiting = [0] * len(children), 0, [(0, True)]
+    while waiting:
+        place, is_first = waiting.pop()
+        if not is_first:
+            free += 1
+        rows[place] = free
+        ordered = sorted(children[place], key=rank.__getitem__, reverse=True)
+        waiting += [(child, i == 0) for i, child in reversed(list(enumerate(ordered)))]
+    return rows
+
+
+def _look(is_result: bool, ends: bool) -> dict[str, object]:
+    if is_result:
+        return {"stroke": SERIES[0], "stroke_width": 2.5}
+    return (
+        {"stroke": INK, "stroke_width": 1} if ends else {"stroke": MUTED, "stroke_width": 1, "stroke_dasharray": "4 3"}
+    )
+
+
+def _node(
+    node: BeamNode, total: float, is_result: bool, x: float, y: float, width: float, look: dict[str, object]
+) -> list[Element]:
+    ink = MUTED if "stroke_dasharray" in look else INK
+    box = Element(
+        "rect", x=x, y=y, width=width, height=NODE, rx=10 if node.score is not None else 3, fill=PANEL, **look
+    )
+    probability = "" if node.parent is None else f", probability {math.exp(node.log_probability):.4g}"
+    box.children.append(Element("title", f"{visible(node.token)}: sum of log-probabilities {total:.4g}{probability}"))
+    place = {"x": x + width / 2, "text_anchor": "middle"}
+    weight = "bold" if is_result else None
+    down = 19 if node.parent is None else 13  # to the middle, where there is no number below
+    token = label(node.token, width - 10, 13, y=y + down, fill=ink, font_weight=weight, **place)
+    return [box, token, Element("text", _under(node), y=y + 25, font_size=10, fill=ink, **place)]
+
+
+def _width(node: BeamNode) -> float:
+    return min(150.0, 22 + max(text_width(visible(node.token), 13), text_width(_under(node), 10)))
+
+
+def _under(node: BeamNode) -> str:
+    """The number below a token."""
+    if node.parent is None:
+        return ""
+    return share_text(math.exp(node.log_probability)) + ("" if node.score is None else f", score {_signed(node.score)}")
+
+
+def _signed(value: float) -> str:
+    return f"{value:.3g}".replace("-", MINUS)
+
+
+def _legend(y: float) -> list[Element]:
+    found, x = [], 16.0
+    for look, text in (
+        (_look(True, True), "the result"),
+        (_look(False, True), "ended, with its score"),
+        (_look(False, False), "given up"),
+    ):
+        found.append(Element("line", x1=x, x2=x + 28, y1=y + 8, y2=y + 8, **look))
+        found.append(Element("text", text, x=x + 36, y=y + 12, font_size=12, fill=MUTED))
+        x += 60 + text_width(text, 12)
+    return found

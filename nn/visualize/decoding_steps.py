@@ -1,0 +1,82 @@
+"""Decoding token by token: what could have been said at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .svg import INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .tokens import label, visible
+
+WIDE, BAR, LINE = 150.0, 13.0, 30.0  # a step's column, the height of a bar, and of a candidate
+PER_ROW = 7  # steps beside each other
+
+
+def decoding_steps(
+    candidates: Sequence[Sequence[tuple[str, float]]], chosen: Sequence[int], *, title: str = "Token by token"
+) -> Picture:
+    """What could have been said at each step, with its probability as a bar; what was said is framed and bold.
+
+        choices = trace_choices(model, source, hypothesis.ids)         # tinytensor.models.decoding_trace
+
+    Args:
+        candidates: for each step, tokens with their probabilities (from 0 to 1), given all that was said before.
+        chosen: for each step, the place of the token that was said.
+        title: above the picture.
+
+    Raises ValueError where nothing was said, lengths differ, a place does not exist, or a number is no probability.
+    """
+    steps = [[(str(token), float(p)) for token, p in step] for step in candidates]
+    _check_steps(steps, chosen)
+    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
+    top = 44.0
+    for start in range(0, len(steps), PER_ROW):
+        row = range(start, min(start + PER_ROW, len(steps)))
+        for column, i in enumerate(row):
+            children += _step(i, steps[i], chosen[i], 16 + column * (WIDE + 14), top)
+        top += 34 + LINE * max(len(steps[i]) for i in row) + 16
+    width = max(32 + min(len(steps), PER_ROW) * (WIDE + 14) - 14, 32 + text_width(title, 16))
+    said = ", ".join(f"{visible(step[place][0])} {step[place][1]:.2f}" for step, place in zip(steps, chosen))
+    return Picture(width, top, title, f"Said, with its probability: {said}.", children)
+
+
+def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) -> None:
+    if not steps or len(steps) != len(chosen):
+        raise ValueError(
+            f"decoding_steps: {len(steps)} steps of candidates, {len(chosen)} choices; expected as many, at least one"
+        )
+    for i, (step, place) in enumerate(zip(steps, chosen)):
+        if not 0 <= place < len(step):
+            raise ValueError(f"decoding_steps: step {i} has {len(step)} candidates, and number {place} was chosen")
+        for token, p in step:
+            if not 0 <= p <= 1 + 1e-6:
+                raise ValueError(
+                    f"decoding_steps: {visible(token)} has probability {p} at step {i}; expected 0 to 1, no logarithm"
+                )
+
+
+def _step(number: int, candidates: list[tuple[str, float]], chosen: int, left: float, top: float) -> list[Element]:
+    """The candidates of a step, below what was said in it."""
+    found = [
+        Element("text", str(number + 1), x=left, y=top + 14, font_size=11, fill=MUTED),
+        label(candidates[chosen][0], WIDE - 24, 14, x=left + 20, y=top + 14, fill=INK, font_weight="bold"),
+        Element("line", x1=left, x2=left + WIDE, y1=top + 22, y2=top + 22, stroke=RULE),
+    ]
+    for i, (token, p) in enumerate(candidates):
+        y, is_chosen = top + 28 + i * LINE, i == chosen
+        weight = "bold" if is_chosen else None
+        if is_chosen:
+            frame = {"x": left, "y": y, "width": WIDE, "height": LINE - 1, "rx": 3}
+            found.append(Element("rect", **frame, fill=PANEL, stroke=SERIES[0], class_="chosen"))
+        found.append(label(token, WIDE - 52, 12, x=left + 6, y=y + 12, fill=INK, font_weight=weight))
+        number_of = {"x": left + WIDE - 6, "y": y + 12, "text_anchor": "end", "font_size": 11}
+        found.append(Element("text", share_text(p), fill=INK if is_chosen else MUTED, font_weight=weight, **number_of))
+        track = {"x": left + 6, "y": y + 17, "height": BAR - 6, "rx": 2}
+        found.append(Element("rect", width=WIDE - 12, fill=RULE, **track))
+        fill = SERIES[0] if is_chosen else MUTED
+        found.append(Element("rect", width=max((WIDE - 12) * min(p, 1.0), 0.5), fill=fill, class_="bar", **track))
+    return found
+
+
+def share_text(p: float) -> str:
+    """A probability in three digits."""
+    return "< 0.001" if 0 < p < 0.0005 else f"{p:.3f}"

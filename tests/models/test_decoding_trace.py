@@ -1,0 +1,101 @@
+"""What decoding looked at: it must agree with what decoding gives, for every model and every way to decode."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tests.models.test_decoding import BOS, EOS, PAD, make, sources
+from tinytensor.models import Seq2Seq
+from tinytensor.models.decoding import beam_search, greedy, next_probabilities, sample
+from tinytensor.models.decoding_trace import trace_beam, trace_choices
+
+
+def recurrent():
+    tt.manual_seed(3)
+    return Seq2Seq(11, 11, attention="bahdanau", d_model=8, max_length=14, dropout=0.3).double()
+
+
+@pytest.fixture(params=["transformer", "recurrent"])
+def model(request):
+    return make() if request.param == "transformer" else recurrent()
+
+
+def test_choices_are_those_of_greedy_decoding(model):
+    for row in sources(8):
+        (hypothesis,) = greedy(model, row[None], max_length=9)
+        choices = trace_choices(model, row[None], hypothesis.ids, 4)
+        assert [choice.ids[choice.chosen] for choice in choices] == hypothesis.ids
+        assert all(choice.chosen == 0 for choice in choices)
+        chosen = [choice.probabilities[choice.chosen] for choice in choices]
+        np.testing.assert_allclose(np.log(chosen), hypothesis.log_probabilities, rtol=0, atol=1e-9)
+        for choice in choices:
+            assert len(choice.ids) == 4
+            assert PAD not in choice.ids
+            assert choice.probabilities == sorted(choice.probabilities, reverse=True)
+            assert sum(choice.probabilities) <= 1 + 1e-9
+
+
+def test_a_drawn_id_is_shown_however_unlikely_with_the_probability_that_it_was_drawn_with(model):
+    row = sources(1)
+    tt.manual_seed(5)
+    (hypothesis,) = sample(model, row, temperature=3.0, top_k=9, max_length=9)
+    choices = trace_choices(model, row, hypothesis.ids, 2, temperature=3.0, top_k=9)
+    assert [choice.ids[choice.chosen] for choice in choices] == hypothesis.ids
+    assert any(choice.chosen == 2 for choice in choices)  # none of the two likeliest
+    with tt.no_grad():
+        model.eval()
+        logits = model(tt.asarray(row), tt.asarray([[BOS, *hypothesis.ids[:-1]]]))[0]
+    logits[:, PAD] = -np.inf
+    rows = next_probabilities(logits, 3.0, 9).numpy()
+    for choice, expected in zip(choices, rows, strict=True):
+        np.testing.assert_allclose(choice.probabilities, expected[choice.ids], rtol=1e-9)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+@pytest.mark.parametrize("max_length", [1, 4, 200])
+def test_the_tree_holds_what_beam_search_gives(model, beam, max_length):
+    for row in sources(6, seed=beam):
+        options = {"beam": beam, "length_penalty": 0.7, "max_length": max_length}
+        branches, found = trace_beam(model, row[None], **options)
+        assert found == beam_search(model, row[None], **options)[0]
+        assert [branch.parent is None for branch in branches] == [True] + [False] * (len(branches) - 1)
+        assert all(branch.parent < place for place, branch in enumerate(branches) if place)
+        ended = [branch for branch in branches if branch.score is not None]
+        assert [branch.score for branch in ended] == [hypothesis.score for hypothesis in found]
+        for branch, hypothesis in zip(ended, found, strict=True):
+            ids, log_probabilities = [], []
+            while branch.parent is not None:
+                ids.append(branch.id)
+                log_probabilities.append(branch.log_probability)
+                branch = branches[branch.parent]
+            assert ids[::-1] == hypothesis.ids
+            np.testing.assert_allclose(log_probabilities[::-1], hypothesis.log_probabilities, rtol=0, atol=1e-9)
+        depths = [0]
+        for branch in branches[1:]:
+            depths.append(depths[branch.parent] + 1)
+        followed = [depth for depth, branch in zip(depths, branches) if branch.score is None]
+        assert max(np.bincount(followed)) <= beam
+        assert not any(branch.id in (PAD, EOS) for branch in branches if branch.score is None)
+
+
+def test_siblings_are_different_ids_whose_probabilities_add_up_to_one_at_most(model):
+    branches, _ = trace_beam(model, sources(1), beam=5)
+    children = {}
+    for branch in branches[1:]:
+        children.setdefault(branch.parent, {}).setdefault(branch.id, []).append(math.exp(branch.log_probability))
+    for siblings in children.values():
+        assert sum(max(p) for p in siblings.values()) <= 1 + 1e-9
+
+
+def test_watching_leaves_the_model_as_it_was():
+    model = recurrent().train()
+    trace_beam(model, sources(1), beam=2)
+    trace_choices(model, sources(1), [5, EOS])
+    assert all(module.training for module in model.modules())
+
+
+def test_more_than_one_sentence_is_refused():
+    with pytest.raises(ValueError, match=r"expected the ids of one sentence, \(1, source\), got 6 sentences"):
+        trace_beam(make(), sources(6))

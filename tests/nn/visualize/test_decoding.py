@@ -1,0 +1,128 @@
+"""Pictures of decoding: every step, every branch, and what tells them apart."""
+
+import re
+
+import pytest
+
+from tinytensor.nn import visualize
+from tinytensor.nn.visualize import BeamNode
+
+STEPS = [[("le", 0.7), ("la", 0.2), ("<b>", 0.0001)], [("chat", 0.5), ("שלום", 0.25)]]
+
+
+def texts(picture):
+    return re.findall(r"<text[^>]*>([^<]*)", str(picture))
+
+
+def elements(picture, name):
+    return re.findall(rf'<[a-z]+ [^>]*class="[^"]*\b{name}\b[^"]*"[^>]*>', str(picture))
+
+
+def number(element, attribute):
+    return float(re.search(rf' {attribute}="([^"]*)"', element)[1])
+
+
+def test_every_candidate_has_a_bar_as_long_as_its_probability():
+    picture = visualize.decoding_steps(STEPS, [1, 0])
+    bars = [number(bar, "width") for bar in elements(picture, "bar")]
+    assert bars[:2] == pytest.approx([0.7 * 138, 0.2 * 138])
+    assert bars[3:] == pytest.approx([0.5 * 138, 0.25 * 138])
+    shown = texts(picture)
+    assert [t for t in shown if t[:2] in ("0.", "&l", "< ")] == [
+        "0.700",
+        "0.200",
+        "&lt;b&gt;",
+        "&lt; 0.001",
+        "0.500",
+        "0.250",
+    ]
+    assert "Said, with its probability: la 0.20, chat 0.50." in str(picture)
+
+
+def test_what_was_said_is_framed_and_bold():
+    picture = visualize.decoding_steps(STEPS, [1, 0])
+    frames = elements(picture, "chosen")
+    assert len(frames) == 2
+    assert number(frames[0], "y") > number(frames[1], "y")  # the second candidate of the first step
+    bold = re.findall(r'<text[^>]*font-weight="bold"[^>]*>([^<]*)', str(picture))
+    assert bold == ["Token by token", "la", "la", "0.200", "chat", "chat", "0.500"]
+
+
+def test_many_steps_go_on_below():
+    small, large = (visualize.decoding_steps([STEPS[0]] * n, [0] * n) for n in (7, 20))
+    assert large.width == small.width
+    assert large.height > 2.5 * small.height - 100
+    assert len(elements(large, "chosen")) == 20
+
+
+@pytest.mark.parametrize(
+    ("candidates", "chosen", "told"),
+    [
+        ([], [], "0 steps of candidates, 0 choices; expected as many, at least one"),
+        (STEPS, [0], "2 steps of candidates, 1 choices"),
+        (STEPS, [0, 2], "step 1 has 2 candidates, and number 2 was chosen"),
+        ([[("a", -0.3)]], [0], "a has probability -0.3 at step 0; expected 0 to 1, no logarithm"),
+        ([[("a", float("nan"))]], [0], "a has probability nan"),
+    ],
+)
+def test_steps_that_are_none(candidates, chosen, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        visualize.decoding_steps(candidates, chosen)
+
+
+NODES = [
+    BeamNode(None, "<s>", 0.0),
+    BeamNode(0, "a", -0.5),
+    BeamNode(0, "b", -1.0),
+    BeamNode(1, "c", -2.0),
+    BeamNode(2, "d", -0.1),
+    BeamNode(4, "</s>", -0.1, -0.4),
+    BeamNode(2, "</s>", -3.0, -2.0),
+]
+
+
+def boxes(picture):
+    found = re.findall(r"<rect ([^>]*)>\s*<title>([^:]*): sum of log-probabilities ([^,<]*)", str(picture))
+    return {(title, total): attributes for attributes, title, total in found}
+
+
+def test_the_best_score_is_the_result_on_top_and_dead_ends_are_dashed():
+    picture = visualize.beam_tree(NODES)
+    found = boxes(picture)
+    assert len(found) == len(NODES)
+    assert len(elements(picture, "edge")) == len(NODES) - 1
+    result = [("&lt;s&gt;", "0"), ("b", "-1"), ("d", "-1.1"), ("&lt;/s&gt;", "-1.2")]
+    assert {re.search(r' y="([^"]*)"', found[key])[1] for key in result} == {"50"}
+    for key, attributes in found.items():
+        dashed = key in [("a", "-0.5"), ("c", "-2.5")]
+        assert ("stroke-dasharray" in attributes) == dashed
+        assert ('stroke-width="2.5"' in attributes) == (key in result)
+    assert "The result is b d &lt;/s&gt;, with score -0.400; of 6 beginnings looked at." in str(picture)
+    assert "0.905, score −0.4" in texts(picture)
+    assert {"the result", "ended, with its score", "given up"} <= set(texts(picture))
+
+
+def test_no_two_nodes_are_at_one_place():
+    nodes = [BeamNode(None, "<s>", 0.0)] + [BeamNode(i // 2, str(i), -0.5) for i in range(1, 40)]
+    nodes.append(BeamNode(39, "end", -0.1, -0.3))
+    places = [re.findall(r'\b[xy]="([^"]*)"', attributes) for attributes in boxes(visualize.beam_tree(nodes)).values()]
+    assert len({tuple(place) for place in places}) == len(places)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ([BeamNode(None, "a", 0.0)], "no node has a score"),
+        ([BeamNode(None, "a", 0.0), BeamNode(1, "b", 0.0, -1.0)], "node 1 has parent 1; expected one before it"),
+        ([BeamNode(None, "a", 0.0), BeamNode(None, "b", 0.0, -1.0)], "node 1 has parent None"),
+        ([], "no node has a score"),
+    ],
+)
+def test_trees_that_are_none(nodes, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        visualize.beam_tree(nodes)
+
+
+def test_the_same_bytes_every_time_and_a_title_of_ones_own():
+    assert str(visualize.beam_tree(NODES, title="A <tree>")) == str(visualize.beam_tree(NODES, title="A <tree>"))
+    assert "A &lt;tree&gt;" in str(visualize.beam_tree(NODES, title="A <tree>"))
