@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
+from busy import Elsewhere, is_quiet
 from checkout import Checkout, module
 from command_line import Parser, count, counts, probability, require_torch, script, some_of, write_json
 from interleaved import Side, print_blas, ratio
@@ -84,11 +85,16 @@ def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dic
             raise SystemExit(f"{script()}: {length} positions: ours and {name} are {apart:.2g} apart")
     for side in sides.values():
         side.seconds.clear()
+    elsewhere = Elsewhere(sides.values())
     for _ in range(arguments.rounds):
         for side in sides.values():
             side.ask()
-    results: dict[str, Any] = {"blas": {name: side.blas for name, side in sides.items()}}
-    for name, side in sides.items():
+    used = elsewhere.cores()
+    results: dict[str, Any] = {
+        "blas": {name: side.blas for name, side in sides.items()},
+        "cores_used_by_others": used,
+    }
+    for name, side in sides.items() if is_quiet(f"{length:,}", used, arguments.anyway) else ():
         of_it, median, peak = ratio(sides["ours"].seconds, side.seconds), statistics.median(side.seconds), side.close()
         print(f"{length:9,} {name:8} {1e3 * median:9.0f}   {of_it!s:22} {peak / 2**20:8.0f}", flush=True)
         results[name] = {"ms": 1e3 * median, "ours_takes": of_it._asdict(), "peak_bytes": peak}
@@ -106,6 +112,7 @@ def main() -> None:
     parser.add_argument("--dropout", type=probability, default=0.0, help="of the weights (default 0)")
     parser.add_argument("--rounds", type=count, default=3, help="interleaved rounds (default 3)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
+    parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
     if "torch" in arguments.peers:

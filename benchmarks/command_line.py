@@ -26,6 +26,10 @@ class Parser(argparse.ArgumentParser):
         """The option `--json FILE`."""
         self.add_argument("--json", type=writable, metavar="FILE", help="write the figures to this file")
 
+    def add_anyway(self) -> None:
+        """The option `--anyway`."""
+        self.add_argument("--anyway", action="store_true", help="print figures though other programs compute beside")
+
     def add_against(self) -> None:
         """The option `--against FOLDER`."""
         self.add_argument(

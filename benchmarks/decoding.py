@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import interleaved
+from busy import Elsewhere, is_quiet
 from checkout import Checkout, module
 from command_line import Parser, count, refuse, require_torch, script, some_of, write_json
 from interleaved import Side, print_blas, ratio
@@ -242,6 +243,7 @@ def main() -> None:
     parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
     parser.add_argument("--sides", type=some_of(*SIDES), help=f"some of {','.join(SIDES)}, cached among them (all)")
     parser.add_against()
+    parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
     if arguments.against and arguments.sides:
@@ -273,7 +275,7 @@ def main() -> None:
     for side in sides.values():
         side.ask(0, arguments.beam)  # the first call is slower
         side.seconds.clear()
-    apart, equal = 0.0, dict.fromkeys(names, 0)
+    apart, equal, elsewhere = 0.0, dict.fromkeys(names, 0), Elsewhere(sides.values())
     for _ in range(arguments.rounds):
         for number in numbers:
             answers = {name: side.ask(number, arguments.beam) for name, side in sides.items()}
@@ -282,14 +284,15 @@ def main() -> None:
                     apart = max(apart, abs(score - cached_score))
                     equal[name] += ids == cached_ids
     rounds = {name: [sum(times) for times in batched(side.seconds, len(numbers))] for name, side in sides.items()}
+    used = elsewhere.cores()
     for side in sides.values():
         side.close()
     if apart > APART:
         raise SystemExit(f"{script()}: the best scores of the sides are {apart:.2g} apart")
-    results: dict[str, Any] = {"blas": {name: sides[name].blas for name in names}}
+    results: dict[str, Any] = {"blas": {name: sides[name].blas for name in names}, "cores_used_by_others": used}
     print(f"{len(sentences)} sentences, beam {arguments.beam}, batches of {arguments.batch}; scores {apart:.1e} apart")
     print(f"{'side':10} {'seconds':>8}   {'cached takes, of it':22} same best ids")
-    for name in sorted(names):
+    for name in sorted(names) if is_quiet("decoding", used, arguments.anyway) else ():
         of_it, median = ratio(rounds["cached"], rounds[name]), statistics.median(rounds[name])
         same = equal[name] / (len(sentences) * arguments.rounds)
         print(f"{name:10} {median:8.2f}   {of_it!s:22} {same:.1%}", flush=True)

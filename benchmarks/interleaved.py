@@ -63,6 +63,7 @@ class Side:
     Attributes:
         greeting: what `make` gave beside the function, for example the weights to start from.
         blas: what the process multiplies matrices with.
+        process_id: of the process.
         seconds: how long each call took.
     """
 
@@ -75,6 +76,7 @@ class Side:
         with _in_environment(environment):  # a spawned process reads it before it loads NumPy
             self._process.start()
         there.close()
+        self.process_id = self._process.pid
         self.seconds: list[float] = []
         self.greeting, self.blas = self._receive()
 

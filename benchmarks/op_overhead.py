@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from busy import Elsewhere, is_quiet
 from checkout import Checkout
 from command_line import Parser, count, require_torch, write_json
 from interleaved import Side, print_blas, ratio
@@ -88,6 +89,7 @@ def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument("--rounds", type=count, default=15, help="interleaved rounds (default 15)")
     parser.add_against()
+    parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
     if not arguments.against:
@@ -101,9 +103,12 @@ def main() -> None:
         for side in (mine, its):
             side.ask(name, number)
             side.seconds.clear()
+        elsewhere = Elsewhere((mine, its))
         for _ in range(arguments.rounds):
             mine.ask(name, number)
             its.ask(name, number)
+        if not is_quiet(name, elsewhere.cores(), arguments.anyway):
+            continue
         of_it = ratio(mine.seconds, its.seconds)
         medians = [1e6 * statistics.median(side.seconds) / number for side in (mine, its)]
         print(f"{name:40} {medians[0]:10.2f} {medians[1]:10.2f}   {of_it}", flush=True)

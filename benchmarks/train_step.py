@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import interleaved
+from busy import Elsewhere, is_quiet
 from checkout import Checkout
 from command_line import Parser, count, probability, refuse, require_torch, script, some_of, write_json
 from interleaved import Side, print_blas, ratio
@@ -296,6 +297,7 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
         raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
     for side in sides.values():
         side.seconds.clear()
+    elsewhere = Elsewhere(sides.values())
     for _ in range(arguments.rounds):
         for side in sides.values():
             untimed = 0.0
@@ -303,10 +305,11 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
                 side.ask(w.steps)
                 untimed += side.seconds.pop()
             side.ask(w.steps)
+    used = elsewhere.cores()
     peaks = {side: sides[side].close() for side in sides}
-    results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart}
+    results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart, "cores_used_by_others": used}
     results["blas"] = {side: process.blas for side, process in sides.items()}
-    for side, process in sides.items():
+    for side, process in sides.items() if is_quiet(name, used, arguments.anyway) else ():
         milliseconds = 1e3 * statistics.median(process.seconds) / w.steps
         of_it = ratio(sides["ours"].seconds, process.seconds)
         print(f"{name:6} {side:8} {milliseconds:9.1f}   {of_it!s:22} {peaks[side] / 2**20:8.0f}", flush=True)
@@ -333,6 +336,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--plain", action="store_true", help="switch nothing on and set nothing")
     parser.add_against()
+    parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
     if arguments.plain and arguments.threads:

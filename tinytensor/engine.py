@@ -117,7 +117,7 @@ def _leading_to(nodes: list[Node], targets: list[Node]) -> set[Node]:
 class Arrived(dict[Node, Any]):
     """Gradients on their way: for each node, the sum of what has arrived so far.
 
-    The first is borrowed, the second allocates, later ones are added in place: this class alone knows who owns a
+    They are added into the first buffer that nobody else holds, or into a new one: this class alone knows who owns a
     buffer. Those of float16 add up in float32 until the node's turn comes, since thousands of paths may join.
     """
 
@@ -132,8 +132,11 @@ class Arrived(dict[Node, Any]):
             self[node] = gradient
             if owned:
                 self._owned.add(node)
-        elif node in self._owned and node.dtype is not FLOAT16:
+        elif (owned or node in self._owned) and node.dtype is not FLOAT16:
+            total, gradient = (total, gradient) if node in self._owned else (gradient, total)
             total += gradient
+            self[node] = total
+            self._owned.add(node)
         else:
             if node.dtype is FLOAT16:
                 total = total.astype(dtypes.float32, copy=False)
@@ -153,7 +156,7 @@ class Arrived(dict[Node, Any]):
 
 def _is_new(gradient: Any, g: Any, node: Node, gradients: Sequence[Any], place: int) -> bool:
     """Whether nobody else can hold this array: not g, no view, nothing saved, not given to a second input."""
-    if gradient is g or gradient.base is not None:
+    if gradient is g or type(gradient.base) is type(gradient):
         return False
     for i, other in enumerate(gradients):
         if other is gradient and i != place:

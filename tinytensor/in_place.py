@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import tinytensor as tt
 
+from .backend import for_array
 from .modes import state
 from .node import mark_written
 from .tensor import Tensor, part_of_tensor
@@ -113,7 +114,7 @@ class InPlace(TensorCore):
         """
         array, node = self._data, self._node
         if result._node is not None:
-            if array.base is not None and (node is None or node.name in VIEWS):
+            if for_array(array).is_view(array) and (node is None or node.name in VIEWS):
                 raise RuntimeError(
                     f"in place: this Tensor {self.shape} is a view of another one, which would not see a recorded "
                     "change; change the other one (base[i] = value), or write x = x + y instead of x += y"

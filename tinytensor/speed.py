@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     """What became of one switch.
 
     Attributes:
-        subject: what it is about: "threads", "memory", "loops" or "batches".
+        subject: what it is about: "pool", "threads", "memory", "loops" or "batches".
         in_force: whether it is switched on.
         text: what it does, or why it is not in force.
         advice: what would put it in force; "" where nothing would, or nothing has to.
@@ -62,6 +62,9 @@ def speed_up() -> Report:
     - `keep_memory`: freed memory is kept for the next arrays.
     - `compile_loops`: layer norm, losses, dropout, Adam and a few more in compiled loops. It needs Numba.
     - `use_blas_threads`: small batches may use threads of BLAS while the cores are idle. It needs threadpoolctl.
+
+    Without it, already, the memory of large results serves the next ones: a pool that belongs to the library and
+    changes nothing of the process (`TINYTENSOR_POOL=0` in the environment switches it off).
 
     Results differ by rounding. Call it once, as early as you like; again it changes nothing. The library never calls it
     by itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0`, `TINYTENSOR_BLAS_THREADS=0` and

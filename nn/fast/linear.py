@@ -28,13 +28,14 @@ def linear_backward(xp, g, saved, needs):
     rows, weight = saved
     count, features = len(rows), len(weight)
     g_rows = xp.contiguous(g).reshape(count, features)
-    g_x: Any = xp.empty(rows.shape, dtype=rows.dtype) if needs[0] else None
+    g_x: Any = xp.empty((*g.shape[:-1], rows.shape[1]), dtype=rows.dtype) if needs[0] else None
+    g_x_rows: Any = g_x.reshape(rows.shape) if needs[0] else None
     g_weight: Any = xp.empty(weight.shape, dtype=rows.dtype) if needs[1] else None
     sums: dict[int, Any] = {}  # for the bias, by the first row of each part
 
     def gradients_of_rows(i: slice) -> None:
         if needs[0]:
-            xp.matmul(g_rows[i], weight, out=g_x[i])
+            xp.matmul(g_rows[i], weight, out=g_x_rows[i])
         if needs[1]:
             j = slice(i.start * features // count, i.stop * features // count) if count else slice(None)
             xp.matmul(g_rows[:, j].T, rows, out=g_weight[j])
@@ -43,4 +44,4 @@ def linear_backward(xp, g, saved, needs):
 
     xp.in_parts(gradients_of_rows, count, 2 * rows.size * features // FLOPS, product=True)
     g_bias = sum(sums[start] for start in sorted(sums)) if needs[2] else None
-    return None if g_x is None else g_x.reshape(*g.shape[:-1], rows.shape[1]), g_weight, g_bias
+    return g_x, g_weight, g_bias

@@ -40,11 +40,12 @@ def layer_norm_backward(xp, g, saved, needs, *, eps):
     if gradient := xp.kernel("layer_norm_gradient", g_rows, normal, scale, weight):
         g_rows, g_weight, g_bias = gradient(g_rows, normal, scale, weight)
         return g_rows.reshape(g.shape), g_weight if needs[1] else None, g_bias if needs[2] else None
-    g_x: Any = xp.empty_like(normal) if needs[0] else None
+    g_x: Any = xp.empty(g.shape, dtype=normal.dtype) if needs[0] else None
+    g_x_rows: Any = g_x.reshape(normal.shape) if needs[0] else None
     sums: dict[int, tuple[Any, Any]] = {}  # for weight and bias, by the first row of each part
 
     def gradients_of_rows(i: slice) -> None:
-        h = g_rows[i] * normal[i] if needs[1] else None
+        h = xp.multiply(g_rows[i], normal[i], out=xp.empty_like(normal[i])) if needs[1] else None
         sums[i.start] = (
             xp.sum(h, axis=0) if needs[1] else None,
             xp.sum(g_rows[i], axis=0) if needs[2] else None,
@@ -55,10 +56,10 @@ def layer_norm_backward(xp, g, saved, needs, *, eps):
             along = xp.row_dot(h, normal[i]) / normal.shape[1]
             h -= xp.row_sum(h) / normal.shape[1]
             h -= normal[i] * along
-            xp.multiply(h, scale[i], out=g_x[i])
+            xp.multiply(h, scale[i], out=g_x_rows[i])
 
     xp.in_parts(gradients_of_rows, len(normal), 5 * normal.size, width=normal.shape[1])
     g_weight, g_bias = (
         sum(sums[start][place] for start in sorted(sums)) if needs[1 + place] else None for place in (0, 1)
     )
-    return None if g_x is None else g_x.reshape(g.shape), g_weight, g_bias
+    return g_x, g_weight, g_bias

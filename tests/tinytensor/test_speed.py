@@ -21,6 +21,7 @@ VARIABLES = (
     "TINYTENSOR_COMPILE_LOOPS",
     "TINYTENSOR_KEEP_MEMORY",
     "TINYTENSOR_NUM_THREADS",
+    "TINYTENSOR_POOL",
     "TINYTENSOR_TEXTBOOK",
 )
 
@@ -82,7 +83,7 @@ def test_our_own_threads_take_the_cores():
     count = cores.count()
     assert state.split()[:3] == ["1", str(count), "1"]
     assert again == "True"
-    assert list(rows(report)) == ["threads", "memory", "loops", "batches"]
+    assert list(rows(report)) == ["pool", "threads", "memory", "loops", "batches"]
     assert rows(report)["threads"].strip() == f"{count} of tinytensor's own for all large work; BLAS computes on one"
 
 
@@ -90,6 +91,7 @@ def test_our_own_threads_take_the_cores():
 @pytest.mark.parametrize(
     ("variable", "subject"),
     [
+        ("TINYTENSOR_POOL", "pool"),
         ("TINYTENSOR_KEEP_MEMORY", "memory"),
         ("TINYTENSOR_COMPILE_LOOPS", "loops"),
         ("TINYTENSOR_BLAS_THREADS", "batches"),

@@ -71,6 +71,11 @@ def from_numpy(x: Any) -> Any:
     return cupy.asarray(x)
 
 
+def is_view(x: Any) -> bool:
+    """Whether an array is over the memory of another one."""
+    return x.base is not None
+
+
 def storage(x: Any) -> int:
     """A number that all arrays over the same memory share."""
     return int(x.data.mem.ptr) or id(x)  # all empty arrays have the address 0

@@ -45,6 +45,11 @@ def from_numpy(x: Any) -> Any:
     return x
 
 
+def is_view(x: Any) -> bool:
+    """Whether an array is over the memory of another object."""
+    return x.base is not None
+
+
 def storage(x: Any) -> int:
     """A number that all arrays over the same memory share."""
     while isinstance(x.base, np.ndarray):

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backend import numpy as namespace
 from ..backend.sums import accurate_sum
+from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
 from .threads import in_parts
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
@@ -28,6 +29,10 @@ def kernel(name: str, *arrays: Any) -> Any:
 
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
+
+
+def is_view(x: Any) -> bool:
+    return x.base is not None and type(x.base) is not Lease
 
 
 def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:

@@ -10,16 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import dtypes
 from ..backend import NAMESPACES
 from ..modes import state
 from ..node import Node
 from ..primitive import Primitive, as_array, explain, named_after, shortcuts
 from ..tensor import Tensor
+from .pool import LEAST, empty
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 NOTHING: dict[str, Any] = {}  # no parameters, or nothing saved since no rule reads any: one for all, never written to
 MISSING = object()  # the input is given by name
+LARGE = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
+"""What these ops call, for large results, so that memory of the pool can be written into."""
+
 new = Tensor.__new__
 
 
@@ -85,6 +91,7 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
     reads = {(p, q): primitive.reads[p, q] for p in (False, True) for q in (False, True)}
     keeps = {needs: (one in names, two in names, "out" in names) for needs, names in reads.items()}
     first, second, both = keeps[True, False], keeps[False, True], keeps[True, True]
+    large = LARGE.get(primitive.name)
 
     def shortcut(*inputs: Any, **params: Any) -> Any:
         grad_enabled = state.plain
@@ -103,7 +110,10 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
             return reference(x, y, **params)
         xp = NAMESPACES[kind]
         try:
-            out = forward(xp, a, b, **params) if params else forward(xp, a, b)
+            if large is not None and a.nbytes >= LEAST and kind is np.ndarray and (b is y or a.shape == b.shape):
+                out = large(a, b, out=empty(a.shape, dtype))
+            else:
+                out = forward(xp, a, b, **params) if params else forward(xp, a, b)
         except Exception as error:
             raise explain(primitive, [a, b], [p, q], error) from error
         if type(out) is not kind:

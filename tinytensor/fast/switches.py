@@ -7,7 +7,7 @@ import sys
 
 from .. import cores, speed
 from ..speed import Outcome
-from . import memory, threads
+from . import memory, pool, threads
 from .threads import concurrently as concurrently
 from .threads import get_num_threads as get_num_threads
 from .threads import set_num_threads as set_num_threads
@@ -15,7 +15,16 @@ from .threads import set_num_threads as set_num_threads
 
 def all_on() -> tuple[Outcome, ...]:
     """Switch on what can be."""
-    return take_cores(), keep_memory(), compile_loops(), use_blas_threads()
+    return pooled(), take_cores(), keep_memory(), compile_loops(), use_blas_threads()
+
+
+def pooled() -> Outcome:
+    """What needs no switching on: large results are written into memory of our own."""
+    if _is_off("TINYTENSOR_POOL"):
+        return _off("pool", "TINYTENSOR_POOL", "fetching memory anew costs much of a training step")
+    if not pool.MOST:
+        return Outcome("pool", False, "the system does not tell how much memory there is")
+    return Outcome("pool", True, f"memory of large results serves the next ones; at most {pool.MOST >> 20:,} MiB idle")
 
 
 def take_cores() -> Outcome:

@@ -1,0 +1,61 @@
+"""Whether other programs compute beside a measurement: its figures would say little then, and are not printed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from checkout import enter
+
+enter(Path(__file__).resolve().parents[1])
+
+from tinytensor import cores  # noqa: E402
+
+MOST = 0.2  # cores that others may use meanwhile
+
+
+class Elsewhere:
+    """How many cores programs other than this one and its sides use, from its making on.
+
+    What a virtual machine's host takes away counts as theirs.
+    """
+
+    def __init__(self, sides: Iterable[Any]) -> None:
+        self._processes = [os.getpid(), *(side.process_id for side in sides)]
+        self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+        self._begun = self._now()
+
+    def _now(self) -> tuple[float, float, float]:
+        own = sum(map(_processor_seconds, self._processes))
+        return time.monotonic(), cores.idle_seconds(self._cores), own
+
+    def cores(self) -> float | None:
+        """So many on average; None where the system does not tell."""
+        wall, idle, own = (now - then for now, then in zip(self._now(), self._begun))
+        return max(0.0, len(self._cores) - (idle + own) / wall) if cores.can_tell() and wall > 0 else None
+
+
+def _processor_seconds(process: int) -> float:
+    try:
+        text = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0.0
+    user, system = text.rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def is_quiet(name: str, used: float | None, anyway: bool) -> bool:
+    """Whether figures may be printed; says in a line why not."""
+    if used is None or used <= MOST:
+        return True
+    load = os.getloadavg()[0]
+    told = "the figures say little" if anyway else "no figures; wait until it is quiet, or see them with --anyway"
+    print(
+        f"{name}: this machine is busy: others used {used:.1f} of {cores.count()} cores meanwhile (load {load:.1f}): "
+        f"{told}",
+        flush=True,
+    )
+    return anyway

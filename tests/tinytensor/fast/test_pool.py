@@ -1,0 +1,184 @@
+"""The pool that large results are written into: whose memory is whose, how much lies idle, that no number changes."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor.nn import functional as F
+
+pool = pytest.importorskip("tinytensor.fast.pool")
+
+SHAPE = (300, 400)
+
+
+@pytest.fixture(autouse=True)
+def own_pool(monkeypatch):
+    """A pool with nothing idle, of 64 MiB at most."""
+    gc.collect()
+    monkeypatch.setattr(pool, "_idle", {})
+    monkeypatch.setattr(pool, "_idle_bytes", 0)
+    monkeypatch.setattr(pool, "MOST", 64 << 20)
+
+
+def address(x):
+    return x.__array_interface__["data"][0]
+
+
+def idle():
+    return sum(memory.size for found in pool._idle.values() for memory in found)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.bool_])
+def test_what_it_lends_is_an_array_like_any_other(dtype):
+    x = pool.empty((500, 1000), dtype)
+    assert type(x) is np.ndarray
+    assert x.shape == (500, 1000)
+    assert x.dtype == dtype
+    assert x.flags.carray
+    assert address(x) % 64 == 0
+    assert pool.empty_like(x).shape == x.shape
+    assert pool.empty(500_000, dtype).shape == (500_000,)
+
+
+def test_memory_serves_the_next_array_when_the_last_view_is_gone():
+    x = pool.empty(SHAPE, np.float32)
+    where = address(x)
+    row = x.T[3:]
+    del x
+    assert idle() == 0
+    assert address(pool.empty(SHAPE, np.float32)) != where
+    del row
+    assert address(pool.empty(SHAPE, np.float32)) == where
+
+
+def test_alike_sizes_share_memory_and_waste_an_eighth_at_most():
+    x = pool.empty(100_000, np.int8)
+    where = address(x)
+    del x
+    assert address(pool.empty(99_000, np.int8)) == where
+    for size in np.random.default_rng(0).integers(pool.LEAST, 1 << 24, 200).tolist():
+        x = pool.empty(size, np.int8)
+        assert size <= x.base.base.size <= size * 9 / 8
+
+
+def test_small_arrays_and_what_may_never_lie_idle_are_not_lent():
+    assert pool.empty(pool.LEAST - 1, np.int8).base is None
+    assert pool.empty(pool.MOST + 1, np.int8).base is None
+    assert pool.empty_like(np.empty(SHAPE).T).base is None
+
+
+def test_idle_memory_is_bounded_and_counted():
+    for _ in range(3):
+        kept = [pool.empty(5 << 20, np.int8) for _ in range(20)]
+        assert idle() == pool._idle_bytes <= pool.MOST
+        del kept
+        assert idle() == pool._idle_bytes <= pool.MOST
+    assert idle() > 0
+
+
+def test_threads_never_share_memory():
+    wrong = []
+
+    def work(number):
+        for i in range(300):
+            arrays = [pool.empty(SHAPE, np.float32) for _ in range(3)]
+            for j, x in enumerate(arrays):
+                x[...] = 1000 * number + j
+            wrong.extend((number, i, j) for j, x in enumerate(arrays) if not (x == 1000 * number + j).all())
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_what_a_graph_keeps_is_not_written_over():
+    x = tt.random.randn(*SHAPE).requires_grad_()
+    y = F.relu(x * 2.0)
+    expected = np.where(x.numpy() > 0, 2.0, 0.0)
+    for _ in range(20):
+        F.relu(tt.random.randn(*SHAPE) + 1.0)
+    tt.sum(y).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), expected.astype(np.float32))
+    kept = x.grad.numpy().copy()
+    for _ in range(20):
+        F.relu(tt.random.randn(*SHAPE) + 1.0)
+    np.testing.assert_array_equal(x.grad.numpy(), kept)
+
+
+def test_a_recorded_change_in_place_takes_it_for_no_view():
+    x = tt.random.randn(*SHAPE).requires_grad_()
+    y = x + x
+    y += 1.0
+    y[0] = 0.0
+    tt.sum(y * y).backward()
+    expected = 4 * (2 * x.numpy() + 1)
+    expected[0] = 0
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-5)
+
+
+TRAIN = """
+import hashlib, resource, sys
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.nn import functional as F
+tt.set_num_threads({threads})
+tt.manual_seed(0)
+model = nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4, 256, 0.1, batch_first=True), 2)
+out = nn.Linear(64, 100)
+optimizer = nn.optim.Adam([*model.parameters(), *out.parameters()], lr=1e-3)
+def step(length):
+    optimizer.zero_grad()
+    x = tt.random.randn(32, length, 64)
+    loss = F.cross_entropy(out(model(x)).reshape(-1, 100), tt.zeros(32 * length, dtype=tt.int64))
+    loss.backward()
+    optimizer.step()
+for i in range(6):
+    step(20 + i)
+before, peak = resource.getrusage(resource.RUSAGE_SELF).ru_minflt, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for i in range({steps}):
+    step(20 + i % 6)
+now = resource.getrusage(resource.RUSAGE_SELF)
+bits = hashlib.sha256(b"".join(p.numpy().tobytes() for p in model.parameters())).hexdigest()
+print(bits, (now.ru_minflt - before) // {steps}, now.ru_maxrss - peak)
+"""
+
+
+def trained(setting, threads=1, steps=12):
+    environment = os.environ | {"TINYTENSOR_POOL": setting}
+    program = TRAIN.format(threads=threads, steps=steps)
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert result.stderr == ""  # also when the process ends with arrays on loan
+    bits, faults, growth = result.stdout.split()
+    return bits, int(faults), int(growth)
+
+
+def test_training_has_the_same_bits_with_it_and_without_and_fetches_less_memory():
+    off, without, _ = trained("0")
+    on, faults, _ = trained("1")
+    assert on == off
+    assert faults < max(without / 2, 50)
+
+
+def test_the_same_bits_with_threads():
+    assert trained("1", 2)[0] == trained("0", 2)[0]
+
+
+def test_it_does_not_grow():
+    """600 steps of six lengths: what the first of each fetched is enough."""
+    growth = trained("1", steps=600)[2]
+    assert growth < 8 << 10  # KiB
+
+
+def test_the_textbook_does_without():
+    with tt.textbook():
+        assert (tt.random.randn(*SHAPE) + 1.0)._data.base is None
