@@ -1,6 +1,7 @@
 """What decoding looked at on its way: the likeliest ids at each step, and the tree that beam search followed.
 
-Decoding itself is in `decoding.py` and knows nothing of this: a model is asked again, or watched while it is asked.
+Decoding itself is in `decoding.py` and knows nothing of this: a model is asked again, step by step, or watched while it
+is asked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
-from .decoding import Hypothesis, Limit, beam_search, evaluating, next_probabilities
+from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Choice:
 
 
 def trace_choices(
-    model: Any,
+    model: Decodable,
     source: Any,
     ids: Sequence[int],
     count: int = 5,
@@ -46,25 +47,33 @@ def trace_choices(
     """What else could have been said at each step of a hypothesis.
 
     Args:
-        model: called as `model(source, target)`, gives logits (1, target, vocabulary).
         source: the ids that were decoded, (1, source).
         ids: the hypothesis, as `greedy` or `sample` gives it.
         count: how many of the likeliest.
         temperature, top_k, top_p: of `sample`, from whose distribution the id was drawn; see `next_probabilities`.
+
+    Raises ValueError for more than one sentence, or a count below 1.
     """
-    source = tt.asarray(source, device=next(model.parameters()).device)
-    with tt.no_grad(), evaluating(model):
-        logits = model(source, tt.asarray([[model.bos_id, *ids[:-1]]], device=source.device))[0]
-        log_p = F.log_softmax(logits)
-    log_p[:, model.pad_id] = -np.inf  # is never chosen
-    narrowed = temperature != 1 or top_k is not None or top_p is not None
-    rows = (next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)).numpy()
+    if count < 1:
+        raise ValueError(f"trace_choices: count must be at least 1, got {count}")
+    source = _one_sentence("trace_choices", model, source)
     found = []
-    for row, chosen in zip(rows, ids, strict=True):
-        likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
-        shown = likeliest if chosen in likeliest else [*likeliest, chosen]
-        found.append(Choice(shown, [float(row[i]) for i in shown], shown.index(chosen)))
+    with tt.no_grad(), evaluating(model):
+        state = model.initial_state(source)
+        for last, chosen in zip([model.bos_id, *ids], ids):
+            logits, state = model.next_logits(tt.asarray([[last]], device=source.device), state)
+            log_p = F.log_softmax(logits[0])
+            log_p[:, model.pad_id] = -np.inf  # is never chosen
+            narrowed = temperature != 1 or top_k is not None or top_p is not None
+            probabilities = next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)
+            found.append(_choice(probabilities[0].numpy(), chosen, count))
     return found
+
+
+def _choice(row: np.ndarray, chosen: int, count: int) -> Choice:
+    likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
+    shown = likeliest if chosen in likeliest else [*likeliest, chosen]
+    return Choice(shown, [float(row[i]) for i in shown], shown.index(chosen))
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class Branch:
 
 
 def trace_beam(
-    model: Any, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
+    model: Decodable, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
 ) -> tuple[list[Branch], list[Hypothesis]]:
     """The tree of a beam search, parents before children, and what the search gives.
 
@@ -94,8 +103,7 @@ def trace_beam(
 
     Raises ValueError for more than one sentence.
     """
-    if len(source) != 1:
-        raise ValueError(f"trace_beam: expected the ids of one sentence, (1, source), got {len(source)} sentences")
+    source = _one_sentence("trace_beam", model, source)
     watched = _Watched(model)
     (hypotheses,) = beam_search(watched, source, beam=beam, length_penalty=length_penalty, max_length=max_length)
     branches = watched.branches
@@ -110,10 +118,17 @@ def trace_beam(
     return branches, hypotheses
 
 
+def _one_sentence(who: str, model: Decodable, source: Any) -> Tensor:
+    ids = as_ids(model, source)
+    if len(ids) != 1:
+        raise ValueError(f"{who}: expected the ids of one sentence, (1, source), got {len(ids)} sentences")
+    return ids
+
+
 class _Watched(nn.Module):
     """A model to be decoded that remembers which branches it was asked to follow."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Decodable) -> None:
         super().__init__()
         self.model = model
         self.pad_id, self.bos_id, self.eos_id = model.pad_id, model.bos_id, model.eos_id
