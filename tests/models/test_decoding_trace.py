@@ -89,6 +89,42 @@ def test_siblings_are_different_ids_whose_probabilities_add_up_to_one_at_most(mo
         assert sum(max(p) for p in siblings.values()) <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("max_length", [1, 4, 200])
+def test_candidates_are_the_likeliest_ids_after_each_hypothesis(model, max_length):
+    row, options = sources(1, seed=3), {"beam": 3, "max_length": max_length}
+    without, found = trace_beam(model, row, **options)
+    branches, again = trace_beam(model, row, **options, candidates=4)
+    assert again == found
+    assert branches[: len(without)] == without
+    assert all(branch.followed for branch in without)
+    left_out = branches[len(without) :]
+    assert left_out
+    assert not any(branch.followed or branch.score is not None or branch.id == PAD for branch in left_out)
+    children = {}
+    for branch in branches[1:]:
+        assert branches[branch.parent].followed
+        assert branch.id not in children.setdefault(branch.parent, {})
+        children[branch.parent][branch.id] = math.exp(branch.log_probability)
+    for place, siblings in children.items():
+        ids = [BOS]
+        while place:
+            ids.insert(1, branches[place].id)
+            place = branches[place].parent
+        with tt.no_grad():
+            logits = model.eval()(tt.asarray(row), tt.asarray([ids]))[0, -1].numpy()
+        p = np.exp(logits - logits.max())
+        p /= p.sum()
+        likeliest = [i for i in np.argsort(-p) if i != PAD][:4]
+        assert set(likeliest) <= set(siblings)
+        np.testing.assert_allclose(list(siblings.values()), p[list(siblings)], rtol=1e-8)
+        assert sum(siblings.values()) <= 1 + 1e-9
+
+
+def test_fewer_than_no_candidates_are_refused():
+    with pytest.raises(ValueError, match="candidates must be at least 0, got -1"):
+        trace_beam(make(), sources(1), candidates=-1)
+
+
 def test_watching_leaves_the_model_as_it_was():
     model = recurrent().train()
     trace_beam(model, sources(1), beam=2)
