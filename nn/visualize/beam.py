@@ -146,7 +146,7 @@ def _node(
     place = {"x": x + width / 2, "text_anchor": "middle"}
     weight = "bold" if is_result else None
     down = 19 if node.parent is None else 13  # to the middle, where there is no number below
-    token = label(node.token, width - 6, 13, y=y + down, fill=ink, font_weight=weight, **place)
+    token = label(node.token, width - 10, 13, y=y + down, fill=ink, font_weight=weight, **place)
     return [box, token, Element("text", _under(node, total), y=y + 25, font_size=10, fill=ink, **place)]
 
 
@@ -163,7 +163,7 @@ def _edge(
 
 
 def _width(node: BeamNode, total: float) -> float:
-    return min(150.0, 10 + max(text_width(visible(node.token), 13), text_width(_under(node, total), 10)))
+    return min(150.0, 16 + max(text_width(visible(node.token), 13), text_width(_under(node, total), 10)))
 
 
 def _under(node: BeamNode, total: float) -> str:
