@@ -87,6 +87,8 @@ def check(arguments: argparse.Namespace) -> None:
         raise command_line.UsageError(f"--attention {arguments.attention}: expected a name that ends in .svg or .html")
     if arguments.decoding is not None and arguments.decoding.suffix.lower() != ".svg":
         raise command_line.UsageError(f"--decoding {arguments.decoding}: expected a name that ends in .svg")
+    if arguments.decoding is not None and arguments.decoding == arguments.attention:
+        raise command_line.UsageError("--decoding and --attention: two pictures need two names")
     for name in ("kind", "token", "layer", "head"):
         if getattr(arguments, name) is not None and not arguments.attention:
             raise command_line.UsageError(f"--{name} is for a picture: add --attention FILE.svg")

@@ -111,7 +111,7 @@ def sample(
     """
     _check_sampling(temperature, top_k, top_p)
     generator = generator or tt.random.default_generator
-    batch = _as_ids(model, source).shape[0]
+    batch = as_ids(model, source).shape[0]
 
     def drawn(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
         with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
@@ -124,7 +124,7 @@ def sample(
         return ids, tt.take_along_axis(log_p, ids, axis=-1)
 
     with tt.no_grad(), evaluating(model):
-        return _one_for_each(model, _as_ids(model, source), max_length, drawn)
+        return _one_for_each(model, as_ids(model, source), max_length, drawn)
 
 
 def next_probabilities(
@@ -312,7 +312,7 @@ def _best_continuations(logits: Tensor, branches: _Branches, count: int, pad_id:
 def _in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T]:
     """What `decode` gives for a batch; of many sentences, for two halves that are decoded side by side."""
     with tt.no_grad(), evaluating(model):
-        source = _as_ids(model, source)
+        source = as_ids(model, source)
         if len(source) < MANY or source.device != "cpu":
             return decode(source)
         middle = len(source) // 2
@@ -350,8 +350,8 @@ def _hypothesis(ids: Any, log_probabilities: Any, length_penalty: float) -> Hypo
     return Hypothesis(list(ids), score, list(log_probabilities))
 
 
-def _as_ids(model: Any, source: Any) -> Tensor:
-    device = next(model.parameters()).device if isinstance(model, nn.Module) else None
+def as_ids(model: Any, source: Any) -> Tensor:
+    device = next((p.device for p in model.parameters()), None) if isinstance(model, nn.Module) else None
     ids = source if isinstance(source, Tensor) else tt.asarray(source, device=device)
     if ids.ndim != 2 or ids.dtype.kind not in "iu":
         raise ValueError(f"decoding: expected integer ids (sentences, source), got {ids.dtype} of shape {ids.shape}")

@@ -1,6 +1,7 @@
 """What decoding looked at on its way: the likeliest ids at each step, and the tree that beam search followed.
 
-Decoding itself is in `decoding.py` and knows nothing of this: a model is asked again, or watched while it is asked.
+Decoding itself is in `decoding.py` and knows nothing of this: a model is asked again, step by step, or watched while it
+is asked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
-from .decoding import Hypothesis, Limit, beam_search, evaluating, next_probabilities
+from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Choice:
 
 
 def trace_choices(
-    model: Any,
+    model: Decodable,
     source: Any,
     ids: Sequence[int],
     count: int = 5,
@@ -46,57 +47,77 @@ def trace_choices(
     """What else could have been said at each step of a hypothesis.
 
     Args:
-        model: called as `model(source, target)`, gives logits (1, target, vocabulary).
         source: the ids that were decoded, (1, source).
         ids: the hypothesis, as `greedy` or `sample` gives it.
         count: how many of the likeliest.
         temperature, top_k, top_p: of `sample`, from whose distribution the id was drawn; see `next_probabilities`.
+
+    Raises ValueError for more than one sentence, or a count below 1.
     """
-    source = tt.asarray(source, device=next(model.parameters()).device)
-    with tt.no_grad(), evaluating(model):
-        logits = model(source, tt.asarray([[model.bos_id, *ids[:-1]]], device=source.device))[0]
-        log_p = F.log_softmax(logits)
-    log_p[:, model.pad_id] = -np.inf  # is never chosen
-    narrowed = temperature != 1 or top_k is not None or top_p is not None
-    rows = (next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)).numpy()
+    if count < 1:
+        raise ValueError(f"trace_choices: count must be at least 1, got {count}")
+    source = _one_sentence("trace_choices", model, source)
     found = []
-    for row, chosen in zip(rows, ids, strict=True):
-        likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
-        shown = likeliest if chosen in likeliest else [*likeliest, chosen]
-        found.append(Choice(shown, [float(row[i]) for i in shown], shown.index(chosen)))
+    with tt.no_grad(), evaluating(model):
+        state = model.initial_state(source)
+        for last, chosen in zip([model.bos_id, *ids], ids):
+            logits, state = model.next_logits(tt.asarray([[last]], device=source.device), state)
+            log_p = F.log_softmax(logits[0])
+            log_p[:, model.pad_id] = -np.inf  # is never chosen
+            narrowed = temperature != 1 or top_k is not None or top_p is not None
+            probabilities = next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)
+            found.append(_choice(probabilities[0].numpy(), chosen, count))
     return found
+
+
+def _choice(row: np.ndarray, chosen: int, count: int) -> Choice:
+    likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
+    shown = likeliest if chosen in likeliest else [*likeliest, chosen]
+    return Choice(shown, [float(row[i]) for i in shown], shown.index(chosen))
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A beginning of a hypothesis that beam search followed, one id longer than its parent.
+    """A beginning of a hypothesis that beam search looked at, one id longer than its parent.
 
     Attributes:
         parent: the place of the shorter one in the list; None for the beginning of all.
         id: its last id.
         log_probability: of this id, given those before.
         score: of a hypothesis that ends here; else None.
+        followed: whether the search went on from here, or ended here; else there were better ones.
     """
 
     parent: int | None
     id: int
     log_probability: float
     score: float | None = None
+    followed: bool = True
 
 
 def trace_beam(
-    model: Any, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
+    model: Decodable,
+    source: Any,
+    *,
+    beam: int = 5,
+    length_penalty: float = 1.0,
+    max_length: Limit = 200,
+    candidates: int = 0,
 ) -> tuple[list[Branch], list[Hypothesis]]:
     """The tree of a beam search, parents before children, and what the search gives.
 
     Args:
-        source: the ids of one sentence, (1, source); the others are those of `beam_search`.
+        source: the ids of one sentence, (1, source).
+        beam, length_penalty, max_length: as for `beam_search`.
+        candidates: how many of the likeliest ids after each hypothesis to tell of, also where they were not followed;
+            default: only of those that were.
 
-    Raises ValueError for more than one sentence.
+    Raises ValueError for more than one sentence, or fewer than 0 candidates.
     """
-    if len(source) != 1:
-        raise ValueError(f"trace_beam: expected the ids of one sentence, (1, source), got {len(source)} sentences")
-    watched = _Watched(model)
+    if candidates < 0:
+        raise ValueError(f"trace_beam: candidates must be at least 0, got {candidates}")
+    source = _one_sentence("trace_beam", model, source)
+    watched = _Watched(model, candidates)
     (hypotheses,) = beam_search(watched, source, beam=beam, length_penalty=length_penalty, max_length=max_length)
     branches = watched.branches
     children = {(branch.parent, branch.id): place for place, branch in enumerate(branches)}
@@ -105,20 +126,30 @@ def trace_beam(
         place = 0
         for each in before:
             place = children[place, each]
-        end = Branch(place, last, hypothesis.log_probabilities[-1], hypothesis.score)
-        branches.append(end)
+        children[place, last] = len(branches)
+        branches.append(Branch(place, last, hypothesis.log_probabilities[-1], hypothesis.score))
+    branches += [branch for branch in watched.candidates if (branch.parent, branch.id) not in children]
     return branches, hypotheses
 
 
-class _Watched(nn.Module):
-    """A model to be decoded that remembers which branches it was asked to follow."""
+def _one_sentence(who: str, model: Decodable, source: Any) -> Tensor:
+    ids = as_ids(model, source)
+    if len(ids) != 1:
+        raise ValueError(f"{who}: expected the ids of one sentence, (1, source), got {len(ids)} sentences")
+    return ids
 
-    def __init__(self, model: Any) -> None:
+
+class _Watched(nn.Module):
+    """A model to be decoded that remembers which branches it was asked to follow, and which ids could follow each."""
+
+    def __init__(self, model: Decodable, count: int) -> None:
         super().__init__()
         self.model = model
         self.pad_id, self.bos_id, self.eos_id = model.pad_id, model.bos_id, model.eos_id
         self.max_length = getattr(model, "max_length", None)
         self.branches = [Branch(None, model.bos_id, 0.0)]
+        self.candidates: list[Branch] = []
+        self._count = count
         self._followed: list[int | None] = []  # of each branch its place in the list; None where there is no hypothesis
         self._log_probabilities: Any = None  # of the ids that could follow, (branches, vocabulary)
 
@@ -129,6 +160,9 @@ class _Watched(nn.Module):
         self._followed = [0] if not self._followed else self._grown(ids.numpy()[0].tolist())
         logits, state = self.model.next_logits(ids, state)
         self._log_probabilities = F.log_softmax(logits[0]).numpy()
+        for place, row in zip(self._followed, self._log_probabilities, strict=True):
+            if place is not None:
+                self.candidates += self._likeliest(place, row)
         return logits, state
 
     def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
@@ -145,3 +179,7 @@ class _Watched(nn.Module):
             if places[-1] is not None:
                 self.branches.append(Branch(parent, each, float(row[each])))
         return places
+
+    def _likeliest(self, place: int, row: np.ndarray) -> list[Branch]:
+        possible = [i for i in np.argsort(-row, kind="stable").tolist() if i != self.pad_id and row[i] > -np.inf]
+        return [Branch(place, i, float(row[i]), followed=False) for i in possible[: self._count]]

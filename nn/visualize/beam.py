@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .decoding_steps import share_text
 from .svg import INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
-from .tokens import label, visible
+from .tokens import isolated, label, visible
 
 
 class BeamNode(NamedTuple):
@@ -27,14 +27,16 @@ class BeamNode(NamedTuple):
     score: float | None = None
 
 
-ROW, GAP, NODE = 40.0, 26.0, 30.0  # between rows, between columns, the height of a node
+ROW, GAP, NODE = 40.0, 46.0, 30.0  # between rows, between columns, the height of a node
+BEND = 9.0  # as much of a gap is for an edge to get to its row; in the rest stands its probability
 
 
 def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Picture:
     """The hypotheses that beam search followed, from left to right; the result is bold and blue, on top.
 
-    Each token has its probability, and a hypothesis that ended has its score. Dashed ones were given up for better ones
-    (Sutskever et al. 2014, section 3.2).
+    A token's probability stands on the edge to it, and below it the sum Σ of log-probabilities, by which hypotheses
+    are compared; round ones ended and have a score. Dashed ones were given up for better ones (Sutskever et al. 2014,
+    section 3.2).
 
         branches, hypotheses = trace_beam(model, source, beam=3)       # tinytensor.models.decoding_trace
 
@@ -42,7 +44,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
         nodes: parents before children; the first is the beginning.
         title: above the picture.
 
-    Raises ValueError where the nodes are no tree, or no hypothesis ended.
+    Raises ValueError where the nodes are no tree, a number is none, or no hypothesis ended.
     """
     nodes = [BeamNode(*node) for node in nodes]
     _check_tree(nodes)
@@ -61,7 +63,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     rows = _rows(children, [(i in result, best[i], totals[i]) for i in range(len(nodes))])
     widths = [0.0] * (max(depth) + 1)
     for i, node in enumerate(nodes):
-        widths[depth[i]] = max(widths[depth[i]], _width(node))
+        widths[depth[i]] = max(widths[depth[i]], _width(node, totals[i]))
     lefts = [16 + sum(widths[:column]) + GAP * column for column in range(len(widths))]
 
     drawing = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
@@ -70,15 +72,12 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
         x, y, width = lefts[depth[i]], 50 + ROW * rows[i], widths[depth[i]]
         look = _look(i in result, best[i] > -math.inf)
         if node.parent is not None:
-            start = lefts[depth[i] - 1] + widths[depth[i] - 1]
-            above = 50 + ROW * rows[node.parent] + NODE / 2
-            middle, end = start + GAP / 2, y + NODE / 2
-            path = f"M{start:g} {above:g}C{middle:g} {above:g} {middle:g} {end:g} {x:g} {end:g}"
-            drawing.append(Element("path", d=path, fill="none", class_="edge", **look))
+            above = 50 + ROW * rows[node.parent]
+            drawing += _edge(node, (x - GAP, above + NODE / 2), (x, y + NODE / 2), look)
         boxes += _node(node, totals[i], i in result, x, y, width, look)
     bottom = 50 + ROW * (max(rows) + 1)
     legend = _legend(bottom + 8)
-    said = " ".join(visible(nodes[i].token) for i in sorted(result)[1:])
+    said = " ".join(isolated(visible(nodes[i].token)) for i in sorted(result)[1:])
     description = (
         f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
     )
@@ -92,6 +91,15 @@ def _check_tree(nodes: list[BeamNode]) -> None:
             raise ValueError(
                 f"beam_tree: node {i} has parent {node.parent}; expected one before it, and none for node 0"
             )
+        if not -math.inf < node.log_probability <= 1e-6:  # as much as rounding makes of certainty
+            raise ValueError(
+                f"beam_tree: node {i} has log-probability {node.log_probability}; expected the logarithm of a "
+                "probability: finite, at most 0"
+            )
+        if node.score is not None and not math.isfinite(node.score):
+            raise ValueError(f"beam_tree: node {i} has score {node.score}; expected a finite number, or None")
+        if node.parent is not None and nodes[node.parent].score is not None:
+            raise ValueError(f"beam_tree: node {i} follows node {node.parent}, which has a score: it ended there")
     if all(node.score is None for node in nodes):
         raise ValueError("beam_tree: no node has a score; expected one at least where a hypothesis ended")
 
@@ -131,7 +139,7 @@ def _node(
 ) -> list[Element]:
     ink = MUTED if "stroke_dasharray" in look else INK
     box = Element(
-        "rect", x=x, y=y, width=width, height=NODE, rx=10 if node.score is not None else 3, fill=PANEL, **look
+        "rect", x=x, y=y, width=width, height=NODE, rx=13 if node.score is not None else 3, fill=PANEL, **look
     )
     probability = "" if node.parent is None else f", probability {math.exp(node.log_probability):.4g}"
     box.children.append(Element("title", f"{visible(node.token)}: sum of log-probabilities {total:.4g}{probability}"))
@@ -139,22 +147,34 @@ def _node(
     weight = "bold" if is_result else None
     down = 19 if node.parent is None else 13  # to the middle, where there is no number below
     token = label(node.token, width - 10, 13, y=y + down, fill=ink, font_weight=weight, **place)
-    return [box, token, Element("text", _under(node), y=y + 25, font_size=10, fill=ink, **place)]
+    return [box, token, Element("text", _under(node, total), y=y + 25, font_size=10, fill=ink, **place)]
 
 
-def _width(node: BeamNode) -> float:
-    return min(150.0, 22 + max(text_width(visible(node.token), 13), text_width(_under(node), 10)))
+def _edge(
+    node: BeamNode, start: tuple[float, float], end: tuple[float, float], look: dict[str, object]
+) -> list[Element]:
+    """The line to a node, with its probability."""
+    (x, y), (x_end, y_end) = start, end
+    path = f"M{x:g} {y:g}C{x + BEND:g} {y:g} {x:g} {y_end:g} {x + BEND:g} {y_end:g}H{x_end:g}"
+    place = {"x": x_end - 3, "y": y_end - 4, "text_anchor": "end", "font_size": 10}
+    ink = MUTED if "stroke_dasharray" in look else INK
+    probability = Element("text", share_text(math.exp(min(node.log_probability, 0.0))), fill=ink, **place)
+    return [Element("path", d=path, fill="none", class_="edge", **look), probability]
 
 
-def _under(node: BeamNode) -> str:
-    """The number below a token."""
+def _width(node: BeamNode, total: float) -> float:
+    return min(150.0, 16 + max(text_width(visible(node.token), 13), text_width(_under(node, total), 10)))
+
+
+def _under(node: BeamNode, total: float) -> str:
+    """The numbers below a token."""
     if node.parent is None:
         return ""
-    return share_text(math.exp(node.log_probability)) + ("" if node.score is None else f", score {_signed(node.score)}")
+    return f"Σ {_signed(total, 2)}" + ("" if node.score is None else f", score {_signed(node.score, 3)}")
 
 
-def _signed(value: float) -> str:
-    return f"{value:.3g}".replace("-", MINUS)
+def _signed(value: float, digits: int) -> str:
+    return f"{value:.{digits}f}".replace("-", MINUS)
 
 
 def _legend(y: float) -> list[Element]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .svg import INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
-from .tokens import label, visible
+from .tokens import isolated, label, visible
 
 WIDE, BAR, LINE = 150.0, 13.0, 30.0  # a step's column, the height of a bar, and of a candidate
-PER_ROW = 7  # steps beside each other
+PER_ROW = 5  # steps beside each other, so that a page of text has room for them
 
 
 def decoding_steps(
@@ -23,7 +23,8 @@ def decoding_steps(
         chosen: for each step, the place of the token that was said.
         title: above the picture.
 
-    Raises ValueError where nothing was said, lengths differ, a place does not exist, or a number is no probability.
+    Raises ValueError where nothing was said, lengths differ, a place does not exist, a number is no probability, or
+    those of a step add up to more than 1.
     """
     steps = [[(str(token), float(p)) for token, p in step] for step in candidates]
     _check_steps(steps, chosen)
@@ -35,7 +36,8 @@ def decoding_steps(
             children += _step(i, steps[i], chosen[i], 16 + column * (WIDE + 14), top)
         top += 34 + LINE * max(len(steps[i]) for i in row) + 16
     width = max(32 + min(len(steps), PER_ROW) * (WIDE + 14) - 14, 32 + text_width(title, 16))
-    said = ", ".join(f"{visible(step[place][0])} {step[place][1]:.2f}" for step, place in zip(steps, chosen))
+    words = [(isolated(visible(step[place][0])), share_text(step[place][1])) for step, place in zip(steps, chosen)]
+    said = ", ".join(" ".join(word) for word in words)
     return Picture(width, top, title, f"Said, with its probability: {said}.", children)
 
 
@@ -52,6 +54,12 @@ def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) ->
                 raise ValueError(
                     f"decoding_steps: {visible(token)} has probability {p} at step {i}; expected 0 to 1, no logarithm"
                 )
+        together = sum(p for _, p in step)
+        if together > 1 + 1e-3:  # rounding of narrow dtypes is no mistake
+            raise ValueError(
+                f"decoding_steps: the probabilities of step {i} add up to {together:.4g}; expected 1 at most, of "
+                "candidates that exclude each other"
+            )
 
 
 def _step(number: int, candidates: list[tuple[str, float]], chosen: int, left: float, top: float) -> list[Element]:
@@ -78,5 +86,5 @@ def _step(number: int, candidates: list[tuple[str, float]], chosen: int, left: f
 
 
 def share_text(p: float) -> str:
-    """A probability in three digits."""
-    return "< 0.001" if 0 < p < 0.0005 else f"{p:.3f}"
+    """A probability in three digits; what is not certain is not written as if it were."""
+    return "<0.001" if 0 < p < 0.0005 else ">0.999" if 0.9995 <= p < 1 else f"{p:.3f}"

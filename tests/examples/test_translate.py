@@ -240,6 +240,7 @@ def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
         (["--sample", "--length-penalty", 2], LINES, "--length-penalty is for beam search; it does not go with"),
         (["--length-penalty", "nan"], LINES, "must be from -10 to 10, got nan"),
         (["--decoding", "out.html"], LINES, "--decoding out.html: expected a name that ends in .svg"),
+        (["--decoding", "a.svg", "--attention", "./a.svg"], LINES, "--decoding and --attention: two pictures need two"),
         (["--decoding", "nowhere/out.svg"], LINES, "cannot write nowhere/out.svg: "),
         (["--attention", "out.png"], LINES, "--attention out.png: expected a name that ends in .svg or .html"),
         (["--attention", "nowhere/out.svg"], LINES, "cannot write nowhere/out.svg: "),

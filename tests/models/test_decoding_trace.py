@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tests.models.test_decoding import BOS, EOS, PAD, make, sources
+from tests.models.test_decoding import BOS, EOS, PAD, VOCABULARY, Scripted, make, sources
 from tinytensor.models import Seq2Seq
-from tinytensor.models.decoding import beam_search, greedy, next_probabilities, sample
+from tinytensor.models.decoding import Recomputed, beam_search, greedy, next_probabilities, sample
 from tinytensor.models.decoding_trace import trace_beam, trace_choices
 
 
@@ -89,6 +89,42 @@ def test_siblings_are_different_ids_whose_probabilities_add_up_to_one_at_most(mo
         assert sum(max(p) for p in siblings.values()) <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("max_length", [1, 4, 200])
+def test_candidates_are_the_likeliest_ids_after_each_hypothesis(model, max_length):
+    row, options = sources(1, seed=3), {"beam": 3, "max_length": max_length}
+    without, found = trace_beam(model, row, **options)
+    branches, again = trace_beam(model, row, **options, candidates=4)
+    assert again == found
+    assert branches[: len(without)] == without
+    assert all(branch.followed for branch in without)
+    left_out = branches[len(without) :]
+    assert left_out
+    assert not any(branch.followed or branch.score is not None or branch.id == PAD for branch in left_out)
+    children = {}
+    for branch in branches[1:]:
+        assert branches[branch.parent].followed
+        assert branch.id not in children.setdefault(branch.parent, {})
+        children[branch.parent][branch.id] = math.exp(branch.log_probability)
+    for place, siblings in children.items():
+        ids = [BOS]
+        while place:
+            ids.insert(1, branches[place].id)
+            place = branches[place].parent
+        with tt.no_grad():
+            logits = model.eval()(tt.asarray(row), tt.asarray([ids]))[0, -1].numpy()
+        p = np.exp(logits - logits.max())
+        p /= p.sum()
+        likeliest = [i for i in np.argsort(-p) if i != PAD][:4]
+        assert set(likeliest) <= set(siblings)
+        np.testing.assert_allclose(list(siblings.values()), p[list(siblings)], rtol=1e-8)
+        assert sum(siblings.values()) <= 1 + 1e-9
+
+
+def test_fewer_than_no_candidates_are_refused():
+    with pytest.raises(ValueError, match="candidates must be at least 0, got -1"):
+        trace_beam(make(), sources(1), candidates=-1)
+
+
 def test_watching_leaves_the_model_as_it_was():
     model = recurrent().train()
     trace_beam(model, sources(1), beam=2)
@@ -96,6 +132,41 @@ def test_watching_leaves_the_model_as_it_was():
     assert all(module.training for module in model.modules())
 
 
-def test_more_than_one_sentence_is_refused():
+def scripted():
+    """Decodable without parameters, and no module."""
+    return Scripted(lambda first, ids: np.random.default_rng([first, *ids]).normal(size=VOCABULARY) * 2)
+
+
+@pytest.mark.parametrize("made", [scripted, lambda: Recomputed(make())])
+def test_all_that_can_be_decoded_can_be_traced(made):
+    row = sources(1)
+    branches, found = trace_beam(made(), row, beam=3, max_length=6)
+    assert found == beam_search(made(), row, beam=3, max_length=6)[0]
+    assert [branch.score for branch in branches if branch.score is not None] == [h.score for h in found]
+    (hypothesis,) = greedy(made(), row, max_length=6)
+    choices = trace_choices(made(), row, hypothesis.ids)
+    assert [choice.ids[0] for choice in choices] == hypothesis.ids
+
+
+def test_what_was_decoded_in_a_batch_is_traced_alone():
+    """Of so many sentences two halves are decoded side by side."""
+    model, rows = make(), sources(40)
+    for row, found, (likeliest,) in zip(rows, beam_search(model, rows, beam=3), zip(greedy(model, rows)), strict=True):
+        _, traced = trace_beam(model, row[None], beam=3)
+        assert [hypothesis.ids for hypothesis in traced] == [hypothesis.ids for hypothesis in found]
+        np.testing.assert_allclose([h.score for h in traced], [h.score for h in found], rtol=0, atol=1e-9)
+        choices = trace_choices(model, row[None], likeliest.ids)
+        assert all(choice.chosen == 0 for choice in choices)
+        chosen = np.log([choice.probabilities[0] for choice in choices])
+        np.testing.assert_allclose(chosen, likeliest.log_probabilities, rtol=0, atol=1e-9)
+
+
+def test_a_count_of_none_is_refused():
+    with pytest.raises(ValueError, match="count must be at least 1, got 0"):
+        trace_choices(make(), sources(1), [EOS], 0)
+
+
+@pytest.mark.parametrize("trace", [trace_beam, lambda model, source: trace_choices(model, source, [EOS])])
+def test_more_than_one_sentence_is_refused(trace):
     with pytest.raises(ValueError, match=r"expected the ids of one sentence, \(1, source\), got 6 sentences"):
-        trace_beam(make(), sources(6))
+        trace(make(), sources(6))

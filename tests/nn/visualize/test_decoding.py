@@ -1,13 +1,16 @@
 """Pictures of decoding: every step, every branch, and what tells them apart."""
 
+import math
 import re
 
 import pytest
 
 from tinytensor.nn import visualize
 from tinytensor.nn.visualize import BeamNode
+from tinytensor.nn.visualize.svg import text_width
 
-STEPS = [[("le", 0.7), ("la", 0.2), ("<b>", 0.0001)], [("chat", 0.5), ("שלום", 0.25)]]
+HELLO = "שלום"
+STEPS = [[("le", 0.7), ("la", 0.2), ("<b>", 0.0001)], [("chat", 0.5), (HELLO, 0.25)]]
 
 
 def texts(picture):
@@ -28,15 +31,15 @@ def test_every_candidate_has_a_bar_as_long_as_its_probability():
     assert bars[:2] == pytest.approx([0.7 * 138, 0.2 * 138])
     assert bars[3:] == pytest.approx([0.5 * 138, 0.25 * 138])
     shown = texts(picture)
-    assert [t for t in shown if t[:2] in ("0.", "&l", "< ")] == [
+    assert [t for t in shown if t[:2] in ("0.", "&l")] == [
         "0.700",
         "0.200",
         "&lt;b&gt;",
-        "&lt; 0.001",
+        "&lt;0.001",
         "0.500",
         "0.250",
     ]
-    assert "Said, with its probability: la 0.20, chat 0.50." in str(picture)
+    assert "Said, with its probability: la 0.200, chat 0.500." in str(picture)
 
 
 def test_what_was_said_is_framed_and_bold():
@@ -49,9 +52,9 @@ def test_what_was_said_is_framed_and_bold():
 
 
 def test_many_steps_go_on_below():
-    small, large = (visualize.decoding_steps([STEPS[0]] * n, [0] * n) for n in (7, 20))
-    assert large.width == small.width
-    assert large.height > 2.5 * small.height - 100
+    small, large = (visualize.decoding_steps([STEPS[0]] * n, [0] * n) for n in (5, 20))
+    assert large.width == small.width <= 900  # as wide as a page of text
+    assert large.height > 3 * small.height
     assert len(elements(large, "chosen")) == 20
 
 
@@ -63,11 +66,26 @@ def test_many_steps_go_on_below():
         (STEPS, [0, 2], "step 1 has 2 candidates, and number 2 was chosen"),
         ([[("a", -0.3)]], [0], "a has probability -0.3 at step 0; expected 0 to 1, no logarithm"),
         ([[("a", float("nan"))]], [0], "a has probability nan"),
+        ([[("a", 0.9), ("b", 0.8)]], [0], "the probabilities of step 0 add up to 1.7; expected 1 at most"),
     ],
 )
 def test_steps_that_are_none(candidates, chosen, told):
     with pytest.raises(ValueError, match=re.escape(told)):
         visualize.decoding_steps(candidates, chosen)
+
+
+@pytest.mark.parametrize(
+    ("p", "shown"),
+    [(0.0, "0.000"), (0.0004, "&lt;0.001"), (0.9994, "0.999"), (0.99999, "&gt;0.999"), (1.0, "1.000")],
+)
+def test_what_is_not_certain_is_not_written_as_certain(p, shown):
+    assert shown in texts(visualize.decoding_steps([[("a", p)]], [0]))
+
+
+def test_scripts_from_right_to_left_leave_the_description_in_order():
+    assert f"Said, with its probability: \u2068{HELLO}\u2069 0.250." in str(visualize.decoding_steps(STEPS[1:], [1]))
+    nodes = [BeamNode(None, "<s>", 0.0), BeamNode(0, HELLO, -0.5), BeamNode(1, "</s>", -0.1, -0.3)]
+    assert f"The result is \u2068{HELLO}\u2069 &lt;/s&gt;, with score" in str(visualize.beam_tree(nodes))
 
 
 NODES = [
@@ -98,8 +116,24 @@ def test_the_best_score_is_the_result_on_top_and_dead_ends_are_dashed():
         assert ("stroke-dasharray" in attributes) == dashed
         assert ('stroke-width="2.5"' in attributes) == (key in result)
     assert "The result is b d &lt;/s&gt;, with score -0.400; of 6 beginnings looked at." in str(picture)
-    assert "0.905, score −0.4" in texts(picture)
     assert {"the result", "ended, with its score", "given up"} <= set(texts(picture))
+
+
+def test_a_probability_is_on_the_edge_and_the_sum_by_which_hypotheses_are_compared_in_the_node():
+    shown = texts(visualize.beam_tree(NODES))
+    assert [text for text in shown if text.startswith("0.")] == ["0.607", "0.368", "0.135", "0.905", "0.905", "0.050"]
+    sums = ["Σ −0.50", "Σ −1.00", "Σ −2.50", "Σ −1.10", "Σ −1.20, score −0.400", "Σ −4.00, score −2.000"]
+    assert [text for text in shown if text.startswith("Σ")] == sums
+
+
+def test_a_probability_has_room_between_its_nodes():
+    nodes = [BeamNode(None, "<s>", 0.0), BeamNode(0, "a", math.log(0.99999)), BeamNode(1, "</s>", -0.1, -0.3)]
+    picture = str(visualize.beam_tree(nodes))
+    (begin, first, _) = boxes(picture).values()
+    label = re.search(r"<text ([^>]*)>&gt;0.999<", picture)[1]
+    end_of_begin = number(f" {begin}", "x") + number(f" {begin}", "width")
+    assert end_of_begin <= number(f" {label}", "x") - text_width(">0.999", 10)
+    assert number(f" {label}", "x") <= number(f" {first}", "x")
 
 
 def test_no_two_nodes_are_at_one_place():
@@ -116,6 +150,13 @@ def test_no_two_nodes_are_at_one_place():
         ([BeamNode(None, "a", 0.0), BeamNode(1, "b", 0.0, -1.0)], "node 1 has parent 1; expected one before it"),
         ([BeamNode(None, "a", 0.0), BeamNode(None, "b", 0.0, -1.0)], "node 1 has parent None"),
         ([], "no node has a score"),
+        ([BeamNode(None, "a", 0.0), BeamNode(0, "b", 0.7, -0.3)], "node 1 has log-probability 0.7; expected"),
+        ([BeamNode(None, "a", 0.0), BeamNode(0, "b", math.nan, -0.3)], "node 1 has log-probability nan"),
+        ([BeamNode(None, "a", 0.0), BeamNode(0, "b", -0.7, math.nan)], "node 1 has score nan; expected a"),
+        (
+            [BeamNode(None, "a", 0.0), BeamNode(0, "b", -0.7, -0.7), BeamNode(1, "c", -0.1, -0.4)],
+            "node 2 follows node 1, which has a score: it ended there",
+        ),
     ],
 )
 def test_trees_that_are_none(nodes, told):
