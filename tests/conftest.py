@@ -55,6 +55,13 @@ def loops():
     return room("fast.numpy").loops
 
 
+@pytest.fixture
+def no_pool(monkeypatch):
+    """Memory is counted by what is fetched and freed, so none may be kept for the next array."""
+    if pool := room("fast.pool"):
+        monkeypatch.setattr(pool, "MOST", 0)
+
+
 @pytest.fixture(autouse=True)
 def no_loops_left(monkeypatch):
     """A script that a test calls switches the loops on; not for the next test."""

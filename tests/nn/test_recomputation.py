@@ -270,6 +270,7 @@ def kept_bytes(call):
     return kept, peak
 
 
+@pytest.mark.usefixtures("no_pool")
 def test_memory_is_that_of_the_results_and_one_call():
     kept, peak = kept_bytes(checkpoint)
     plain_kept, plain_peak = kept_bytes(lambda f, x: f(x))

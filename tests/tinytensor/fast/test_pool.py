@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.engine_room import room
 from tinytensor.nn import functional as F
 
-pool = pytest.importorskip("tinytensor.fast.pool")
+pool = room("fast.pool")
+pytestmark = pytest.mark.skipif(pool is None, reason="tinytensor/fast is left out")
 
 SHAPE = (300, 400)
 
@@ -20,6 +22,8 @@ SHAPE = (300, 400)
 @pytest.fixture(autouse=True)
 def own_pool(monkeypatch):
     """A pool with nothing idle, of 64 MiB at most."""
+    if pool is None:
+        return
     gc.collect()
     monkeypatch.setattr(pool, "_idle", {})
     monkeypatch.setattr(pool, "_idle_bytes", 0)

@@ -78,6 +78,7 @@ def test_what_is_kept_is_what_the_nodes_keep(monkeypatch, dropout):
 
 
 @pytest.mark.skipif(os.environ.get("TINYTENSOR_TEXTBOOK") == "1", reason="formulas hold their steps while they run")
+@pytest.mark.usefixtures("no_pool")
 def test_totals_are_near_to_what_the_allocator_counts(monkeypatch):
     model, x = encoder(batch=64)  # so large that the objects around the arrays are as nothing
     loss_of(model, x).backward()
