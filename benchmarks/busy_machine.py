@@ -1,17 +1,20 @@
-"""Whether `tt.speed_up()` makes a step slower where other programs compute, as ratios from one interleaved run.
+"""Whether what makes a step faster makes it slower where other programs compute: ratios of one interleaved run.
 
     python benchmarks/busy_machine.py [--busy 0,1,2] [--rounds 5] [--steps 40]
 
-The step is that of `examples/train_copy_task.py`, whose batches are small enough to be given threads of BLAS. Three
+The step is that of `examples/train_copy_task.py`, whose batches are small enough to be given threads of BLAS. Five
 sides, each in a process of its own, take turns:
 
+    off       nothing: no pool (TINYTENSOR_POOL=0), no compiled loops (TINYTENSOR_COMPILE_LOOPS=0), no call
+    plain     `import tinytensor` and no call: the pool, and compiled loops for large arrays
     one       `tt.speed_up()` with TINYTENSOR_BLAS_THREADS=0: BLAS has one thread
     idle      `tt.speed_up()`: BLAS has the cores that are idle
     always    BLAS has all cores, idle or not
 
-Beside them run as many processes as `--busy` says that do nothing but count. A ratio (below 1: faster than with one
-thread) is the median over rounds, and in brackets the least and the largest. What else runs on the machine counts, too:
-how many cores it used is printed for each case. At --steps of less than a second in all, `idle` is not given any core.
+Beside them run as many processes as `--busy` says that do nothing but count. A ratio (below 1: faster than with
+everything off) is the median over rounds, and in brackets the least and the largest. What else runs on the machine
+counts, too: how many cores it used is printed for each case. At --steps of less than a second in all, `idle` is not
+given any core.
 """
 
 from __future__ import annotations
@@ -29,7 +32,13 @@ from interleaved import Side, ratio
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-SIDES = {"one": {"TINYTENSOR_BLAS_THREADS": "0"}, "idle": {}, "always": {}}
+SIDES = {
+    "off": {"TINYTENSOR_POOL": "0", "TINYTENSOR_COMPILE_LOOPS": "0"},
+    "plain": {},
+    "one": {"TINYTENSOR_BLAS_THREADS": "0"},
+    "idle": {},
+    "always": {},
+}
 COPY_TASK = {
     "task": "copy", "seed": 0, "d_model": 64, "num_heads": 4, "num_layers": 2, "max_length": 12, "dropout": 0.0,
     "device": "cpu",
@@ -45,7 +54,7 @@ def training(name: str) -> tuple[Callable[[int], list[float]], Any]:
 
     if name == "always":
         cores.IdleCores.begin = lambda _: cores.count()
-    report = tt.speed_up()
+    report = tt.speed_up() if name not in ("off", "plain") else ""
     model, task = copy_task.build(COPY_TASK)
     optimizer = nn.optim.Adam(model.parameters(), lr=1e-3)
     batches = [task.training_batch(step, 64) for step in range(8)]
@@ -96,10 +105,10 @@ def main() -> int:
         for other in others:
             other.terminate()
             other.join()
-        step = 1e3 * statistics.median(sides["one"].seconds) / arguments.steps
-        ratios = [f"{name} {ratio(sides[name].seconds, sides['one'].seconds)}" for name in ("idle", "always")]
+        step = 1e3 * statistics.median(sides["off"].seconds) / arguments.steps
+        ratios = [f"{name} {ratio(side.seconds, sides['off'].seconds)}" for name, side in sides.items()][1:]
         beside = f"{busy} busy beside" + ("" if elsewhere is None else f" and {elsewhere:.1f} cores used elsewhere")
-        print(f"{beside}: {step:.1f} ms a step with one thread; {'   '.join(ratios)}", flush=True)
+        print(f"{beside}: {step:.1f} ms a step with all off; {'   '.join(ratios)}", flush=True)
     for side in sides.values():
         side.close()
     return 0

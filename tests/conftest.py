@@ -64,6 +64,7 @@ def no_pool(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def no_loops_left(monkeypatch):
-    """A script that a test calls switches the loops on; not for the next test."""
+    """A script that a test calls switches the loops on; not for the next test. Nor are they used unasked."""
     if numpy := room("fast.numpy"):
         monkeypatch.setattr(numpy, "loops", None)
+        monkeypatch.setattr(numpy, "loops_unasked", lambda: None)

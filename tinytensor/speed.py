@@ -63,8 +63,9 @@ def speed_up() -> Report:
     - `compile_loops`: layer norm, losses, dropout, Adam and a few more in compiled loops. It needs Numba.
     - `use_blas_threads`: small batches may use threads of BLAS while the cores are idle. It needs threadpoolctl.
 
-    Without it, already, the memory of large results serves the next ones: a pool that belongs to the library and
-    changes nothing of the process (`TINYTENSOR_POOL=0` in the environment switches it off).
+    Without it, already, the memory of large results serves the next ones, and compiled loops take large arrays where
+    Numba is installed: neither changes anything of the process (`TINYTENSOR_POOL=0` and `TINYTENSOR_COMPILE_LOOPS=0` in
+    the environment switch them off).
 
     Results differ by rounding. Call it once, as early as you like; again it changes nothing. The library never calls it
     by itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0`, `TINYTENSOR_BLAS_THREADS=0` and
@@ -88,9 +89,11 @@ def keep_memory() -> bool:
 def compile_loops() -> bool:
     """Let this process compute layer norm, losses, dropout, Adam and a few more in loops that Numba compiles.
 
-    Each takes one pass over memory where NumPy takes several. Results differ by rounding. The first use of each loop
-    takes half a second to compile; later processes find it on disk. `TINYTENSOR_COMPILE_LOOPS=0` in the environment
-    switches it off. Returns whether it is in force: False without Numba (`pip install -e '.[fast]'`) or `fast/`, too.
+    Each takes one pass over memory where NumPy takes several. Results differ by rounding. Large arrays, of 16,384
+    elements and more, have them without this call where Numba is installed; with it, all have. The first use of a loop
+    on a machine takes a third of a second to compile; later processes find it on disk. `TINYTENSOR_COMPILE_LOOPS=0` in
+    the environment switches it off. Returns whether it is in force: False without Numba (`pip install -e '.[fast]'`) or
+    `fast/`, too.
     """
     return switches is not None and switches.compile_loops().in_force
 

@@ -19,9 +19,14 @@ from .tuning import UPDATE_CHUNK, UPDATE_WORK
 
 
 class Work:
-    """What a step has to do, collected over all parameters so that the cores share it."""
+    """What a step has to do, collected over all parameters so that the cores share it.
 
-    def __init__(self) -> None:
+    Args:
+        size: how many elements they have together.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.pieces: list[tuple[Any, Callable[[list[Any]], None], list[Any]]] = []
         self.launches: dict[tuple[Any, ...], list[tuple[Any, list[Any]]]] = {}
 
@@ -64,7 +69,7 @@ class Work:
 
 def step_in_place(plan: Callable[..., dict[str, Any]], optimizer: Optimizer, due: list[Due]) -> None:
     """Take a step: `plan(work, xp, values, gradient, state, group)` says what to do and returns the new state."""
-    work, planned = Work(), []
+    work, planned = Work(sum(parameter.size for parameter, _, _ in due)), []
     for parameter, state, group in due:
         array = parameter._data
         xp, gradient = for_array(array), parameter.grad._data  # type: ignore[union-attr]
@@ -118,7 +123,7 @@ def plan_adam(
     shrink = 1.0 - lr * weight_decay if group["decoupled_weight_decay"] else 1.0
     penalty = 0.0 if group["decoupled_weight_decay"] else weight_decay
     arrays = [values, gradient, *(moment._data for moment in moments.values())]
-    if not group["amsgrad"] and (adam := xp.kernel("adam", *arrays)):
+    if not group["amsgrad"] and (adam := xp.kernel("adam", *arrays, size=work.size)):
         scalars = (alpha, beta1, 1.0 - beta1, beta2, 1.0 - beta2, eps, shrink, penalty, sign)
         work.in_one_launch(adam, arrays, scalars)
         return {"step": t, **moments}

@@ -17,7 +17,7 @@ from ..backend.numpy import check_range_at_once, out_of_range
 from . import kernels
 
 
-def kernel(name: str, *arrays: Any) -> Any:
+def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
     """A kernel of our own that does in one launch what several of CuPy's would, if there is one for these arrays."""
     found = getattr(kernels, name, None)
     return found if found is not None and kernels.fits(*arrays) else None

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,37 @@ from .threads import in_parts
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
 
+LARGE = 1 << 14  # elements from which on the loops are used without that call
 SHORT_ROW = 64  # up to here, many short rows are compared as few long ones
 GROUP = 32  # elements of which the largest stands for all when the largest of a long row are looked for
 DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwise summation does
 
 
-def kernel(name: str, *arrays: Any) -> Any:
-    """A function of our own that does in one pass what several of NumPy's would, if there is one for these arrays."""
-    found = getattr(loops, name, None)
-    return found if found is not None and loops.fits(*arrays) else None
+def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
+    """A function of our own that does in one pass what several of NumPy's would, if there is one for these arrays.
+
+    Which way is gone follows from the size alone (of all that is to be done; default: of the first array), not from
+    what was computed before: a run that goes on in another process has the same bits.
+    """
+    room = loops
+    if room is None and (arrays[0].size if size is None else size) >= LARGE:
+        room = loops_unasked()
+    found = getattr(room, name, None)
+    return found if found is not None and room.fits(*arrays) else None
+
+
+@functools.cache
+def loops_unasked() -> Any:
+    """The loops, where Numba is installed and they are not switched off; else None."""
+    from importlib.util import find_spec  # only now: to load it takes longer than to load most files here
+
+    if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0" or find_spec("numba") is None:
+        return None
+    try:
+        from . import loops  # only now: Numba takes a third of a second to load
+    except ImportError:  # a Numba that does not go with this NumPy
+        return None
+    return loops
 
 
 def contiguous(x: Any) -> Any:

@@ -4,6 +4,9 @@ That they compute what the formulas do is tested in `tests/nn` and `tests/models
 """
 
 import inspect
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -82,9 +85,59 @@ def test_every_loop_is_called(loops, monkeypatch):
     assert called == names
 
 
-def test_they_are_off_until_asked_for():
+def test_small_arrays_have_them_only_where_they_were_asked_for():
     assert backend.loops is None
     assert backend.kernel("layer_norm", np.ones((2, 2))) is None
+
+
+UNASKED = """
+import sys
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.nn import functional as F
+small, large = tt.random.randn(3, 64), tt.random.randn({rows}, 64)
+before = F.layer_norm(small, (64,)).numpy().tobytes()
+print("numba" in sys.modules)
+y = F.layer_norm(large, (64,))
+print("numba" in sys.modules)
+print(F.layer_norm(small, (64,)).numpy().tobytes() == before)  # whatever was computed meanwhile
+"""
+
+
+def unasked(rows, **environment):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TINYTENSOR_")}
+    command = [sys.executable, "-c", UNASKED.format(rows=rows)]
+    return subprocess.run(command, env=kept | environment, capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_large_arrays_have_them_unasked():
+    rows = -(-backend.LARGE // 64)
+    assert unasked(rows) == ["False", "True", "True"]
+    assert unasked(rows - 1) == ["False", "False", "True"]
+    assert unasked(rows, TINYTENSOR_COMPILE_LOOPS="0") == ["False", "False", "True"]
+
+
+def test_an_optimizer_goes_by_the_size_of_all_its_parameters(loops, monkeypatch):
+    monkeypatch.setattr(backend, "loops", None)
+    monkeypatch.setattr(backend, "loops_unasked", lambda: loops)
+    updated = []
+    monkeypatch.setattr(loops, "adam", lambda arrays, scalars: updated.append(len(arrays)))
+    for width in (8, 256):
+        layer = nn.Linear(width, width)
+        layer(tt.ones((2, width))).sum().backward()
+        nn.optim.Adam(layer.parameters()).step()
+    assert updated == [2]  # weight and bias of the large one
+
+
+def test_a_numba_that_cannot_be_loaded_is_done_without(monkeypatch):
+    monkeypatch.undo()  # what all tests do without
+    monkeypatch.setitem(sys.modules, "tinytensor.fast.loops", None)
+    monkeypatch.delattr(sys.modules["tinytensor.fast"], "loops", raising=False)
+    backend.loops_unasked.cache_clear()
+    try:
+        assert backend.loops_unasked() is None
+    finally:
+        backend.loops_unasked.cache_clear()
 
 
 def test_switched_off_by_the_environment(monkeypatch):
