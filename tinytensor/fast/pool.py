@@ -33,7 +33,8 @@ class Lease(np.ndarray):
     """Memory on loan: the base of an array, and with it of the views of that array. It goes back with the last."""
 
     def __del__(self) -> None:
-        _take_back(self.base)
+        if type(self.base) is Memory:  # and not a part or a copy of a lease, which somebody made of `array.base`
+            _take_back(self.base)
 
 
 def _most() -> int:

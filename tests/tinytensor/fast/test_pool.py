@@ -61,6 +61,18 @@ def test_memory_serves_the_next_array_when_the_last_view_is_gone():
     assert address(pool.empty(SHAPE, np.float32)) == where
 
 
+def test_who_takes_hold_of_the_base_gives_nothing_back():
+    x = pool.empty(SHAPE, np.float32)
+    part, copied = x.base[8:], x.base.copy()
+    del part, copied
+    assert idle() == 0
+    part = x.base[8:]
+    del x
+    assert idle() == 0
+    del part
+    assert idle() > 0
+
+
 def test_alike_sizes_share_memory_and_waste_an_eighth_at_most():
     x = pool.empty(100_000, np.int8)
     where = address(x)
