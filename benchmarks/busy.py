@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from checkout import enter
 
-enter(Path(__file__).resolve().parents[1])
-
-from tinytensor import cores  # noqa: E402
-
+ROOT = Path(__file__).resolve().parents[1]
 MOST = 0.2  # cores that others may use meanwhile
+
+
+def _machine() -> Any:
+    """`tinytensor.cores` of this checkout: only now, for a side of another checkout reads this file as well."""
+    enter(ROOT)
+    return import_module("tinytensor.cores")
 
 
 class Elsewhere:
@@ -25,17 +29,18 @@ class Elsewhere:
 
     def __init__(self, sides: Iterable[Any]) -> None:
         self._processes = [os.getpid(), *(side.process_id for side in sides)]
+        self._machine = _machine()
         self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         self._begun = self._now()
 
     def _now(self) -> tuple[float, float, float]:
         own = sum(map(_processor_seconds, self._processes))
-        return time.monotonic(), cores.idle_seconds(self._cores), own
+        return time.monotonic(), self._machine.idle_seconds(self._cores), own
 
     def cores(self) -> float | None:
         """So many on average; None where the system does not tell."""
         wall, idle, own = (now - then for now, then in zip(self._now(), self._begun))
-        return max(0.0, len(self._cores) - (idle + own) / wall) if cores.can_tell() and wall > 0 else None
+        return max(0.0, len(self._cores) - (idle + own) / wall) if self._machine.can_tell() and wall > 0 else None
 
 
 def _processor_seconds(process: int) -> float:
@@ -53,9 +58,6 @@ def is_quiet(name: str, used: float | None, anyway: bool) -> bool:
         return True
     load = os.getloadavg()[0]
     told = "the figures say little" if anyway else "no figures; wait until it is quiet, or see them with --anyway"
-    print(
-        f"{name}: this machine is busy: others used {used:.1f} of {cores.count()} cores meanwhile (load {load:.1f}): "
-        f"{told}",
-        flush=True,
-    )
+    of_all = f"{used:.1f} of {_machine().count()} cores meanwhile (load {load:.1f})"
+    print(f"{name}: this machine is busy: others used {of_all}: {told}", flush=True)
     return anyway
