@@ -104,6 +104,19 @@ tree = [
 gallery.show("beam", visualize.beam_tree(tree))
 
 # %% [markdown]
+# ## Recurrence
+#
+# How far "Area" is from "zone": one step with attention, and without it as many as there are states between them.
+
+# %%
+read, written = ["European", "Economic", "Area"], ["zone", "économique", "européenne"]
+looks = [[0.05, 0.05, 0.9], [0.1, 0.8, 0.1], [0.9, 0.05, 0.05]]
+gallery.show("recurrence", visualize.recurrence(read, written, looks, bidirectional=True, path=(2, 0)))
+
+# %%
+gallery.show("recurrence alone", visualize.recurrence(read, written, path=(0, 2)))
+
+# %% [markdown]
 # ## Curves, matrices, vectors
 
 # %%

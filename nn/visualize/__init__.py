@@ -22,6 +22,7 @@ from .masks import attention_mask
 from .matrices import attention_matrices
 from .matrix import matrix
 from .positions import positional_encoding
+from .recurrence import recurrence
 from .schedules import learning_rate_schedule
 from .steps import attention_steps
 from .vectors import vectors
@@ -42,5 +43,6 @@ __all__ = [
     "loss_curve",
     "matrix",
     "positional_encoding",
+    "recurrence",
     "vectors",
 ]
