@@ -154,8 +154,8 @@ for _ in range(6):
 # %% [markdown]
 # ## A word that comes later
 #
-# Two sentences that differ in their last noun. Does anything change in what a model says of the words before it? Two rows
-# of one product may be rounded differently, so that a change is what is far above the rounding of 32 bits.
+# Two sentences that differ in their last noun. Does anything change in what a model says of the words before it? Two
+# rows of one product may be rounded differently, so a change is what is far above the rounding of 32 bits.
 
 # %%
 both = [[BOS, *task.source.ids(f"the woman opened the {noun} .".split())] for noun in ("box", "bag")]
