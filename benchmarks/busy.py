@@ -48,8 +48,8 @@ def _processor_seconds(process: int) -> float:
         text = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return 0.0
-    user, system = text.rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    used = text.rpartition(")")[2].split()[11:15]  # its own, and that of children that have ended; user and system
+    return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def is_quiet(name: str, used: float | None, anyway: bool) -> bool:
