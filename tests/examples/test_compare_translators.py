@@ -27,6 +27,7 @@ def rows(text, title):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines()]
 
 
+@pytest.mark.slow
 def test_models_are_trained_once_and_compared(tmp_path):
     arguments = ["--models", "luong", "transformer", "--steps", 3, "--batch-size", 4, "--out", "runs"]
     timing = ["--lengths", 4, 8, "--rounds", 1]

@@ -302,6 +302,7 @@ def weights(folder):
     return {name: value.numpy().tobytes() for name, value in state.items()}, config["weights"]["sha256"]
 
 
+@pytest.mark.slow
 def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
     files = write_text(tmp_path)
     options = ["--vocabulary", 60, "--evaluate-every", 50, "--average", 3, "--max-tokens", 200, "--beam", 1]

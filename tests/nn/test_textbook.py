@@ -24,6 +24,7 @@ sys.exit(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "--device", "cpu", *
 
 
 @pytest.mark.skipif(os.environ.get("TINYTENSOR_TEXTBOOK") == "1", reason="this process is one")
+@pytest.mark.slow
 def test_the_formulas_alone_pass_the_tests():
     names = ["fast", "test_ops.py", "test_functional.py", "test_losses.py", "test_optim.py", "test_recurrent.py"]
     process = subprocess.run(

@@ -21,7 +21,7 @@ def chain(length):
     return x.grad.tolist()
 
 
-@pytest.mark.parametrize("length", [200_000, pytest.param(1_000_000, id="a million")])
+@pytest.mark.parametrize("length", [200_000, pytest.param(1_000_000, id="a million", marks=pytest.mark.slow)])
 def test_a_long_chain_needs_no_recursion(length):
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(200)

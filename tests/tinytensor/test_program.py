@@ -280,6 +280,7 @@ def test_modes_and_fast_pairs_are_as_before():
     assert (fast_forward is not None) == (room("nn.fast") is not None)
 
 
+@pytest.mark.slow
 def test_the_time_for_a_program_is_in_proportion_to_its_ops():
     """Eight times the ops in 8 times the time, or a little more; 64 times would be quadratic (it was: 14 s)."""
 

@@ -50,6 +50,7 @@ def false_claims(name, path, cwd):
 
 
 @pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.slow
 def test_a_lesson_runs_and_its_claims_hold(name, place):
     wrong, pictures = false_claims(name, LESSONS[name], place)
     assert not wrong
@@ -64,6 +65,7 @@ def test_a_lesson_runs_and_its_claims_hold(name, place):
     ("name", "number"),
     [(name, i) for name in MUTATIONS for i in range(len(MUTATIONS[name]) if "LESSONS_MUTATIONS" in os.environ else 1)],
 )
+@pytest.mark.slow
 def test_a_claim_fails_where_it_is_false(name, number, place, tmp_path):
     old, new = MUTATIONS[name][number]
     text = LESSONS[name].read_text(encoding="utf-8")

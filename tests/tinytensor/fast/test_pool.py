@@ -189,6 +189,7 @@ def test_the_same_bits_with_threads():
     assert trained("1", 2)[0] == trained("0", 2)[0]
 
 
+@pytest.mark.slow
 def test_it_does_not_grow():
     """600 steps of six lengths: what the first of each fetched is enough."""
     growth = trained("1", steps=600)[2]

@@ -605,6 +605,7 @@ def seconds(function):
 
 
 @pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.slow
 def test_a_graph_is_built_in_linear_time(recorded):
     def chain(length):
         y = leaf(1)

@@ -72,6 +72,7 @@ def test_an_unknown_pair_is_refused():
 # ---- sentences
 
 
+@pytest.mark.slow
 def test_one_translation_each_and_no_word_outside_the_vocabulary():
     """200,000 meanings: what English says in the same words, French and Korean say in the same words as well."""
     speaker, translations, trained = Speaker("uniqueness"), {}, Counter()
