@@ -55,7 +55,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _share(self, optimizer: Optimizer, process_group: Communicator | None) -> None:
         self.optim = optimizer
         self.process_group = world() if process_group is None else process_group
-        self._whole: dict[str, Any] | None = None
+        self._whole: dict[int, Any] | None = None  # by parameter, in their order
         self._drop_state_of_others()
 
     @property
@@ -138,7 +138,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             received = self.process_group.broadcast_object(sent if rank == self.process_group.rank else None, rank)
             if self.process_group.rank == to:
                 state |= own if rank == to else received
-        self._whole = {i: state[i] for i in sorted(state)} if self.process_group.rank == to else None
+        self._whole = dict(sorted(state.items())) if self.process_group.rank == to else None
 
     def state_dict(self) -> dict[str, Any]:
         """The whole state, in the other optimiser's layout.

@@ -62,5 +62,6 @@ class Bucket:
         """See that it holds the mean over so many ranks."""
         assert self._pending is not None
         self._pending.wait()
-        xp = for_array(self.flat)
-        xp.multiply(self.flat, 1 / size, out=self.flat)
+        if size > 1:
+            xp = for_array(self.flat)
+            xp.divide(self.flat, size, out=self.flat)

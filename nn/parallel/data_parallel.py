@@ -205,10 +205,20 @@ class Reducer:
             gradient, parameter.grad = gradient + parameter.grad._data, None
         b, i = self.where[place]
         views.buckets[b].put(i, gradient)
-        while views.next < len(views.buckets) and not views.buckets[views.next].missing:
-            views.buckets[views.next].reduce(self.group)
-            views.next += 1
+        self._reduce(complete=True)
         self.group.poke()
+
+    def _reduce(self, *, complete: bool) -> None:
+        """Begin to add up the next buckets; where `complete` is asked for, up to the first that lacks a gradient.
+
+        It is the order that has to be the same on all ranks, also where one lacks what another has.
+        """
+        for views in self._passes:
+            while views.next < len(views.buckets):
+                if complete and views.buckets[views.next].missing:
+                    return
+                views.buckets[views.next].reduce(self.group)
+                views.next += 1
 
     def _collect(self, place: int, gradient: Tensor) -> Tensor | None:
         """The mean in the place of a parameter's gradient: the engine has come to the leaves, so all has arrived."""
@@ -227,16 +237,17 @@ class Reducer:
 
     def _finish(self) -> None:
         """See that all buckets of all passes are added up, the gradients that did not arrive counting as 0."""
-        passes, self._passes = self._passes, []
+        passes = self._passes
         used = np.array([any(i in views.arrived for views in passes) for i in range(len(self.names))], np.float64)
         unused = [i for i in range(len(self.names)) if not used[i]]
         if unused and not self.finds_unused:
+            self._passes = []
             raise self._unused(unused)
+        self._reduce(complete=False)
+        self._passes = []
         if self.finds_unused:
             self.group.all_reduce(used).wait()
         for views in passes:
-            for bucket in views.buckets[views.next :]:
-                bucket.reduce(self.group)
             for bucket in views.buckets:
                 bucket.wait(self.group.size)
         self._means = {place: self._mean_of(place, passes) for place in range(len(self.names))}
