@@ -27,7 +27,7 @@ from .loss import cross_entropy
 from .run_folder import RunFolder
 from .trainer import Callback, StepResult, Trainer
 
-GO_ON, CONSOLIDATE = 0, 1  # what rank 0 says
+GO_ON, END, CONSOLIDATE = 0, 1, 2  # what rank 0 says
 
 
 def distribute(trainer: Trainer, group: Communicator, *, shard_optimizer: bool = False) -> None:
@@ -97,7 +97,7 @@ def share(batch: Batch, rank: int, size: int) -> Share:
 class Lockstep(Callback):
     """Keeps the ranks together: they end at the same step, heed the same signals, and do as rank 0 says.
 
-    Rank 0 says after each step, when its callbacks are done, whether to go on, and gives the seed of the next step's
+    Rank 0 says after each step, when its callbacks are done, whether to go on. It draws the seed of each step's
     dropout, from which each rank makes its own.
     """
 
@@ -116,6 +116,8 @@ class Lockstep(Callback):
         model = model if alone else self.model
         tokens = max(sum(batch.tokens for batch in batches), 1)
         loss = 0.0
+        if not alone:
+            self._seed = self._from_rank_0(tt.random.integers(2**31).item())
         with using(Generator(self._seed * self.group.size + self.group.rank)):
             for i, batch in enumerate(batches):
                 with nullcontext() if alone or i == len(batches) - 1 else self.model.no_sync():
@@ -149,18 +151,18 @@ class Lockstep(Callback):
         self._follow(trainer)
 
     def _follow(self, trainer: Trainer) -> None:
-        says = np.array([GO_ON, trainer.ended_early, 0], np.int64)
-        if self.group.rank == 0:
-            says[2] = tt.random.integers(2**31).item()
-        self.group.broadcast(says)
-        while says[0] == CONSOLIDATE:
+        while (says := self._from_rank_0(END if trainer.ended_early else GO_ON)) == CONSOLIDATE:
             trainer.optimizer.consolidate_state_dict()  # type: ignore[attr-defined]
-            self.group.broadcast(says)
-        trainer.ended_early, self._seed = bool(says[1]), int(says[2])
+        trainer.ended_early = says == END
 
     def ask_to_consolidate(self) -> None:
         """On rank 0, before it collects the optimiser's state, have the others take part."""
-        self.group.broadcast(np.array([CONSOLIDATE, 0, 0], np.int64))
+        self._from_rank_0(CONSOLIDATE)
+
+    def _from_rank_0(self, number: int) -> int:
+        value = np.array([number], np.int64)
+        self.group.broadcast(value)
+        return int(value[0])
 
 
 class ShardedOptimizer(nn.optim.ZeroRedundancyOptimizer):
