@@ -20,7 +20,7 @@ class Communicator:
     """A group of processes; this one is alone. Others are subclasses: MPI's, and NCCL's for arrays on GPUs.
 
     All ranks call the same methods in the same order, with arrays of the same shapes and dtypes. Arrays are raw ones,
-    contiguous and writable, of float32 or float64.
+    contiguous and writable; those that are added up are of float32 or float64.
 
     Attributes:
         rank: the number of this process, from 0.

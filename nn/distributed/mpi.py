@@ -50,7 +50,8 @@ class MPICommunicator(Communicator):
         return pending
 
     def broadcast(self, array: Any, root: int = 0) -> None:
-        MPIPending(self, self._group.Ibcast(array, root), array).wait()
+        content = [array, array.nbytes, self._mpi.BYTE]
+        MPIPending(self, self._group.Ibcast(content, root), array).wait()
 
     def broadcast_object(self, value: Any, root: int = 0) -> Any:
         content = np.frombuffer(pickle.dumps(value, pickle.HIGHEST_PROTOCOL) if self.rank == root else b"", np.uint8)

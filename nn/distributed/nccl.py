@@ -36,7 +36,7 @@ class NCCLCommunicator(Communicator):
         identity = others.broadcast_object(nccl.get_unique_id() if self.rank == 0 else None)
         self._nccl = nccl.NcclCommunicator(self.size, identity, self.rank)
         self._stream = cupy.cuda.Stream(non_blocking=True)
-        self._sum = nccl.NCCL_SUM
+        self._sum, self._byte = nccl.NCCL_SUM, nccl.NCCL_UINT8
         self._types = {"float16": nccl.NCCL_FLOAT16, "float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64}
 
     def all_reduce(self, array: Any) -> Pending:
@@ -52,9 +52,8 @@ class NCCLCommunicator(Communicator):
             self._others.broadcast(array, root)
             return
         stream = self._cupy.cuda.get_current_stream()
-        self._nccl.broadcast(
-            array.data.ptr, array.data.ptr, array.size, self._types[str(array.dtype)], root, stream.ptr
-        )
+        pointer = array.data.ptr
+        self._nccl.broadcast(pointer, pointer, array.nbytes, self._byte, root, stream.ptr)
 
     def broadcast_object(self, value: Any, root: int = 0) -> Any:
         return self._others.broadcast_object(value, root)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-import numpy as np
-
 import tinytensor as tt
 from tinytensor.backend import for_array
 
@@ -113,7 +111,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             return
         xp = for_array(parameters[0]._data)
         flat = xp.concat([xp.reshape(p._data, (-1,)) for p in parameters])
-        self.process_group.broadcast(flat.view(np.uint8) if flat.dtype == tt.float16 else flat, owner)
+        self.process_group.broadcast(flat, owner)
         if owner != self.process_group.rank:
             start = 0
             with tt.no_grad():

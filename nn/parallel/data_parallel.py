@@ -10,9 +10,9 @@ its bucket, and a full bucket is added up over all ranks while the backward pass
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import for_array
 from tinytensor.in_place import is_writable
+from tinytensor.modes import state
 from tinytensor.tensor import wrap
 
 from ..distributed import Communicator, world
@@ -79,12 +80,11 @@ class DistributedDataParallel(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if not (self._is_synchronised and tt.is_grad_enabled()):
             return self.module(*args, **kwargs)
-        former = getattr(_thread, "views", None)
-        _thread.views = self._reducer.begin()
+        token = _views.set(self._reducer.begin())
         try:
             return self.module(*args, **kwargs)
         finally:
-            _thread.views = former
+            _views.reset(token)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -101,8 +101,8 @@ class DistributedDataParallel(Module):
 
 def same_everywhere(group: Communicator, module: Module) -> None:
     """Give all ranks the parameters and buffers of rank 0. Raises RuntimeError where a rank has others."""
-    state = [*module.named_parameters(), *module.named_buffers()]
-    shapes = [(name, tensor.shape, str(tensor.dtype)) for name, tensor in state]
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    shapes = [(name, tensor.shape, str(tensor.dtype)) for name, tensor in tensors]
     all_shapes = group.gather_objects(shapes)
     for rank, others in enumerate(all_shapes):
         if others != all_shapes[0]:
@@ -110,7 +110,7 @@ def same_everywhere(group: Communicator, module: Module) -> None:
             raise RuntimeError(
                 f"DistributedDataParallel: rank {rank} has another model than rank 0; they differ at {unlike}"
             )
-    for _, tensor in state:
+    for _, tensor in tensors:
         if group.size > 1 and tensor.size:
             if not is_writable(tensor) or not tensor._data.flags.c_contiguous:
                 tensor._data, tensor._memory = tensor._data.copy(order="C"), None
@@ -126,7 +126,9 @@ def zip_all(first: Sequence[Any], second: Sequence[Any]) -> Iterator[tuple[Any, 
 
 # ---- views in the place of parameters
 
-_thread = threading.local()  # .views: those of the forward pass that runs in this thread
+# Of the forward pass that runs; and where `nn.utils.checkpoint` runs a part of it once more, the views of that part.
+_views: ContextVar[Views | None] = ContextVar("views", default=None)
+_twins: ContextVar[dict[Tensor, Tensor] | None] = ContextVar("twins", default=None)
 
 
 class Watched(dict[str, Any]):
@@ -134,7 +136,7 @@ class Watched(dict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         parameter = super().__getitem__(name)
-        views = getattr(_thread, "views", None)
+        views = _views.get()
         return parameter if views is None else views.of(parameter)
 
 
@@ -160,13 +162,25 @@ class Views:
         if parameter not in self._views:
             view = self._views[parameter] = tt.reshape(parameter, parameter.shape)
             view.register_hook(partial(self._arrive, place))
-        return self._views[parameter]
+        view = self._views[parameter]
+        is_part = view._node is not None and view._node.recomputation is not None
+        return _twin(parameter) if state.recomputing and is_part else view
 
     def _arrive(self, place: int, gradient: Tensor) -> None:
         if gradient.requires_grad:
             raise NotImplementedError("DistributedDataParallel: second derivatives do not go through the mean")
         self.arrived[place] = gradient._data
         self._reducer.put(self, place, gradient._data)
+
+
+def _twin(parameter: Tensor) -> Tensor:
+    """A view that was made in a part which runs once more is made once more, too, so that the part has the same ops."""
+    twins = _twins.get()
+    if twins is None:
+        _twins.set(twins := {})
+    if parameter not in twins:
+        twins[parameter] = tt.reshape(parameter, parameter.shape)
+    return twins[parameter]
 
 
 class Reducer:
