@@ -27,6 +27,7 @@ from .loss import cross_entropy
 from .run_folder import RunFolder
 from .trainer import Callback, StepResult, Trainer
 
+BUCKETS = 16  # so that most of a small model's gradients are on their way, too, before the last is there
 GO_ON, END, CONSOLIDATE = 0, 1, 2  # what rank 0 says
 
 
@@ -103,7 +104,10 @@ class Lockstep(Callback):
 
     def __init__(self, trainer: Trainer, group: Communicator) -> None:
         self.trainer, self.group = trainer, group
-        self.model = nn.parallel.DistributedDataParallel(trainer.model, process_group=group)
+        megabytes = sum(p.size * p.dtype.itemsize for p in trainer.model.parameters()) / 1e6
+        self.model = nn.parallel.DistributedDataParallel(
+            trainer.model, process_group=group, bucket_cap_mb=max(1.0, min(25.0, megabytes / BUCKETS))
+        )
         self._seed = 0
         self._heard: Any = None
 

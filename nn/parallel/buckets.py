@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tinytensor as tt
@@ -15,14 +15,14 @@ FIRST_CAP_MB = 1.0  # of the first bucket, so that the first all-reduce begins e
 WIDER = {tt.float16: tt.float32}  # what is added up in more digits, and sent so
 
 
-def assigned(parameters: Sequence[Any], cap_mb: float) -> list[list[int]]:
-    """The places of the parameters of each bucket, from the last parameter to the first: as gradients arrive.
+def assigned(parameters: Sequence[Any], order: Iterable[int], cap_mb: float) -> list[list[int]]:
+    """The places of the parameters of each bucket, in the order in which gradients arrive.
 
     A bucket is of one dtype and device, and at most `cap_mb` million bytes long, if not a single parameter is longer.
     """
     buckets: list[list[int]] = []
     kind, room = None, 0.0
-    for place in reversed(range(len(parameters))):
+    for place in order:
         parameter = parameters[place]
         dtype = WIDER.get(parameter.dtype, parameter.dtype)
         size = parameter.size * dtype.itemsize

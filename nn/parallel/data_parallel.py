@@ -10,7 +10,7 @@ its bucket, and a full bucket is added up over all ranks while the backward pass
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -197,12 +197,16 @@ class Reducer:
         self.names = [name for name, _ in named]
         self.parameters = [parameter for _, parameter in named]
         self.places = {parameter: place for place, parameter in enumerate(self.parameters)}
-        self.assigned = assigned(self.parameters, cap_mb)
-        self.where = {place: (b, i) for b, places in enumerate(self.assigned) for i, place in enumerate(places)}
+        self._cap_mb, self._has_seen_order = cap_mb, False
+        self._assign(reversed(range(len(named))))  # a guess: the last layers have their gradients first
         self._passes: list[Views] = []  # with gradients that have arrived
         self._means: dict[int, tuple[Any, Any]] = {}  # by place, until collected: the mean, and what it is the mean of
         for place, parameter in enumerate(self.parameters):
             parameter.register_hook(partial(self._collect, place))
+
+    def _assign(self, order: Iterable[int]) -> None:
+        self.assigned = assigned(self.parameters, order, self._cap_mb)
+        self.where = {place: (b, i) for b, places in enumerate(self.assigned) for i, place in enumerate(places)}
 
     def begin(self) -> Views:
         """The views for a forward pass."""
@@ -265,6 +269,10 @@ class Reducer:
             for bucket in views.buckets:
                 bucket.wait(self.group.size)
         self._means = {place: self._mean_of(place, passes) for place in range(len(self.names))}
+        if not self._has_seen_order:
+            self._has_seen_order = True
+            seen = [*passes[0].arrived, *(i for i in range(len(self.names)) if i not in passes[0].arrived)]
+            self._assign(self.group.broadcast_object(seen))
         for views in passes:
             views.forget()
         for place in unused:

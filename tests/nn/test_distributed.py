@@ -147,12 +147,28 @@ def test_a_second_pass_through_a_kept_graph_sends_again():
     assert len(group.sent) == 2
 
 
-def test_buckets_go_from_the_last_parameter_to_the_first():
-    parameters = [tt.zeros(n, dtype=dtype) for n, dtype in ((100, tt.float32), (300, tt.float32), (50, tt.float64))]
-    assert assigned(parameters, 25.0) == [[2], [1, 0]]
-    assert assigned(parameters, 1.2e-3) == [[2], [1], [0]]
-    assert assigned(parameters[:2], 1e-9) == [[1], [0]]
-    assert assigned([tt.zeros(200_000) for _ in range(3)], 25.0) == [[2], [1, 0]]  # the first begins early
+def test_buckets_have_a_kind_and_a_size():
+    parameters = [tt.zeros(n, dtype=dtype) for n, dtype in ((50, tt.float64), (300, tt.float32), (100, tt.float32))]
+    assert assigned(parameters, range(3), 25.0) == [[0], [1, 2]]
+    assert assigned(parameters, range(3), 1.2e-3) == [[0], [1], [2]]
+    assert assigned(parameters, [2, 1, 0], 1e-9) == [[2], [1], [0]]
+    assert assigned([tt.zeros(200_000) for _ in range(3)], range(3), 25.0) == [[0], [1, 2]]  # the first begins early
+
+
+def test_from_the_second_pass_on_buckets_are_in_the_order_in_which_gradients_arrive():
+    class Backwards(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last, self.first = nn.Linear(4, 2, dtype=tt.float64), nn.Linear(3, 4, dtype=tt.float64)
+
+        def forward(self, x):
+            return self.last(self.first(x))
+
+    group = TwinGroup()
+    ddp = nn.parallel.DistributedDataParallel(Backwards(), process_group=group, bucket_cap_mb=1e-9)
+    for _ in range(2):
+        loss_of(ddp).backward()
+    assert group.sent == [4, 12, 2, 8, 2, 8, 4, 12]
 
 
 def test_a_module_without_parameters():
