@@ -35,12 +35,12 @@ from interleaved import environment_of, ratio
 from link import bytes_sent, seconds_of_step
 from train_step import WORKLOADS
 
-PROGRAM = Path(__file__).with_name("rank.py")
 PARTS = ("speed", "bytes", "overlap", "model", "plan")
 GIGABITS, MACHINES, ADDED_UP = (1, 10, 100), (2, 8, 64), (1, 8)  # of the plan; batches of a step
 LOOPBACK = Path("/sys/class/net/lo/statistics/tx_bytes")
 BY_TCP = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 """Settings of MPICH with which ranks on one machine share no memory."""
+AS_RANK = "--as-rank"  # how this script is one of the ranks that it asks
 UNTIMED = 3  # steps before those that are timed
 
 
@@ -52,7 +52,7 @@ class Ranks:
         ours = {"TINYTENSOR_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
         self.size = size
         self._process = subprocess.Popen(
-            [*launcher, sys.executable, str(PROGRAM), workload, str(dropout)],
+            [*launcher, sys.executable, __file__, AS_RANK, workload, str(dropout)],
             env=environment_of(ours | settings), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         greeting = self._receive()
@@ -217,6 +217,10 @@ TABLES = {"speed": speed, "bytes": sent, "overlap": overlap, "model": model, "pl
 
 
 def main() -> None:
+    if sys.argv[1:2] == [AS_RANK]:
+        from rank import serve
+
+        return serve(*sys.argv[2:])
     parser = Parser(__doc__)
     parser.add_argument(
         "--workloads", type=some_of(*WORKLOADS), default=["toy"], help=f"some of {','.join(WORKLOADS)} (toy)"

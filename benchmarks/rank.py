@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
+import train_step
 from checkout import enter
 from link import seconds_of_all_reduce
 
@@ -95,18 +94,16 @@ class OneBatch:
         return self.batch
 
 
-def main() -> None:
+def serve(workload: str, dropout: str) -> None:
     """Rank 0 prints a greeting, and an answer to each command."""
-    import train_step
-
-    w = train_step.WORKLOADS[sys.argv[1]]
+    w = train_step.WORKLOADS[workload]
     tt.speed_up()
     group = distributed.init_process_group()
     link = Link(group)
     tt.manual_seed(0)
     model = models.Transformer(
         w.vocabulary, d_model=w.d_model, num_heads=w.num_heads, num_layers=w.num_layers, d_ff=w.d_ff,
-        dropout=float(sys.argv[2]), max_length=w.length,
+        dropout=float(dropout), max_length=w.length,
     )  # fmt: skip
     optimizer, schedule = adam(model, "cosine", 1e-4, 100, 10**6)
     task = OneBatch(train_step.batch(w))
@@ -142,7 +139,3 @@ def main() -> None:
 def say(group: distributed.Communicator, answer: Any) -> None:
     if group.rank == 0:
         print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    main()
