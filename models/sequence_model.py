@@ -128,7 +128,7 @@ class SequenceModel(Pretrained, nn.Module):
 
     def _ids(self, ids: Any) -> Tensor:
         """Ids on the model's device. Raises ValueError for what is no batch of ids."""
-        found = tt.asarray(ids, device=self.source_embedding.weight.device)
+        found = tt.asarray(ids, device=self.projection.weight.device)
         if found.ndim != 2 or found.dtype.kind not in "iu":
             raise ValueError(
                 f"{type(self).__name__}: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}"

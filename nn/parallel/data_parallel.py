@@ -3,13 +3,14 @@
 Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
 
 The engine turns to leaves last, so a hook on a parameter would see its gradient when all others are there, too. So a
-module reads, instead of a parameter, a view of it that is made when it is first read: the latest nodes have their turn
+module reads, instead of a parameter, a view of it that is made when it is first used: the latest nodes have their turn
 first, and the gradient arrives at the view as soon as nothing is left that may add to it. From there it is copied into
 its bucket, and a full bucket is added up over all ranks while the backward pass goes on.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -145,7 +146,7 @@ class Views:
 
     def __init__(self, reducer: Reducer) -> None:
         self._reducer = reducer
-        self._views: dict[Tensor, Tensor] = {}
+        self._nodes: dict[Tensor, weakref.ref[Any]] = {}  # of views, by the parameter, while they are used
         self.forget()
 
     def forget(self) -> None:
@@ -159,12 +160,14 @@ class Views:
         place = self._reducer.places.get(parameter)
         if place is None:
             return parameter
-        if parameter not in self._views:
-            view = self._views[parameter] = tt.reshape(parameter, parameter.shape)
+        known = self._nodes.get(parameter)
+        node = None if known is None else known()
+        if node is None:
+            view = tt.reshape(parameter, parameter.shape)
             view.register_hook(partial(self._arrive, place))
-        view = self._views[parameter]
-        is_part = view._node is not None and view._node.recomputation is not None
-        return _twin(parameter) if state.recomputing and is_part else view
+            self._nodes[parameter] = weakref.ref(view._node)
+            return view
+        return _twin(parameter) if state.recomputing and node.recomputation is not None else wrap(parameter._data, node)
 
     def _arrive(self, place: int, gradient: Tensor) -> None:
         if gradient.requires_grad:
@@ -209,8 +212,10 @@ class Reducer:
         self.where = {place: (b, i) for b, places in enumerate(self.assigned) for i, place in enumerate(places)}
 
     def begin(self) -> Views:
-        """The views for a forward pass."""
-        self._means = {}
+        """The views for a forward pass. What a backward pass has left that ended in an error is forgotten."""
+        for views in self._passes:
+            views.forget()
+        self._passes, self._means = [], {}
         return Views(self)
 
     def put(self, views: Views, place: int, gradient: Any) -> None:

@@ -1,5 +1,6 @@
 """Processes that compute together, as one that is alone sees them; tests/distributed has several."""
 
+import gc
 import importlib.util
 import sys
 from datetime import timedelta
@@ -14,6 +15,7 @@ from tinytensor import nn
 from tinytensor.nn import distributed as dist
 from tinytensor.nn.distributed.launch import launched
 from tinytensor.nn.parallel.buckets import assigned
+from tinytensor.nn.parallel.data_parallel import Views
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +171,57 @@ def test_from_the_second_pass_on_buckets_are_in_the_order_in_which_gradients_arr
     for _ in range(2):
         loss_of(ddp).backward()
     assert group.sent == [4, 12, 2, 8, 2, 8, 4, 12]
+
+
+def test_nothing_is_left_for_the_garbage_collector():
+    model = model_of()
+    ddp = nn.parallel.DistributedDataParallel(model)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            loss_of(ddp).backward()
+            loss_of(ddp)  # never taken back
+            F.relu(nn.utils.checkpoint(ddp, tt.ones((1, 3), dtype=tt.float64))).sum().backward()
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, Views)]
+    finally:
+        gc.enable()
+
+
+def test_asking_a_parameter_for_its_dtype_first_delays_nothing():
+    class Asks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model_of()
+
+        def forward(self, x):
+            assert x.dtype == self.inner[2].weight.dtype
+            return self.inner(x)
+
+    group = TwinGroup()
+    ddp = nn.parallel.DistributedDataParallel(Asks(), process_group=group, bucket_cap_mb=1e-9)
+    loss_of(ddp).backward()
+    assert group.sent == [2, 8, 4, 12]
+
+
+def test_a_backward_pass_that_failed_leaves_nothing():
+    model = model_of()
+    ddp = nn.parallel.DistributedDataParallel(model)
+    x = tt.ones((1, 3), dtype=tt.float64, device="cpu").requires_grad_()
+
+    def fail(gradient):
+        raise ValueError("no")
+
+    middle = model[0].register_forward_hook(lambda module, args, out: out.register_hook(fail) and None)
+    with pytest.raises(ValueError, match="no"):
+        ddp(x).sum().backward()
+    middle.remove()
+    plain = model_of()
+    model.zero_grad()
+    loss_of(ddp).backward()
+    loss_of(plain).backward()
+    for p, q in zip(model.parameters(), plain.parameters()):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-13)
 
 
 def test_a_module_without_parameters():
