@@ -73,7 +73,7 @@ def profile(w: Workload, dropout: float, number: int) -> tuple[Callable[[], tupl
     def measure() -> tuple[dict[str, float], dict[str, float]]:
         from tinytensor import nn
 
-        nn.parallel.WORTH_IT = sys.maxsize  # one batch, so that the times of ops do not overlap
+        nn.parallel.threads.WORTH_IT = sys.maxsize  # one batch, so that the times of ops do not overlap
         small = milliseconds(w._replace(batch=1, length=2, vocabulary=50))
         watch_ops(watch)
         times = {"step": milliseconds(w), "step on two words": small}

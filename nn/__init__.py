@@ -9,7 +9,7 @@ import typing
 import tinytensor as tt
 from tinytensor.tracing import looks_through
 
-from . import amp, functional, init, optim, parallel, utils
+from . import amp, distributed, functional, init, optim, parallel, utils
 from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
 from .attention import MultiheadAttention
 from .checkpoint import CheckpointError, load, save
@@ -36,7 +36,8 @@ __all__ = [
     "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter",
     "PositionalEncoding", "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer",
     "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp",
-    "functional", "init", "load", "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
+    "distributed", "functional", "init", "load", "optim", "parallel", "record_attention", "save",
+    "sinusoidal_encoding", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

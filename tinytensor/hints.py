@@ -244,14 +244,14 @@ PACKAGE = """
     from_file fromfile loadtxt genfromtxt: tt.asarray(np.loadtxt(file))
     apply_along_axis vectorize frompyfunc vmap: tt.stack([tt.sum(row) for row in x])
     Module Linear Embedding LayerNorm Dropout Sequential Parameter Transformer MultiheadAttention: tt.nn.{name}
-    functional optim init utils amp save load: tt.nn.{name}
+    functional optim init utils amp save load distributed: tt.nn.{name}
     Adam AdamW SGD Optimizer: tt.nn.optim.{name}
     relu gelu softmax log_softmax dropout layer_norm linear embedding: tt.nn.functional.{name}
     cross_entropy mse_loss nll_loss scaled_dot_product_attention: tt.nn.functional.{name}
     conv1d cosine_similarity: tt.nn.functional.{name}
     silu: x * tt.sigmoid(x)
     autocast: tt.nn.amp.autocast
-    fft jit compile fx onnx hub distributed multiprocessing profiler quantization sparse distributions
+    fft jit compile fx onnx hub multiprocessing profiler quantization sparse distributions
     conv2d conv3d conv_transpose1d conv_transpose2d max_pool2d avg_pool2d batch_norm interpolate embedding_bag
     logaddexp2 nanmedian quantile percentile nanquantile histc histogram corrcoef put_along_axis insert
     cholesky_solve cholesky_inverse lu_solve triangular_solve pinverse svd svdvals eig eigh eigvals eigvalsh qr
@@ -390,6 +390,7 @@ NN = """
     Softmax2d: nn.Softmax(dim=1)
     Tensor: tt.Tensor([1.0, 2.0])
     Adam SGD AdamW: nn.optim.Adam(model.parameters())
+    DataParallel: nn.parallel.DistributedDataParallel(model)  # a process for each part: mpiexec -n 2 python ...
     Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold ChannelShuffle
     LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d
     BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
@@ -400,7 +401,7 @@ NN = """
     AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d
     CircularPad1d CircularPad2d CircularPad3d ConstantPad2d ConstantPad3d ZeroPad2d ZeroPad3d
     ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
-    DataParallel RReLU Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout CosineEmbeddingLoss
+    RReLU Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout CosineEmbeddingLoss
     CTCLoss AdaptiveLogSoftmaxWithLoss MultiLabelMarginLoss MultiMarginLoss
     TripletMarginLoss TripletMarginWithDistanceLoss LinearCrossEntropyLoss
 """

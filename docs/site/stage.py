@@ -23,6 +23,7 @@ NAVIGATION = {
         "your-own-module",
         "your-own-text",
         "gpu",
+        "many-machines",
         "speed",
         "checkpoints",
         "drawing-a-graph",

@@ -10,10 +10,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from tinytensor.nn.distributed import RankError
+
+from .launched import as_rank
+
 EXIT_OK = 0
 EXIT_BAD_INPUT = 2
 EXIT_NOT_FINITE = 3
 EXIT_TOO_INACCURATE = 4
+EXIT_RANK_LOST = 5
 EXIT_INTERRUPTED = 130
 EXIT_NOBODY_READS = 141
 EXIT_TERMINATED = 143
@@ -23,7 +28,9 @@ LARGEST = 10**15  # of whole numbers: NumPy counts bytes in 64 bits
 EXIT_CODES = (
     "exit codes: 0 done, 2 bad arguments or files, {}130 interrupted, 141 the output was cut off, 143 ended by SIGTERM"
 )
-TRAINING_CODES = "3 the loss is not finite, 4 --require-accuracy was not reached, "
+TRAINING_CODES = (
+    "3 the loss is not finite, 4 --require-accuracy was not reached, 5 a rank that mpiexec started does not answer, "
+)
 
 
 class UsageError(Exception):
@@ -109,7 +116,15 @@ def _number(kind: Callable[[str], Any], text: str, what: str) -> Any:
 
 
 def run(main: Callable[[], int]) -> NoReturn:
-    """Run a script's main function and exit with its code; what the user can mend is told in one line."""
+    """Run a script's main function and exit with its code; what the user can mend is told in one line.
+
+    Of many ranks that `mpiexec` started, rank 0 alone tells it.
+    """
+    sys.exit(as_rank(lambda: exit_code(main)))
+
+
+def exit_code(main: Callable[[], int]) -> Any:
+    """What a script's main function gives, or the code of what ended it, which is told in one line."""
     take_any_text()
     code: Any
     try:
@@ -119,6 +134,9 @@ def run(main: Callable[[], int]) -> NoReturn:
     except UsageError as error:
         print(f"{_script()}: {error}", file=sys.stderr)
         code = EXIT_BAD_INPUT
+    except RankError as error:
+        print(f"{_script()}: {error}; all end", file=sys.stderr)
+        code = EXIT_RANK_LOST
     except KeyboardInterrupt:
         print(f"{_script()}: interrupted", file=sys.stderr)
         code = EXIT_INTERRUPTED
@@ -129,7 +147,7 @@ def run(main: Callable[[], int]) -> NoReturn:
         code = EXIT_NOBODY_READS
     except OSError as error:
         code = _cannot_write(error)
-    sys.exit(_flushed(code))
+    return _flushed(code)
 
 
 def take_any_text() -> None:

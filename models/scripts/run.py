@@ -14,13 +14,16 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor.files import atomic_write
+from tinytensor.nn import distributed
+from tinytensor.nn.distributed.launch import launched
 
 from ..training.callbacks import Checkpoints
 from ..training.interruption import Interrupted
 from ..training.not_finite import NotFiniteError
 from ..training.page import write_page
+from ..training.ranks import FolderOfRank0, distribute
 from ..training.run_folder import RunFolder, RunFolderError
-from ..training.trainer import Trainer
+from ..training.trainer import Callback, Trainer
 from .command_line import (
     EXIT_INTERRUPTED,
     EXIT_NOT_FINITE,
@@ -35,13 +38,16 @@ from .command_line import (
     positive_int,
     told,
 )
+from .launched import share_cores
 
+OF_RANKS = ("rank_timeout", "shard_optimizer")  # which a checkpoint does not know
 CHANGEABLE = (
     "steps",
     "device",
     "require_accuracy",
     "time_limit",
     "checkpoint_every",
+    *OF_RANKS,
 )  # what may differ when a run goes on
 
 
@@ -55,6 +61,8 @@ class Run:
             trainer.run(run.arguments.steps)
             accuracy = report(run.arguments, trainer)
         return run.exit_code(accuracy)
+
+    Where `mpiexec` started several of them, they train together, and rank 0 alone writes and reports.
 
     Args:
         parser: of the script's arguments, with those of `add_arguments`.
@@ -70,6 +78,7 @@ class Run:
         self.prog = parser.prog
         self.arguments, explicit = _parse(parser)
         tt.speed_up()
+        share_cores()
         self._folder: RunFolder | None = None
         self._checkpoint: dict[str, Any] | None = None
         if self.arguments.resume:
@@ -82,12 +91,20 @@ class Run:
         for package, extra in packages.items():
             if importlib.util.find_spec(package) is None:
                 raise UsageError(f"{package} is not installed; run: pip install -e '.[{extra}]'")
+        with told(ImportError):
+            backend = "nccl" if self.arguments.device == "gpu" else None
+            self._ranks = distributed.init_process_group(backend, timeout=self.arguments.rank_timeout)
 
     def open_folder(self) -> RunFolder:
         """The folder --out, in which nobody else trains from now on. A run that is in it stays until `begun`."""
         if self._folder is None:
             with told(RunFolderError, prefix="--resume: " if self.arguments.resume else ""):
-                self._folder = RunFolder(self.arguments.out, resume=self.arguments.resume)
+                place = launched()
+                self._folder = (
+                    FolderOfRank0(self.arguments.out)
+                    if place is not None and place.rank > 0
+                    else RunFolder(self.arguments.out, resume=self.arguments.resume)
+                )
         return self._folder
 
     @contextmanager
@@ -101,10 +118,14 @@ class Run:
 
         Raises SystemExit with its exit code after Ctrl-C or SIGTERM, and where the loss or a gradient is not finite.
         """
-        if self._checkpoint is None:
-            self._begin(trainer, checkpoints, files or {})
-        else:
+        if self._ranks.size > 1:
+            distribute(trainer, self._ranks, shard_optimizer=self.arguments.shard_optimizer)
+            if self._ranks.rank > 0:
+                trainer.callbacks = [*trainer.callbacks, LeavesTheRest()]
+        if self._checkpoint is not None:
             self._go_on(trainer, checkpoints, self._checkpoint)
+        elif self._ranks.rank == 0:
+            self._begin(trainer, checkpoints, files or {})
         status = "broken off"
         try:
             with told(RunFolderError):
@@ -113,7 +134,8 @@ class Run:
         except (Interrupted, KeyboardInterrupt) as stop:
             terminated = isinstance(stop, Interrupted) and stop.signal == signal.SIGTERM
             how = status = "saved and ended by SIGTERM" if terminated else "interrupted"
-            again = f"python {shlex.quote(sys.argv[0])} --resume --out {shlex.quote(str(self.arguments.out))}"
+            ranks = f"mpiexec -n {self._ranks.size} " if self._ranks.size > 1 else ""
+            again = f"{ranks}python {shlex.quote(sys.argv[0])} --resume --out {shlex.quote(str(self.arguments.out))}"
             print(f"{how} after step {trainer.step}; go on with: {again}", flush=True)
             raise SystemExit(EXIT_TERMINATED if terminated else EXIT_INTERRUPTED) from None
         except NotFiniteError as error:
@@ -122,7 +144,8 @@ class Run:
             print(f"{self.prog}: {error}", file=sys.stderr)
             raise SystemExit(EXIT_NOT_FINITE) from None
         finally:
-            self._write_page(trainer.step, status)
+            if self._ranks.rank == 0:
+                self._write_page(trainer.step, status)
 
     def exit_code(self, accuracy: float) -> int:
         """The exit code of a run that has ended, which depends on --require-accuracy."""
@@ -168,6 +191,13 @@ class Run:
         print(f"resuming {self.arguments.out} after step {trainer.step}", flush=True)
 
 
+class LeavesTheRest(Callback):
+    """A rank's last callback: when training ends, all that is left to do is rank 0's."""
+
+    def end(self, trainer: Trainer) -> None:
+        raise SystemExit(EXIT_OK)
+
+
 def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     """The arguments of every training script, with its defaults.
 
@@ -202,11 +232,21 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
         "--require-accuracy", type=fraction, default=None, metavar="X",
         help="exit with 4 if the exact-match accuracy is below X",
     )  # fmt: skip
+    group = p.add_argument_group("for many ranks, as in: mpiexec -n 4 python ...")
+    group.add_argument(
+        "--rank-timeout", type=positive_float, default=distributed.TIMEOUT, metavar="SECONDS",
+        help="end all where one of them does not answer for so long",
+    )  # fmt: skip
+    group.add_argument(
+        "--shard-optimizer", action="store_true",
+        help="each keeps a part of the optimiser's state (ZeRO, stage 1)",
+    )  # fmt: skip
 
 
 def plain(arguments: argparse.Namespace) -> dict[str, Any]:
     """The arguments as a checkpoint keeps them: plain values, and files by a name that holds in every folder."""
-    return {name: _plain(name, value) for name, value in vars(arguments).items() if name != "resume"}
+    left_out = ("resume", *OF_RANKS)
+    return {name: _plain(name, value) for name, value in vars(arguments).items() if name not in left_out}
 
 
 def _plain(name: str, value: Any) -> Any:

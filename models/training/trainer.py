@@ -7,7 +7,7 @@ one that was never disturbed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -117,6 +117,7 @@ class Trainer:
         self.step = self.steps = 0
         self.ended_early = False
         self.interruption = Interruption()
+        self.forward_backward: Callable[..., tuple[Tensor, Tensor]] = forward_backward  # of many ranks: `ranks.py`
 
     def run(self, steps: int) -> None:
         """Train until `steps` steps are done, counted from the beginning of the run, or until a callback ends it.
@@ -146,7 +147,7 @@ class Trainer:
         random_state = tt.random.get_state()
         with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
             self.optimizer.zero_grad()
-            logits, loss = forward_backward(self.model, batches, self.label_smoothing)
+            logits, loss = self.forward_backward(self.model, batches, self.label_smoothing)
             norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
             if loss.device == "cpu" or self.is_noted(self.step + 1):  # a GPU is not waited for in every step: NaN stays
                 self._check_finite(batches, loss, norm, random_state)
@@ -159,7 +160,7 @@ class Trainer:
     def _check_finite(self, batches: Sequence[Batch], loss: Tensor, norm: Tensor, random_state: dict[str, Any]) -> None:
         def repeat() -> None:
             tt.random.set_state(random_state)
-            forward_backward(self.model, batches, self.label_smoothing)
+            self.forward_backward(self.model, batches, self.label_smoothing)
 
         error = explain(self.step + 1, loss, norm, self.model, repeat)
         if error is not None:

@@ -8,8 +8,9 @@ from . import lr_scheduler
 from .adam import Adam, AdamW
 from .optimizer import Optimizer
 from .sgd import SGD
+from .zero_redundancy import ZeroRedundancyOptimizer
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "lr_scheduler"]
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "ZeroRedundancyOptimizer", "lr_scheduler"]
 
 
 if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others

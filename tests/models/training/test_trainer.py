@@ -183,7 +183,7 @@ def test_accuracies_count_tokens_and_whole_sequences():
 def test_a_resumed_run_ends_with_the_same_bits(tmp_path, stop, split, monkeypatch):
     """Dropout, the optimiser's state and the schedule included, whether or not a batch is computed in halves."""
     if split:
-        monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
+        monkeypatch.setattr(nn.parallel.threads, "WORTH_IT", 1)
     whole = make(tmp_path / "whole")
     whole.run(12)
     first = make(tmp_path / "parts", checkpoint_every=stop)
@@ -375,7 +375,7 @@ def test_what_is_computed_side_by_side(tmp_path, monkeypatch):
     trainer = make(tmp_path, dropout=0.0)
     batches = [trainer.task.training_batch(i, 4) for i in range(3)]
     small = [[len(part.source) for part in group] for group in grouped(trainer.model, batches)]
-    monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
+    monkeypatch.setattr(nn.parallel.threads, "WORTH_IT", 1)
     large = [[len(part.source) for part in group] for group in grouped(trainer.model, batches)]
     assert (small, large) == ([[4, 4], [4]], [[2, 2]] * 3)
     assert trainer.train_step(batches).logits.shape[:2] == batches[-1].target_in.shape
@@ -386,7 +386,7 @@ def test_two_halves_are_the_batch(tmp_path, size, monkeypatch):
     whole, split = (make(tmp_path / name, dropout=0.0) for name in ("whole", "split"))
     batch = whole.task.training_batch(0, size)
     expected = whole.train_step([batch])
-    monkeypatch.setattr(nn.parallel, "WORTH_IT", 1)
+    monkeypatch.setattr(nn.parallel.threads, "WORTH_IT", 1)
     assert [len(part.source) for part in halves(batch)] == ([size // 2, size - size // 2] if size > 1 else [1])
     result = split.train_step([batch])
     assert result.loss.item() == pytest.approx(expected.loss.item(), rel=1e-6)

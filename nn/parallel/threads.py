@@ -16,7 +16,7 @@ from tinytensor import Tensor, speed
 from tinytensor.modes import Modes, state
 from tinytensor.random import Generator, using
 
-from .functional.attention import watch
+from ..functional.attention import watch
 
 T = TypeVar("T")
 

@@ -1,0 +1,16 @@
+"""Data parallelism: parts of a batch on the cores of one machine (`threads`), or on many processes and machines."""
+
+import typing
+
+import tinytensor as tt
+
+from .data_parallel import DistributedDataParallel
+from .threads import backward_of_sum, side_by_side, worth_splitting
+
+__all__ = ["DistributedDataParallel", "backward_of_sum", "side_by_side", "worth_splitting"]
+
+
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)
