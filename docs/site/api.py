@@ -24,6 +24,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.nn.init": "nn.init",
     "tinytensor.nn.optim": "nn.optim",
     "tinytensor.nn.optim.lr_scheduler": "nn.optim.lr_scheduler",
+    "tinytensor.nn.optim.swa_utils": "nn.optim.swa_utils",
     "tinytensor.nn.amp": "nn.amp",
     "tinytensor.nn.parallel": "nn.parallel",
     "tinytensor.nn.utils": "nn.utils",
@@ -58,7 +59,14 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "recurrent": ("Recurrent layers", [("tinytensor.nn", "recurrent")]),
     "losses": ("Losses", [("tinytensor.nn", "losses")]),
     "functional": ("Functions behind the layers", [("tinytensor.nn.functional", "*")]),
-    "optim": ("Optimisers and schedules", [("tinytensor.nn.optim", "*"), ("tinytensor.nn.optim.lr_scheduler", "*")]),
+    "optim": (
+        "Optimisers, schedules and averages of weights",
+        [
+            ("tinytensor.nn.optim", "*"),
+            ("tinytensor.nn.optim.lr_scheduler", "*"),
+            ("tinytensor.nn.optim.swa_utils", "*"),
+        ],
+    ),
     "init": ("First weights", [("tinytensor.nn.init", "*")]),
     "training": (
         "Gradients in training: clipping, recomputation, half precision, threads",

@@ -8,7 +8,7 @@ import typing
 
 import tinytensor as tt
 
-from . import lr_scheduler
+from . import lr_scheduler, swa_utils
 from .adadelta import Adadelta
 from .adagrad import Adagrad
 from .adam import Adam, AdamW
@@ -23,7 +23,7 @@ from .sgd import SGD
 
 __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop",
-    "lr_scheduler",
+    "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
 
