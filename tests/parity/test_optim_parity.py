@@ -420,7 +420,7 @@ def test_clip_grad_value():
 def test_averages_of_weights(make):
     from tinytensor import nn
 
-    mine, theirs = nn.Sequential(nn.Linear(3, 2)), torch.nn.Sequential(torch.nn.Linear(3, 2))
+    mine, theirs = nn.Sequential(nn.Linear(3, 2, dtype=tt.float64)), torch.nn.Sequential(torch.nn.Linear(3, 2))
     averages = [
         module.swa_utils.AveragedModel(model, **make(module.swa_utils))
         for module, model in ((optim, mine), (torch.optim, theirs))
@@ -429,7 +429,7 @@ def test_averages_of_weights(make):
         for name, values in theirs.state_dict().items():
             new = np.random.default_rng((step, len(name))).normal(size=tuple(values.shape))
             values.copy_(torch.tensor(new))
-            mine.get_parameter(name).data = new
+            dict(mine.named_parameters())[name].data = new
         for averaged, model in zip(averages, (mine, theirs)):
             averaged.update_parameters(model)
     ours, expected = (averaged.state_dict() for averaged in averages)
