@@ -28,6 +28,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.nn.amp": "nn.amp",
     "tinytensor.nn.parallel": "nn.parallel",
     "tinytensor.nn.utils": "nn.utils",
+    "tinytensor.nn.utils.rnn": "nn.utils.rnn",
     "tinytensor.nn.visualize": "visualize",
     "tinytensor.graph": "tt.graph",
     "tinytensor.testing": "tt.testing",
@@ -56,7 +57,10 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers")]),
     "layers": ("Layers", [("tinytensor.nn", "layers activations convolution positional")]),
     "attention": ("Attention and the Transformer", [("tinytensor.nn", "attention transformer recording")]),
-    "recurrent": ("Recurrent layers", [("tinytensor.nn", "recurrent")]),
+    "recurrent": (
+        "Recurrent layers, and sequences of different lengths",
+        [("tinytensor.nn", "recurrent"), ("tinytensor.nn.utils.rnn", "*")],
+    ),
     "losses": ("Losses", [("tinytensor.nn", "losses")]),
     "functional": ("Functions behind the layers", [("tinytensor.nn.functional", "*")]),
     "optim": (
