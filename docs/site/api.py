@@ -33,6 +33,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.graph": "tt.graph",
     "tinytensor.testing": "tt.testing",
     "tinytensor.models": "models",
+    "tinytensor.models.data": "models.data",
 }
 SUBJECTS = {  # page: title, and the names of a space (all, or those that these modules define)
     "tensor": ("Tensor", [("tinytensor", "tensor")]),
@@ -79,6 +80,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "checkpoints": ("Checkpoints", [("tinytensor.nn", "checkpoint")]),
     "visualize": ("Pictures", [("tinytensor.nn.visualize", "*")]),
     "models": ("Models", [("tinytensor.models", "*")]),
+    "data": ("Datasets and batches", [("tinytensor.models.data", "*")]),
 }
 VALUES = {
     "e": "Euler's number.",

@@ -15,6 +15,11 @@ import numpy as np
 
 import tinytensor as tt
 
+__all__ = [
+    "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence", "pad_sequence", "unpack_sequence",
+    "unpad_sequence",
+]  # fmt: skip
+
 
 class PackedSequence(NamedTuple):
     """A batch of sequences without padding; `pack_padded_sequence` and `pack_sequence` make it.
