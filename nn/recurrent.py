@@ -89,9 +89,9 @@ class RNNBase(Module):
         """Outputs in the layout of the input, and the final states (layers * directions, batch, hidden_size)."""
         name, like = type(self).__name__, self.weight_ih_l0
         if isinstance(input, PackedSequence):
-            padded, present_steps = pad_packed_sequence(input, self.batch_first)
-            output, states = self._run(padded, initial, present_steps.tolist())
-            return packed_like(output, input, self.batch_first), states
+            padded, steps = pad_packed_sequence(input, self.batch_first)
+            outputs_padded, last = self._run(padded, initial, steps.tolist())
+            return packed_like(outputs_padded, input, self.batch_first), last
         x = input if isinstance(input, Tensor) else tt.asarray(input, device=like.device)
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             layout = "(batch, length, " if self.batch_first else "(length, batch, "
