@@ -68,6 +68,10 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "tests/nn/: test_lr_scheduler test_optim test_more_optimizers test_averages test_clip fast/test_optim "
         "test_checkpoint test_promises",
     ),
+    "batches": (
+        "models/data/: loader sampler dataset collate ../../nn/utils/rnn ../../nn/utils/convert_parameters",
+        "tests/models/data/: test_loader test_text_task ../../nn/test_rnn_utils",
+    ),
     "checkpoints": (
         "nn/: checkpoint ../tinytensor/checkpoint ../tinytensor/files",
         "tests/nn/: test_recomputation ../tinytensor/test_files test_checkpoint test_promises test_amp",
