@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,6 +32,7 @@ Averages = Callable[[list[tt.Tensor], list[tt.Tensor], int], None]
 
 __all__ = [
     "SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn", "get_swa_multi_avg_fn",
+    "update_bn",
 ]  # fmt: skip
 
 
@@ -165,6 +166,34 @@ def _in_place(update: Average) -> Averages:
             average.copy_(update(average, theta, num_averaged).astype(average.dtype))
 
     return update_all
+
+
+@tt.no_grad()
+def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
+    """Have batch normalisations (modules with `reset_running_stats`) see the data anew, after weights were averaged.
+
+    Their running statistics, which belong to other weights, become the means over all batches of one pass.
+
+    Args:
+        loader: gives batches; of a tuple or list, the first is what the model is called with.
+        device: where the batches are moved to, if given.
+    """
+    normalisations: list[Any] = [module for module in model.modules() if hasattr(module, "reset_running_stats")]
+    if not normalisations:
+        return
+    momenta, training = [module.momentum for module in normalisations], model.training
+    model.train()
+    for module in normalisations:
+        module.reset_running_stats()
+        module.momentum = None
+    try:
+        for batch in loader:
+            x = batch[0] if isinstance(batch, (list, tuple)) else batch
+            model(x if device is None else x.to(device))
+    finally:
+        for module, momentum in zip(normalisations, momenta):
+            module.momentum = momentum
+        model.train(training)
 
 
 class SWALR(LRScheduler):

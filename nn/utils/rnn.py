@@ -53,18 +53,20 @@ def pad_sequence(
         padding_value: what fills up the shorter ones.
         padding_side: "right", behind them, or "left", before them.
 
-    Raises ValueError for no sequences, and for another side.
+    Raises ValueError for no sequences, for some that differ in more than length, and for another side.
     """
-    if not sequences:
-        raise ValueError("pad_sequence: expected at least one sequence, got none")
     if padding_side not in ("right", "left"):
         raise ValueError(f"pad_sequence: padding_side must be 'right' or 'left', got {padding_side!r}")
-    lengths = np.array([sequence.shape[0] for sequence in sequences])
+    given = [tt.asarray(sequence) for sequence in sequences]
+    shapes = [sequence.shape for sequence in given]
+    if not given or () in shapes or len({shape[1:] for shape in shapes}) > 1:
+        raise ValueError(f"pad_sequence: expected sequences (length, ...) that differ in length alone, got {shapes}")
+    lengths = np.array([shape[0] for shape in shapes])
     steps = np.arange(lengths.max())[:, None]
     if padding_side == "left":
         steps = steps - (lengths.max() - lengths)
     places = np.where((steps >= 0) & (steps < lengths), steps + lengths.cumsum() - lengths, lengths.sum())
-    return _rows(tt.concat(list(sequences)), places.T if batch_first else places, padding_value)
+    return _rows(tt.concat(given), places.T if batch_first else places, padding_value)
 
 
 def unpad_sequence(padded_sequences: tt.Tensor, lengths: Any, batch_first: bool = False) -> list[tt.Tensor]:

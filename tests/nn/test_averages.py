@@ -13,6 +13,7 @@ from tinytensor.nn.optim.swa_utils import (
     get_ema_multi_avg_fn,
     get_swa_avg_fn,
     get_swa_multi_avg_fn,
+    update_bn,
 )
 
 
@@ -120,6 +121,39 @@ def test_it_is_saved_and_goes_on(tmp_path):
         walk(model, each, 3, seed=1)
     assert resumed.n_averaged.item() == 6
     assert [w.tolist() for w in weights(resumed)] == [w.tolist() for w in weights(averaged)]
+
+
+class Centring(nn.Module):
+    """The smallest batch normalisation: the mean alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.momentum = 0.1
+        self.register_buffer("running_mean", tt.zeros(3))
+        self.seen = 0
+
+    def reset_running_stats(self):
+        self.running_mean.copy_(0.0)
+        self.seen = 0
+
+    def forward(self, x):
+        if self.training:
+            self.seen += 1
+            share = 1 / self.seen if self.momentum is None else self.momentum
+            self.running_mean.copy_(self.running_mean + share * (tt.mean(x, 0) - self.running_mean))
+        return x - self.running_mean
+
+
+@pytest.mark.parametrize("pack", [lambda x: x, lambda x: (x, 0), lambda x: [x]])
+@pytest.mark.parametrize("training", [True, False])
+def test_normalisations_see_the_data_anew(pack, training):
+    model = nn.Sequential(Centring()).train(training)
+    model[0].running_mean.copy_(100.0)
+    batches = [float(i) * tt.ones((2, 3)) for i in (1, 2, 6)]
+    update_bn(map(pack, batches), model)
+    assert model[0].running_mean.tolist() == pytest.approx([3.0] * 3)
+    assert (model[0].momentum, model.training) == (0.1, training)
+    update_bn(iter([object()]), nn.Linear(3, 2))  # nothing to update: nothing is read
 
 
 def test_float16_stays_float16():

@@ -343,6 +343,26 @@ def test_combinations_within_combinations():
     np.testing.assert_allclose(found, [*first, 0.1, 0.1 * 0.9, 0.9**2, 0.9**3], rtol=1e-12)
 
 
+def test_a_chain_may_be_the_first_of_a_sequence():
+    def build(o):
+        chain = ChainedScheduler([ConstantLR(o, 0.5, 2), ExponentialLR(o, 0.9)])
+        return SequentialLR(o, [chain, StepLR(o, 2, 0.1)], [4])
+
+    found = rates(build(make(1.0)), 7)[:, 0]
+    np.testing.assert_allclose(found, [0.5, 0.45, 0.81, 0.729, 1, 1, 0.1], rtol=1e-12)
+
+
+def test_a_sequence_of_schedules_that_go_on():
+    optimizer = make()
+    for group in optimizer.param_groups:
+        group["initial_lr"] = group["lr"]
+    first = ExponentialLR(optimizer, 0.5, last_epoch=4)
+    scheduler = SequentialLR(optimizer, [first, StepLR(optimizer, 2)], [9], last_epoch=4)
+    assert (scheduler.last_epoch, first.last_epoch) == (5, 5)
+    scheduler.step()
+    assert scheduler.get_last_lr() == [0.25, 0.1]
+
+
 def test_a_combination_whose_states_do_not_fit_changes_nothing():
     def build(length):
         optimizer = make()

@@ -44,7 +44,7 @@ def test_padding(side, batch_first, device):
 
 
 def test_ids_are_padded_as_integers():
-    padded = pad_sequence([tt.asarray([1, 2, 3]), tt.asarray([4])], batch_first=True)
+    padded = pad_sequence([tt.asarray([1, 2, 3]), np.asarray([4])], batch_first=True)
     assert padded.tolist() == [[1, 2, 3], [4, 0, 0]]
     assert padded.dtype == tt.int64
 
@@ -114,7 +114,9 @@ def test_a_sorted_batch_stays_as_it_came():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda x: pad_sequence([]), "pad_sequence: expected at least one sequence"),
+        (lambda x: pad_sequence([]), r"pad_sequence: expected sequences \(length, ...\) .* got \[\]"),
+        (lambda x: pad_sequence([x, x[:, 0]]), r"that differ in length alone, got \[\(4, 2, 3\), \(4, 3\)\]"),
+        (lambda x: pad_sequence([x[0, 0, 0]]), "that differ in length alone"),
         (lambda x: pad_sequence([x], padding_side="top"), "padding_side must be 'right' or 'left', got 'top'"),
         (lambda x: unpad_sequence(x, [1]), r"unpad_sequence: expected 2 integers from 0 to 4, .* got \[1\]"),
         (lambda x: pack_padded_sequence(x, [5, 1]), r"expected 2 integers from 0 to 4, one for each sequence, got \[5"),

@@ -85,7 +85,7 @@ class SequentialLR(_Combined):
     def _start(self, last_epoch: int = -1) -> None:
         self.last_epoch = last_epoch + 1
         first = self._schedulers[bisect_right(self._milestones, 0)]
-        first._start(first.last_epoch - 1)  # the step that it took when it was made is taken anew
+        first._retake()
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:
@@ -117,6 +117,11 @@ class ChainedScheduler(_Combined):
     def _start(self, last_epoch: int = -1) -> None:
         for scheduler in self._schedulers:
             scheduler._start(last_epoch)
+        self._last_lr = self._present()
+
+    def _retake(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler._retake()
         self._last_lr = self._present()
 
     def step(self) -> None:

@@ -40,6 +40,10 @@ class LRScheduler:
         self.last_epoch, self._step_count = last_epoch, 0
         self.step()
 
+    def _retake(self) -> None:
+        """Take the step that was taken when it was made anew, after others have set the rates."""
+        self._start(self.last_epoch - 1)
+
     def _restart(self) -> None:
         """Begin anew from the initial rates, whatever they are now: it is a schedule's turn in a `SequentialLR`."""
         for group, base in zip(self.optimizer.param_groups, self.base_lrs):

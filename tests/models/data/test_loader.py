@@ -335,8 +335,11 @@ def test_what_a_loader_refuses():
         DataLoader(i for i in range(3))
     with pytest.raises(ValueError, match="there are no workers; leave out num_workers=2"):
         loader(num_workers=2)
-    with pytest.raises(ValueError, match="a batch_sampler decides on batch_size"):
-        loader(batch_sampler=[[0, 1]])
+    for option in ({"batch_size": 3}, {"shuffle": True}, {"sampler": [0, 1]}, {"drop_last": True}):
+        with pytest.raises(
+            ValueError, match="a batch_sampler decides on batch_size, shuffle, sampler and drop_last by i"
+        ):
+            DataLoader(Counted(10), batch_sampler=[[0, 1]], **option)
     with pytest.raises(ValueError, match="a sampler decides on the order by itself"):
         loader(sampler=[0, 1])
     for size in (0, 1.5, None):
