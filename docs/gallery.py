@@ -81,6 +81,15 @@ optimizer = nn.optim.SGD([nn.Parameter(tt.zeros(1))], lr=1.0)
 schedule = nn.optim.lr_scheduler.TransformerLR(optimizer, d_model=512, warmup_steps=400)
 gallery.show("schedule", visualize.learning_rate_schedule(schedule, 2000))
 
+# %%
+schedules = {
+    "one cycle": nn.optim.lr_scheduler.OneCycleLR(nn.optim.SGD([nn.Parameter(tt.zeros(1))]), 1.0, total_steps=101),
+    "warm restarts": nn.optim.lr_scheduler.CosineAnnealingWarmRestarts(
+        nn.optim.SGD([nn.Parameter(tt.zeros(1))], lr=1.0), T_0=15, T_mult=2
+    ),
+}
+gallery.show("schedules", visualize.learning_rate_schedule(schedules, 101))
+
 # %% [markdown]
 # ## Decoding
 #

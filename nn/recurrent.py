@@ -15,6 +15,7 @@ from . import functional as F
 from . import init
 from .module import Module
 from .parameter import Parameter
+from .utils.rnn import PackedSequence, packed_like, pad_packed_sequence
 
 NONLINEARITIES = ("tanh", "relu")
 
@@ -84,9 +85,13 @@ class RNNBase(Module):
         """One layer in one direction, over (length, batch, features): its outputs and its final states."""
         raise NotImplementedError
 
-    def _run(self, input: Any, initial: tuple[Any, ...] | None, lengths: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def _run(self, input: Any, initial: tuple[Any, ...] | None, lengths: Any) -> tuple[Any, tuple[Tensor, ...]]:
         """Outputs in the layout of the input, and the final states (layers * directions, batch, hidden_size)."""
         name, like = type(self).__name__, self.weight_ih_l0
+        if isinstance(input, PackedSequence):
+            padded, steps = pad_packed_sequence(input, self.batch_first)
+            outputs_padded, last = self._run(padded, initial, steps.tolist())
+            return packed_like(outputs_padded, input, self.batch_first), last
         x = input if isinstance(input, Tensor) else tt.asarray(input, device=like.device)
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             layout = "(batch, length, " if self.batch_first else "(length, batch, "
@@ -213,15 +218,15 @@ class GRU(RNNBase):
         """The outputs of the last layer, and the final states of all.
 
         Args:
-            input: (length, batch, input_size), (batch, length, input_size) with `batch_first`, or
-                (length, input_size) without a batch.
+            input: (length, batch, input_size), (batch, length, input_size) with `batch_first`,
+                (length, input_size) without a batch, or a `nn.utils.rnn.PackedSequence`.
             hx: the initial states, (layers * directions, batch, hidden_size); default zeros.
             lengths: (batch,) integers, how many steps of each sequence are not padding. Results do not depend on the
                 padding then: outputs there are 0, the final state is the one after the last real step, and the
-                reverse direction starts at that step. (PyTorch has no such argument: it takes what
-                `pack_padded_sequence` makes.)
+                reverse direction starts at that step. (PyTorch has no such argument: what
+                `nn.utils.rnn.pack_padded_sequence` makes, which is taken here as well, does the same.)
 
-        Returns output (length, batch, directions * hidden_size), in the input's layout, and
+        Returns output (length, batch, directions * hidden_size), in the input's layout (packed if that is), and
         h_n (layers * directions, batch, hidden_size), layer by layer, the forward direction first.
         """
         output, (h_n,) = self._run(input, None if hx is None else (hx,), lengths)

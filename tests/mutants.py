@@ -62,8 +62,15 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "tests/nn/: test_convolution test_similarity ../parity/test_functional_parity ../parity/test_modules_parity",
     ),
     "optimisers": (
-        "nn/optim/: adam sgd optimizer lr_scheduler",
-        "tests/nn/: test_lr_scheduler test_optim test_clip fast/test_optim test_checkpoint test_promises",
+        "nn/optim/: adam sgd optimizer adadelta adagrad adamax lion muon nadam radam rmsprop swa_utils "
+        "lr_scheduler/scheduler lr_scheduler/decay lr_scheduler/cosine lr_scheduler/cycles lr_scheduler/plateau "
+        "lr_scheduler/combined lr_scheduler/functions lr_scheduler/transformer",
+        "tests/nn/: test_lr_scheduler test_optim test_more_optimizers test_averages test_clip fast/test_optim "
+        "test_checkpoint test_promises",
+    ),
+    "batches": (
+        "models/data/: loader sampler dataset collate ../../nn/utils/rnn ../../nn/utils/convert_parameters",
+        "tests/models/data/: test_loader test_text_task ../../nn/test_rnn_utils",
     ),
     "checkpoints": (
         "nn/: checkpoint ../tinytensor/checkpoint ../tinytensor/files",

@@ -88,6 +88,8 @@ PAGES = [
     "names",
     "silent-differences",
     "other-libraries",
+    "training-loop",
+    "optimisers",
 ]
 
 
@@ -100,6 +102,18 @@ def test_snippets_of_a_page_print_what_they_say(page, tmp_path, monkeypatch, cap
         assert len(promised) == text.count("print(")
         exec(compile(text, page, "exec"), {})
         assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_the_page_of_optimisers_shows_what_its_snippets_draw(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for text in snippets("docs/optimisers.md"):
+        if ".save(" in text:
+            exec(compile(text, "docs/optimisers.md", "exec"), {})
+    shown = re.findall(r"\]\(([\w-]+)\.svg\)", (ROOT / "docs" / "optimisers.md").read_text(encoding="utf-8"))
+    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(shown)
+    for name in shown:
+        now, then = (ElementTree.parse(folder / f"{name}.svg") for folder in (tmp_path, ROOT / "docs"))
+        assert words(now) == words(then), f"docs/{name}.svg shows something else: draw it again"
 
 
 def test_snippets_of_the_page_of_speed_do_too(tmp_path):

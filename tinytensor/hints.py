@@ -245,7 +245,7 @@ PACKAGE = """
     apply_along_axis vectorize frompyfunc vmap: tt.stack([tt.sum(row) for row in x])
     Module Linear Embedding LayerNorm Dropout Sequential Parameter Transformer MultiheadAttention: tt.nn.{name}
     functional optim init utils amp save load distributed: tt.nn.{name}
-    Adam AdamW SGD Optimizer: tt.nn.optim.{name}
+    Adadelta Adagrad Adam AdamW Adamax Lion Muon NAdam Optimizer RAdam RMSprop SGD: tt.nn.optim.{name}
     relu gelu softmax log_softmax dropout layer_norm linear embedding: tt.nn.functional.{name}
     cross_entropy mse_loss nll_loss scaled_dot_product_attention: tt.nn.functional.{name}
     conv1d cosine_similarity: tt.nn.functional.{name}
@@ -461,19 +461,11 @@ FUNCTIONAL = """
 """
 
 OPTIM = """
-    RMSprop Adagrad Adadelta Adamax NAdam RAdam Adafactor: nn.optim.AdamW([w])  # or an Optimizer of your own
-    Muon SparseAdam ASGD Rprop LBFGS: nn.optim.SGD([w], lr=0.1)  # or an Optimizer of your own
-    swa_utils swap_in_optimizer_params_and_state
-"""
-
-SCHEDULERS = """
-    ConstantLR MultiplicativeLR: lr_scheduler.LambdaLR(optimizer, lambda step: 0.5)
-    LinearLR PolynomialLR: lr_scheduler.LambdaLR(optimizer, lambda step: max(0.0, 1 - step / 1000))
-    ExponentialLR: lr_scheduler.LambdaLR(optimizer, lambda step: 0.99**step)
-    OneCycleLR CyclicLR: lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 100, 1 - step / 1000))
-    CosineAnnealingWarmRestarts: lr_scheduler.CosineAnnealingLR(optimizer, T_max=1000)
-    SequentialLR ChainedScheduler: lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 if step < 100 else 0.1)
-    ReduceLROnPlateau: optimizer.param_groups[0]["lr"] *= 0.5
+    Adafactor: nn.optim.Adam([w])  # whose memory, which Adafactor saves, is small here
+    Rprop: nn.optim.RMSprop([w])  # Rprop's form for batches
+    ASGD: nn.optim.swa_utils.AveragedModel(nn.Linear(2, 3))  # averages the weights of any optimiser
+    SparseAdam: nn.optim.Adam([w])  # gradients are dense
+    LBFGS: nn.optim.Adam([w])  # or scipy.optimize.minimize, with the gradient as jac
 """
 
 LINALG = """
@@ -524,7 +516,6 @@ TABLES = {
     "tinytensor.nn": NN,
     "tinytensor.nn.functional": FUNCTIONAL,
     "tinytensor.nn.optim": OPTIM,
-    "tinytensor.nn.optim.lr_scheduler": SCHEDULERS,
     "tinytensor.nn.init": INIT,
     "tinytensor.linalg": LINALG,
     "tinytensor.random": RANDOM,

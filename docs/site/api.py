@@ -24,14 +24,17 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.nn.init": "nn.init",
     "tinytensor.nn.optim": "nn.optim",
     "tinytensor.nn.optim.lr_scheduler": "nn.optim.lr_scheduler",
+    "tinytensor.nn.optim.swa_utils": "nn.optim.swa_utils",
     "tinytensor.nn.amp": "nn.amp",
     "tinytensor.nn.distributed": "nn.distributed",
     "tinytensor.nn.parallel": "nn.parallel",
     "tinytensor.nn.utils": "nn.utils",
+    "tinytensor.nn.utils.rnn": "nn.utils.rnn",
     "tinytensor.nn.visualize": "visualize",
     "tinytensor.graph": "tt.graph",
     "tinytensor.testing": "tt.testing",
     "tinytensor.models": "models",
+    "tinytensor.models.data": "models.data",
 }
 SUBJECTS = {  # page: title, and the names of a space (all, or those that these modules define)
     "tensor": ("Tensor", [("tinytensor", "tensor")]),
@@ -56,10 +59,20 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers")]),
     "layers": ("Layers", [("tinytensor.nn", "layers activations convolution positional")]),
     "attention": ("Attention and the Transformer", [("tinytensor.nn", "attention transformer recording")]),
-    "recurrent": ("Recurrent layers", [("tinytensor.nn", "recurrent")]),
+    "recurrent": (
+        "Recurrent layers, and sequences of different lengths",
+        [("tinytensor.nn", "recurrent"), ("tinytensor.nn.utils.rnn", "*")],
+    ),
     "losses": ("Losses", [("tinytensor.nn", "losses")]),
     "functional": ("Functions behind the layers", [("tinytensor.nn.functional", "*")]),
-    "optim": ("Optimisers and schedules", [("tinytensor.nn.optim", "*"), ("tinytensor.nn.optim.lr_scheduler", "*")]),
+    "optim": (
+        "Optimisers, schedules and averages of weights",
+        [
+            ("tinytensor.nn.optim", "*"),
+            ("tinytensor.nn.optim.lr_scheduler", "*"),
+            ("tinytensor.nn.optim.swa_utils", "*"),
+        ],
+    ),
     "init": ("First weights", [("tinytensor.nn.init", "*")]),
     "training": (
         "Gradients in training: clipping, recomputation, half precision, threads",
@@ -69,6 +82,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "checkpoints": ("Checkpoints", [("tinytensor.nn", "checkpoint")]),
     "visualize": ("Pictures", [("tinytensor.nn.visualize", "*")]),
     "models": ("Models", [("tinytensor.models", "*")]),
+    "data": ("Datasets and batches", [("tinytensor.models.data", "*")]),
 }
 VALUES = {
     "e": "Euler's number.",

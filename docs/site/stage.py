@@ -22,6 +22,8 @@ NAVIGATION = {
         "your-own-op",
         "your-own-module",
         "your-own-text",
+        "training-loop",
+        "optimisers",
         "gpu",
         "many-machines",
         "speed",

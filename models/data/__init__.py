@@ -1,1 +1,18 @@
-"""What models learn from: sequences, toy languages, text files, and how they become batches of ids."""
+"""What models learn from: datasets and their batches, sequences, toy languages, text files.
+
+from tinytensor.models.data import DataLoader, TensorDataset
+
+loader = DataLoader(TensorDataset(images, labels), batch_size=32, shuffle=True)
+for x, y in loader:
+    ...
+"""
+
+from .collate import default_collate
+from .dataset import Dataset, Subset, TensorDataset, random_split
+from .loader import DataLoader
+from .sampler import BatchSampler, RandomSampler, SequentialSampler, TokenBatchSampler
+
+__all__ = [
+    "BatchSampler", "DataLoader", "Dataset", "RandomSampler", "SequentialSampler", "Subset", "TensorDataset",
+    "TokenBatchSampler", "default_collate", "random_split",
+]  # fmt: skip

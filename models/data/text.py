@@ -8,6 +8,7 @@ import numpy as np
 
 from .batch import Batch
 from .corpus import Corpus
+from .sampler import cuts_by_tokens
 from .subword_dropout import SubwordDropout
 from .tokenizer import Tokenizer
 
@@ -57,7 +58,7 @@ class TextTask:
         texts = [side[i] for side in (corpus.sources, corpus.targets) for i in kept]
         self._dropout = SubwordDropout(tokenizer, texts, subword_dropout) if subword_dropout else None
         longest = _lengths(self._drawn(0))[:, 0]
-        self._cuts = _cuts(np.sort(longest) + 1, max_tokens)
+        self._cuts = cuts_by_tokens(np.sort(longest) + 1, max_tokens)
         self._epoch: tuple[int, list[list[Pair]]] | None = None
 
     @property
@@ -98,13 +99,3 @@ def _lengths(pairs: Sequence[Pair]) -> np.ndarray:
 def _by_length(pairs: Sequence[Pair]) -> list[Pair]:
     lengths = _lengths(pairs)
     return [pairs[i] for i in np.lexsort((lengths[:, 2], lengths[:, 1], lengths[:, 0]))]
-
-
-def _cuts(lengths: np.ndarray, max_tokens: int) -> list[tuple[int, int]]:
-    """Where sorted lengths are cut so that no batch has more than so many tokens (one pair at least)."""
-    cuts, start = [], 0
-    for end in range(1, len(lengths) + 1):
-        if end == len(lengths) or (end + 1 - start) * lengths[end] > max_tokens:
-            cuts.append((start, end))
-            start = end
-    return cuts

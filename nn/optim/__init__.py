@@ -1,6 +1,11 @@
-"""Optimisers under PyTorch's names: `SGD`, `Adam`, `AdamW`, and the schedulers of their learning rates."""
+"""Optimisers under PyTorch's names, the schedulers of their learning rates, and averages of weights.
 
-import typing
+`SGD`, `Adam` and `AdamW` are what most models are trained with, and have steps in place in `nn/fast/`. The others are
+their formulas, and are loaded when they are first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import tinytensor as tt
 
@@ -10,10 +15,36 @@ from .optimizer import Optimizer
 from .sgd import SGD
 from .zero_redundancy import ZeroRedundancyOptimizer
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "ZeroRedundancyOptimizer", "lr_scheduler"]
+if TYPE_CHECKING:
+    from . import swa_utils
+    from .adadelta import Adadelta
+    from .adagrad import Adagrad
+    from .adamax import Adamax
+    from .lion import Lion
+    from .muon import Muon
+    from .nadam import NAdam
+    from .radam import RAdam
+    from .rmsprop import RMSprop
+
+__all__ = [
+    "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop",
+    "ZeroRedundancyOptimizer", "lr_scheduler", "swa_utils",
+]  # fmt: skip
+
+_LATER = ("Adadelta", "Adagrad", "Adamax", "Lion", "Muon", "NAdam", "RAdam", "RMSprop")
+"""Each of a file of its name."""
 
 
-if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name):
-        raise tt.missing.no_attribute(__name__, name)
+        if name == "swa_utils":
+            return import_module(f"{__name__}.{name}")
+        if name not in _LATER:
+            raise tt.missing.no_attribute(__name__, name)
+        kind = globals()[name] = getattr(import_module(f"{__name__}.{name.lower()}"), name)
+        return kind
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -55,9 +55,7 @@ class Adam(Optimizer):
     def _check(self, group: dict[str, Any]) -> None:
         super()._check(group)
         self._check_range(group, "eps", 0.0, math.inf)
-        betas = group["betas"]
-        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-            raise ValueError(f"{self._name}: betas must be two numbers, at least 0 and below 1, got {betas!r}")
+        self._check_betas(group)
 
     def _required_state(self, group: dict[str, Any]) -> tuple[str, ...]:
         return ("step", "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group.get("amsgrad") else []))

@@ -47,6 +47,9 @@ class Optimizer:
     state_names: tuple[str, ...] = ()
     """Names of the Tensors, of the parameter's shape, that may be remembered of it."""
 
+    numbers: ClassVar[dict[str, type]] = {"step": int}
+    """Names and types of the numbers that may be remembered, where the algorithm needs them."""
+
     in_place: ClassVar[dict[Callable[..., Any], Callable[[Optimizer, list[Due]], None]]] = {}
     """By the `update` whose step it takes: what takes it faster, for all parameters together and in place."""
 
@@ -121,6 +124,11 @@ class Optimizer:
     def _check_range(self, group: dict[str, Any], name: str, low: float, high: float) -> None:
         if name in group and not low <= group[name] < high:
             raise ValueError(f"{self._name}: {name} must be at least {low:g} and below {high:g}, got {group[name]!r}")
+
+    def _check_betas(self, group: dict[str, Any]) -> None:
+        betas = group["betas"]
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise ValueError(f"{self._name}: betas must be two numbers, at least 0 and below 1, got {betas!r}")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or with `set_to_none=False` set them to 0 in place."""
@@ -271,8 +279,8 @@ class Optimizer:
             problems.append(f"the state of parameter {key!r} lacks {', '.join(missing)}")
         loaded: dict[str, Any] = {}
         for name, value in entry.items():
-            if name == "step" and name in self._required_state(group):
-                loaded[name] = int(value)
+            if name in self.numbers and name in self._required_state(group):
+                loaded[name] = self.numbers[name](value)
             elif name in self.state_names:
                 tensor = tt.asarray(value).detach()
                 if tensor.shape != parameter.shape:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..optim.lr_scheduler import LRScheduler
+from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from .chart import chart
 from .svg import Picture
 from .tokens import isolated
@@ -28,7 +28,7 @@ def learning_rate_schedule(
         log: whether the axis of the rate is logarithmic.
         title: above the picture.
 
-    Raises ValueError where steps are missing.
+    Raises ValueError where steps are missing, and for a `ReduceLROnPlateau`, which waits for losses.
     """
     named = schedule if isinstance(schedule, Mapping) else {"learning rate": schedule}
     curves = {}
@@ -60,10 +60,12 @@ def _rates(schedule: Any, steps: int | None) -> Any:
 
 def _rehearse(scheduler: LRScheduler, steps: int) -> list[float]:
     """The rates of the first group from now on, by a twin of the scheduler on groups without parameters."""
-    twin: Any = copy.copy(scheduler)
-    twin.__dict__.update(copy.deepcopy(scheduler.state_dict()))
+    if isinstance(scheduler, ReduceLROnPlateau):
+        raise ValueError(
+            "learning_rate_schedule: what a ReduceLROnPlateau does depends on losses to come; give the rates as numbers"
+        )
     groups = [{k: v for k, v in group.items() if k != "params"} for group in scheduler.optimizer.param_groups]
-    twin.optimizer = SimpleNamespace(param_groups=groups)
+    twin = copy.deepcopy(scheduler, {id(scheduler.optimizer): SimpleNamespace(param_groups=groups)})
     rates = [groups[0]["lr"]]
     while len(rates) < steps:
         twin.step()

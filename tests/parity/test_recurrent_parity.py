@@ -173,3 +173,37 @@ def test_one_distribution_of_initial_weights():
         assert found.min() == pytest.approx(expected.min(), abs=2e-3), name
         assert found.max() == pytest.approx(expected.max(), abs=2e-3), name
         assert found.std() == pytest.approx(expected.std(), abs=6e-3), name
+
+
+@pytest.mark.parametrize("name", ["GRU", "LSTM", "RNN"])
+@pytest.mark.parametrize("lengths", [[5, 3, 3], [2, 5, 4]])
+def test_packed_sequences(name, lengths):
+    """The same functions, the same packed data, and the same outputs, states and gradients."""
+    ours, theirs = pair(name, INPUT, HIDDEN, num_layers=2, bidirectional=True, batch_first=True)
+    arrays = [normal(n, INPUT, seed=n + i) for i, n in enumerate(lengths)]
+    is_sorted = lengths == sorted(lengths, reverse=True)
+    results = []
+    for module, layer, from_numpy in ((nn.utils.rnn, ours, tt.asarray), (packing, theirs, torch.tensor)):
+        given = [from_numpy(array).requires_grad_() for array in arrays]
+        packed = module.pack_sequence(given, enforce_sorted=is_sorted)
+        output, states = layer(packed)
+        padded, sizes = module.pad_packed_sequence(output, batch_first=True, padding_value=-1.0, total_length=7)
+        (padded**2).sum().backward()
+        order = [] if is_sorted else [output.sorted_indices, output.unsorted_indices]
+        results.append(
+            [packed.data, packed.batch_sizes, *order, *flat(states), padded, sizes, *(x.grad for x in given)]
+        )
+    for place, (mine, expected) in enumerate(zip(*results, strict=True)):
+        close(mine, expected, place)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_padded_sequences(side, batch_first):
+    arrays = [normal(n, 2, 3) for n in (2, 4, 1)]
+    ours = nn.utils.rnn.pad_sequence([tt.asarray(a) for a in arrays], batch_first, 0.5, side)
+    theirs = packing.pad_sequence([torch.tensor(a) for a in arrays], batch_first, 0.5, side)
+    close(ours, theirs, "padded")
+    mine = nn.utils.rnn.unpad_sequence(ours, tt.asarray([2, 4, 1]), batch_first)
+    for place, expected in enumerate(packing.unpad_sequence(theirs, torch.tensor([2, 4, 1]), batch_first)):
+        close(mine[place], expected, place)

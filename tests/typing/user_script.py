@@ -8,6 +8,7 @@ import numpy as np
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
+from tinytensor.models import data
 from tinytensor.typing import ArrayLike, Axis, Device, DType
 
 
@@ -90,6 +91,15 @@ y = tt.where(x > 2, 2 * x @ x.mT - x**2 / np.float64(3), 0.0)[:, None, 0].reshap
 squash(centred(x, axis=0), scale=2.0).sum(axis=(0, 1), keepdims=True).backward()
 if x.grad is not None:
     print(x.grad.numpy().mean(), float(gradient[0, 0]), tt.concat([x, x.T], axis=-1).shape[0])
+rows = data.TensorDataset(np.zeros((9, 5), dtype=np.int64), np.zeros(9, dtype=np.int64))
+train(model, data.DataLoader(rows, batch_size=4, shuffle=True, generator=tt.random.Generator(0)))
+average = nn.optim.swa_utils.AveragedModel(model, avg_fn=nn.optim.swa_utils.get_ema_avg_fn(0.9))
+muon = nn.optim.Muon([p for p in model.parameters() if p.ndim == 2], lr=0.02)
+schedule = nn.optim.lr_scheduler.SequentialLR(
+    muon, [nn.optim.lr_scheduler.LinearLR(muon), nn.optim.lr_scheduler.ExponentialLR(muon, 0.9)], milestones=[5]
+)
+with average.swapped_into(model):
+    print(predict(model, tt.ones((2, 5), dtype=tt.int64)), schedule.get_last_lr()[0])
 with tt.record() as graph, tt.no_grad():
     values, places = tt.topk(tt.linalg.inv(x).astype(tt.float32), 1)
     values += tt.einsum("ij,jk->ik", x, x).astype("float32").max()
@@ -98,6 +108,7 @@ graph.save("graph.svg")
 print(tt.mean(x, axes=0))  # error
 print(tt.sum("text"))  # error
 print(squash(x, factor=2.0))  # error
+nn.optim.Lion(model.parameters(), eps=1e-8)  # error
 print(x.softmax(0))  # error
 print(model(x, x))  # error
 print(tt.topk(x, 1).values)  # error

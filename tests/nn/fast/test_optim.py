@@ -40,7 +40,7 @@ def test_a_step_in_place_is_one_by_the_formula(kind, settings, dtype, shape, dev
             np.testing.assert_allclose(value.numpy(), expected[name].numpy(), rtol=tolerance, atol=tolerance)
 
 
-def test_every_optimizer_has_a_step_in_place():
+def test_which_optimizers_have_a_step_in_place():
     assert set(Optimizer.in_place) == {SGD.update, Adam.update}
     assert AdamW.update is Adam.update
 

@@ -1,5 +1,6 @@
 """The small pictures: positional encodings, masks, learning rates, losses."""
 
+import copy
 import math
 import re
 import subprocess
@@ -197,6 +198,40 @@ def test_a_scheduler_is_rehearsed_and_left_as_it_is():
     assert Read(picture).description == "learning rate is highest, 0.1, at step 0 of 11."
 
 
+class Slower:
+    """A schedule's function with something to remember."""
+
+    def __init__(self):
+        self.seen = []
+
+    def __call__(self, epoch):
+        self.seen.append(epoch)
+        return 0.9**epoch
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda s, o: s.LambdaLR(o, lambda epoch: 0.9**epoch),
+        lambda s, o: s.LambdaLR(o, Slower()),
+        lambda s, o: s.OneCycleLR(o, 1.0, 20),
+        lambda s, o: s.SequentialLR(o, [s.LinearLR(o), s.CosineAnnealingLR(o, 10)], [5]),
+        lambda s, o: s.ChainedScheduler([s.LinearLR(o), s.ExponentialLR(o, 0.9)]),
+    ],
+)
+def test_schedules_of_every_make_are_rehearsed(build):
+    optimizer = nn.optim.Adam([nn.Parameter(tt.ones(1))], lr=0.1)
+    schedule = build(nn.optim.lr_scheduler, optimizer)
+    before = copy.deepcopy((schedule.state_dict(), optimizer.state_dict()))
+    picture = visualize.learning_rate_schedule(schedule, 15)
+    assert (schedule.state_dict(), optimizer.state_dict()) == before
+    rates = []
+    for _ in range(15):
+        rates.append(optimizer.param_groups[0]["lr"])
+        schedule.step()
+    assert str(visualize.learning_rate_schedule(rates)) == str(picture)
+
+
 def test_schedules_side_by_side():
     picture = visualize.learning_rate_schedule({"a": [1.0, 2.0], "b": lambda step: 1.5}, 2)
     assert len(Read(picture).all("path", "curve")) == 2
@@ -205,6 +240,9 @@ def test_schedules_side_by_side():
 def test_schedules_that_are_refused():
     with pytest.raises(ValueError, match="steps is None; expected how many steps to draw"):
         visualize.learning_rate_schedule(scheduler()[1])
+    plateau = nn.optim.lr_scheduler.ReduceLROnPlateau(scheduler()[0])
+    with pytest.raises(ValueError, match="a ReduceLROnPlateau does depends on losses to come"):
+        visualize.learning_rate_schedule(plateau, 10)
     with pytest.raises(ValueError, match="expected one rate for each step"):
         visualize.learning_rate_schedule([])
 

@@ -1,0 +1,150 @@
+"""Batches of a dataset, epoch after epoch, from any point of which one can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import tinytensor as tt
+
+from .collate import default_collate
+from .dataset import all_at_once
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+
+
+class DataLoader:
+    """Batches of a dataset: `for batch in loader` goes through all samples once, an epoch.
+
+    Everything happens in the thread that asks for a batch: there are no workers to start, and none to wait for. Where
+    reading samples takes long, read them before.
+
+    `state_dict()` says where the loader is, after the batch that it gave last. A loader that is made alike and gets it
+    by `load_state_dict` goes on with the very next batch: nothing is read that was read before.
+
+    Args:
+        dataset: what has `__getitem__` and `__len__`.
+        batch_size: how many samples a batch has.
+        shuffle: whether their order is drawn anew for each epoch.
+        sampler: in place of `shuffle`, what gives the indices of an epoch.
+        batch_sampler: in place of all these and `drop_last`, what gives lists of indices.
+        num_workers: 0, the only number that there is.
+        collate_fn: what makes a batch of a list of samples; `default_collate` if not given.
+        drop_last: leave out the last batch where it has fewer samples.
+        generator: what draws the order. If not given, one that starts from a number of the default generator, so that
+            it follows from `tt.manual_seed`, and no other random number depends on it.
+
+    Attributes:
+        epoch: how many epochs are over.
+
+    Raises ValueError for arguments that exclude each other, or are out of range.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[int] | None = None,
+        batch_sampler: Iterable[list[int]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        *,
+        drop_last: bool = False,
+        generator: tt.random.Generator | None = None,
+    ) -> None:
+        if not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
+            raise TypeError(
+                f"DataLoader: expected a dataset with __getitem__ and __len__, got a {type(dataset).__name__}; of what "
+                "can only be gone through, make a list"
+            )
+        if num_workers:
+            raise ValueError(f"DataLoader: there are no workers; leave out num_workers={num_workers!r}")
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+            raise ValueError(
+                "DataLoader: a batch_sampler decides on batch_size, shuffle, sampler and drop_last by itself"
+            )
+        if sampler is not None and shuffle:
+            raise ValueError("DataLoader: a sampler decides on the order by itself; leave out shuffle")
+        self.dataset = dataset
+        if batch_sampler is None:
+            if sampler is None:
+                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_sampler = batch_sampler
+        self.collate_fn = collate_fn or default_collate
+        self.generator = getattr(batch_sampler, "generator", None)
+        self.epoch = 0
+        self._pass: Pass | None = None  # the epoch that somebody is going through
+        self._goes_on = False  # whether the next pass is the rest of one
+
+    def __len__(self) -> int:
+        """How many batches are an epoch."""
+        return len(self.batch_sampler)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of an epoch; after `load_state_dict`, first those that are left of one."""
+        if not self._goes_on or self._pass is None:
+            self._pass = Pass(self, self._drawn_from(), 0)
+        self._goes_on = False
+        return self._pass
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is, as plain numbers."""
+        start, given = (self._drawn_from(), 0) if self._pass is None else (self._pass.start, self._pass.given)
+        return {"epoch": self.epoch, "batch": given, "samples": len(self.dataset), "generator": start}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave. The next `for` goes through the rest of that epoch.
+
+        Raises ValueError for the state of another dataset or another kind of order; nothing is changed then.
+        """
+        expected = self.state_dict()
+        if set(state_dict) != set(expected):
+            raise ValueError(f"DataLoader: load_state_dict expects {sorted(expected)}, got {sorted(state_dict)}")
+        if state_dict["samples"] != expected["samples"]:
+            raise ValueError(
+                f"DataLoader: load_state_dict: the state is of a dataset of {state_dict['samples']} samples, this one "
+                f"has {expected['samples']}"
+            )
+        if (state_dict["generator"] is None) != (self.generator is None):
+            kinds = {True: "in the order of the dataset", False: "in an order that is drawn"}
+            raise ValueError(
+                f"DataLoader: load_state_dict: the state is of batches {kinds[state_dict['generator'] is None]}, these "
+                f"are {kinds[self.generator is None]}"
+            )
+        if self.generator is not None:
+            self.generator.set_state(state_dict["generator"])
+        self.epoch = int(state_dict["epoch"])
+        self._pass = Pass(self, state_dict["generator"], int(state_dict["batch"]))
+        self._goes_on = True
+
+    def _drawn_from(self) -> dict[str, Any] | None:
+        return None if self.generator is None else self.generator.get_state()
+
+
+class Pass(Iterator[Any]):
+    """One way through the data.
+
+    Attributes:
+        start: the state of the generator before it drew this order.
+        given: how many batches were given.
+    """
+
+    def __init__(self, loader: DataLoader, start: dict[str, Any] | None, given: int) -> None:
+        self.loader, self.start, self.given = loader, start, given
+        self._batches = islice(iter(loader.batch_sampler), given, None)
+
+    def __next__(self) -> Any:
+        loader = self.loader
+        try:
+            indices = next(self._batches)
+        except StopIteration:
+            if loader._pass is self:
+                loader.epoch, loader._pass = loader.epoch + 1, None
+            raise
+        batch = all_at_once(loader.dataset, indices) if loader.collate_fn is default_collate else None
+        if batch is None:
+            batch = loader.collate_fn([loader.dataset[i] for i in indices])
+        self.given += 1
+        return batch

@@ -1,0 +1,31 @@
+"""Schedules of the learning rate, under PyTorch's names and with PyTorch's values.
+
+A scheduler sets the learning rate of every parameter group when it is made and at each `step()`, to be called after
+the optimiser's. Most compute the new rate from the present one (the chained form), so several of them may work on one
+optimiser, and a rate that was changed by hand stays changed.
+"""
+
+import typing
+
+import tinytensor as tt
+
+from .combined import ChainedScheduler, SequentialLR
+from .cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
+from .cycles import CyclicLR, OneCycleLR
+from .decay import ConstantLR, ExponentialLR, LinearLR, MultiStepLR, PolynomialLR, StepLR
+from .functions import LambdaLR, MultiplicativeLR
+from .plateau import ReduceLROnPlateau
+from .scheduler import LRScheduler
+from .transformer import TransformerLR
+
+__all__ = [
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR",
+    "LRScheduler", "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR", "TransformerLR",
+]  # fmt: skip
+
+
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

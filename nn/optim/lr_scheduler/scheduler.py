@@ -1,0 +1,122 @@
+"""What every schedule shares: counting, the rates of the groups, and the state that is saved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..optimizer import Optimizer
+
+
+class LRScheduler:
+    """The base of all schedulers; one of your own writes `get_lr`.
+
+    Args:
+        optimizer: whose parameter groups get the rates.
+        last_epoch: the number of steps already taken; -1 at the beginning. Otherwise every group must have its
+            `"initial_lr"`, as groups loaded from a `state_dict` have.
+
+    Attributes:
+        base_lrs: the learning rate of each group at the beginning.
+        last_epoch: how often `step` was called.
+    """
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        check_optimizer(self, optimizer)
+        self.optimizer = optimizer
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"{type(self).__name__}: group {i} has no 'initial_lr', which is needed to go on from "
+                    f"last_epoch {last_epoch}; load the optimizer's state first, or begin with last_epoch=-1"
+                )
+        self.base_lrs = [float(group["initial_lr"]) for group in optimizer.param_groups]
+        self._last_lr: list[float] = []
+        self._start(last_epoch)
+
+    def _start(self, last_epoch: int = -1) -> None:
+        """Set the rates to begin with, or with another `last_epoch` to go on with."""
+        self.last_epoch, self._step_count = last_epoch, 0
+        self.step()
+
+    def _retake(self) -> None:
+        """Take the step that was taken when it was made anew, after others have set the rates."""
+        self._start(self.last_epoch - 1)
+
+    def _restart(self) -> None:
+        """Begin anew from the initial rates, whatever they are now: it is a schedule's turn in a `SequentialLR`."""
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs):
+            group["lr"] = base
+        self._start()
+
+    def get_lr(self) -> list[float]:
+        """The rate of each group at `last_epoch`, from the present rates or from `base_lrs`."""
+        raise NotImplementedError
+
+    def get_last_lr(self) -> list[float]:
+        """The rate that each group was given last."""
+        return list(self._last_lr)
+
+    def step(self) -> None:
+        """Go on to the next epoch (or step) and set its learning rates."""
+        self._step_count += 1
+        self.last_epoch += 1
+        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
+            group["lr"] = lr
+        self._last_lr = self._present()
+
+    def _present(self) -> list[float]:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    @property
+    def _just_made(self) -> bool:
+        """Whether the rate is still the one to begin, or to go on, with."""
+        return self._step_count == 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the optimiser, as plain values."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave, here or in PyTorch. The rates themselves are the optimiser's state.
+
+        Raises ValueError for the state of another kind of scheduler or of other groups; nothing is changed then.
+        """
+        self._check_state(state_dict)
+        self._load({key: state_dict[key] for key in self.state_dict()})
+
+    def _check_state(self, state_dict: dict[str, Any]) -> None:
+        own = self.state_dict()
+        missing = sorted(set(own) - set(state_dict))
+        unknown = sorted(key for key in set(state_dict) - set(own) if not key.startswith("_"))
+        if missing or unknown:
+            raise ValueError(
+                f"{type(self).__name__}: load_state_dict: missing: {', '.join(missing) or 'nothing'}; "
+                f"not known: {', '.join(unknown) or 'nothing'}"
+            )
+        groups, saved = len(self.optimizer.param_groups), len(state_dict["_last_lr"])
+        if saved != groups:
+            raise ValueError(f"{type(self).__name__}: load_state_dict: expected {groups} parameter groups, got {saved}")
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def check_optimizer(scheduler: LRScheduler, optimizer: Any) -> None:
+    """Raise TypeError unless it is one."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(scheduler).__name__}: expected an Optimizer, got a {type(optimizer).__name__}")
+
+
+def for_each_group(name: str, value: Any, optimizer: Optimizer) -> list[float]:
+    """One number for each parameter group, given one for all, or a list of them.
+
+    Raises ValueError for a list of another length.
+    """
+    groups = len(optimizer.param_groups)
+    if not isinstance(value, (list, tuple)):
+        return [float(value)] * groups
+    if len(value) != groups:
+        raise ValueError(f"{name}: got {len(value)} values for {groups} parameter groups")
+    return [float(each) for each in value]
