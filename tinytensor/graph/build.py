@@ -176,7 +176,7 @@ class Builder:
                 inputs=inputs,
                 operands=op.inputs * len(inputs) if op.variadic else op.inputs,
                 output=output,
-                formula="" if op.pure else _words(op, given),
+                formula="" if op.pure else _words(node, op),
                 parameters=_parameters(node, op),
                 scope=self._scope(scope),
                 origin=node.origin,
@@ -382,10 +382,11 @@ def _nbytes(array: Any) -> int:
     return int(array.nbytes) if hasattr(array, "nbytes") else 0
 
 
-def _words(op: Primitive, given: tuple[Any, ...]) -> str:
+def _words(node: Any, op: Primitive) -> str:
     """A fused op's formula in words: how its docstring begins, without the bias, weight or mask that was not given."""
     words = (op.function.__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
-    for name in (name for name, value in zip(op.inputs, given) if value is None):
+    values = node.values if node.traced else [(node.kept or {}).get(name, ...) for name in op.inputs]
+    for name in (name for name, value in zip(op.inputs, values) if value is None):
         words = re.sub(rf" [+*] (?:{name}|{name[0]})\b", "", words)
     return words
 

@@ -477,7 +477,7 @@ def test_short_formulas_are_written_and_not_drawn():
     with tt.record() as graph:
         F.linear(x, leaf(4, 3))
     structure = unfolded(graph)
-    assert [(op.name, op.formula) for op in structure.ops] == [("linear", "x W^T + b")]
+    assert [(op.name, op.formula) for op in structure.ops] == [("linear", "x W^T")]
 
 
 def test_the_result_of_a_formula_is_the_result_of_the_op():
