@@ -97,7 +97,7 @@ def test_another_process_gives_the_same_text():
     code = (
         "from tests.tinytensor.graph.test_faces import encoder_layer, head, loop\n"
         "for graph in (head(), encoder_layer(), loop()):\n"
-        "    print(graph.to_dot(depth=5, backward=True, saved=True), graph.to_dot(unroll=True), graph.to_dot(heat='grad'))\n"
+        "    print(graph.to_dot(depth=5, backward=True, saved=True), graph.to_dot(unroll=True))\n"
         "    print(graph.to_mermaid(), graph.to_text(), graph.to_json(), graph.memory())\n"
     )
     root = HERE.parents[2]
