@@ -344,7 +344,12 @@ def test_a_notebook_shows_the_svg_itself():
     assert set(shown) == {"text/html", "image/png", "text/plain"}
     frame, _, image = shown["text/html"].partition("</iframe>")
     assert html.escape("<title>input x, 5×8 float64</title>") in frame  # a tooltip
-    svg = base64.b64decode(re.search(r'<img hidden .*src="data:image/svg\+xml;base64,([^"]*)">', image)[1]).decode()
+    assert (
+        "<style>.tt-instead{display:none!important}</style>" in frame
+    )  # dropped with the frame where neither is trusted
+    svg = base64.b64decode(
+        re.search(r'<img class="tt-instead" .*src="data:image/svg\+xml;base64,([^"]*)">', image)[1]
+    ).decode()
     assert svg == graph.to_svg()  # for who trusts no frame
     assert base64.b64decode(shown["image/png"]).startswith(b"\x89PNG")
     assert shown["text/plain"] == graph.to_text()
