@@ -185,9 +185,9 @@ gallery.show("figure 2", figure, direction="BT", apart=True, depth=3, fused="for
 # And Figure 1, the Transformer:
 
 # %%
-ids = tt.random.integers(3, 11, (1, 4))
+source, target = tt.random.integers(3, 11, (1, 4)), tt.random.integers(3, 11, (1, 3))
 with tt.record() as figure:
-    Transformer(11, d_model=8, num_heads=2, num_layers=6, dropout=0.0)(ids, ids)
+    Transformer(11, d_model=8, num_heads=2, num_layers=6, dropout=0.0)(source, target)
 
 gallery.show("figure 1", figure, direction="BT", apart=True)
 
