@@ -10,7 +10,10 @@ import math
 
 import tinytensor as tt
 from tinytensor import nn
+from tinytensor.models import Transformer
 from tinytensor.models.scripts.lesson import Lesson
+from tinytensor.models.training.page import write_page
+from tinytensor.models.training.run_folder import RunFolder
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 from tinytensor.testing import report
@@ -70,7 +73,31 @@ gallery.show("mask", visualize.attention_mask(F.causal_mask(5), source=words))
 gallery.show("positions", visualize.positional_encoding(40, 64))
 
 # %% [markdown]
+# The same as curves, and how alike two positions are:
+
+# %%
+encoding = nn.PositionalEncoding(64).encoding[:40]
+dimensions = {f"dimension {d}": encoding[:, d] for d in (0, 8, 16, 24)}
+gallery.show("sinusoids", visualize.curves(dimensions, title="Sinusoids", x_label="position", y_label=""))
+
+# %%
+gallery.show("alike", visualize.matrix(encoding @ encoding.mT, title="p · p of any two positions"))
+
+# %% [markdown]
 # ## Training
+#
+# Training scripts write a page for each run while it trains, from its log. This log is made up:
+
+# %%
+run = RunFolder(gallery.folder / "run", resume=False)
+for step in range(0, 401, 50):
+    near = F.softmax((0.5 + step / 100) * tt.eye(5), dim=-1).numpy()
+    run.log(event="attention", step=step, source=words, said=words, layers=[[near.round(3).tolist()]])
+    accuracy = 1 - 0.8 * math.exp(-step / 90)
+    run.log(event="step", step=step, loss=2.5 * math.exp(-step / 90), token_accuracy=accuracy, lr=1e-3)
+    run.log(event="samples", step=step, lines=[" ".join(words[: 1 + step // 100])])
+page = write_page(run.path, "400 steps, made up")
+gallery.show("run.html", page, save=lambda path: path.write_bytes(page.read_bytes()))
 
 # %%
 losses = {"training": [2.5 * math.exp(-step / 30) + 0.2 for step in range(100)]}
@@ -152,6 +179,26 @@ with tt.record() as graph:
     loss = (model(x) ** 2).mean()
 
 gallery.show("graph", graph, depth=3)
+
+# %% [markdown]
+# Upward, as Figure 2 of Vaswani et al. 2017: one head, and several.
+
+# %%
+heads = nn.MultiheadAttention(8, 2, batch_first=True)
+with tt.record() as figure:
+    heads(x, x, x, attn_mask=F.causal_mask(5), need_weights=False)
+
+gallery.show("figure 2", figure, direction="BT", apart=True, depth=3, fused="formula")
+
+# %% [markdown]
+# And Figure 1, the Transformer:
+
+# %%
+source, target = tt.random.integers(3, 11, (1, 4)), tt.random.integers(3, 11, (1, 3))
+with tt.record() as figure:
+    Transformer(11, d_model=8, num_heads=2, num_layers=6, dropout=0.0)(source, target)
+
+gallery.show("figure 1", figure, direction="BT", apart=True)
 
 # %% [markdown]
 # Numbers and gradients stand in a small graph:

@@ -1,6 +1,7 @@
 """What a notebook shows of a picture: the SVG with its tooltips, or an image of it where it trusts no foreign page.
 
-A notebook from somebody else is shown without frames until its reader trusts it; what is `hidden` is seen then.
+A notebook from somebody else is shown without frames and styles until its reader trusts it; then the image is seen that
+a style hides. (The attribute `hidden` would not do: JupyterLab's own styles show every image.)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ def framed(svg: str, width: float, height: float, title: str) -> str:
     size = f"width:100%;max-width:{width:.0f}px;aspect-ratio:{width:.0f}/{height:.0f}"
     image = base64.b64encode(svg.encode()).decode()
     return (
+        "<style>.tt-instead{display:none!important}</style>"
         f'<iframe srcdoc="{escape(page)}" style="border:0;{size}" title="{escape(title)}"></iframe>'
-        f'<img hidden alt="{escape(title)}" src="data:image/svg+xml;base64,{image}">'
+        f'<img class="tt-instead" alt="{escape(title)}" src="data:image/svg+xml;base64,{image}">'
     )

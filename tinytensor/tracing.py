@@ -197,6 +197,7 @@ class Recording:
         self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
         self.failed: TracedNode | None = None  # what an error is about
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
+        self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # what modules were given that is no Tensor yet
         self.scope: Scope | None = None if outer is None else outer.scope
         if outer is None:
             for name in scopes:
@@ -210,8 +211,10 @@ class Recording:
                 if parameter._node is not None:
                     parameter._node.variable, parameter._node.owned = path, True
             for word, value in zip(_words(type(module).forward), arguments):
-                if hasattr(value, "_data"):
-                    self.name(value, word)
+                if hasattr(value, "_data") and self.node(value).op is None:
+                    self.name(value, word)  # what was computed has the name of a variable, or none
+                elif isinstance(value, np.ndarray):
+                    self.foreign.append((word, value))
         given = [(w, self.node(x)) for w, x in zip(_words(type(module).forward), arguments) if hasattr(x, "_data")]
         self.scope = Scope(name, type(module).__name__, self.scope, given)
 
@@ -227,9 +230,9 @@ class Recording:
             self.scope = self.scope.parent
 
     def name(self, tensor: Any, name: str) -> None:
-        """Say what a Tensor is called, unless that is known."""
+        """Say what a Tensor is called, unless that is known; many a `forward` calls anything an input."""
         node = self.node(tensor)
-        if not node.variable:
+        if node.variable in ("", "input"):
             node.variable = name
 
     def node(self, tensor: Any) -> Node:
@@ -241,7 +244,16 @@ class Recording:
         node = self.makers.get(id(array))
         if node is None:
             node = self.makers[id(array)] = self._fill(TracedNode(None, (), {}, {}, array), (), (array,))
+            node.variable = self._word_for(array)
         return node
+
+    def _word_for(self, array: Any) -> str:
+        """What the outermost module's forward calls the array of NumPy's of which this one is a copy."""
+        for i, (word, given) in enumerate(self.foreign):
+            if isinstance(array, np.ndarray) and given.shape == array.shape and np.array_equal(given, array):
+                self.foreign.append(self.foreign.pop(i))  # of equal ones, each has its turn
+                return word
+        return ""
 
     def cast(self, array: Any, other: Any) -> None:
         """An array is computed with as another, of the dtype of the op's other inputs: pictures show it as itself."""

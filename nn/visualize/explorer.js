@@ -22,6 +22,7 @@ const heads = () => (state.head < 0 ? every().filter((h) => !state.out.has(h)) :
 const active = () => state.focused || state.pinned || state.hovered;
 const same = (a, b) => a !== null && b !== null && a.side === b.side && a.index === b.index;
 const isolated = (text) => `\u2068${text}\u2069`;
+const signed = (x) => x.toFixed(3).replace("-", "−");
 const colour = (h) => `var(--head-${h % data.series})`;
 
 /** The mean weight over the heads that are shown, from 0 to 1; -1 where the mask hides. */
@@ -152,13 +153,12 @@ function fillTiles() {
 
 // ---- the overview: a small map for each layer and head
 
-const SMALL = 96;
 function drawOverview() {
   const ramp = data.ramp[dark.matches ? "dark" : "light"];
   const most = Math.max(...view().layers.map((one) => one.heads.length));
   const table = document.createElement("div");
   table.className = "thumbnails";
-  table.style.gridTemplateColumns = `max-content repeat(${most}, ${SMALL}px)`;
+  table.style.gridTemplateColumns = `max-content repeat(${most}, max-content)`;
   table.append(captioned(""), ...Array.from({ length: most }, (_, h) => captioned(`head ${h}`)));
   view().layers.forEach((one, l) => {
     table.append(captioned(`layer ${l}`, one.name));
@@ -210,7 +210,7 @@ function drawNumbers() {
   const known = one.query !== undefined;
   const table = document.createElement("table");
   const size = known ? one.query[h][0].length : 0;
-  const steps = known ? [`q · k, element by element (d = ${size})`, "q · k", `× ${one.scale.toPrecision(4)}`, "softmax"] : ["weight"];
+  const steps = known ? [`q · k, element by element (d = ${size})`, "q · k", one.scaled, "softmax"] : ["weight"];
   table.append(row("th", ["key", ...steps]));
   source.forEach((token, j) => {
     const w = one.heads[h][state.query][j];
@@ -219,8 +219,8 @@ function drawNumbers() {
     const [q, k] = [one.query[h][state.query], one.key[h][j]];
     const products = q.map((x, n) => x * k[n]);
     const score = products.reduce((sum, x) => sum + x, 0);
-    const scaled = w < 0 ? "hidden → −∞" : (score * one.scale).toFixed(3);
-    table.append(row("td", [isolated(token), strip(products), score.toFixed(3), scaled, weightCell]));
+    const scaled = w < 0 ? "hidden → −∞" : signed(score * one.scale);
+    table.append(row("td", [isolated(token), strip(products), signed(score), scaled, weightCell]));
   });
   const choice = document.createElement("select");
   choice.setAttribute("aria-label", "Query");
@@ -252,7 +252,7 @@ function strip(products) {
   const largest = Math.max(...products.map(Math.abs), 1e-9);
   const made = document.createElement("span");
   made.className = "strip";
-  made.title = products.map((x) => x.toFixed(3)).join("  ");
+  made.title = products.map(signed).join("  ");
   for (const x of products) {
     const cell = document.createElement("i");
     cell.style.background = x < 0 ? "var(--cold)" : "var(--warm)";
@@ -369,7 +369,7 @@ function say() {
   }
   if (state.picture === "numbers") {
     const token = isolated(target[state.query]);
-    byId("readout").textContent = `How ${token} came to its weights: softmax over the keys of q · k × the scale.`;
+    byId("readout").textContent = `How “${token}” came to its weights: softmax of its scaled products with all keys.`;
     return;
   }
   if (state.picture === "map") {

@@ -16,6 +16,7 @@ from tinytensor.html_page import html_page
 
 from ..recording import AttentionCall, record_attention
 from .ramp import HIDDEN, WEIGHTS
+from .steps import scaling
 from .svg import SERIES, clean
 from .tokens import check_tokens, visible
 from .weights import read_layers
@@ -160,7 +161,8 @@ def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
     query, key = call.query[sample], call.key[sample]
     if query.size + key.size > MOST_NUMBERS:
         return {}
-    return {"query": _short(query), "key": _short(key), "scale": call.scale}
+    scaled = ", ".join(scaling(call.scale, query.shape[-1]))
+    return {"query": _short(query), "key": _short(key), "scale": call.scale, "scaled": scaled}
 
 
 def _short(x: np.ndarray) -> list[Any]:

@@ -14,7 +14,7 @@ from .svg import Colour, Element
 
 STEPS = 64
 HIDDEN = Colour("hidden", "#e6d8bd", "#4a4030")
-STROKE = Colour("hatch", "#a08c64", "#8a7a58")
+STROKE = Colour("hatch", "#86744c", "#a3926c")
 
 
 class Ramp:
@@ -69,9 +69,13 @@ TO_LAB = np.array(
 
 
 def _to_oklab(colour: str) -> np.ndarray:
+    return TO_LAB @ np.cbrt(TO_LMS @ _linear(colour))
+
+
+def _linear(colour: str) -> np.ndarray:
+    """Red, green and blue from 0 to 1, in proportion to light."""
     srgb = np.array(rgb(colour)) / 255
-    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
-    return TO_LAB @ np.cbrt(TO_LMS @ linear)
+    return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
 
 
 def _to_hex(lab: np.ndarray) -> str:
@@ -85,10 +89,19 @@ def rgb(colour: str) -> tuple[int, int, int]:
 
 
 def ink_on(colour: Colour) -> Colour:
-    """Text that can be read on a colour: dark on a light one, light on a dark one, in both modes."""
-    shades = ["light" if _to_oklab(shade)[0] < 0.62 else "dark" for shade in (colour.light, colour.dark)]
-    ink = {"light": "#ffffff", "dark": "#1a1a1a"}
+    """Text that can be read on a colour, black or white, whichever has the greater contrast, in both modes."""
+    shades = ["light" if _luminance(shade) < EVEN else "dark" for shade in (colour.light, colour.dark)]
+    ink = {"light": "#ffffff", "dark": "#000000"}
     return Colour(f"on-{'-'.join(shades)}", *(ink[shade] for shade in shades))
+
+
+EVEN = 0.179
+"""The luminance on which black and white have the same contrast, 4.6."""
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance, as WCAG 2.2 defines it."""
+    return float(_linear(colour) @ [0.2126, 0.7152, 0.0722])
 
 
 # ---- tables

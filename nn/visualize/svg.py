@@ -136,25 +136,25 @@ RULE = Colour("rule", "#d4d4d4", "#3a424c")
 PANEL = Colour("panel", "#f6f6f6", "#161b22")
 PAPER = Colour("paper", "#ffffff", "#0d1117")
 
-# Okabe and Ito (2008), which the colour-blind tell apart, then a second round of them in other lightness. Yellow is
-# darker than theirs on white, where lines in it could not be seen.
+# The first four are Okabe and Ito's (2008). The others were searched for so that any two differ, to the eyes of the
+# colour-blind as well, as much as two of the first four do, and a line in any is seen on its background.
 SERIES = (
     Colour("blue", "#0072b2", "#4aa8e0"),
     Colour("vermillion", "#d55e00", "#f0803c"),
     Colour("green", "#009e73", "#1fc699"),
     Colour("purple", "#b8558f", "#e08fbf"),
-    Colour("orange", "#c07f00", "#e69f00"),
-    Colour("sky", "#2f8cc0", "#8fd0f7"),
-    Colour("yellow", "#988b00", "#f0e442"),
-    Colour("grey", "#4d4d4d", "#c9d1d9"),
-    Colour("blue-2", "#003e66", "#9cc9e8"),
-    Colour("vermillion-2", "#8a3c00", "#ffb78c"),
-    Colour("green-2", "#005c43", "#8fe3cb"),
-    Colour("purple-2", "#6b2a52", "#f5c8e2"),
-    Colour("orange-2", "#805700", "#ffd27a"),
-    Colour("sky-2", "#1f6286", "#c5e7fb"),
-    Colour("yellow-2", "#665e00", "#faf6b0"),
-    Colour("grey-2", "#8c8c8c", "#8b949e"),
+    Colour("series-5", "#994e18", "#ba6e39"),
+    Colour("series-6", "#1649ae", "#947be4"),
+    Colour("series-7", "#5c4700", "#c1be00"),
+    Colour("series-8", "#746a66", "#e2e3e3"),
+    Colour("series-9", "#112a99", "#7d76a6"),
+    Colour("series-10", "#331159", "#c6b2f5"),
+    Colour("series-11", "#ff10d9", "#ffbaff"),
+    Colour("series-12", "#512a19", "#d9c568"),
+    Colour("series-13", "#4a0036", "#e53aa2"),
+    Colour("series-14", "#a770ee", "#b73bee"),
+    Colour("series-15", "#76226e", "#8fd19f"),
+    Colour("series-16", "#6c1ad7", "#84b26e"),
 )
 
 

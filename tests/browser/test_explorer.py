@@ -273,13 +273,15 @@ def test_one_query_in_numbers(visit):
     assert page.find_element("id", "sentence").text.strip("\u2068\u2069") == "abc"
     find(page, "input[value=numbers]")[0].click()
     Select(find(page, "#numbers select")[0]).select_by_index(1)
-    rows = [[cell.text for cell in row.find_elements("css selector", "td")] for row in find(page, "#numbers tr")[1:]]
+    cells = [row.find_elements("css selector", "td") for row in find(page, "#numbers tr")[1:]]
+    rows = [[cell.text.replace("\N{MINUS SIGN}", "-") for cell in row] for row in cells]
+    assert "/ √dₖ, √4 = 2" in find(page, "#numbers tr")[0].text
     (call,) = attention.layers
     q, k = call.query[0, 0, 1], call.key[0, 0]
     assert float(rows[0][2]) == pytest.approx(q @ k[0], abs=0.02)
     assert float(rows[1][3]) == pytest.approx(q @ k[1] * call.scale, abs=0.02)
     assert float(rows[0][4]) == pytest.approx(call.weights[0, 0, 1, 0], abs=1e-4)
-    assert rows[2][3:] == ["hidden → −∞", "masked"]
+    assert rows[2][3:] == ["hidden → -∞", "masked"]
     assert len(find(page, "#numbers tr:nth-child(2) .strip i")) == 4
 
 

@@ -18,7 +18,8 @@ def layers():
 
 def titles(browser, selector=".vertex"):
     return [
-        e.find_element("tag name", "text").text for e in browser.find_elements("css selector", f"#scene {selector}")
+        e.find_element("tag name", "text").get_attribute("textContent")
+        for e in browser.find_elements("css selector", f"#scene {selector}")
     ]
 
 
@@ -134,3 +135,29 @@ def test_a_transformer_at_full_depth_opens_in_two_seconds_and_stays_fluid(visit)
         requestAnimationFrame(step);"""
     )
     assert frames[len(frames) // 2] < 50
+
+
+def test_what_is_computed_first_stands_left(visit):
+    import numpy as np
+
+    model = Transformer(11, d_model=8, num_heads=2, num_layers=1)
+    with tt.record() as graph:
+        model(np.ones((1, 3), int), np.ones((1, 2), int))
+    browser = visit(page(graph, {}))
+    browser.find_element("id", "open").click()
+    left = browser.execute_script(
+        """const places = {};
+        for (const text of document.querySelectorAll("#scene .vertex text:first-of-type, #scene .title"))
+          places[text.textContent] ??= Number(text.getAttribute("x"));
+        return places"""
+    )
+    assert left["source"] < left["target"]
+    assert left["encoder · TransformerEncoder"] < left["decoder · TransformerDecoder"]
+
+
+def test_from_afar_there_is_no_text_and_near_there_is(visit, layers):
+    browser = visit(layers)
+    display = "return getComputedStyle(document.querySelector('#scene text')).display"
+    for keys, expected in (("-" * 12, "none"), ("+" * 12, "block")):
+        browser.find_element("id", "graph").send_keys(keys)
+        assert browser.execute_script(display) == expected

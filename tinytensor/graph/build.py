@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
+import zlib
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -112,8 +114,12 @@ class Builder:
         else:
             read = {value for op in self._ops for value in op.inputs}
             outputs = [op.output for op in self._ops if op.output not in read]
-        for i, value in enumerate(self._values):  # booleans forbid only where they are read as a mask
-            if value.mask and value.dtype == "bool" and value.id not in self._masks:
+        for node, place in self._value_ids.items():  # booleans forbid only where they are read as a mask
+            i = int(place[1:]) - 1
+            value = self._values[i]
+            if place in self._masks:
+                self._values[i] = dataclasses.replace(value, hidden=_checksum(self._array(node)))
+            elif value.mask and value.dtype == "bool":
                 self._values[i] = dataclasses.replace(value, mask="", pattern=None)
         for scope, place in self._scope_ids.items():
             given = zip(scope[1].op.inputs, sources(scope[1])) if isinstance(scope, tuple) else scope.arguments
@@ -170,7 +176,7 @@ class Builder:
                 inputs=inputs,
                 operands=op.inputs * len(inputs) if op.variadic else op.inputs,
                 output=output,
-                formula="" if op.pure else _words(op),
+                formula="" if op.pure else _words(node, op),
                 parameters=_parameters(node, op),
                 scope=self._scope(scope),
                 origin=node.origin,
@@ -376,9 +382,13 @@ def _nbytes(array: Any) -> int:
     return int(array.nbytes) if hasattr(array, "nbytes") else 0
 
 
-def _words(op: Primitive) -> str:
-    """A fused op's formula in words: how its docstring begins."""
-    return (op.function.__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
+def _words(node: Any, op: Primitive) -> str:
+    """A fused op's formula in words: how its docstring begins, without the bias, weight or mask that was not given."""
+    words = (op.function.__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
+    values = node.values if node.traced else [(node.kept or {}).get(name, ...) for name in op.inputs]
+    for name in (name for name, value in zip(op.inputs, values) if value is None):
+        words = re.sub(rf" [+*] (?:{name}|{name[0]})\b", "", words)
+    return words
 
 
 FEW = 4
@@ -396,18 +406,21 @@ def few_numbers(array: Any) -> str:
 # ---- masks
 
 
-def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
-    """What a mask forbids, and the cells of a small one. Not a mask: "" and None."""
+def _forbidden(array: Any) -> Any:
+    """Where a boolean or additive mask forbids attention; None of other arrays, and of huge ones."""
     if array is None or not hasattr(array, "dtype") or array.ndim < 1 or not array.size or array.size > 1 << 22:
-        return "", None
+        return None
     x = np.asarray(for_array(array).to_numpy(array))
     if x.dtype.kind == "f":
-        if x.ndim < 2 or not np.isneginf(x).any() or np.isfinite(x).sum() + np.isneginf(x).sum() < x.size:
-            return "", None
-        forbidden = np.isneginf(x)
-    elif x.dtype.kind == "b":
-        forbidden = x
-    else:
+        infinite = np.isneginf(x)
+        return infinite if x.ndim > 1 and infinite.any() and (np.isfinite(x) | infinite).all() else None
+    return x if x.dtype.kind == "b" else None
+
+
+def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
+    """What a mask forbids, and the cells of a small one. Not a mask: "" and None."""
+    forbidden = _forbidden(array)
+    if forbidden is None:
         return "", None
     rows, columns = (forbidden.shape[-2] if forbidden.ndim > 1 else 1), forbidden.shape[-1]
     cells = forbidden.reshape(-1, rows, columns)
@@ -425,6 +438,14 @@ def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
         ]  # the first sequence of a batch is often the one without padding
         pattern = tuple(tuple(bool(c) for c in row) for row in fullest)
     return name, pattern
+
+
+def _checksum(array: Any) -> str:
+    """Of the places that a mask forbids; "" where that is unknown, and of one that forbids none."""
+    forbidden = _forbidden(array)
+    if forbidden is None or not forbidden.any():
+        return ""
+    return f"{zlib.crc32(np.packbits(forbidden).tobytes()):08x}"
 
 
 # ---- parameters as text

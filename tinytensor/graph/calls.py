@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .structure import Op, Scope, Structure
+from .structure import Op, Scope, Structure, Value
 
 NUMBER = re.compile(r"\d+")
 
@@ -26,6 +26,15 @@ class Index:
 
     def is_parameter(self, value: str | None) -> bool:
         return value is not None and self.values[value].kind == "parameter"
+
+    def differ(self, one: str | None, other: str | None) -> bool:
+        """Whether what two alike calls read differs otherwise: masks that hide other places, numbers given as arrays
+        without dimensions, as a factor is."""
+        if one == other or one is None or other is None:
+            return False
+        first, second = self.values[one], self.values[other]
+        factors = first.shape == () and (first.kind, second.kind) == ("constant", "constant")
+        return first.hidden != second.hidden or (factors and first.numbers != second.numbers)
 
 
 @dataclass(eq=False)
@@ -46,7 +55,8 @@ class Call:
     def signature(self) -> tuple[object, ...]:
         """What makes two calls alike: the same ops on the same shapes in the same modules, wired the same way inside.
 
-        Values from outside are numbered in the order of their first use.
+        Values from outside are numbered in the order of their first use. A layer's parameter that is frozen differs
+        from one that is trained.
         """
         scopes, values = self.index.scopes, self.index.values
         depth = len(self.scope.path)
@@ -57,10 +67,16 @@ class Call:
             wires = tuple([None if v is None else numbers.setdefault(v, len(numbers)) for v in op.inputs])
             numbers.setdefault(op.output, len(numbers))
             inner = scopes[op.scope].path[depth:] if op.scope is not None else ()
-            sizes = tuple([None if v is None else values[v].shape for v in (*op.inputs, op.output)])
+            sizes = tuple([None if v is None else _size(values[v]) for v in op.inputs])
+            result = values[op.output].shape, values[op.output].dtype
             parameters = () if stage and op.name == "getitem" else op.parameters
-            rows.append((op.name, inner, wires, sizes, parameters, op.differentiable))
+            rows.append((op.name, inner, wires, sizes, result, parameters, op.differentiable))
         return tuple(rows)
+
+
+def _size(value: Value) -> object:
+    """The shape, and of a module's parameter whether it is trained."""
+    return value.shape, value.kind if value.owned else ""
 
 
 def call_tree(structure: Structure, index: Index) -> list[Call | Op]:

@@ -15,10 +15,10 @@ from .short_text import escape
 
 PAPER, DARK_PAPER, DARK_INK, DARK_GREY = "#ffffff", "#0d1117", "#e6edf3", "#a8b1bb"
 
-# Okabe and Ito (2008), yellow left out and some darker, so that each is seen on white: in light, in dark.
+# The first eight of `nn.visualize`, which differ to the eyes of the colour-blind as well: in light, in dark.
 COLOURS = (
-    ("#0072b2", "#4aa8e0"), ("#d18400", "#e69f00"), ("#009e73", "#1fc699"), ("#b8558f", "#e08fbf"),
-    ("#2f8cc0", "#8fd0f7"), ("#b34700", "#f0803c"), ("#4d4d4d", "#c9d1d9"), ("#8c8c8c", "#8b949e"),
+    ("#0072b2", "#4aa8e0"), ("#d55e00", "#f0803c"), ("#009e73", "#1fc699"), ("#b8558f", "#e08fbf"),
+    ("#994e18", "#ba6e39"), ("#1649ae", "#947be4"), ("#5c4700", "#c1be00"), ("#746a66", "#e2e3e3"),
 )  # fmt: skip
 
 

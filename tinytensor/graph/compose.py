@@ -26,6 +26,9 @@ COMMUTATIVE = frozenset({
 OPERANDS = {"x1": "left", "x2": "right"}
 """The words for an op's inputs whose own names say nothing."""
 
+PROJECTED = {1: ("Q, K, V", "", ""), 2: ("Q", "K, V", ""), 3: ("Q", "K", "V")}
+"""What the inputs of a fused op of all heads hold, by how many there are."""
+
 NO_ROLE = ("x", "x1", "x2", "arrays", "input", "")
 """Words that tell nothing of what an array is for."""
 
@@ -86,6 +89,10 @@ class _Look:
         self.around = residuals(structure)
         self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # these with what is shown
         self.values = {value.id: value for value in structure.values}
+        self.several: set[str] = set()  # what stands for other arrays as well, so that its numbers are not theirs
+        for members in self.folded.members.values():
+            self._note_several(members)
+        self.originals = {op.id: op for op in structure.ops}
         self.every = list(structure.ops) if options.constants else main_ops(structure)  # also those that are folded
         self.inside: dict[str, list[Op]] = {scope.id: [] for scope in structure.scopes}
         for op in self.every:
@@ -105,6 +112,14 @@ class _Look:
         self.mirrored: set[str] = set()  # boxes beside which one for gradients stands
         self.edges: dict[tuple[str, str, str, EdgeKind], Edge] = {}
 
+    def _note_several(self, members: list[Op]) -> None:
+        """Of ops that are drawn once: what they make has the name of the last one's, which is what others read."""
+        first, last = members[0], members[-1]
+        made = self.values[first.output]
+        self.values[first.output] = dataclasses.replace(made, name=self.values[last.output].name)
+        pairs = zip(first.inputs, last.inputs)
+        self.several |= {v for v, w in pairs if v is not None and v != w and self.values[v].maker is None}
+
     def picture(self, title: str | None, ran: int | None) -> Picture:
         for op in self.plan.ops:
             self._add(op)
@@ -123,7 +138,7 @@ class _Look:
         numbers = [v.heat for v in vertices]
         options = self.options
         scale = heating.scale(options.heat, numbers) if options.heat else None
-        notes = (self._saved_note(),) if options.saved else ()
+        notes = (*([self._saved_note()] if options.saved else []), *self._heat_notes(numbers))
         direction = options.direction or ("TB" if self._width() > COLUMN and not options.unroll else "LR")
         description = describe(self.structure, self.every, self.folded.labels, self.around, ran)
         edges = tuple(self.edges.values())
@@ -178,6 +193,8 @@ class _Look:
             return {}  # also of a chain of movement, of a guard, and where the operands stand in the vertex, as Q Kᵀ
         else:
             names = [OPERANDS.get(name, name) for name in op.operands]
+            if op.name == "multi_head":
+                names[:3] = PROJECTED[sum(value is not None for value in op.inputs[:3])]
             given = [(name, self._unturned(value)) for name, value in zip(names, op.inputs) if value is not None]
         tails = dict(incoming)
         called: dict[str, list[str]] = {}
@@ -226,7 +243,7 @@ class _Look:
             return self.speaker.chain(group)
         if any(o.name == "subtract" for o in group[:-1]) and op.name == "exp":
             return Words("", f"x {MINUS} max x")
-        every = self.folded.members.get(op.id, [op])
+        every = self.folded.members.get(op.id, [self.originals[op.id]])
         first, last = self.speaker.words(every[0]), self.speaker.words(every[-1])
         if first == last:
             return first
@@ -234,7 +251,8 @@ class _Look:
 
     def _numbers(self, value: Value, name: str) -> tuple[str, ...]:
         """The numbers of a small array and its gradient, in a graph that is small as well."""
-        if len(self.structure.ops) > SMALL or self.options.heat is not None or not value.numbers:
+        hidden = self.options.heat is not None or value.id in self.several
+        if len(self.structure.ops) > SMALL or hidden or not value.numbers:
             return ()
         gradient = value.gradient.numbers if value.gradient is not None and not self.options.backward else None
         rows = [f"= {value.numbers}"]
@@ -301,6 +319,18 @@ class _Look:
         share = f"{number / whole:.0%} · ".replace("%", " %") if whole else ""
         return [f"{share}{text}" + (f", all {together} together" if together > 1 else "")]
 
+    def _heat_notes(self, numbers: list[float | None]) -> tuple[str, ...]:
+        """How much of the whole went into masks and checks, which stand in no vertex."""
+        kind = self.options.heat
+        if kind is None or kind == "grad":
+            return ()
+        whole = heating.of_ops(kind, list(self.structure.ops), self.values) or 0.0
+        rest = whole - math.fsum(n for n in numbers if n is not None)
+        if rest < whole / 200:
+            return ()
+        share = f"{rest / whole:.0%}".replace("%", " %")
+        return (f"{share} ({heating.KINDS[kind][1](rest)}) in masks and checks, which constants=True draws",)
+
     def _saved_lines(self, ops: list[Op]) -> list[str]:
         if not self.options.saved:
             return []
@@ -362,9 +392,9 @@ class _Look:
     def _role(self, value: str, reader: Op) -> str:
         """What the op or the closed module that reads an array calls it, where that says something."""
         closed = self.scopes.get(self.plan.drawn[reader.id])
-        pairs = [(v, w) for w, v in closed.arguments] if closed else list(zip(reader.inputs, reader.operands))
-        name = next((word for v, word in pairs if v == value), "")
-        return "" if name in NO_ROLE or " " in name else name
+        pairs = [(v, w) for w, v in closed.arguments] if closed else []
+        pairs.extend(zip(reader.inputs, reader.operands))
+        return next((word for v, word in pairs if v == value and word not in NO_ROLE and " " not in word), "")
 
     def _add_output(self, number: int, value: Value) -> None:
         maker = self.makers.get(value.id)

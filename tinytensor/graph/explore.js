@@ -7,6 +7,7 @@ const [graph, drawing, scene, panel, search] = ["graph", "drawing", "scene", "pa
 const SVG = "http://www.w3.org/2000/svg";
 const AT_FIRST = 30; // so many vertices and closed modules are shown at first, if modules can be opened so far
 const LEGIBLE = 0.8; // a scale at which all text can be read
+const FROM_AFAR = 0.2; // below this scale none can, and a page without it moves faster
 const PAD = 12;
 const TITLE = 22; // the height of a box's title
 const HEAD = 6;
@@ -60,15 +61,28 @@ function layOut(place) {
   const level = new dagre.graphlib.Graph({ multigraph: true });
   level.setGraph({ ...GAPS });
   const inner = new Map();
-  for (const id of children.get(place)) {
+  for (const id of [...children.get(place)].sort((a, b) => firstOf(a) - firstOf(b))) {
     if (state.open.has(id)) inner.set(id, layOut(id));
     const [width, height] = sizeOf(id, inner.get(id));
     level.setNode(id, { width, height });
   }
   for (const [key, edge] of edgesOf.get(place) || []) level.setEdge(edge.from, edge.to, {}, key);
   if (level.nodeCount()) dagre.layout(level);
+  firstToTheLeft(level);
   const { width = 0, height = 0 } = level.graph();
   return { level, inner, width: Math.max(width, 0) + 2 * PAD, height: Math.max(height, 0) + TITLE + 2 * PAD };
+}
+
+/** Mirror a layout, which is as good, where that brings what the first row computes first to the left. */
+function firstToTheLeft(level) {
+  const rows = new Map();
+  for (const id of level.nodes()) rows.set(level.node(id).y, [...(rows.get(level.node(id).y) || []), id]);
+  const row = [...rows].sort((a, b) => a[0] - b[0]).find(([, ids]) => ids.length > 1)?.[1] || [];
+  row.sort((a, b) => level.node(a).x - level.node(b).x);
+  if (!row.length || firstOf(row[0]) <= firstOf(row[row.length - 1])) return;
+  const { width } = level.graph();
+  for (const id of level.nodes()) level.node(id).x = width - level.node(id).x;
+  for (const edge of level.edges()) for (const point of level.edge(edge).points) point.x = width - point.x;
 }
 
 function sizeOf(id, inside) {
@@ -134,7 +148,7 @@ function draw() {
   const routes = new Map();
   const into = element("g");
   place(whole, null, -PAD, -TITLE - PAD, into, routes);
-  scene.replaceChildren(into, ...edgeElements(routes));
+  scene.replaceChildren(into, ...edgeElements(routes), ...into.querySelectorAll(".title")); // edges pass under titles
   size.width = whole.width - 2 * PAD;
   size.height = whole.height - TITLE - 2 * PAD;
   mark();
@@ -168,7 +182,7 @@ function place(laid, id, x, y, into, routes) {
 }
 
 function boxElement(box, { x, y, width, height }) {
-  const title = element("text", { class: "title", x: x + 10, y: y + 16 }, titleOf(box));
+  const title = element("text", { class: "title", x: x + 10, y: y + 16, "data-id": box.id }, titleOf(box));
   const made = element("g", { class: `box ${box.formula ? "formula" : ""}`, "data-id": box.id });
   made.append(element("rect", { x, y, width, height, rx: 8 }), title);
   return made;
@@ -275,6 +289,7 @@ function head(points, classes) {
 
 function transform() {
   scene.setAttribute("transform", `translate(${state.x} ${state.y}) scale(${state.scale})`);
+  scene.classList.toggle("afar", state.scale < FROM_AFAR);
 }
 
 function zoom(factor, x = graph.clientWidth / 2, y = graph.clientHeight / 2) {

@@ -80,7 +80,7 @@ def fold(structure: Structure) -> Folded:
     stand_ins: dict[str, str] = {}  # ids of ops, values and scopes that are left out -> what stands for them
     levels = [call_tree(structure, index)]
     while levels:
-        for run in _runs(levels.pop()):
+        for run in _runs(levels.pop(), index):
             again = _is_same_again(run, index)
             if len(run) > 1 and not _read_elsewhere(run, index, again):
                 folded.labels[run[0].scope.id] = f"{TIMES} {len(run)}"
@@ -127,11 +127,11 @@ def _merge_readers(structure: Structure, folded: Folded, stand_ins: dict[str, st
 # ---- runs of alike calls
 
 
-def _runs(items: list[Call | Op]) -> Iterator[list[Call]]:
+def _runs(items: list[Call | Op], index: Index) -> Iterator[list[Call]]:
     """Each call among the items, together with the alike ones that follow it at once."""
     run: list[Call] = []
     for item in items:
-        if run and isinstance(item, Call) and _continues(run, item):
+        if run and isinstance(item, Call) and _continues(run, item, index):
             run.append(item)
             continue
         if run:
@@ -141,10 +141,12 @@ def _runs(items: list[Call | Op]) -> Iterator[list[Call]]:
         yield run
 
 
-def _continues(run: list[Call], call: Call) -> bool:
+def _continues(run: list[Call], call: Call, index: Index) -> bool:
     """Whether a call is like those of a run, and wired to the last one as they are to each other."""
     last = run[-1]
     if len(call.ops) != len(last.ops) or call.signature != last.signature:
+        return False
+    if any(index.differ(v, w) for v, w in input_pairs(last.ops, call.ops)):
         return False
     return len(run) == 1 or links(last.ops, call.ops) == links(run[-2].ops, last.ops)
 

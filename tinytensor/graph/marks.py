@@ -47,6 +47,13 @@ def dark_rules() -> list[str]:
     for name, mark in MARKS.items():
         of = f".marked.{name.replace(' ', '-')}"
         parts = ", ".join(f".tinytensor .node{of} > {part}" for part in ("path", "polygon", "ellipse"))
-        rules.append(f"{parts.removeprefix('.tinytensor ')} {{ fill: {mark.dark_fill}; stroke: {mark.dark_line} }}")
+        rules.extend(shape_rules(parts, mark.dark_fill, mark.dark_line))
         rules.append(f".cluster{of} > path {{ stroke: {mark.dark_line} }}")
     return rules
+
+
+def shape_rules(parts: str, fill: str, line: str) -> tuple[str, str]:
+    """What CSS says of shapes; those without an inside, as the outer line of a result, get none."""
+    parts = parts.removeprefix(".tinytensor ")
+    inside = ", ".join(f'{part}:not([fill="none"])' for part in parts.split(", "))
+    return f"{parts} {{ stroke: {line} }}", f"{inside} {{ fill: {fill} }}"

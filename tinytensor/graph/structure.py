@@ -31,6 +31,7 @@ class Value:
         numbers: of an array of up to 4 elements, its values as text.
         owned: whether it is known to be a parameter of a module.
         pattern: of a small mask, its last two dimensions as rows of booleans, True where attention is forbidden.
+        hidden: of what an op reads as its mask, a checksum of the places that it forbids: equal for equal masks.
     """
 
     id: str
@@ -45,6 +46,7 @@ class Value:
     pattern: tuple[tuple[bool, ...], ...] | None = None
     owned: bool = False
     numbers: str = ""
+    hidden: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from ..extras import how_to_install
 from .dot import DARK, PALE, RED, STYLES, to_dot
 from .heat import RAMP
-from .label import lines_of, room
+from .label import lines_of, room, text_width
 from .legend import legend
-from .marks import dark_rules
+from .marks import dark_rules, shape_rules
 from .picture import Edge, Picture, Vertex
 from .short_text import TIMES, escape
 
@@ -142,7 +142,7 @@ def _finish(picture: Picture, svg: str) -> str:
             opening = opening.replace(size[0], taller)
             paper = f'<polygon fill="white" points="0,0 {width:g},0 {width:g},{height + more:g} 0,{height + more:g}"/>'
             rest = f'\n<g class="graph">{paper}</g>{rest}'
-        rest = _centred(rest, picture, width / 2 - 4)
+        rest = _names_in_front(_centred(rest, picture, width / 2 - 4))
     opening = opening.replace("<svg", '<svg role="img" class="tinytensor"', 1)
     about = f"<title>{escape(picture.title)}</title><desc>{escape(picture.description)}</desc>"
     dark = _dark_mode(any(v.mark for v in picture.vertices))
@@ -163,6 +163,29 @@ def _stacked(svg: str, picture: Picture) -> str:
     return re.sub(
         r'(<g id="(?:clust|node)\d+"[^>]*>\s*<title>([^<]*)</title>\s*)(<(?:path|polygon)[^>]*/>)', cards, svg
     )
+
+
+CLUSTER = re.compile(r'(<g id="clust\d+" class="[^"]*">)(.*?)(</g>)', re.DOTALL)
+
+
+def _names_in_front(svg: str) -> str:
+    """With the names of boxes above the edges that cross them, each on a patch of the box's colour."""
+    names = []
+
+    def without_name(match: re.Match[str]) -> str:
+        texts = [(_attributes(attributes), text) for attributes, text in ONE_TEXT.findall(match[2])]
+        if texts:
+            x, y = (float(texts[0][0][side]) for side in "xy")
+            last, text = texts[-1]
+            width = float(last["x"]) - x + text_width(html.unescape(text), float(last["font-size"]))
+            fill = _attributes(match[2].partition("<path")[2].partition("/>")[0])["fill"]
+            patch = f'<rect x="{x - 2:g}" y="{y - 11:g}" width="{width + 4:g}" height="15" rx="3" fill="{fill}"/>'
+            names.append(f'<g class="cluster name">{patch}{"".join(TEXTS.findall(match[2]))}</g>\n')
+        return f"{match[1]}{TEXTS.sub('', match[2])}{match[3]}"
+
+    svg = CLUSTER.sub(without_name, svg)
+    whole, end, after = svg.rpartition("</g>")
+    return f"{whole}{''.join(names)}{end}{after}"
 
 
 TEXTS = re.compile(r"(?:<text [^>]*>[^<]*</text>\s*)+")
@@ -228,6 +251,7 @@ def _dark_mode(marked: bool) -> str:
         ".graph > polygon { fill: #0d1117 }",
         "text { fill: #e6edf3 }",
         f'.cluster > path[fill="{PALE}"] {{ fill: #161b22; stroke: #8b949e }}',
+        f'.cluster.name > rect[fill="{PALE}"] {{ fill: #161b22 }}',
         ".edge text { fill: #a8b1bb }",
         ".edge path, .tinytensor .edge polygon { stroke: #a8b1bb }",
         ".edge polygon { fill: #a8b1bb }",
@@ -239,7 +263,7 @@ def _dark_mode(marked: bool) -> str:
         parts = ", ".join(f".tinytensor .{body} > {part}" for part in ("path", "polygon", "ellipse", "g > a > polygon"))
         if kind == "mask":  # its cells keep their colours
             parts = f".tinytensor .{body} > polygon:first-of-type"
-        rules.append(f"{parts.removeprefix('.tinytensor ')} {{ fill: {fill}; stroke: {line} }}")
+        rules.extend(shape_rules(parts, fill, line))
     rules.append(f".node.failed > path {{ fill: #5c0f0a; stroke: {RED} }}")
     rules.extend(dark_rules() if marked else ())
     for i, (light, dark) in enumerate(zip(RAMP, RAMP[::-1])):  # the hottest is the brightest in the dark

@@ -167,7 +167,7 @@ def test_numbers_stand_in_the_cells_where_they_are_few():
 
 def test_numbers_can_be_read_on_their_cells():
     texts = [t for g in Read(visualize.matrix([[0.0, 4.0]])).all("g", "numbers") for t in g]
-    assert [t.get("fill") for t in texts] == ["#1a1a1a", "#ffffff"]  # on white, on dark blue
+    assert [t.get("fill") for t in texts] == ["#000000", "#ffffff"]  # on white, on dark blue
     assert texts[0].get("class") != texts[1].get("class")  # and the other way round in the dark
 
 

@@ -19,7 +19,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.graph import DrawingError
-from tinytensor.graph.dot import STYLES
+from tinytensor.graph.dot import PALE, STYLES
 
 from .heads import attention_head
 
@@ -68,6 +68,19 @@ def encoder_layer():
     return graph
 
 
+def loop():
+    """The graph of a cell that reads a sequence step by step."""
+    tt.random.manual_seed(0)
+    cell, x = nn.GRUCell(3, 4), tt.random.randn(2, 4, 3)
+    with tt.record() as graph:
+        h = tt.zeros((2, 4))
+        for t in range(4):
+            h = cell(x[:, t], h)
+        loss = (h * h).mean()
+    loss.backward()
+    return graph
+
+
 # ---- the same in every run
 
 
@@ -82,10 +95,10 @@ def test_the_data_of_an_attention_head():
 def test_another_process_gives_the_same_text():
     """Whatever order its sets have."""
     code = (
-        "from tests.tinytensor.graph.test_faces import encoder_layer, head\n"
-        "for graph in (head(), encoder_layer()):\n"
-        "    print(graph.to_dot(depth=5, backward=True, saved=True))\n"
-        "    print(graph.to_mermaid(), graph.to_text(), graph.values)\n"
+        "from tests.tinytensor.graph.test_faces import encoder_layer, head, loop\n"
+        "for graph in (head(), encoder_layer(), loop()):\n"
+        "    print(graph.to_dot(depth=5, backward=True, saved=True), graph.to_dot(unroll=True))\n"
+        "    print(graph.to_mermaid(), graph.to_text(), graph.to_json(), graph.memory())\n"
     )
     root = HERE.parents[2]
     texts = {
@@ -230,6 +243,27 @@ def test_the_legend_gives_numbers(no_dot):
     )
 
 
+def test_names_of_boxes_stand_above_the_edges_that_cross_them(no_dot):
+    (whole,) = [g for g in ElementTree.fromstring(encoder_layer().to_svg()).iter(f"{SVG}g") if g.get("id") == "graph0"]
+    kinds = [group.get("class").split() for group in whole.findall(f"{SVG}g")]
+    last_edge = max(i for i, kind in enumerate(kinds) if kind[0] == "edge")
+    boxes = [group for group in whole.findall(f"{SVG}g") if (group.get("id") or "").startswith("clust")]
+    names = [i for i, kind in enumerate(kinds) if kind == ["cluster", "name"]]
+    assert len(names) == len(boxes) > 1
+    assert min(names) > last_edge
+    assert not any(box.findall(f"{SVG}text") for box in boxes)
+    assert all(whole.findall(f"{SVG}g")[i].find(f"{SVG}rect").get("fill") == PALE for i in names)
+
+
+def test_the_outer_line_of_a_result_stays_a_line_in_the_dark(no_dot):
+    rules = re.findall(r"\.node\.output[^{]*\{[^}]*\}", head().to_svg().replace("\n", " "))
+    filling = [rule for rule in rules if "fill:" in rule.partition("{")[2]]
+    assert filling
+    assert all(
+        part.strip().endswith(':not([fill="none"])') for rule in filling for part in rule.partition(" {")[0].split(",")
+    )
+
+
 def test_every_kind_has_dark_colours(no_dot):
     svg = encoder_layer().to_svg(backward=True, depth=9, fused="formula")
     for kind in STYLES:
@@ -310,7 +344,12 @@ def test_a_notebook_shows_the_svg_itself():
     assert set(shown) == {"text/html", "image/png", "text/plain"}
     frame, _, image = shown["text/html"].partition("</iframe>")
     assert html.escape("<title>input x, 5×8 float64</title>") in frame  # a tooltip
-    svg = base64.b64decode(re.search(r'<img hidden .*src="data:image/svg\+xml;base64,([^"]*)">', image)[1]).decode()
+    assert (
+        "<style>.tt-instead{display:none!important}</style>" in frame
+    )  # dropped with the frame where neither is trusted
+    svg = base64.b64decode(
+        re.search(r'<img class="tt-instead" .*src="data:image/svg\+xml;base64,([^"]*)">', image)[1]
+    ).decode()
     assert svg == graph.to_svg()  # for who trusts no frame
     assert base64.b64decode(shown["image/png"]).startswith(b"\x89PNG")
     assert shown["text/plain"] == graph.to_text()

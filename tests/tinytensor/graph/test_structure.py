@@ -408,8 +408,8 @@ def test_a_formula_reads_the_values_of_its_op():
     structure = unfolded(graph)
     names = {value.id: value.name for value in structure.values}
     read = [(op.name, names[v]) for op in structure.ops for v in op.inputs if v and names[v]]
-    given = [("mean", "input"), ("subtract", "input"), ("multiply", "weight"), ("add", "bias")]
-    assert [pair for pair in read if pair[1] in ("input", "weight", "bias")] == given
+    given = [("mean", "x"), ("subtract", "x"), ("multiply", "weight"), ("add", "bias")]
+    assert [pair for pair in read if pair[1] in ("x", "weight", "bias")] == given
     assert [pair for pair in read if pair not in given] == [  # and its own steps, by the formula's names for them
         ("multiply", "deviation"),
         ("multiply", "deviation"),
@@ -477,7 +477,7 @@ def test_short_formulas_are_written_and_not_drawn():
     with tt.record() as graph:
         F.linear(x, leaf(4, 3))
     structure = unfolded(graph)
-    assert [(op.name, op.formula) for op in structure.ops] == [("linear", "x W^T + b")]
+    assert [(op.name, op.formula) for op in structure.ops] == [("linear", "x W^T")]
 
 
 def test_the_result_of_a_formula_is_the_result_of_the_op():

@@ -1,5 +1,6 @@
 """A picture says what is so: for any model, at any depth, folded or not."""
 
+import dataclasses
 import math
 import re
 
@@ -10,6 +11,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.graph import Options
+from tinytensor.graph.fold import fold
 from tinytensor.graph.plan import main_ops, plan
 from tinytensor.models import Transformer
 
@@ -200,49 +202,159 @@ def test_steps_of_an_input_are_the_input():
 # ---- what holds for any model
 
 
-def random_model(seed):
-    """A stack of our layers, each of which takes and gives (batch, length, 4)."""
-    draw = np.random.default_rng(seed)
+class Result(nn.Module):
+    """Of what a layer returns, the first: a recurrent layer's outputs, attention without its weights."""
+
+    def __init__(self, inner, copies=1):
+        super().__init__()
+        self.inner, self.copies = inner, copies
+
+    def forward(self, x):
+        return self.inner(*[x] * self.copies)[0]
+
+
+class Loop(nn.Module):
+    """A cell, step by step."""
+
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x):
+        state, states = None, []
+        for t in range(x.shape[1]):
+            state = self.cell(x[:, t], state)
+            states.append(state[0] if isinstance(state, tuple) else state)
+        return tt.stack(states, axis=1)
+
+
+class Along(nn.Module):
+    """A convolution along the sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Conv1d(4, 4, 3, padding=1)
+
+    def forward(self, x):
+        return tt.permute_dims(self.inner(tt.permute_dims(x, (0, 2, 1))), (0, 2, 1))
+
+
+class Looked(nn.Module):
+    """A row of a table for the largest feature, added."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(4, 4)
+
+    def forward(self, x):
+        return x + self.table(tt.argmax(x, axis=-1))
+
+
+class Decoded(nn.Module):
+    def __init__(self, inner, *masks):
+        super().__init__()
+        self.inner, self.masks = inner, masks
+
+    def forward(self, x):
+        return self.inner(x, tt.tanh(x), *self.masks)
+
+
+def layers_to_draw(draw):
+    """All our layers, each as one that takes and gives (batch, length, 4), by name."""
     linear = nn.Linear(4, 4)
-    layers = {
-        "linear": lambda: nn.Linear(4, 4, bias=bool(draw.integers(2))),
-        "shared": lambda: linear,
-        "norm": lambda: nn.LayerNorm(4),
-        "block": lambda: Block(4),
-        "encoder": lambda: nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(4, 2, 6, 0.0, batch_first=True, norm_first=bool(draw.integers(2))),
-            int(draw.integers(1, 4)),
-        ),
-        "mlp": lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Dropout(0.1), nn.Linear(3, 4)),
-        "positions": lambda: nn.PositionalEncoding(4),
-        "tanh": lambda: nn.Tanh(),
+
+    def either():
+        return bool(draw.integers(2))
+
+    def encoder():
+        return nn.TransformerEncoderLayer(4, 2, 6, 0.0, batch_first=True, norm_first=either())
+
+    def decoder():
+        return nn.TransformerDecoderLayer(4, 2, 6, 0.1, batch_first=True, norm_first=either())
+
+    recurrent = {kind: lambda kind=kind: Result(kind(4, 4, 2, batch_first=True)) for kind in (nn.RNN, nn.GRU, nn.LSTM)}
+    cells = {kind: lambda kind=kind: Loop(kind(4, 4)) for kind in (nn.RNNCell, nn.GRUCell, nn.LSTMCell)}
+    plain = (nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.Identity)
+    return {
+        nn.Linear: lambda: nn.Linear(4, 4, bias=either()),
+        "the same Linear again": lambda: linear,
+        nn.LayerNorm: lambda: nn.LayerNorm(4),
+        "a block with its norms before": lambda: Block(4),
+        nn.TransformerEncoderLayer: encoder,
+        nn.TransformerEncoder: lambda: nn.TransformerEncoder(encoder(), int(draw.integers(1, 4))),
+        nn.TransformerDecoderLayer: lambda: Decoded(decoder(), F.causal_mask(3)),
+        nn.TransformerDecoder: lambda: Decoded(nn.TransformerDecoder(decoder(), int(draw.integers(1, 4)))),
+        nn.Transformer: lambda: Decoded(nn.Transformer(4, 2, 1, 2, 6, batch_first=True)),
+        nn.MultiheadAttention: lambda: Result(nn.MultiheadAttention(4, 2, batch_first=True), 3),
+        nn.Sequential: lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 4)),
+        nn.Dropout: lambda: nn.Dropout(0.1),
+        nn.Embedding: Looked,
+        nn.Conv1d: Along,
+        nn.PositionalEncoding: lambda: nn.PositionalEncoding(4, batch_first=True),
+        nn.LearnedPositionalEncoding: lambda: nn.LearnedPositionalEncoding(4, max_len=3, batch_first=True),
+        nn.Softmax: lambda: nn.Softmax(dim=-1),
+        nn.LogSoftmax: lambda: nn.LogSoftmax(dim=-1),
+        **{kind: kind for kind in plain},
+        **recurrent,
+        **cells,
     }
-    names = draw.choice(list(layers), size=int(draw.integers(1, 6)))
-    return nn.Sequential(*[layers[name]() for name in names for _ in range(int(draw.integers(1, 3)))])
 
 
-def parameters_told(picture):
+LAYERS = list(layers_to_draw(np.random.default_rng(0)))
+
+NO_LAYERS = {
+    nn.Module, nn.ModuleList, nn.ModuleDict, nn.BCEWithLogitsLoss, nn.CrossEntropyLoss, nn.MSELoss, nn.NLLLoss,
+}  # fmt: skip
+"""Modules without a computation of their own, and losses, which end a graph."""
+
+
+def test_all_our_layers_are_drawn_here():
+    modules = {kind for kind in vars(nn).values() if isinstance(kind, type) and issubclass(kind, nn.Module)}
+    assert modules - NO_LAYERS == {kind for kind in LAYERS if isinstance(kind, type)}
+
+
+def random_model(seed):
+    """A stack of some layers; each of them is in one of the models at least."""
+    draw = np.random.default_rng(seed)
+    layers = layers_to_draw(draw)
+    names = [*LAYERS[2 * seed : 2 * seed + 2], *draw.choice(len(LAYERS), size=int(draw.integers(1, 4)))]
+    made = [layers[name if name in layers else LAYERS[name]] for name in names]
+    return nn.Sequential(*[make() for make in made for _ in range(int(draw.integers(1, 3)))])
+
+
+def parameters_told(picture, times=lambda vertex: 1):
     """How many numbers of parameters the picture tells of: in closed modules, and drawn by themselves."""
     told = 0
     for vertex in picture.vertices:
         match = re.search(r", ([\d,]+) parameters, result", vertex.words)
-        told += int(match[1].replace(",", "")) if match else 0
-        told += int(np.prod(vertex.shape)) if vertex.kind == "parameter" else 0
+        numbers = int(match[1].replace(",", "")) if match else 0
+        numbers += int(np.prod(vertex.shape)) if vertex.kind == "parameter" else 0
+        told += numbers * times(vertex)
     return told
 
 
-@pytest.mark.parametrize("seed", range(12))
+SEEDS = range((len(LAYERS) + 1) // 2)
+DEPTHS = (0, 1, 2, 4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_every_count_adds_up_and_every_op_and_edge_is_there(seed):
     model = random_model(seed)
     graph = recorded(model, sequence(2, 3, 4, seed=seed))
-    shares = len(set(map(id, model))) < len(model)
-    for depth in range(5):
+    shares = len(set(map(id, model))) < len(model) or any(isinstance(layer, Loop) for layer in model)
+    for depth in DEPTHS:
         for fused in ("folded", "formula"):
+            options = Options(depth=depth, fused=fused)
+            structure, _ = graph._build(options)
             whole = graph.picture(depth=depth, fold=False, fused=fused)
+            folding = fold(structure)
+            folded = graph.picture(depth=depth, fused=fused)
             if not shares:  # a module that is called twice is two boxes with the same parameters
                 assert parameters_told(whole) == numbers_of(model)
-            _check_edges(graph, whole, Options(depth=depth, fold=False, fused=fused))
-            folded = graph.picture(depth=depth, fused=fused)
+                assert parameters_told(folded, lambda vertex: _times(folding, vertex)) == numbers_of(model)
+            _check_edges(structure, whole, dataclasses.replace(options, fold=False))
+            _check_folded_edges(folding, folded, options)
+            _check_that_folds_hide_nothing(structure, folding)
             for picture in (whole, folded):
                 filled = {v.box for v in picture.vertices} | {box.parent for box in picture.boxes}
                 assert {box.id for box in picture.boxes} <= filled
@@ -251,13 +363,185 @@ def test_every_count_adds_up_and_every_op_and_edge_is_there(seed):
             assert folded.description.partition(";")[0] == whole.description.partition(";")[0]  # so many ops
 
 
-def _check_edges(graph, picture, options):
-    structure, _ = graph._build(options)
-    drawn = plan(structure, options).drawn
+def _times(folding, vertex):
+    """For how many layers with parameters of their own a vertex stands."""
+    scopes = {scope.id: scope for scope in folding.structure.scopes}
+    place, times = vertex.id if vertex.id in scopes else vertex.box, 1
+    while place in scopes:
+        if place in folding.labels and place not in folding.again:
+            times *= int(folding.labels[place].removeprefix("× "))
+        place = scopes[place].parent
+    return times
+
+
+def _wires(structure, drawn):
+    """The vertices that each op's inputs come from, and its own."""
     makers = {op.output: op for op in structure.ops}
-    edges = {(edge.tail, edge.head) for edge in picture.edges}
     for op in main_ops(structure):
         for value in op.inputs:
             maker = makers.get(value)
             if maker is not None and maker.id in drawn and drawn[maker.id] != drawn[op.id]:
-                assert (drawn[maker.id], drawn[op.id]) in edges
+                yield maker, op
+
+
+def _check_edges(structure, picture, options):
+    drawn = plan(structure, options).drawn
+    edges = {(edge.tail, edge.head) for edge in picture.edges}
+    for maker, op in _wires(structure, drawn):
+        assert (drawn[maker.id], drawn[op.id]) in edges
+
+
+def _check_folded_edges(folding, picture, options):
+    """Each wire is an edge between what stands for its ends, or leads from one layer or turn to the next."""
+    drawn = plan(folding.structure, options).drawn
+    edges = {(edge.tail, edge.head) for edge in picture.edges}
+    shown = {op.id for op in folding.structure.ops}
+    first = {op.id: place for place, members in folding.members.items() for op in members if place in shown}
+    turn = {op.id: number for members in folding.members.values() for number, op in enumerate(members)}
+    makers = {op.output: op for op in folding.whole.ops}
+    for op in main_ops(folding.whole):
+        for maker in (makers[value] for value in op.inputs if value in makers):
+            tail, head = (drawn.get(first.get(place, place)) for place in (maker.id, op.id))
+            if tail is not None and head is not None and tail != head and turn.get(maker.id) == turn.get(op.id):
+                assert (tail, head) in edges
+
+
+def _check_that_folds_hide_nothing(structure, folding):
+    values = {value.id: value for value in structure.values}
+    for members in folding.members.values():
+        told = {
+            (op.name, op.formula, op.differentiable, () if op.name == "getitem" else op.parameters,
+             tuple(v and (values[v].shape, values[v].hidden) for v in op.inputs),
+             values[op.output].shape, values[op.output].dtype)
+            for op in members
+        }  # fmt: skip
+        assert len(told) == 1
+
+
+def change_width(layer):
+    layer.linear1, layer.linear2 = nn.Linear(4, 5), nn.Linear(5, 4)
+
+
+def change_norm(layer):
+    layer.norm1 = nn.LayerNorm(4, eps=1e-3)
+
+
+def drop_bias(layer):
+    layer.linear1 = nn.Linear(4, 6, bias=False)
+
+
+def freeze(layer):
+    layer.linear1.weight.requires_grad_(False)
+
+
+def drop_out(layer):
+    layer.dropout.p = 0.5
+
+
+def norm_first(layer):
+    layer.norm_first = True
+
+
+@pytest.mark.parametrize("change", [change_width, change_norm, drop_bias, freeze, drop_out, norm_first])
+@pytest.mark.parametrize("place", [0, 1, 3])
+def test_a_layer_that_differs_is_drawn_by_itself(change, place):
+    layers = [nn.TransformerEncoderLayer(4, 2, 6, 0.0, batch_first=True) for _ in range(4)]
+    change(layers[place])
+    picture = recorded(nn.Sequential(*layers), sequence(2, 3, 4)).picture(depth=1)
+    called = {v.name for v in picture.vertices if "EncoderLayer" in v.title} | {box.name for box in picture.boxes}
+    assert str(place) in called
+
+
+def test_layers_with_other_masks_are_not_one():
+    near = tt.asarray(np.abs(np.subtract.outer(np.arange(4), np.arange(4))) > 1)
+    layers = nn.ModuleList([nn.TransformerEncoderLayer(4, 2, 6, 0.0, batch_first=True) for _ in range(4)])
+
+    def labels(masks):
+        with tt.record() as graph:
+            x = sequence(2, 4, 4)
+            for layer, mask in zip(layers, masks):
+                x = layer(x, mask)
+        return [line for v in graph.picture(depth=0).vertices for line in v.lines if line.startswith("×")]
+
+    assert labels([F.causal_mask(4), near] * 2) == []
+    assert labels([near, F.causal_mask(4), F.causal_mask(4), F.causal_mask(4)]) == ["× 3"]
+    assert labels([near] * 4) == ["× 4"]
+
+
+class Scaled(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.inner, self.factor = nn.Linear(2, 2), tt.asarray(factor)
+
+    def forward(self, x):
+        return self.inner(x) * self.factor
+
+
+@pytest.mark.parametrize(("factors", "times"), [((0.5, 0.25, 0.125), []), ((0.5, 0.5, 0.5), ["× 3"])])
+def test_layers_with_other_factors_are_not_one(factors, times):
+    graph = recorded(nn.Sequential(*[Scaled(factor) for factor in factors]), sequence(2, 2))
+    assert [box.label for box in graph.picture(depth=3).boxes if box.label] == times
+
+
+def test_one_of_several_layers_shows_no_numbers_of_its_own():
+    graph = recorded(nn.Sequential(*[nn.Linear(2, 2) for _ in range(3)]), sequence(2, 2))
+    assert [v.numbers for v in graph.picture(depth=3).vertices if v.kind == "parameter"] == [(), ()]
+    assert all(v.numbers for v in graph.picture(depth=3, fold=False).vertices if v.kind == "parameter")
+
+
+# ---- names
+
+
+def test_what_was_computed_has_the_name_of_its_variable_and_no_arguments():
+    first, second = nn.Linear(2, 2), nn.Linear(2, 3)
+    given = sequence(2, 2)
+    with tt.record() as graph:
+        hidden = first(given)
+        second(hidden)
+    assert [value.name for value in graph.values if value.kind != "parameter"] == ["given", "hidden", ""]
+
+
+def test_what_follows_a_loop_reads_what_its_last_turn_made():
+    cell, x = nn.RNNCell(3, 4), sequence(2, 5, 3)
+    with tt.record() as graph:
+        h = tt.zeros((2, 4))
+        for t in range(5):
+            h = cell(x[:, t], h)
+        h * h
+    assert "h²" in {vertex.heading for vertex in graph.picture().vertices}
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_arrays_of_numpy_have_the_names_of_the_arguments(same):
+    source = np.array([[3, 4, 5]])
+    target = source.copy() if same else np.array([[4, 5]])
+    picture = recorded(Transformer(9, d_model=4, num_heads=2, num_layers=1), source, target).picture()
+    assert [v.title for v in picture.vertices if v.kind == "input"] == ["source", "target"]
+
+
+@pytest.mark.parametrize(("bias", "formula"), [(True, "x Wᵀ + b"), (False, "x Wᵀ")])
+def test_a_formula_is_written_without_the_bias_that_is_not_there(bias, formula):
+    picture = recorded(nn.Linear(2, 3, bias=bias), sequence(2, 2)).picture(depth=3)
+    assert [v.lines[0] for v in picture.vertices if v.kind == "op"] == [formula]
+
+
+def test_attention_of_all_heads_says_what_is_query_key_and_value():
+    layer = nn.MultiheadAttention(4, 2, batch_first=True)
+    with tt.record() as graph:
+        layer(sequence(2, 3, 4), *[sequence(2, 5, 4, seed=1)] * 2, need_weights=False)
+    picture = graph.picture(depth=3, fused="folded")
+    (attend,) = [v.id for v in picture.vertices if v.title == "multi_head"]
+    assert [e.operand for e in picture.edges if e.head == attend] == ["Q", "K, V"]
+
+
+@pytest.mark.parametrize("kind", ["time", "flops", "bytes"])
+@pytest.mark.parametrize("folding", [True, False])
+def test_shares_of_the_whole_add_up_to_it(kind, folding):
+    with tt.record() as graph:
+        logits = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 3), nn.Linear(3, 3))(sequence(2, 4))
+        F.cross_entropy(logits, np.array([0, 1]))
+    picture = graph.picture(heat=kind, fold=folding)
+    lines = [line for vertex in picture.vertices for line in vertex.lines]
+    shares = [int(found[1]) for text in (*lines, *picture.notes) if (found := re.match(r"(\d+) % [·(]", text))]
+    assert abs(sum(shares) - 100) <= len(shares) / 2
+    assert all(v.heat is not None for v in picture.vertices if v.kind in ("op", "module"))

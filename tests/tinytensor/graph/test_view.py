@@ -1043,7 +1043,7 @@ def test_an_input_with_a_gradient_leads_into_a_closed_module():
     del y
     picture = graph.picture(depth=0)
     names = {v.id: v.title for v in picture.vertices}
-    assert ("input", "Linear") in {(names[e.tail], names[e.head]) for e in picture.edges}
+    assert ("given", "Linear") in {(names[e.tail], names[e.head]) for e in picture.edges}
     (closed,) = [v for v in picture.vertices if v.kind == "module"]
     assert closed.lines[0] == "15 parameters"
 
