@@ -10,7 +10,34 @@ import tinytensor as tt
 from tinytensor.tracing import looks_through
 
 from . import amp, functional, init, optim, parallel, utils
-from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
+from .activations import (
+    CELU,
+    ELU,
+    GELU,
+    GLU,
+    SELU,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmin,
+    Softplus,
+    Softshrink,
+    Softsign,
+    Tanh,
+    Tanhshrink,
+    Threshold,
+)
 from .attention import MultiheadAttention
 from .checkpoint import CheckpointError, load, save
 from .containers import ModuleDict, ModuleList, Sequential
@@ -31,10 +58,12 @@ from .transformer import (
 )
 
 __all__ = [
-    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "Conv1d", "CrossEntropyLoss",
-    "Dropout", "Embedding", "GRUCell", "Identity", "LSTMCell", "LayerNorm", "LearnedPositionalEncoding", "Linear",
-    "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter",
-    "PositionalEncoding", "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer",
+    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError",
+    "Conv1d", "CrossEntropyLoss", "Dropout", "Embedding", "GRUCell", "Hardshrink", "Hardsigmoid", "Hardswish",
+    "Hardtanh", "Identity", "LSTMCell", "LayerNorm", "LeakyReLU", "LearnedPositionalEncoding", "Linear", "LogSigmoid",
+    "LogSoftmax", "MSELoss", "Mish", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU",
+    "Parameter", "PositionalEncoding", "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "Softmax",
+    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer",
     "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp",
     "functional", "init", "load", "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
 ]  # fmt: skip
