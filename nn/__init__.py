@@ -39,16 +39,31 @@ from .activations import (
     Threshold,
 )
 from .attention import MultiheadAttention
+from .channel_normalization import BatchNorm1d, BatchNorm2d, GroupNorm
 from .checkpoint import CheckpointError, load, save
 from .containers import ModuleDict, ModuleList, Sequential
-from .convolution import Conv1d
+from .convolution import Conv1d, Conv2d
 from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
-from .losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
+from .losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
 from .module import Module
 from .parameter import Parameter
+from .pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
 from .positional import LearnedPositionalEncoding, PositionalEncoding, sinusoidal_encoding
 from .recording import AttentionCall, record_attention
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .shapes import Flatten, Unflatten, Unfold
+from .similarity import CosineSimilarity, PairwiseDistance
 from .transformer import (
     Transformer,
     TransformerDecoder,
@@ -58,14 +73,17 @@ from .transformer import (
 )
 
 __all__ = [
-    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError",
-    "Conv1d", "CrossEntropyLoss", "Dropout", "Embedding", "GRUCell", "Hardshrink", "Hardsigmoid", "Hardswish",
-    "Hardtanh", "Identity", "LSTMCell", "LayerNorm", "LeakyReLU", "LearnedPositionalEncoding", "Linear", "LogSigmoid",
-    "LogSoftmax", "MSELoss", "Mish", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU",
-    "Parameter", "PositionalEncoding", "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "Softmax",
-    "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer",
-    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp",
-    "functional", "init", "load", "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
+    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
+    "AttentionCall", "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d",
+    "CheckpointError", "Conv1d", "Conv2d", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss", "Dropout",
+    "Embedding", "Flatten", "GRUCell", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss",
+    "Identity", "KLDivLoss", "L1Loss", "LSTMCell", "LayerNorm", "LeakyReLU", "LearnedPositionalEncoding", "Linear",
+    "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "Mish", "Module", "ModuleDict", "ModuleList",
+    "MultiheadAttention", "NLLLoss", "PReLU", "PairwiseDistance", "Parameter", "PositionalEncoding", "RNNCell", "ReLU",
+    "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink",
+    "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
+    "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "functional", "init", "load",
+    "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
