@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+import tinytensor as tt
+
 from ..functional.convolution import _convolution
 from ..functional.pooling import _max_pool
 from ..functional.windows import positions
@@ -185,7 +187,7 @@ def max_pool_backward(xp, g, saved, needs, *, kernel, stride, dilation, around):
     met = _met(out.shape[-len(kernel) :], kernel, stride, dilation)
     g_padded = xp.zeros(padded.shape, dtype=padded.dtype)
     apart = all(s >= k for s, k in zip(stride, kernel)) and max(dilation) == 1  # no number is in two windows
-    bits = xp.uint8 if len(met) < 256 else xp.int32
+    bits = tt.uint8 if len(met) < 256 else tt.int32
 
     def share_of_rows(i: slice) -> None:
         x, largest, found = padded[i], out[i], g_padded[i]
