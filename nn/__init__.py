@@ -39,9 +39,10 @@ from .activations import (
     Threshold,
 )
 from .attention import MultiheadAttention
+from .channel_dropout import Dropout1d, Dropout2d
 from .channel_normalization import BatchNorm1d, BatchNorm2d, GroupNorm
 from .checkpoint import CheckpointError, load, save
-from .containers import ModuleDict, ModuleList, Sequential
+from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .convolution import Conv1d, Conv2d
 from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
 from .losses import (
@@ -56,6 +57,7 @@ from .losses import (
     NLLLoss,
     SmoothL1Loss,
 )
+from .model_summary import summary
 from .module import Module
 from .parameter import Parameter
 from .pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
@@ -76,14 +78,15 @@ __all__ = [
     "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
     "AttentionCall", "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d",
     "CheckpointError", "Conv1d", "Conv2d", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss", "Dropout",
-    "Embedding", "Flatten", "GRUCell", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss",
-    "Identity", "KLDivLoss", "L1Loss", "LSTMCell", "LayerNorm", "LeakyReLU", "LearnedPositionalEncoding", "Linear",
-    "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "Mish", "Module", "ModuleDict", "ModuleList",
-    "MultiheadAttention", "NLLLoss", "PReLU", "PairwiseDistance", "Parameter", "PositionalEncoding", "RNNCell", "ReLU",
-    "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink",
-    "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
-    "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "functional", "init", "load",
-    "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
+    "Dropout1d", "Dropout2d", "Embedding", "Flatten", "GRUCell", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish",
+    "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LSTMCell", "LayerNorm", "LeakyReLU",
+    "LearnedPositionalEncoding", "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "Mish",
+    "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU", "PairwiseDistance", "Parameter",
+    "ParameterList", "PositionalEncoding", "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss",
+    "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten",
+    "Unfold", "amp", "functional", "init", "load", "optim", "parallel", "record_attention", "save",
+    "sinusoidal_encoding", "summary", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

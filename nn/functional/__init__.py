@@ -14,7 +14,7 @@ from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
 from .attention import multi_head_attention_forward, scaled_dot_product_attention
 from .channel_normalization import batch_norm, group_norm
 from .convolution import conv1d, conv2d
-from .dropout import dropout
+from .dropout import dropout, dropout1d, dropout2d
 from .embedding import embedding, one_hot
 from .linear import linear
 from .losses import (
@@ -75,6 +75,8 @@ __all__ = [
     "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
     "elu",
     "embedding",
     "gelu",

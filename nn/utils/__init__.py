@@ -1,4 +1,4 @@
-"""Clipping of gradients, by their common norm or value by value; recomputation (`checkpoint`)."""
+"""Clipping of gradients, by their common norm or value by value; recomputation (`checkpoint`); sequences (`rnn`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import for_array
-from tinytensor.checkpoint import checkpoint  # noqa: F401  (public here)
+from tinytensor.checkpoint import checkpoint
 from tinytensor.in_place import is_writable
+
+from . import rnn
 
 CHUNK = 1 << 15  # elements of which a copy in float64 is made at a time on the CPU
 
