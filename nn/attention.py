@@ -12,7 +12,7 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
-from .functional import appended_keys
+from .functional.appended_keys import multi_head as multi_head_with_own_keys
 from .layers import Linear
 from .module import Module
 from .parameter import Parameter
@@ -67,6 +67,7 @@ class MultiheadAttention(Module):
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
+        self.has_own_keys = add_bias_kv or add_zero_attn
 
         def empty(*shape: int) -> Parameter:
             return Parameter(tt.empty(shape, dtype=dtype, device=device))
@@ -132,7 +133,8 @@ class MultiheadAttention(Module):
             key_padding_mask = self._mask_of_one(key_padding_mask, key)
         q, k, v = self._batch_first(query, key, value)
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
-        heads, weights = self._multi_head()(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+        multi_head = self._with_own_keys() if self.has_own_keys else F.attention.multi_head
+        heads, weights = multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
             q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
             F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, attn_mask=attn_mask,
@@ -144,12 +146,10 @@ class MultiheadAttention(Module):
         # Concat(head_1, ..., head_h) W^O
         return self._as_given(F.linear(heads, self.out_proj.weight, self.out_proj.bias), query.ndim), weights
 
-    def _multi_head(self) -> Any:
-        """The heads, with keys and values of this layer's own where it has some."""
-        if self.bias_k is None and not self.add_zero_attn:
-            return F.attention.multi_head
-        appended = {"bias_k": self.bias_k, "bias_v": self.bias_v, "add_zero_attn": self.add_zero_attn}
-        return partial(appended_keys.multi_head, **appended)
+    def _with_own_keys(self) -> Any:
+        """The heads, where keys and values go on with this layer's own."""
+        own = {"bias_k": self.bias_k, "bias_v": self.bias_v, "add_zero_attn": self.add_zero_attn}
+        return partial(multi_head_with_own_keys, **own)
 
     def _as_given(self, x: Tensor, ndim: int) -> Tensor:
         """(batch, length, features) in the layout of the inputs."""
@@ -240,7 +240,7 @@ class MultiheadAttention(Module):
 
         `hidden` is boolean and broadcasts to (batch, num_heads, target, source): True where attention is not allowed.
         """
-        if self.bias_k is not None or self.add_zero_attn:
+        if self.has_own_keys:
             raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are for whole calls, not for halves")
         dropout_p = self.dropout if self.training else 0.0
         heads = F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p, scale=self.scale)
