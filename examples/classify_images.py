@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,7 @@ def report(model: ImageClassifier, arguments: argparse.Namespace) -> float:
 
 def pictures(
     model: ImageClassifier, images: np.ndarray, labels: np.ndarray, said: np.ndarray, device: str
-) -> dict[str, visualize.Picture | tt.graph.Graph]:
+) -> dict[str, Any]:
     """Images with what is said of them, those that are taken for another digit first; filters at work; the network."""
     shown = np.argsort(said == labels, kind="stable")[:8]
     tiles = {f"{n + 1}: {labels[i]} is read as {said[i]}": images[i, 0] for n, i in enumerate(shown)}

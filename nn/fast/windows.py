@@ -61,7 +61,9 @@ class Windows:
         lengths, kernel = padded.shape[2:], weight.shape[2:]
         self.count, self.groups = positions(lengths, kernel, stride, dilation), groups
         self.batch, self.channels = padded.shape[:2]
-        self.lengths = lengths
+        self.lengths: tuple[int, ...] = lengths
+        self.seen: tuple[int, ...]  # the lengths that keys are for: those of the image, or of it as one row
+        self.across: tuple[int, ...]  # and those of what one key gives
         if all(step == 1 for step in stride):  # one long row
             pitches = [math.prod(lengths[axis + 1 :]) for axis in range(len(lengths))]
             self.columns = 1 + sum((n - 1) * pitch for n, pitch in zip(self.count, pitches))
