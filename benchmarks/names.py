@@ -1,6 +1,6 @@
 """The public names of the array API and of PyTorch, as installed, one file for each namespace.
 
-    python benchmarks/names.py            # which of them tinytensor has, hints at, or does without
+    python benchmarks/names.py            # which of them tinytensor has, leaves out for a reason, or hints at
     python benchmarks/names.py --write    # write the lists anew, to tests/names/
 
 `tests/test_names.py` holds tinytensor to the lists, and `docs/names.md` says by which rule.
@@ -48,6 +48,20 @@ def public_names(path: str) -> list[str]:
     return sorted(names)
 
 
+def left_out() -> dict[str, str]:
+    """By `file.name`, the reason why it is left out."""
+    reasons: dict[str, str] = {}
+    reason = ""
+    for line in (FOLDER / "left_out.txt").read_text(encoding="utf-8").splitlines()[1:]:
+        if line.startswith("# "):
+            reason = line[2:]
+        for name in line.split() if not line.startswith("#") else ():
+            if name in reasons:
+                raise ValueError(f"{name} is listed twice in left_out.txt")
+            reasons[name] = reason
+    return reasons
+
+
 def _is_of(value: object, package: str) -> bool:
     if isinstance(value, types.ModuleType):
         return False
@@ -65,12 +79,18 @@ def main() -> None:
         refuse("array-api-strict is not installed; pip install array-api-strict")
     from tinytensor import hints
 
+    reasons = left_out()
     for file, (theirs, ours) in SPACES.items():
         names = public_names(theirs)
         place = ours.removeprefix("tinytensor.") if ours.endswith("Tensor") else ours
         there = [name for name in names if hasattr(find(ours), name)]
-        hinted = [name for name in names if name not in there and hints.hint(place, name)]
-        print(f"{theirs:24} {len(names):4} names: {len(there):4} there, {len(hinted):4} with a hint, the rest left out")
+        without = [name for name in names if name not in there and f"{file}.{name}" in reasons]
+        hinted = [n for n in names if n not in there and n not in without and hints.hint(place, n)]
+        missing = [name for name in names if name not in there + without + hinted]
+        print(
+            f"{theirs:24} {len(names):4} names: {len(there):4} there, {len(without):4} left out for a reason, "
+            f"{len(hinted):4} with a hint alone, {len(missing):4} merely missing"
+        )
         if arguments.write:
             (FOLDER / f"{file}.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
 

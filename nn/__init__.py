@@ -10,18 +10,62 @@ import tinytensor as tt
 from tinytensor.tracing import looks_through
 
 from . import amp, distributed, functional, init, optim, parallel, utils
-from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
+from .activations import (
+    CELU,
+    ELU,
+    GELU,
+    GLU,
+    SELU,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    PReLU,
+    ReLU,
+    ReLU6,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softmin,
+    Softplus,
+    Softshrink,
+    Softsign,
+    Tanh,
+    Tanhshrink,
+    Threshold,
+)
 from .attention import MultiheadAttention
+from .channel_dropout import Dropout1d, Dropout2d
+from .channel_normalization import BatchNorm1d, BatchNorm2d, GroupNorm
 from .checkpoint import CheckpointError, load, save
-from .containers import ModuleDict, ModuleList, Sequential
-from .convolution import Conv1d
+from .containers import ModuleDict, ModuleList, ParameterList, Sequential
+from .convolution import Conv1d, Conv2d
 from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
-from .losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
+from .losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
+    CrossEntropyLoss,
+    HuberLoss,
+    KLDivLoss,
+    L1Loss,
+    MSELoss,
+    NLLLoss,
+    SmoothL1Loss,
+)
+from .model_summary import summary
 from .module import Module
 from .parameter import Parameter
+from .pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d, MaxPool1d, MaxPool2d
 from .positional import LearnedPositionalEncoding, PositionalEncoding, sinusoidal_encoding
 from .recording import AttentionCall, record_attention
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .shapes import Flatten, Unflatten, Unfold
+from .similarity import CosineSimilarity, PairwiseDistance
 from .transformer import (
     Transformer,
     TransformerDecoder,
@@ -31,13 +75,18 @@ from .transformer import (
 )
 
 __all__ = [
-    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "Conv1d", "CrossEntropyLoss",
-    "Dropout", "Embedding", "GRUCell", "Identity", "LSTMCell", "LayerNorm", "LearnedPositionalEncoding", "Linear",
-    "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter",
-    "PositionalEncoding", "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer",
-    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp",
-    "distributed", "functional", "init", "load", "optim", "parallel", "record_attention", "save",
-    "sinusoidal_encoding", "utils",
+    "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
+    "AttentionCall", "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d",
+    "CheckpointError", "Conv1d", "Conv2d", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss", "Dropout",
+    "Dropout1d", "Dropout2d", "Embedding", "Flatten", "GRUCell", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish",
+    "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LSTMCell", "LayerNorm", "LeakyReLU",
+    "LearnedPositionalEncoding", "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "Mish",
+    "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU", "PairwiseDistance", "Parameter",
+    "ParameterList", "PositionalEncoding", "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss",
+    "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten",
+    "Unfold", "amp", "distributed", "functional", "init", "load", "optim", "parallel", "record_attention", "save",
+    "sinusoidal_encoding", "summary", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import tinytensor as tt
@@ -11,6 +12,7 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
+from .functional.appended_keys import multi_head as multi_head_with_own_keys
 from .layers import Linear
 from .module import Module
 from .parameter import Parameter
@@ -26,6 +28,8 @@ class MultiheadAttention(Module):
         num_heads: how many heads share it.
         dropout: the probability with which an attention weight is dropped in training.
         bias: whether the projections add a bias.
+        add_bias_kv: whether the keys and values go on with one each that is learnt.
+        add_zero_attn: whether they go on with zeros.
         kdim, vdim: the sizes of keys and values; default `embed_dim`.
         batch_first: whether sequences are (batch, length, features) instead of (length, batch, features).
         scale: what the scores are multiplied by; default 1 / sqrt(embed_dim / num_heads), section 3.2.1. PyTorch has no
@@ -39,6 +43,8 @@ class MultiheadAttention(Module):
         dropout: float = 0.0,
         bias: bool = True,
         *,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
@@ -60,6 +66,8 @@ class MultiheadAttention(Module):
         self.vdim = embed_dim if vdim is None else vdim
         self.dropout = dropout
         self.batch_first = batch_first
+        self.add_zero_attn = add_zero_attn
+        self.has_own_keys = add_bias_kv or add_zero_attn
 
         def empty(*shape: int) -> Parameter:
             return Parameter(tt.empty(shape, dtype=dtype, device=device))
@@ -77,6 +85,8 @@ class MultiheadAttention(Module):
             self.in_proj_bias = empty(3 * embed_dim)
         else:
             self.register_parameter("in_proj_bias", None)
+        for name in ("bias_k", "bias_v"):
+            self.register_parameter(name, empty(1, 1, embed_dim) if add_bias_kv else None)
         self.out_proj = Linear(embed_dim, embed_dim, bias=bias, device=device, dtype=dtype)
         self.reset_parameters()
 
@@ -88,6 +98,9 @@ class MultiheadAttention(Module):
         if self.in_proj_bias is not None:
             init.zeros_(self.in_proj_bias)
             init.zeros_(self.out_proj.bias)
+        for last in (self.bias_k, self.bias_v):
+            if last is not None:
+                init.xavier_normal_(last)
 
     def forward(
         self,
@@ -120,7 +133,8 @@ class MultiheadAttention(Module):
             key_padding_mask = self._mask_of_one(key_padding_mask, key)
         q, k, v = self._batch_first(query, key, value)
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
-        heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+        multi_head = self._with_own_keys() if self.has_own_keys else F.attention.multi_head
+        heads, weights = multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
             q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
             F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, attn_mask=attn_mask,
@@ -131,6 +145,11 @@ class MultiheadAttention(Module):
             weights = tt.squeeze(weights, 0)
         # Concat(head_1, ..., head_h) W^O
         return self._as_given(F.linear(heads, self.out_proj.weight, self.out_proj.bias), query.ndim), weights
+
+    def _with_own_keys(self) -> Any:
+        """The heads, where keys and values go on with this layer's own."""
+        own = {"bias_k": self.bias_k, "bias_v": self.bias_v, "add_zero_attn": self.add_zero_attn}
+        return partial(multi_head_with_own_keys, **own)
 
     def _as_given(self, x: Tensor, ndim: int) -> Tensor:
         """(batch, length, features) in the layout of the inputs."""
@@ -221,6 +240,8 @@ class MultiheadAttention(Module):
 
         `hidden` is boolean and broadcasts to (batch, num_heads, target, source): True where attention is not allowed.
         """
+        if self.has_own_keys:
+            raise ValueError("MultiheadAttention: add_bias_kv and add_zero_attn are for whole calls, not for halves")
         dropout_p = self.dropout if self.training else 0.0
         heads = F.attention.attend_projected(query, memory, self.num_heads, hidden, dropout_p, scale=self.scale)
         return self.out_proj(heads)

@@ -1,4 +1,4 @@
-"""Modules that hold modules: one after another, in a list, in a dictionary."""
+"""Modules that hold modules: one after another, in a list, in a dictionary; and a list of parameters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Self
 from tinytensor import Tensor
 
 from .module import Module, indent, layout
+from .parameter import Parameter
 
 
 class _Indexed(Module):
@@ -198,3 +199,53 @@ class ModuleDict(_Uncalled):
     def clear(self) -> None:
         """Remove all modules."""
         self._modules.clear()
+
+
+class ParameterList(Module):
+    """A list of parameters, which belong to the module that holds the list.
+
+    Args:
+        values: Parameters, or Tensors, of which each becomes one.
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self.extend(() if values is None else values)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._parameters.values())
+
+    def __getitem__(self, index: Any) -> Any:
+        """A parameter; for a slice, a list of the same parameters."""
+        if isinstance(index, slice):
+            return ParameterList(list(self)[index])
+        return list(self)[operator.index(index)]
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        name = list(self._parameters)[operator.index(index)]
+        self.register_parameter(name, _as_parameter(value))
+
+    def append(self, value: Any) -> Self:
+        """Add a parameter at the end; returns self."""
+        self.register_parameter(str(len(self)), _as_parameter(value))
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Add parameters at the end; returns self."""
+        for value in list(values):
+            self.append(value)
+        return self
+
+    def __iadd__(self, values: Iterable[Any]) -> Self:
+        return self.extend(values)
+
+    def __repr__(self) -> str:
+        children = [f"({i}): Parameter {p.shape}, {p.dtype}" for i, p in enumerate(self)]
+        return layout(type(self).__name__, [], children)
+
+
+def _as_parameter(value: Any) -> Parameter:
+    return value if isinstance(value, Parameter) else Parameter(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import tinytensor as tt
 from tinytensor import Tensor
@@ -12,27 +12,16 @@ from tinytensor.typing import Device, DType
 from . import functional as F
 from . import init
 from .functional.checks import check_sizes
-from .functional.convolution import single, zeros_around
+from .functional.convolution import padding_around
+from .functional.windows import sizes
 from .module import Module
 from .parameter import Parameter
 
 
-class Conv1d(Module):
-    """One linear map, with the same weights, of the neighbourhood of every position of a sequence.
+class Convolution(Module):
+    """What the convolutions share: everything but the number of axes they slide along."""
 
-    With kernel_size 1 it is a Linear layer at every position, the feed-forward network's other description in section
-    3.3 of Vaswani et al. 2017.
-
-    Args:
-        in_channels, out_channels: how many numbers each position has, before and after.
-        kernel_size: how many positions each result is computed from.
-        stride, padding, dilation, groups: as for `F.conv1d`.
-        bias: whether a bias is added.
-        padding_mode: "zeros"; PyTorch's others are not here.
-
-    Shapes: input (batch, in_channels, length) or (in_channels, length), weight (out_channels, in_channels / groups,
-    kernel_size), bias (out_channels,). Both start from U(-k, k) with k = 1 / sqrt(in_channels / groups * kernel_size).
-    """
+    axes: ClassVar[int]
 
     def __init__(
         self,
@@ -49,21 +38,24 @@ class Conv1d(Module):
         dtype: DType = None,
     ) -> None:
         super().__init__()
-        check_sizes("Conv1d", in_channels=in_channels, out_channels=out_channels, groups=groups)
+        name = type(self).__name__
+        check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
         if groups < 1 or in_channels < 1 or out_channels < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(
-                f"Conv1d: groups must divide in_channels and out_channels, and all be positive; got groups {groups}, "
+                f"{name}: groups must divide in_channels and out_channels, and all be positive; got groups {groups}, "
                 f"in_channels {in_channels}, out_channels {out_channels}"
             )
         if padding_mode != "zeros":
-            raise ValueError(f"Conv1d: padding_mode must be 'zeros', the only one here; got {padding_mode!r}")
+            raise ValueError(
+                f"{name}: padding_mode must be 'zeros', the only one here (F.pad has others); got {padding_mode!r}"
+            )
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = (single("Conv1d", "kernel_size", kernel_size, 1),)
-        self.stride = (single("Conv1d", "stride", stride, 1),)
-        self.dilation = (single("Conv1d", "dilation", dilation, 1),)
-        before, _ = zeros_around("Conv1d", padding, self.stride[0], 0)
-        self.padding = padding if isinstance(padding, str) else (before,)
+        self.kernel_size = sizes(name, "kernel_size", kernel_size, self.axes, 1)
+        self.stride = sizes(name, "stride", stride, self.axes, 1)
+        self.dilation = sizes(name, "dilation", dilation, self.axes, 1)
+        around = padding_around(name, padding, self.kernel_size, self.stride, self.dilation)
+        self.padding = padding if isinstance(padding, str) else tuple(before for before, _ in around)
         self.groups = groups
         self.padding_mode = padding_mode
         shape = (out_channels, in_channels // groups, *self.kernel_size)
@@ -80,15 +72,55 @@ class Conv1d(Module):
             bound = 1 / math.sqrt(init.fans(self.weight)[0])
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
-
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
-        if self.padding != (0,):
+        if self.padding != (0,) * self.axes:
             text += f", padding={self.padding}"
-        if self.dilation != (1,):
+        if self.dilation != (1,) * self.axes:
             text += f", dilation={self.dilation}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         return text if self.bias is not None else text + ", bias=False"
+
+
+class Conv1d(Convolution):
+    """One linear map, with the same weights, of the neighbourhood of every position of a sequence.
+
+    With kernel_size 1 it is a Linear layer at every position, the feed-forward network's other description in section
+    3.3 of Vaswani et al. 2017.
+
+    Args:
+        in_channels, out_channels: how many numbers each position has, before and after.
+        kernel_size: how many positions each result is computed from.
+        stride, padding, dilation, groups: as for `F.conv1d`.
+        bias: whether a bias is added.
+        padding_mode: "zeros"; for PyTorch's others put `F.pad` in front.
+
+    Shapes: input (batch, in_channels, length) or (in_channels, length), weight (out_channels, in_channels / groups,
+    kernel_size), bias (out_channels,). Both start from U(-k, k) with k = 1 / sqrt(in_channels / groups * kernel_size).
+    """
+
+    axes = 1
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv2d(Convolution):
+    """One linear map, with the same weights, of the neighbourhood of every point of an image (LeCun et al. 1989).
+
+    Args:
+        in_channels, out_channels: how many numbers each point has, before and after.
+        kernel_size: height and width of the neighbourhood, one number for both or two.
+        stride, padding, dilation, groups: as for `F.conv2d`.
+        bias: whether a bias is added.
+        padding_mode: "zeros"; for PyTorch's others put `F.pad` in front.
+
+    Shapes: input (batch, in_channels, height, width), or without the batch, weight (out_channels, in_channels / groups,
+    *kernel_size), bias (out_channels,). Both start from U(-k, k) with k = 1 / sqrt(elements of one filter).
+    """
+
+    axes = 2
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.conv2d(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)

@@ -154,6 +154,23 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fill with a random matrix whose shorter side is orthonormal, times `gain` (Saxe, McClelland and Ganguli 2014).
+
+    Q of the QR decomposition of normal numbers, its signs such that every direction is as likely. A Tensor of more than
+    2 dimensions is seen as (tensor.shape[0], the rest). Raises ValueError for one of less than 2.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_: expected 2 dimensions or more, got shape {tensor.shape}")
+    if tensor.size == 0:
+        return tensor
+    rows, columns = tensor.shape[0], tensor.size // tensor.shape[0]
+    drawn = random.normal((rows, columns), dtype=tt.float64, generator=generator).numpy()
+    q, r = np.linalg.qr(drawn if rows >= columns else drawn.T)
+    q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
+    return _fill(tensor, np.reshape(gain * (q if rows >= columns else q.T), tensor.shape))
+
+
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name):

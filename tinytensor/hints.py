@@ -248,11 +248,12 @@ PACKAGE = """
     Adadelta Adagrad Adam AdamW Adamax Lion Muon NAdam Optimizer RAdam RMSprop SGD: tt.nn.optim.{name}
     relu gelu softmax log_softmax dropout layer_norm linear embedding: tt.nn.functional.{name}
     cross_entropy mse_loss nll_loss scaled_dot_product_attention: tt.nn.functional.{name}
-    conv1d cosine_similarity: tt.nn.functional.{name}
-    silu: x * tt.sigmoid(x)
+    conv1d conv2d cosine_similarity silu selu celu prelu hardshrink threshold: tt.nn.functional.{name}
+    max_pool1d max_pool2d avg_pool1d adaptive_avg_pool1d batch_norm group_norm: tt.nn.functional.{name}
+    kl_div cosine_embedding_loss pairwise_distance: tt.nn.functional.{name}
     autocast: tt.nn.amp.autocast
     fft jit compile fx onnx hub multiprocessing profiler quantization sparse distributions
-    conv2d conv3d conv_transpose1d conv_transpose2d max_pool2d avg_pool2d batch_norm interpolate embedding_bag
+    conv3d conv_transpose1d conv_transpose2d interpolate embedding_bag
     logaddexp2 nanmedian quantile percentile nanquantile histc histogram corrcoef put_along_axis insert
     cholesky_solve cholesky_inverse lu_solve triangular_solve pinverse svd svdvals eig eigh eigvals eigvalsh qr
     lu pinv matrix_rank matrix_exp cond expm polyfit interp convolve gradient trapezoid
@@ -289,7 +290,8 @@ TENSOR = """
     itemsize: x.element_size()
     softmax: tt.nn.functional.softmax(x, dim=-1)
     log_softmax: tt.nn.functional.log_softmax(x, dim=-1)
-    relu: tt.nn.functional.relu(x)
+    relu hardshrink: tt.nn.functional.{name}(x)
+    prelu: tt.nn.functional.prelu(x, v)
     select: x[:, 0]
     narrow narrow_copy: x[:, 0:2]
     masked_select: x[mask]
@@ -346,42 +348,19 @@ TENSOR = """
 """
 
 NN = """
-    SiLU: x * tt.sigmoid(x)
-    Mish: x * tt.tanh(tt.softplus(x))
-    Hardswish: x * tt.clip(x + 3, 0, 6) / 6
-    ELU CELU: tt.clip(x, min=0) + tt.expm1(tt.clip(x, max=0))
-    SELU: 1.0507 * (tt.clip(x, min=0) + 1.6733 * tt.expm1(tt.clip(x, max=0)))
-    LeakyReLU: tt.where(x > 0, x, 0.01 * x)
-    PReLU: tt.where(x > 0, x, w * x)
-    ReLU6: tt.clip(x, 0, 6)
-    Hardtanh: tt.clip(x, -1, 1)
-    Hardsigmoid: tt.clip(x / 6 + 0.5, 0, 1)
-    Softplus: tt.softplus(x)
-    LogSigmoid: -tt.softplus(-x)
-    Softsign: x / (1 + tt.abs(x))
-    Softmin: F.softmax(-x, dim=-1)
-    Tanhshrink: x - tt.tanh(x)
-    Softshrink: tt.sign(x) * tt.clip(tt.abs(x) - 0.5, min=0)
-    Hardshrink: tt.where(tt.abs(x) > 0.5, x, 0.0)
-    Threshold: tt.where(x > 0.5, x, 0.0)
-    GLU: x * tt.sigmoid(y)  # x and y: the halves of the input
     RMSNorm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
-    CosineSimilarity: F.cosine_similarity(x, y)
-    PairwiseDistance: tt.linalg.vector_norm(x - y, axis=-1)
     Bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
-    L1Loss: tt.mean(tt.abs(x - y))
-    SmoothL1Loss HuberLoss: tt.mean(tt.where(tt.abs(x - y) < 1, 0.5 * (x - y) ** 2, tt.abs(x - y) - 0.5))
-    KLDivLoss: tt.sum(y * (tt.log(y) - x)) / x.shape[0]  # x: log-probabilities
     PoissonNLLLoss: tt.mean(tt.exp(x) - y * x)
     GaussianNLLLoss: tt.mean(0.5 * (tt.log(v) + (x - y) ** 2 / v))
     SoftMarginLoss: tt.mean(tt.softplus(-x * y))
     HingeEmbeddingLoss: tt.mean(tt.where(y == 1, x, tt.clip(1 - x, min=0)))
     MarginRankingLoss: tt.mean(tt.clip(-y * (x - v), min=0))
-    BCELoss MultiLabelSoftMarginLoss: nn.BCEWithLogitsLoss()(x, y)  # of logits, without a sigmoid before it
-    Flatten: x.reshape(x.shape[0], -1)
-    Unflatten: x.reshape(3, 3, 1)
-    ZeroPad1d ConstantPad1d: tt.concat([tt.zeros((3, 1)), x], axis=1)
-    ParameterList: nn.Parameter(tt.zeros((2, 3)))  # one attribute each
+    MultiLabelSoftMarginLoss: nn.BCEWithLogitsLoss()(x, y)  # of logits, without a sigmoid before it
+    ZeroPad1d ZeroPad2d ZeroPad3d ConstantPad1d ConstantPad2d ConstantPad3d: F.pad(x, (1, 2))
+    ReflectionPad1d ReflectionPad2d ReflectionPad3d: F.pad(x, (1, 2), "reflect")
+    ReplicationPad1d ReplicationPad2d ReplicationPad3d: F.pad(x, (1, 2), "replicate")
+    CircularPad1d CircularPad2d CircularPad3d: F.pad(x, (1, 2), "circular")
+    InstanceNorm1d InstanceNorm2d: nn.GroupNorm(8, 8)  # as many groups as channels
     ParameterDict: nn.Parameter(tt.zeros((2, 3)))  # one attribute each
     Buffer: nn.Module().register_buffer("table", x)
     LazyLinear: nn.Linear(3, 4)
@@ -391,72 +370,45 @@ NN = """
     Tensor: tt.Tensor([1.0, 2.0])
     Adam SGD AdamW: nn.optim.Adam(model.parameters())
     DataParallel: nn.parallel.DistributedDataParallel(model)  # a process for each part: mpiexec -n 2 python ...
-    Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold Unfold ChannelShuffle
-    LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d
-    BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d
-    InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
-    GroupNorm LocalResponseNorm CrossMapLRN2d PixelShuffle PixelUnshuffle Upsample UpsamplingBilinear2d
-    MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d UpsamplingNearest2d
-    MaxUnpool1d MaxUnpool2d MaxUnpool3d FractionalMaxPool2d FractionalMaxPool3d
-    AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d
-    CircularPad1d CircularPad2d CircularPad3d ConstantPad2d ConstantPad3d ZeroPad2d ZeroPad3d
-    ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d
-    RReLU Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout CosineEmbeddingLoss
-    CTCLoss AdaptiveLogSoftmaxWithLoss MultiLabelMarginLoss MultiMarginLoss
-    TripletMarginLoss TripletMarginWithDistanceLoss LinearCrossEntropyLoss
+    Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d Fold ChannelShuffle LazyConv1d LazyConv2d LazyConv3d
+    LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d BatchNorm3d SyncBatchNorm LazyBatchNorm1d
+    LazyBatchNorm2d LazyBatchNorm3d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
+    LocalResponseNorm CrossMapLRN2d PixelShuffle PixelUnshuffle Upsample UpsamplingBilinear2d MaxPool3d AvgPool3d
+    LPPool1d LPPool2d LPPool3d UpsamplingNearest2d MaxUnpool1d MaxUnpool2d MaxUnpool3d FractionalMaxPool2d
+    FractionalMaxPool3d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d RReLU
+    Dropout3d AlphaDropout FeatureAlphaDropout CTCLoss AdaptiveLogSoftmaxWithLoss MultiLabelMarginLoss
+    MultiMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss LinearCrossEntropyLoss
 """
 
 FUNCTIONAL = """
-    silu: x * tt.sigmoid(x)
-    mish: x * tt.tanh(tt.softplus(x))
-    hardswish: x * tt.clip(x + 3, 0, 6) / 6
-    elu elu_ celu celu_: tt.clip(x, min=0) + tt.expm1(tt.clip(x, max=0))
-    selu selu_: 1.0507 * (tt.clip(x, min=0) + 1.6733 * tt.expm1(tt.clip(x, max=0)))
-    leaky_relu leaky_relu_: tt.where(x > 0, x, 0.01 * x)
-    prelu: tt.where(x > 0, x, w * x)
-    relu6: tt.clip(x, 0, 6)
-    hardtanh hardtanh_: tt.clip(x, -1, 1)
-    hardsigmoid: tt.clip(x / 6 + 0.5, 0, 1)
-    softplus: tt.softplus(x)
-    logsigmoid: -tt.softplus(-x)
-    softsign: x / (1 + tt.abs(x))
-    softmin: F.softmax(-x, dim=-1)
-    tanhshrink: x - tt.tanh(x)
-    softshrink: tt.sign(x) * tt.clip(tt.abs(x) - 0.5, min=0)
-    hardshrink: tt.where(tt.abs(x) > 0.5, x, 0.0)
-    threshold threshold_: tt.where(x > 0.5, x, 0.0)
-    glu: x * tt.sigmoid(y)  # x and y: the halves of the input
+    relu_: F.relu(x)
+    elu_: F.elu(x)
+    celu_: F.celu(x)
+    selu_: F.selu(x)
+    leaky_relu_: F.leaky_relu(x)
+    hardtanh_: F.hardtanh(x)
+    threshold_: F.threshold(x, 0.5, 0.0)
     rms_norm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
-    pairwise_distance: tt.linalg.vector_norm(x - y, axis=-1)
     bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
-    l1_loss: tt.mean(tt.abs(x - y))
-    smooth_l1_loss huber_loss: tt.mean(tt.where(tt.abs(x - y) < 1, 0.5 * (x - y) ** 2, tt.abs(x - y) - 0.5))
-    kl_div: tt.sum(y * (tt.log(y) - x)) / x.shape[0]  # x: log-probabilities
     poisson_nll_loss: tt.mean(tt.exp(x) - y * x)
     gaussian_nll_loss: tt.mean(0.5 * (tt.log(v) + (x - y) ** 2 / v))
     soft_margin_loss: tt.mean(tt.softplus(-x * y))
     hinge_embedding_loss: tt.mean(tt.where(y == 1, x, tt.clip(1 - x, min=0)))
     margin_ranking_loss: tt.mean(tt.clip(-y * (x - v), min=0))
-    binary_cross_entropy multilabel_soft_margin_loss: F.binary_cross_entropy_with_logits(x, y)  # of logits
-    relu_: F.relu(x)
+    multilabel_soft_margin_loss: F.binary_cross_entropy_with_logits(x, y)  # of logits
     gumbel_softmax: F.softmax(x - tt.log(-tt.log(tt.random.rand(*x.shape))), dim=-1)
-    normalize: x / tt.linalg.vector_norm(x, axis=-1, keepdims=True)
     pdist: tt.linalg.vector_norm(x[:, None] - x[None], axis=-1)
-    one_hot: tt.one_hot(i, 3)
-    pad: tt.concat([tt.zeros((3, 1)), x], axis=1)  # a column of zeros in front
     embedding_bag: tt.mean(F.embedding(i[:, None], x), axis=1)
     linear_cross_entropy: F.cross_entropy(F.linear(x, y), i)
     logsumexp: tt.logsumexp(x, axis=-1)
-    conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d fold unfold
-    batch_norm instance_norm group_norm local_response_norm interpolate upsample upsample_bilinear upsample_nearest
-    affine_grid grid_sample pixel_shuffle pixel_unshuffle channel_shuffle native_channel_shuffle
-    max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d lp_pool3d
+    conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d fold instance_norm local_response_norm
+    interpolate upsample upsample_bilinear upsample_nearest affine_grid grid_sample pixel_shuffle pixel_unshuffle
+    channel_shuffle native_channel_shuffle max_pool3d avg_pool3d lp_pool1d lp_pool2d lp_pool3d
     max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d
-    adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d fractional_max_pool2d fractional_max_pool3d
-    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d adaptive_max_pool1d_with_indices
-    adaptive_max_pool2d_with_indices adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices
-    fractional_max_pool3d_with_indices ctc_loss multi_margin_loss multilabel_margin_loss rrelu rrelu_
-    dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout cosine_embedding_loss
+    adaptive_avg_pool3d fractional_max_pool2d fractional_max_pool3d adaptive_max_pool1d adaptive_max_pool2d
+    adaptive_max_pool3d adaptive_max_pool1d_with_indices adaptive_max_pool2d_with_indices
+    adaptive_max_pool3d_with_indices fractional_max_pool2d_with_indices fractional_max_pool3d_with_indices ctc_loss
+    multi_margin_loss multilabel_margin_loss rrelu rrelu_ dropout3d alpha_dropout feature_alpha_dropout
     triplet_margin_loss triplet_margin_with_distance_loss grouped_mm scaled_grouped_mm scaled_mm
 """
 
@@ -507,7 +459,8 @@ INIT = """
     xavier_normal: nn.init.xavier_normal_(w)
     kaiming_uniform: nn.init.kaiming_uniform_(w)
     kaiming_normal: nn.init.kaiming_normal_(w)
-    orthogonal_ orthogonal sparse_ sparse dirac_ dirac
+    orthogonal: nn.init.orthogonal_(w)
+    sparse_ sparse dirac_ dirac
 """
 
 TABLES = {

@@ -23,6 +23,7 @@ else:
     TensorCore = object
 
 NAMES = """
+    hardshrink prelu
     H abs_ absolute acos_ acosh_ add_ addbmm addcdiv addcmul addmm addmv addr adjoint allclose aminmax angle apply_
     arccos arccosh arcsin arcsinh arctan arctan2 arctanh argpartition argwhere asin_ asinh_ atan2_ atan_ atanh_
     baddbmm base bernoulli bernoulli_ bfloat16 bincount bitwise_and_ bitwise_left_shift_ bitwise_not bitwise_or_

@@ -56,8 +56,12 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
         [("tinytensor", "recording drawing program graph"), ("tinytensor.graph", "*")],
     ),
     "speed": ("Speed", [("tinytensor", "speed")]),
-    "modules": ("Modules", [("tinytensor.nn", "module parameter containers")]),
-    "layers": ("Layers", [("tinytensor.nn", "layers activations convolution positional")]),
+    "modules": ("Modules", [("tinytensor.nn", "module parameter containers shapes model_summary")]),
+    "layers": ("Layers", [("tinytensor.nn", "layers activations positional similarity")]),
+    "convolution": (
+        "Convolution, pooling and normalisation of channels",
+        [("tinytensor.nn", "convolution pooling channel_normalization channel_dropout")],
+    ),
     "attention": ("Attention and the Transformer", [("tinytensor.nn", "attention transformer recording")]),
     "recurrent": (
         "Recurrent layers, and sequences of different lengths",
@@ -75,8 +79,13 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "init": ("First weights", [("tinytensor.nn.init", "*")]),
     "training": (
-        "Gradients in training: clipping, recomputation, half precision, threads",
-        [("tinytensor.nn.utils", "*"), ("tinytensor.nn.amp", "*"), ("tinytensor.nn.parallel", "*")],
+        "Gradients in training: clipping, recomputation, half precision, threads; padded sequences",
+        [
+            ("tinytensor.nn.utils", "*"),
+            ("tinytensor.nn.utils.rnn", "*"),
+            ("tinytensor.nn.amp", "*"),
+            ("tinytensor.nn.parallel", "*"),
+        ],
     ),
     "distributed": ("Many processes and machines", [("tinytensor.nn.distributed", "*")]),
     "checkpoints": ("Checkpoints", [("tinytensor.nn", "checkpoint")]),

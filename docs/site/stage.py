@@ -31,7 +31,7 @@ NAVIGATION = {
         "drawing-a-graph",
         "debugging",
     ),
-    "Look up": ("api/index", "names", "silent-differences", "other-libraries", "promises"),
+    "Look up": ("api/index", "names", "left-out", "silent-differences", "other-libraries", "promises"),
     "Pictures and figures": ("gallery", "pictures", "translation", "performance"),
     "The project": ("README <readme>", "contributing", "changelog", "source/index"),
 }

@@ -20,3 +20,6 @@ Few enough for the cache, and enough that two threads rarely meet at the interpr
 
 ATTENTION_WORK = 12
 """Element-wise operations for each attention weight, the products included."""
+
+WINDOWS_BLOCK = 1 << 17
+"""Elements that windows hold for the samples of one matrix product on the CPU: few enough for the cache of a core."""

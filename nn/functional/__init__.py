@@ -12,41 +12,119 @@ from tinytensor.tracing import looks_through
 
 from .activations import gelu, log_softmax, relu, sigmoid, softmax, tanh
 from .attention import multi_head_attention_forward, scaled_dot_product_attention
-from .convolution import conv1d
-from .dropout import dropout
-from .embedding import embedding
+from .channel_normalization import batch_norm, group_norm
+from .convolution import conv1d, conv2d
+from .dropout import dropout, dropout1d, dropout2d
+from .embedding import embedding, one_hot
 from .linear import linear
-from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
+from .losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
 from .masks import causal_mask
+from .nonlinearities import (
+    celu,
+    elu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    selu,
+    silu,
+    softmin,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+)
 from .normalization import layer_norm
+from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 from .recurrent import gru, lstm, rnn
-from .similarity import cosine_similarity
+from .similarity import cosine_similarity, normalize, pairwise_distance
 from .topk import log_softmax_topk
+from .windows import pad, unfold
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "batch_norm",
+    "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "causal_mask",
+    "celu",
     "conv1d",
+    "conv2d",
+    "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "elu",
     "embedding",
     "gelu",
+    "glu",
+    "group_norm",
     "gru",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
+    "leaky_relu",
     "linear",
     "log_softmax",
     "log_softmax_topk",
+    "logsigmoid",
     "lstm",
+    "max_pool1d",
+    "max_pool2d",
+    "mish",
     "mse_loss",
     "multi_head_attention_forward",
     "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "pairwise_distance",
+    "prelu",
     "relu",
+    "relu6",
     "rnn",
     "scaled_dot_product_attention",
+    "selu",
     "sigmoid",
+    "silu",
+    "smooth_l1_loss",
     "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
     "tanh",
+    "tanhshrink",
+    "threshold",
+    "unfold",
 ]
 
 looks_through(os.path.dirname(__file__), True)

@@ -1,8 +1,8 @@
-"""Convolution over sequences."""
+"""Convolution over sequences and images."""
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Sequence
 from typing import Any
 
 import tinytensor as tt
@@ -10,6 +10,23 @@ from tinytensor import Tensor
 
 from .checks import beside
 from .precision import lowered
+from .windows import AXES, count_positions, sizes, windows, zeros_around
+
+
+@tt.op
+def _convolution(x, weight, bias, *, stride, dilation, around, groups):
+    """W times what the window holds at each position, all positions at once, + b.
+
+    ∂L/∂x = Wᵀ g, added up where windows overlap
+    ∂L/∂weight = g Cᵀ, C being what the windows hold, one column for each position
+    ∂L/∂bias = Σ g, over batch and positions
+    """
+    held = windows(zeros_around(x, around), weight.shape[2:], stride, dilation)
+    batch, count, out_channels = len(x), held.shape[3:], len(weight)
+    columns = tt.reshape(held, (batch, groups, held.shape[1] // groups * held.shape[2], -1 if held.size else 0))
+    rows = tt.reshape(weight, (groups, out_channels // groups, columns.shape[2]))
+    y = tt.reshape(tt.matmul(rows, columns), (batch, out_channels, *count))
+    return y if bias is None else y + tt.reshape(bias, (-1, *[1] * len(count)))
 
 
 @lowered
@@ -37,68 +54,84 @@ def conv1d(
     (length + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
     Raises ValueError where shapes or sizes do not fit, TypeError for integers.
     """
+    return _convolve("conv1d", input, weight, bias, stride, padding, dilation, groups)
+
+
+@lowered
+def conv2d(
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """y[o, s, t] = b[o] + the sum over c, i, j of W[o, c, i, j] x[c, s + i, t + j] (LeCun et al. 1989).
+
+    Args:
+        input: (batch, in_channels, height, width), or without the batch.
+        weight: (out_channels, in_channels / groups, height and width of the kernel).
+        bias: (out_channels,) or None.
+        stride, padding, dilation: as for `conv1d`, one number, or two for height and width.
+        groups: into how many parts the channels are divided; `in_channels` for one filter a channel.
+
+    Returns (batch, out_channels, height and width of the result).
+    Raises ValueError where shapes or sizes do not fit, TypeError for integers.
+    """
+    return _convolve("conv2d", input, weight, bias, stride, padding, dilation, groups)
+
+
+def _convolve(
+    name: str, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Tensor:
     x = beside(input, weight)
-    stride, dilation = single("conv1d", "stride", stride, 1), single("conv1d", "dilation", dilation, 1)
-    _check(x, weight, bias, groups)
-    out_channels, kernel_size = weight.shape[0], weight.shape[-1]
-    reach = dilation * (kernel_size - 1)
-    left, right = zeros_around("conv1d", padding, stride, reach)
-    length = (x.shape[-1] + left + right - reach - 1) // stride + 1
-    if length < 1:
-        raise ValueError(
-            f"conv1d: {kernel_size} positions, {dilation} apart, do not fit into an input of length {x.shape[-1]} with "
-            f"{left} + {right} zeros of padding"
-        )
-    if left or right:
-        before, after = (tt.zeros((*x.shape[:-1], n), dtype=x.dtype, device=x.device) for n in (left, right))
-        x = tt.concat([before, x, after], axis=-1)
-    # For each j, what W[:, :, j] meets at all positions t.
-    windows = [x[..., j * dilation : j * dilation + (length - 1) * stride + 1 : stride] for j in range(kernel_size)]
-    columns = tt.reshape(tt.stack(windows, axis=-2), (*x.shape[:-2], groups, weight.shape[1] * kernel_size, length))
-    rows = tt.reshape(weight, (groups, out_channels // groups, weight.shape[1] * kernel_size))
-    y = tt.reshape(tt.matmul(rows, columns), (*x.shape[:-2], out_channels, length))
-    return y if bias is None else y + tt.expand_dims(beside(bias, y), axis=1)
+    axes = int(name[4])
+    steps, apart = sizes(name, "stride", stride, axes, 1), sizes(name, "dilation", dilation, axes, 1)
+    _check(name, x, weight, bias, groups)
+    kernel = weight.shape[2:]
+    around = padding_around(name, padding, kernel, steps, apart)
+    count_positions(name, x.shape[-axes:], kernel, steps, apart, around)
+    options = {"stride": steps, "dilation": apart, "around": around, "groups": groups}
+    if x.ndim == axes + 2:
+        return _convolution(x, weight, bias, **options)
+    return tt.squeeze(_convolution(tt.expand_dims(x, axis=0), weight, bias, **options), 0)
 
 
-def single(name: str, what: str, value: Any, least: int) -> int:
-    """The number that a size is given as, alone or as the only one of a sequence."""
-    number = value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value
-    try:
-        number = operator.index(number)
-    except TypeError:
-        raise TypeError(f"{name}: {what} must be an integer, or a sequence of one, got {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name}: {what} must be at least {least}, got {number}")
-    return number
-
-
-def zeros_around(name: str, padding: Any, stride: int, reach: int) -> tuple[int, int]:
-    """How many zeros stand before and after the input, for windows from one position to `reach` behind it."""
+def padding_around(
+    name: str, padding: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """How many zeros stand before and after the input, along each axis that the kernel slides along."""
     if not isinstance(padding, str):
-        return (single(name, "padding", padding, 0),) * 2
+        return tuple((n, n) for n in sizes(name, "padding", padding, len(kernel), 0))
     if padding not in ("same", "valid"):
         raise ValueError(f"{name}: padding must be 'same', 'valid' or an integer, got {padding!r}")
     if padding == "valid":
-        return 0, 0
-    if stride != 1:
-        raise ValueError(f"{name}: padding='same' needs stride 1, got {stride}")
-    return reach // 2, reach - reach // 2
+        return ((0, 0),) * len(kernel)
+    if any(step != 1 for step in stride):
+        raise ValueError(f"{name}: padding='same' needs stride 1, got {stride[0] if len(stride) == 1 else stride}")
+    reaches = [d * (k - 1) for k, d in zip(kernel, dilation)]
+    return tuple((reach // 2, reach - reach // 2) for reach in reaches)
 
 
-def _check(x: Tensor, weight: Any, bias: Any, groups: int) -> None:
+def _check(name: str, x: Tensor, weight: Any, bias: Any, groups: int) -> None:
     """Raise TypeError or ValueError unless input, weight and bias fit together."""
+    axes = int(name[4])
     if x.dtype.kind not in "fc":
-        raise TypeError(f"conv1d: expected floats, got {x.dtype} of shape {x.shape}; write x.float()")
-    if x.ndim not in (2, 3) or weight.ndim != 3 or 0 in weight.shape:
+        raise TypeError(f"{name}: expected floats, got {x.dtype} of shape {x.shape}; write x.float()")
+    if x.ndim not in (axes + 1, axes + 2) or weight.ndim != axes + 2 or 0 in weight.shape:
+        kernel = "kernel_size" if axes == 1 else "*kernel_size"
         raise ValueError(
-            "conv1d: expected an input (batch, in_channels, length), or without the batch, and a weight "
-            "(out_channels, in_channels / groups, kernel_size), none of them 0; "
+            f"{name}: expected an input (batch, in_channels, {', '.join(AXES[axes])}), or without the batch, and a "
+            f"weight (out_channels, in_channels / groups, {kernel}), none of them 0; "
             f"got {x.shape} and {tuple(weight.shape)}"
         )
-    if single("conv1d", "groups", groups, 1) * weight.shape[1] != x.shape[-2] or weight.shape[0] % groups:
+    channels = x.shape[-1 - axes]
+    (parts,) = sizes(name, "groups", groups, 1, 1)
+    if parts * weight.shape[1] != channels or weight.shape[0] % parts:
         raise ValueError(
-            f"conv1d: input {x.shape} has {x.shape[-2]} channels, weight {tuple(weight.shape)} is for "
-            f"{groups * weight.shape[1]} of them in {groups} groups, which divide its {weight.shape[0]} out_channels"
+            f"{name}: input {x.shape} has {channels} channels, weight {tuple(weight.shape)} is for "
+            f"{parts * weight.shape[1]} of them in {parts} groups, which divide its {weight.shape[0]} out_channels"
         )
     if bias is not None and tuple(bias.shape) != weight.shape[:1]:
-        raise ValueError(f"conv1d: bias {tuple(bias.shape)} must be ({weight.shape[0]},), as weight {weight.shape}")
+        raise ValueError(f"{name}: bias {tuple(bias.shape)} must be ({weight.shape[0]},), as weight {weight.shape}")

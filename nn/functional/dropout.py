@@ -37,6 +37,27 @@ def dropout(
     return _dropout(x, tt.random.bernoulli(1 - p, x.shape, device=x.device, generator=generator), scale=1 / (1 - p))
 
 
+def dropout1d(input: ArrayLike, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of whole channels (Tompson et al. 2015): (batch, channels, length), or without the batch."""
+    return _of_channels("dropout1d", 1, input, p, training)
+
+
+def dropout2d(input: ArrayLike, p: float = 0.5, training: bool = True) -> Tensor:
+    """`dropout` of whole channels of images: (batch, channels, height, width), or without the batch."""
+    return _of_channels("dropout2d", 2, input, p, training)
+
+
+def _of_channels(name: str, axes: int, input: ArrayLike, p: float, training: bool) -> Tensor:
+    check_probability(name, p)
+    x = input if isinstance(input, Tensor) else tt.asarray(input)
+    if x.ndim not in (axes + 1, axes + 2):
+        raise ValueError(f"{name}: expected {axes + 2} dimensions, or {axes + 1} without a batch, got {x.shape}")
+    if not training or p == 0:
+        return x
+    ones = tt.ones((*x.shape[: x.ndim - axes], *[1] * axes), dtype=x.dtype, device=x.device)
+    return x * dropout(ones, p)
+
+
 class Dropped:
     """Which attention weights dropout keeps, and by how much it scales them.
 

@@ -41,3 +41,11 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
         padding_idx %= length
     check_range("embedding", "ids", ids, length, later=True)
     return _embedding(weight, ids, padding_idx=padding_idx)
+
+
+def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
+    """For each id a row of zeros with a 1 at its place: (...) -> (..., num_classes), of integers.
+
+    With num_classes -1 it is one more than the largest id. Raises IndexError for ids out of range.
+    """
+    return tt.one_hot(tensor, num_classes)

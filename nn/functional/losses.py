@@ -9,9 +9,10 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.typing import ArrayLike, Operand
 
-from .activations import log_softmax
+from .activations import log_softmax, relu
 from .checks import beside, check_range
 from .precision import raised
+from .similarity import cosine_similarity
 
 
 def _reduce(losses: Any, reduction: str) -> Tensor:
@@ -155,23 +156,130 @@ def nll_loss(
     return _reduce(losses, reduction)
 
 
-# ---- others
+# ---- differences
+
+
+def _difference(name: str, input: Any, target: Any) -> Tensor:
+    """input - target. Warns where the shapes differ, as broadcasting is then seldom meant."""
+    x = tt.asarray(input)
+    y = beside(target, x)
+    if x.shape != y.shape:
+        warnings.warn(
+            f"{name}: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
+            "reshape one of them if that is not meant",
+            UserWarning,
+            stacklevel=4,  # the first is this function's caller, the second what `raised` makes of it
+        )
+    return x - y
 
 
 @raised
 def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean") -> Tensor:
     """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant."""
     _check_reduction("mse_loss", reduction)
+    return _reduce(tt.square(_difference("mse_loss", input, target)), reduction)
+
+
+@raised
+def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean") -> Tensor:
+    """The absolute difference. Warns where the shapes differ."""
+    _check_reduction("l1_loss", reduction)
+    return _reduce(tt.abs(_difference("l1_loss", input, target)), reduction)
+
+
+@raised
+def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """The absolute difference |d| less beta / 2, but d² / (2 beta) below beta (Girshick 2015, equation 3).
+
+    With beta 0 it is `l1_loss`. Warns where the shapes differ. Raises ValueError for a negative beta.
+    """
+    _check_reduction("smooth_l1_loss", reduction)
+    if beta < 0:
+        raise ValueError(f"smooth_l1_loss: beta must be at least 0, got {beta}")
+    d = _difference("smooth_l1_loss", input, target)
+    size = tt.abs(d)
+    losses = size if beta == 0 else tt.where(size < beta, d * d / (2 * beta), size - beta / 2)
+    return _reduce(losses, reduction)
+
+
+@raised
+def huber_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d² / 2 where the difference d is small, delta (|d| - delta / 2) where |d| is delta and more (Huber 1964).
+
+    Warns where the shapes differ. Raises ValueError unless delta is above 0.
+    """
+    _check_reduction("huber_loss", reduction)
+    if not delta > 0:
+        raise ValueError(f"huber_loss: delta must be above 0, got {delta}")
+    d = _difference("huber_loss", input, target)
+    size = tt.abs(d)
+    return _reduce(tt.where(size < delta, 0.5 * d * d, delta * (size - 0.5 * delta)), reduction)
+
+
+# ---- probabilities, and yes or no
+
+
+@raised
+def kl_div(input: ArrayLike, target: ArrayLike, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """target (log target - input): how far probabilities are from a target's (Kullback and Leibler 1951).
+
+    Args:
+        input: log-probabilities, as from `log_softmax`.
+        target: probabilities, or with `log_target` their logarithms. A probability of 0 costs 0.
+        reduction: "batchmean", the sum divided by the length of the first axis, is the divergence as it is defined,
+            of one distribution; "mean" divides by the number of all elements, "sum" and "none" as elsewhere.
+    """
+    if reduction != "batchmean":
+        _check_reduction("kl_div", reduction)
+    log_q = tt.asarray(input)
+    p = beside(target, log_q)
+    losses = tt.exp(p) * (p - log_q) if log_target else tt.special.xlogy(p, p) - p * log_q
+    if reduction == "batchmean":
+        return tt.sum(losses) / (losses.shape[0] if losses.ndim else 1)
+    return _reduce(losses, reduction)
+
+
+def _log(xp, x):
+    """The logarithm of a probability, at least -100."""
+    return xp.where(x > 0, xp.maximum(xp.log(xp.where(x > 0, x, 1.0)), -100.0), -100.0)
+
+
+@tt.op(
+    x=lambda xp, g, x, y: g * (x - y) / xp.maximum(x * (1 - x), 1e-12),
+    y=lambda xp, g, x: g * (_log(xp, 1 - x) - _log(xp, x)),
+)
+def _binary_cross_entropy(xp, x, y):
+    """-(y log x + (1 - y) log(1 - x)), each logarithm at least -100, for a probability x and a target y."""
+    return -(y * _log(xp, x) + (1 - y) * _log(xp, 1 - x))
+
+
+@raised
+def binary_cross_entropy(
+    input: ArrayLike, target: ArrayLike, weight: Operand | None = None, reduction: str = "mean"
+) -> Tensor:
+    """-(y log x + (1 - y) log(1 - x)) of probabilities x, a logarithm of less than -100 counting as -100.
+
+    Of logits rather than probabilities `binary_cross_entropy_with_logits` is exact, and this is not.
+
+    Args:
+        input: probabilities, any shape.
+        target: probabilities, of the same shape.
+        weight: how much each element counts.
+
+    Raises ValueError where shapes differ, and for an input that is not from 0 to 1.
+    """
+    _check_reduction("binary_cross_entropy", reduction)
     x = tt.asarray(input)
     y = beside(target, x)
     if x.shape != y.shape:
-        warnings.warn(
-            f"mse_loss: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
-            "reshape one of them if that is not meant",
-            UserWarning,
-            stacklevel=3,  # the first is what `raised` makes of this function
+        raise ValueError(f"binary_cross_entropy: input {x.shape} and target {y.shape} must have the same shape")
+    if not bool(tt.all((x >= 0) & (x <= 1))):
+        raise ValueError(
+            "binary_cross_entropy: input must be probabilities, from 0 to 1; of logits take "
+            "binary_cross_entropy_with_logits"
         )
-    return _reduce(tt.square(x - y), reduction)
+    losses = _binary_cross_entropy(x, y)
+    return _reduce(losses if weight is None else losses * weight, reduction)
 
 
 @raised
@@ -203,3 +311,28 @@ def binary_cross_entropy_with_logits(
     if weight is not None:
         losses = losses * weight
     return _reduce(losses, reduction)
+
+
+# ---- likeness
+
+
+@raised
+def cosine_embedding_loss(
+    input1: ArrayLike, input2: ArrayLike, target: ArrayLike, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """1 - cos of two vectors that belong together (target 1), max(0, cos - margin) of others (target -1).
+
+    Shapes: inputs (batch, features) and target (batch,), or (features,) and ().
+    Raises ValueError where they do not fit.
+    """
+    _check_reduction("cosine_embedding_loss", reduction)
+    x = tt.asarray(input1)
+    y, target = beside(input2, x), beside(target, x)
+    if x.shape != y.shape or x.ndim not in (1, 2) or target.shape != x.shape[:-1]:
+        raise ValueError(
+            "cosine_embedding_loss: expected two inputs (batch, features) and a target (batch,), all without the batch "
+            f"for one pair; got {x.shape}, {y.shape} and {target.shape}"
+        )
+    cosine = cosine_similarity(x, y, dim=-1)
+    apart = tt.where(target == -1, relu(cosine - margin), 0.0)
+    return _reduce(tt.where(target == 1, 1 - cosine, apart), reduction)

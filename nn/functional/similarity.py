@@ -1,4 +1,4 @@
-"""Likeness of vectors by their direction."""
+"""Likeness of vectors by their direction, their distance, and vectors made as long as 1."""
 
 from __future__ import annotations
 
@@ -33,3 +33,26 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
     axis = check_dim("cosine_similarity", x1, dim)
     unit1, unit2 = (x / tt.maximum(tt.linalg.vector_norm(x, axis=axis, keepdims=True), eps) for x in (x1, x2))
     return tt.astype(tt.sum(unit1 * unit2, axis=axis), dtype, copy=False)
+
+
+@raised
+def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """|x1 - x2 + eps|, the p-norm along the last axis; they broadcast against each other.
+
+    Args:
+        eps: keeps the distance of a vector to itself, and with it the gradient, away from 0.
+        keepdim: whether the last axis stays, with length 1.
+    """
+    x1 = x1 if isinstance(x1, Tensor) else tt.asarray(x1)
+    return tt.linalg.vector_norm(x1 - beside(x2, x1) + eps, axis=-1, keepdims=keepdim, ord=p)
+
+
+@raised
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x / max(|x|, eps): vectors along `dim` made as long as 1 in the p-norm; one of zeros stays.
+
+    Raises IndexError for a `dim` out of range.
+    """
+    x = input if isinstance(input, Tensor) else tt.asarray(input)
+    axis = check_dim("normalize", x, dim)
+    return x / tt.maximum(tt.linalg.vector_norm(x, axis=axis, keepdims=True, ord=p), eps)

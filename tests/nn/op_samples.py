@@ -389,6 +389,79 @@ for _reduction in ("mean", "sum", "none"):
         ),
     )
 
+# ---- binary cross-entropy
+
+
+def _bce(x, y):
+    return -(y * np.log(x) + (1 - y) * np.log(1 - x))
+
+
+register(
+    "binary_cross_entropy",
+    *(
+        Sample(lambda x, y: F.binary_cross_entropy(x, y, reduction="none"), [draw(s, 0.1, 0.9), draw(s, 0, 1)], _bce)
+        for s in ((3, 4), (), (0,))
+    ),
+)
+
+# ---- windows
+
+
+def _convolved(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    """One filter, position and element of the window after the other."""
+    axes = x.ndim - 2
+    x = np.pad(x, ((0, 0), (0, 0), *[(padding, padding)] * axes))
+    lengths = [(n - dilation * (k - 1) - 1) // stride + 1 for n, k in zip(x.shape[2:], weight.shape[2:])]
+    y = np.zeros((len(x), len(weight), *lengths))
+    share, part = len(weight) // groups, weight.shape[1]
+    for place in np.ndindex(*lengths):
+        for element in np.ndindex(*weight.shape[2:]):
+            met = x[(..., *(p * stride + e * dilation for p, e in zip(place, element)))]
+            for o in range(len(weight)):
+                first = o // share * part
+                y[(slice(None), o, *place)] += met[:, first : first + part] @ weight[(o, slice(None), *element)]
+    return y if bias is None else y + bias.reshape(-1, *[1] * axes)
+
+
+for _options in ({}, {"padding": 1}, {"stride": 2, "padding": 1}, {"dilation": 2, "padding": 2}, {"groups": 2}):
+    for _function, _lengths in ((F.conv1d, (5,)), (F.conv2d, (5, 4))):
+        for _batch in (2, 0):
+            _kernel = (4, 4 // _options.get("groups", 1), *[2] * len(_lengths))
+            register(
+                "convolution",
+                *(
+                    Sample(_function, [draw((_batch, 4, *_lengths)), draw(_kernel), bias], _convolved, _options)
+                    for bias in (draw((4,)), None)
+                ),
+            )
+
+
+def _pooled(x, kernel, stride=None, padding=0, dilation=1):
+    stride, axes = stride or kernel, x.ndim - 2
+    x = np.pad(x, ((0, 0), (0, 0), *[(padding, padding)] * axes), constant_values=-np.inf)
+    lengths = [(n - dilation * (kernel - 1) - 1) // stride + 1 for n in x.shape[2:]]
+    y = np.zeros((*x.shape[:2], *lengths))
+    for place in np.ndindex(*lengths):
+        window = tuple(slice(p * stride, p * stride + dilation * (kernel - 1) + 1, dilation) for p in place)
+        y[(..., *place)] = x[(..., *window)].max(axis=tuple(range(2, x.ndim)))
+    return y
+
+
+for _options in ((2,), (3, 1), (3, 2, 1), (2, 1, 0, 2)):
+    for _function, _lengths in ((F.max_pool1d, (6,)), (F.max_pool2d, (6, 5))):
+        register(
+            "max_pool",
+            *(
+                Sample(
+                    lambda x, f=_function, o=_options: f(x, *o),
+                    [apart((batch, 3, *_lengths))],
+                    lambda x, o=_options: _pooled(x, *o),
+                    repeats=False,
+                )
+                for batch in (2, 0)
+            ),
+        )
+
 # ---- recurrence
 
 

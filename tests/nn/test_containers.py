@@ -179,3 +179,26 @@ def test_module_dict():
 def test_module_dict_takes_no_name_of_its_own_methods():
     with pytest.raises(KeyError, match="has an attribute 'keys' already"):
         nn.ModuleDict({"keys": nn.Identity()})
+
+
+# ---- lists of parameters
+
+
+def test_a_list_of_parameters_belongs_to_the_module_that_holds_it():
+    class Mixture(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shares = nn.ParameterList([tt.ones(2), nn.Parameter(tt.zeros((2, 3)))])
+            self.shares.append(tt.ones(()))
+            self.shares += [tt.ones(1)]
+
+    model = Mixture()
+    assert list(model.state_dict()) == [f"shares.{i}" for i in range(4)]
+    assert len(model.shares) == len(list(model.parameters())) == 4
+    assert all(isinstance(p, nn.Parameter) and p.requires_grad for p in model.shares)
+    model.shares[1] = tt.ones(5)
+    assert (model.shares[1].shape, model.shares[-1].shape) == ((5,), (1,))
+    assert [p.shape for p in model.shares[1:3]] == [(5,), ()]
+    assert repr(model.shares).splitlines()[1] == "  (0): Parameter (2,), float32"
+    with pytest.raises(IndexError):
+        model.shares[7]

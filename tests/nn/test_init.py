@@ -140,3 +140,21 @@ def test_on_a_device(device):
     assert tensor.device == device
     layer = nn.Linear(2, 3, device=device)
     assert layer.weight.device == device
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3), (4, 2, 3), (2, 3, 3)])
+def test_orthogonal_has_an_orthonormal_shorter_side(shape, device):
+    weight = tt.empty(shape, device=device, dtype=tt.float64)
+    assert nn.init.orthogonal_(weight, gain=2.0) is weight
+    matrix = weight.numpy().reshape(shape[0], -1)
+    square = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    np.testing.assert_allclose(square, 4 * np.eye(len(square)), atol=1e-12)
+
+
+def test_orthogonal_follows_from_its_generator_and_prefers_no_direction():
+    weights = [nn.init.orthogonal_(tt.empty((3, 3)), generator=tt.random.Generator(1)).numpy() for _ in range(2)]
+    np.testing.assert_array_equal(*weights)
+    drawn = np.stack([nn.init.orthogonal_(tt.empty((2, 2))).numpy() for _ in range(400)])
+    assert (np.abs(drawn.mean(axis=0)) < 0.2).all()
+    with pytest.raises(ValueError, match=r"orthogonal_: expected 2 dimensions or more, got shape \(3,\)"):
+        nn.init.orthogonal_(tt.empty(3))

@@ -210,6 +210,16 @@ def test_three_inputs(options, weights):
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("masks", ["none", "both", "both float"])
+@pytest.mark.parametrize(
+    "options", [{"add_bias_kv": True}, {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True, "kdim": 6}]
+)
+def test_keys_and_values_of_its_own(options, masks, weights):
+    sizes = {"kdim": options["kdim"]} if "kdim" in options else {}
+    compare(*attentions(batch_first=True, **options), sequences(True, **sizes), MASKS.get(masks, {}) | WEIGHTS[weights])
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_self_attention(batch_first, bias, weights):

@@ -147,8 +147,10 @@ def unique_values(x: ArrayLike, /) -> Tensor:
     return unique_all(x).values
 
 
-def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: DType = None, **unknown: Never) -> Tensor:
+def one_hot(x: ArrayLike, /, num_classes: int = -1, *, dtype: DType = None, **unknown: Never) -> Tensor:
     """For each integer i in x, a row of zeros with a 1 at i: (...,) -> (..., num_classes).
+
+    With num_classes -1 it is one more than the largest of them. Raises IndexError for integers out of range.
 
     >>> tt.one_hot(tt.asarray([2, 0]), 3).tolist()
     [[0, 0, 1], [1, 0, 0]]
@@ -158,6 +160,10 @@ def one_hot(x: ArrayLike, /, num_classes: int, *, dtype: DType = None, **unknown
     x = tt.asarray(x)
     if x.dtype.kind not in "iu":
         raise TypeError(f"one_hot: expected integers, got {x.dtype}")
+    if num_classes == -1:
+        if not x.size:
+            raise ValueError(f"one_hot: of no integers, in shape {x.shape}, num_classes must be given")
+        num_classes = int(tt.max(x).item()) + 1
     if x.size and (int(tt.min(x).item()) < 0 or int(tt.max(x).item()) >= num_classes):
         raise IndexError(f"one_hot: indices must be from 0 to {num_classes - 1}")
     places = tt.arange(num_classes, device=x.device)

@@ -1,0 +1,86 @@
+"""Normalisation of channels: over the batch, or over groups of them in each sample."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .normalization import layer_norm
+from .precision import raised
+
+
+@raised
+def batch_norm(
+    input: Any,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + eps) * weight + bias for each channel (Ioffe and Szegedy 2015, Algorithms 1 and 2).
+
+    Args:
+        input: (batch, channels, ...).
+        running_mean, running_var: (channels,), what mean and variance are in evaluation. In training these are the
+            batch's own, over all axes but that of channels, and the running ones move towards them, in place: by
+            `momentum` of the difference, and towards the variance as it is estimated from n numbers, n / (n - 1) times
+            that of these numbers. None: they are not kept.
+        weight, bias: (channels,), or None.
+
+    Raises ValueError in training for one number a channel, and in evaluation without running statistics.
+    """
+    x = tt.asarray(input)
+    if x.ndim < 2:
+        raise ValueError(f"batch_norm: expected (batch, channels, ...), got {x.shape}")
+    if x.dtype == tt.float16:  # whose squares end at 65504
+        wide = batch_norm(x.float(), running_mean, running_var, weight, bias, training, momentum, eps)
+        return tt.astype(wide, tt.float16)
+    axes, each = (0, *range(2, x.ndim)), (1, -1, *[1] * (x.ndim - 2))
+    if training:
+        count = math.prod(x.shape[axis] for axis in axes)
+        if count < 2:
+            raise ValueError(f"batch_norm: in training it takes more than one number for each channel, got {x.shape}")
+        mean = tt.mean(x, axis=axes, keepdims=True)
+        variance = tt.mean(tt.square(x - mean), axis=axes, keepdims=True)
+        for running, seen in ((running_mean, mean), (running_var, variance * (count / (count - 1)))):
+            if running is not None:
+                with tt.no_grad():
+                    running.copy_((1 - momentum) * running + momentum * tt.reshape(seen, (-1,)))
+    elif running_mean is None or running_var is None:
+        raise ValueError("batch_norm: without running_mean and running_var there is training=True only")
+    else:
+        mean, variance = tt.reshape(running_mean, each), tt.reshape(running_var, each)
+    out = (x - mean) / tt.sqrt(variance + eps)
+    return _scaled(out, weight, bias)
+
+
+@raised
+def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """Layer normalisation of each of `num_groups` groups of channels, in each sample (Wu and He 2018).
+
+    Shapes: input (batch, channels, ...), weight and bias (channels,), or None.
+    Raises ValueError unless `num_groups` divides the channels.
+    """
+    x = tt.asarray(input)
+    if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
+        raise ValueError(
+            f"group_norm: expected (batch, channels, ...), and num_groups to divide the channels; got {x.shape} and "
+            f"{num_groups}"
+        )
+    size = math.prod(x.shape[1:]) // num_groups
+    out = layer_norm(tt.reshape(x, (len(x), num_groups, size)), (size,), eps=eps)
+    return _scaled(tt.reshape(out, x.shape), weight, bias)
+
+
+def _scaled(x: Tensor, weight: Any, bias: Any) -> Tensor:
+    """x * weight + bias, a number each for every channel."""
+    each = (-1, *[1] * (x.ndim - 2))
+    if weight is not None:
+        x = x * tt.reshape(weight, each)
+    return x if bias is None else x + tt.reshape(bias, each)

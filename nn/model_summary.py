@@ -1,0 +1,111 @@
+"""A table of what a model consists of: its modules, the shapes of what they give, and how many weights each has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from .module import Module
+
+
+class Row(NamedTuple):
+    """One module of a model.
+
+    Attributes:
+        path: its name in the model, "" for the model itself.
+        kind: the name of its class.
+        shape: of what it gave, as text; "" where it was not called.
+        parameters: how many numbers are trained or may be, in it and in all that is inside; a shared one once.
+    """
+
+    path: str
+    kind: str
+    shape: str
+    parameters: int
+
+
+class Summary(Sequence[Row]):
+    """Rows, outer modules first; as text a table.
+
+    Attributes:
+        parameters: how many numbers the parameters of the model have.
+        trainable: how many of them have a gradient.
+    """
+
+    def __init__(self, rows: Sequence[Row], trainable: int) -> None:
+        self.rows, self.parameters, self.trainable = rows, rows[0].parameters, trainable
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __repr__(self) -> str:
+        table = [("module", "class", "output", "parameters")]
+        for path, kind, shape, parameters in self.rows:
+            depth = path.count(".") + 1 if path else 0
+            name = "  " * depth + path.rpartition(".")[2]
+            table.append((name or "(model)", kind, shape, f"{parameters:,}" if parameters else ""))
+        kept = [i for i in range(4) if any(row[i] for row in table[1:])]
+        widths = {i: max(len(row[i]) for row in table) for i in kept}
+        lines = ["  ".join(f"{row[i]:{'>' if i == 3 else '<'}{widths[i]}}" for i in kept).rstrip() for row in table]
+        lines.insert(1, "-" * max(map(len, lines)))
+        frozen = self.parameters - self.trainable
+        told = f"{self.parameters:,} parameters" + (f", {frozen:,} of them without a gradient" if frozen else "")
+        return "\n".join([*lines, told])
+
+
+def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
+    """A table of a model: for each module its name, its class, what it gave and how many parameters it has.
+
+    >>> from tinytensor import nn
+    >>> print(nn.summary(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), tt.ones((5, 4))))
+    module   class       output  parameters
+    ---------------------------------------
+    (model)  Sequential  (5, 2)          58
+      0      Linear      (5, 8)          40
+      1      ReLU        (5, 8)
+      2      Linear      (5, 2)          18
+    58 parameters
+
+    Args:
+        model: any module.
+        inputs, options: what it is called with, in evaluation mode and without gradients. Without any it is not called,
+            and the table has no shapes.
+    """
+    modules = list(model.named_modules())
+    shapes: dict[Module, str] = {}
+    if inputs or options:
+
+        def look(module: Module, arguments: Any, output: Any) -> None:
+            shapes.setdefault(module, _shape(output))
+
+        hooks = [module.register_forward_hook(look) for _, module in modules]
+        training = {module: module.training for _, module in modules}
+        try:
+            with tt.no_grad():
+                model.eval()(*inputs, **options)
+        finally:
+            for hook in hooks:
+                hook.remove()
+            for module, mode in training.items():
+                module.training = mode
+    rows = [
+        Row(path, type(module).__name__, shapes.get(module, ""), sum(p.size for p in module.parameters()))
+        for path, module in modules
+    ]
+    return Summary(rows, sum(p.size for p in model.parameters() if p.requires_grad))
+
+
+def _shape(output: Any) -> str:
+    """The shapes of all Tensors in what a module gave."""
+    if isinstance(output, Tensor):
+        return str(output.shape)
+    if isinstance(output, dict):
+        output = list(output.values())
+    inside = [_shape(each) for each in output] if isinstance(output, (tuple, list)) else []
+    return ", ".join(filter(None, inside))
