@@ -15,13 +15,15 @@ from .attention import MultiheadAttention
 from .checkpoint import CheckpointError, load, save
 from .containers import ModuleDict, ModuleList, Sequential
 from .convolution import Conv1d
-from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
+from .feed_forward import FeedForward
+from .layers import Dropout, Embedding, Identity, LayerNorm, Linear, RMSNorm
 from .losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, NLLLoss
 from .module import Module
 from .parameter import Parameter
 from .positional import LearnedPositionalEncoding, PositionalEncoding, sinusoidal_encoding
 from .recording import AttentionCall, record_attention
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .self_attention import SelfAttention
 from .transformer import (
     Transformer,
     TransformerDecoder,
@@ -31,12 +33,13 @@ from .transformer import (
 )
 
 __all__ = [
-    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "Conv1d", "CrossEntropyLoss",
-    "Dropout", "Embedding", "GRUCell", "Identity", "LSTMCell", "LayerNorm", "LearnedPositionalEncoding", "Linear",
-    "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "Parameter",
-    "PositionalEncoding", "RNNCell", "ReLU", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer",
-    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp",
-    "functional", "init", "load", "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
+    "GELU", "GRU", "LSTM", "RNN", "AttentionCall", "BCEWithLogitsLoss", "CheckpointError", "Conv1d",
+    "CrossEntropyLoss", "Dropout", "Embedding", "FeedForward", "GRUCell", "Identity", "LSTMCell", "LayerNorm",
+    "LearnedPositionalEncoding", "Linear", "LogSoftmax", "MSELoss", "Module", "ModuleDict", "ModuleList",
+    "MultiheadAttention", "NLLLoss", "Parameter", "PositionalEncoding", "RMSNorm", "RNNCell", "ReLU",
+    "SelfAttention", "Sequential", "Sigmoid", "Softmax", "Tanh", "Transformer", "TransformerDecoder",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "amp", "functional", "init", "load",
+    "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

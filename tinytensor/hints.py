@@ -365,7 +365,6 @@ NN = """
     Hardshrink: tt.where(tt.abs(x) > 0.5, x, 0.0)
     Threshold: tt.where(x > 0.5, x, 0.0)
     GLU: x * tt.sigmoid(y)  # x and y: the halves of the input
-    RMSNorm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
     CosineSimilarity: F.cosine_similarity(x, y)
     PairwiseDistance: tt.linalg.vector_norm(x - y, axis=-1)
     Bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
@@ -425,7 +424,6 @@ FUNCTIONAL = """
     hardshrink: tt.where(tt.abs(x) > 0.5, x, 0.0)
     threshold threshold_: tt.where(x > 0.5, x, 0.0)
     glu: x * tt.sigmoid(y)  # x and y: the halves of the input
-    rms_norm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
     pairwise_distance: tt.linalg.vector_norm(x - y, axis=-1)
     bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
     l1_loss: tt.mean(tt.abs(x - y))

@@ -53,8 +53,11 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "speed": ("Speed", [("tinytensor", "speed")]),
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers")]),
-    "layers": ("Layers", [("tinytensor.nn", "layers activations convolution positional")]),
-    "attention": ("Attention and the Transformer", [("tinytensor.nn", "attention transformer recording")]),
+    "layers": ("Layers", [("tinytensor.nn", "layers activations feed_forward convolution positional")]),
+    "attention": (
+        "Attention and the Transformer",
+        [("tinytensor.nn", "attention self_attention transformer recording")],
+    ),
     "recurrent": ("Recurrent layers", [("tinytensor.nn", "recurrent")]),
     "losses": ("Losses", [("tinytensor.nn", "losses")]),
     "functional": ("Functions behind the layers", [("tinytensor.nn.functional", "*")]),

@@ -17,13 +17,16 @@ from .dropout import dropout
 from .embedding import embedding
 from .linear import linear
 from .losses import binary_cross_entropy_with_logits, cross_entropy, mse_loss, nll_loss
-from .masks import causal_mask
-from .normalization import layer_norm
+from .masks import causal_mask, sliding_window_mask
+from .normalization import layer_norm, rms_norm
 from .recurrent import gru, lstm, rnn
+from .relative_positions import alibi, alibi_slopes, rotary_angles, rotate
 from .similarity import cosine_similarity
 from .topk import log_softmax_topk
 
 __all__ = [
+    "alibi",
+    "alibi_slopes",
     "binary_cross_entropy_with_logits",
     "causal_mask",
     "conv1d",
@@ -42,9 +45,13 @@ __all__ = [
     "multi_head_attention_forward",
     "nll_loss",
     "relu",
+    "rms_norm",
     "rnn",
+    "rotary_angles",
+    "rotate",
     "scaled_dot_product_attention",
     "sigmoid",
+    "sliding_window_mask",
     "softmax",
     "tanh",
 ]
