@@ -89,32 +89,33 @@ class SelfAttention(Module):
         """Of a position's keys and values side by side: what a cache holds of it."""
         return 2 * self.num_kv_heads * self.head_dim
 
-    def forward(self, x: Tensor, mask: Any = None, rotation: Rotation | None = None) -> Tensor:
-        """Attend within x, (batch, length, d_model).
+    def forward(
+        self, x: Tensor, mask: Any = None, rotation: Rotation | None = None, cache: LayerCache | None = None
+    ) -> Tensor:
+        """Attend within x, (batch, length, d_model), and to what a cache has of positions before it.
 
         Args:
             mask: broadcasts to (batch, heads, length, length); boolean, True where attention is not allowed, or float,
-                added to the scores.
+                added to the scores. With a cache to (batch, heads, length, places), places being all that it has then.
             rotation: cos and sin of `F.rotary_angles`, which broadcast to (batch, heads, length, head_dim / 2).
+            cache: keys and values of former positions, (batch, places, kv_size); those of x join it.
         """
-        if rotation is None and self._is_multi_head(x.shape[-1]):
+        if rotation is None and cache is None and self._is_multi_head(x.shape[-1]):
             heads, _ = F.attention.multi_head(
                 x, x, x, self.num_heads, self.in_proj.weight, self.in_proj.bias, mask, scale=self._scale,
                 dropout_p=self._dropout_p, need_weights=False, attn_mask=mask,
             )  # fmt: skip
             return self.out_proj(heads)
         q, k, v = self.heads(x, rotation)
-        return self._attend(q, k, v, mask)
-
-    def step(self, x: Tensor, cache: LayerCache, mask: Any, rotation: Rotation | None = None) -> Tensor:
-        """`forward` for positions that come after those of the cache, (batch, branches, d_model), which they join.
-
-        The mask, (batch, heads or 1, branches, places), says which place of the cache each of them sees.
-        """
-        q, k, v = self.heads(x, rotation)
-        memory = cache.append(tt.concat([F.attention.join_heads(k), F.attention.join_heads(v)], axis=-1))
-        k, v = (F.attention.split_heads(part, self.num_kv_heads) for part in tt.split(memory, 2, axis=-1))
-        return self._attend(q, k, v, mask)
+        if cache is not None:
+            memory = cache.append(tt.concat([F.attention.join_heads(k), F.attention.join_heads(v)], axis=-1))
+            k, v = (F.attention.split_heads(part, self.num_kv_heads) for part in tt.split(memory, 2, axis=-1))
+        shared = self.num_heads // self.num_kv_heads
+        if shared > 1:  # each head of keys and values beside all the queries that share it
+            k, v = (tt.repeat(part, shared, axis=1) for part in (k, v))
+        allowed = ~mask if mask is not None and mask.dtype.kind == "b" else mask  # this function's booleans allow
+        out = F.scaled_dot_product_attention(q, k, v, allowed, self._dropout_p, scale=self._scale)
+        return self.out_proj(F.attention.join_heads(out))  # Concat(head_1, ..., head_h) W^O
 
     def heads(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (batch, heads, length, head_dim), and keys and values (batch, kv heads, length, head_dim)."""
@@ -126,15 +127,6 @@ class SelfAttention(Module):
         if rotation is not None:
             q, k = (F.rotate(part, *rotation, self.pairing) for part in (q, k))
         return q, k, v
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Tensor:
-        """Concat(head_1, ..., head_h) W^O, each head of keys and values beside all the queries that share it."""
-        shared = self.num_heads // self.num_kv_heads
-        if shared > 1:
-            k, v = (tt.repeat(part, shared, axis=1) for part in (k, v))
-        allowed = ~mask if mask is not None and mask.dtype.kind == "b" else mask  # this function's booleans allow
-        heads = F.scaled_dot_product_attention(q, k, v, allowed, self._dropout_p, scale=self._scale)
-        return self.out_proj(F.attention.join_heads(heads))
 
     def _is_multi_head(self, d_model: int) -> bool:
         """Whether this is the attention of 2017, but for what turns queries and keys."""

@@ -128,7 +128,7 @@ def test_steps_from_a_cache_are_the_whole(options, is_turned):
     with tt.no_grad():
         whole = layer(x, F.causal_mask(LENGTH), rotation(0, LENGTH))
         cache = LayerCache(tt.empty((2, 0, layer.kv_size), dtype=tt.float64))
-        rows = [layer.step(x[:, i : i + 1], cache, None, rotation(i, i + 1)) for i in range(LENGTH)]
+        rows = [layer(x[:, i : i + 1], None, rotation(i, i + 1), cache) for i in range(LENGTH)]
     np.testing.assert_allclose(tt.concat(rows, axis=1).numpy(), whole.numpy(), atol=1e-12)
 
 
