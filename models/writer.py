@@ -1,0 +1,63 @@
+"""A trained language model with the units of its text: text in, what may follow it out."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .data.units import SAVED, Units
+from .language_model import LanguageModel
+from .pretrained import PretrainedError, make_model, read_folder, write_folder
+
+
+class Writer:
+    """Goes on with texts.
+
+    Args:
+        model: a `LanguageModel`.
+        units: make ids of text, and text of ids.
+    """
+
+    def __init__(self, model: LanguageModel, units: Units) -> None:
+        self.model, self.units = model, units
+
+    def write(self, beginning: str, length: int, **options: Any) -> str:
+        """What the model writes after a beginning, which is not in it: at most so many ids.
+
+        Args:
+            beginning: one character or more. Of one that is longer than the model sees, the end.
+            options: of `LanguageModel.generate`: temperature, top_k, top_p, beam, generator.
+
+        Raises ValueError where the beginning cannot be written in ids.
+        """
+        ids = self.units.encode(beginning) or [self.model.bos_id]
+        room = max(1, self.model.max_length - length)
+        (said,) = self.model.generate([ids[-room:]], length, **options).tolist()
+        return self.units.decode(said)
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write model and units into a folder; see `Pretrained.save_pretrained`."""
+        values, files = self.units.saved()
+        write_folder(folder, self.model, values, files)
+
+    @staticmethod
+    def from_pretrained(folder: str | os.PathLike[str], device: str = "cpu") -> Writer:
+        """The writer in a folder, its model on a device.
+
+        Raises PretrainedError, with the file's name, if the folder holds none or a damaged one.
+        """
+        name = os.fspath(folder)
+        found = read_folder(folder)
+        kind = (found.text or {}).get("kind")
+        if found.text is None or kind not in SAVED:
+            raise PretrainedError(f"{name}: its text is cut into {kind!r}, expected {' or '.join(SAVED)}")
+        try:
+            units = SAVED[kind](found.text, found.files)
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise PretrainedError(f"{name}: the units of its text cannot be made: {error}") from None
+        model = make_model(found, {"LanguageModel": LanguageModel}, name, device)
+        if model.config["vocabulary"] != len(units):
+            raise PretrainedError(
+                f"{name}: the model has a vocabulary of {model.config['vocabulary']} ids, its text one of {len(units)}"
+            )
+        return Writer(model, units)
