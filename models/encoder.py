@@ -14,13 +14,14 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
-from .pretrained import Pretrained, arguments_of
+from .huggingface import ReadsHuggingFace
+from .pretrained import arguments_of
 
 STD = 0.02  # of the first weights (the authors' code; appendix A.2 has what else they trained with)
 POOLINGS = ("mean", "first", "max", "pooler")
 
 
-class Encoder(Pretrained, nn.Module):
+class Encoder(ReadsHuggingFace, nn.Module):
     """Encoder-only model of sequences of ids: embeddings, the stack of the Transformer's encoder, the masked-word head.
 
     Args:

@@ -25,7 +25,8 @@ from tinytensor.nn.functional.attention import watch
 from tinytensor.nn.self_attention import Rotation
 
 from .decoding import Decodable, Recomputed, beam_search, greedy, sample
-from .pretrained import Pretrained, arguments_of
+from .huggingface import ReadsHuggingFace
+from .pretrained import arguments_of
 
 GPT2: dict[str, Any] = {"positions": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
 """What tells GPT-2 (Radford et al. 2019) from others; its sizes are one's own."""
@@ -51,7 +52,7 @@ class Layer(nn.Module):
         return x + self.dropout(self.feed_forward(self.norm2(x)))
 
 
-class LanguageModel(Pretrained, nn.Module):
+class LanguageModel(ReadsHuggingFace, nn.Module):
     """Logits for the next id after each prefix of a sequence of ids.
 
     Args:
@@ -73,7 +74,7 @@ class LanguageModel(Pretrained, nn.Module):
         norm_eps: its eps.
         activation: of the feed-forward networks, see `nn.FeedForward`.
         bias: whether linear maps and layer normalisations have biases.
-        attention_bias: whether the projections of queries, keys and values do; default: as `bias`.
+        attention_bias: whether those of attention do; default: as `bias`.
         window: how many positions a position sees, itself counted (Beltagy et al. 2020); default: all before it.
         qk_norm: whether each head's queries and keys are normalised (Henry et al. 2020).
         tie_weights: use the embedding as the final projection too (Press and Wolf 2017).
@@ -130,7 +131,7 @@ class LanguageModel(Pretrained, nn.Module):
         def layer() -> Layer:
             attention = nn.SelfAttention(
                 d_model, num_heads, num_kv_heads, head_dim=head_dim, dropout=dropout, pairing=pairing,
-                bias=bias if attention_bias is None else attention_bias, out_bias=bias,
+                bias=bias if attention_bias is None else attention_bias,
                 qk_norm=norm_eps if qk_norm else None,
             )  # fmt: skip
             feed_forward = nn.FeedForward(d_model, inner, activation, bias=bias)
@@ -159,14 +160,11 @@ class LanguageModel(Pretrained, nn.Module):
     def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
         """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
         vocabulary, d_model = weights["embedding.weight"].shape
-        inner = [len(weight) for path, weight in weights.items() if path.endswith(".feed_forward.up.weight")]
-        sizes = {
-            "vocabulary": vocabulary,
-            "d_model": d_model,
-            "num_layers": len(inner),
-            "d_ff": inner[0] if inner else 0,
-        }
-        return sizes | ({"max_length": len(weights["positions.weight"])} if "positions.weight" in weights else {})
+        layers = {path.split(".")[1] for path in weights if path.startswith("layers.")}
+        sizes = {"vocabulary": vocabulary, "d_model": d_model, "num_layers": len(layers)}
+        for name, path in {"d_ff": "layers.0.feed_forward.up.weight", "max_length": "positions.weight"}.items():
+            sizes |= {name: len(weights[path])} if path in weights else {}
+        return sizes
 
     def forward(self, ids: Any) -> Tensor:
         """Logits (batch, length, vocabulary) of the id that follows each of ids (batch, length).

@@ -36,8 +36,7 @@ class SelfAttention(Module):
         num_kv_heads: how many of keys and values; divides num_heads; default: as many.
         head_dim: the size of a head; default d_model / num_heads.
         dropout: the probability with which an attention weight is dropped in training.
-        bias: whether the projections of queries, keys and values add a bias.
-        out_bias: whether W^O does; default: as `bias`.
+        bias: whether the projections add a bias.
         pairing: which elements `forward`'s rotation turns together, see `F.rotate`.
         qk_norm: eps of the RMS normalisation of each head's queries and keys; None: there is none.
 
@@ -55,7 +54,6 @@ class SelfAttention(Module):
         head_dim: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
-        out_bias: bool | None = None,
         pairing: str = "half",
         qk_norm: float | None = None,
         device: Device = None,
@@ -78,9 +76,7 @@ class SelfAttention(Module):
         self.num_heads, self.num_kv_heads, self.dropout, self.pairing = num_heads, kv, dropout, pairing
         self.head_dim = d_model // num_heads if head_dim is None else head_dim
         self.in_proj = Linear(d_model, (num_heads + 2 * kv) * self.head_dim, bias=bias, **factory)
-        self.out_proj = Linear(
-            num_heads * self.head_dim, d_model, bias=bias if out_bias is None else out_bias, **factory
-        )
+        self.out_proj = Linear(num_heads * self.head_dim, d_model, bias=bias, **factory)
         self.q_norm = None if qk_norm is None else RMSNorm(self.head_dim, qk_norm, **factory)
         self.k_norm = None if qk_norm is None else RMSNorm(self.head_dim, qk_norm, **factory)
 

@@ -35,7 +35,6 @@ def test_the_formula():
     for context in ([0, 1], [4, 4], [1, 0]):
         found = []
         for word in range(5):
-            before = np.concatenate([text, context])
             found.append(log_probabilities(text, np.array([*context, word]), 5, 3)[-1])
             expected = by_hand(text.tolist(), context, word, 5, 3)
             assert np.exp(found[-1]) == pytest.approx(expected, rel=1e-12)
