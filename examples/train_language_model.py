@@ -34,7 +34,8 @@ from tinytensor.models.training.trainer import Trainer
 from tinytensor.models.writer import Writer
 
 WARM_UP = 100  # steps
-SHOWN = 40  # ids whose attention is shown
+SHOWN = 24  # ids whose attention is shown
+WRITTEN = 100  # ids of a sample
 
 
 def main() -> int:
@@ -53,7 +54,7 @@ def main() -> int:
     optimizer, schedule = adam(model, "cosine", arguments.learning_rate, WARM_UP, arguments.steps)
     samples = Samples(folder, lambda say: show_samples(writer, prompt, 1, arguments, say), every=500)
     evaluation = Evaluation(folder, lambda: {"validation_loss": text.loss(model, arguments.length)}, every=500)
-    page = RunPage(folder, lambda: attention(model, text))
+    page = RunPage(folder, lambda: attention(model, text), every=200)
     checkpoints = Checkpoints(folder, plain(arguments), every=arguments.checkpoint_every, data=text.fingerprint)
     callbacks = [Log(folder), evaluation, samples, TimeLimit(arguments.time_limit), page, checkpoints]
     task = text.stretches(arguments.length, arguments.seed)
@@ -73,9 +74,9 @@ def main() -> int:
 
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_language_model.py", description="Train a language model on a text.")
-    add_text_arguments(p, units="characters", length=128)
+    add_text_arguments(p, units="characters", length=64)
     add_arguments(
-        p, out="runs/language-model", steps=1000, batch_size=32, dropout=0.0, learning_rate=3e-3,
+        p, out="runs/language-model", steps=2000, batch_size=16, dropout=0.0, learning_rate=3e-3,
     )  # fmt: skip
     p.add_argument("--prompt", help="what samples begin with; default: the first character of the text")
     p.add_argument("--temperature", type=command_line.positive_float, default=0.8, help="of samples")
@@ -107,7 +108,7 @@ def show_samples(
     generator = tt.random.Generator(arguments.seed)
     for _ in range(count):
         options = {"temperature": arguments.temperature, "top_k": arguments.top_k, "generator": generator}
-        said = writer.write(prompt, max(1, arguments.length - len(prompt)), **options)
+        said = writer.write(prompt, WRITTEN, **options)
         for line in (prompt + said).strip().split("\n"):
             say(f"  {line}")
 

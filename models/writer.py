@@ -25,14 +25,20 @@ class Writer:
         """What the model writes after a beginning, which is not in it: at most so many ids.
 
         Args:
-            beginning: one character or more. Of one that is longer than the model sees, the end.
+            beginning: one character or more.
+            length: may be more than the model sees: the latest half of that is what it goes on from.
             options: of `LanguageModel.generate`: temperature, top_k, top_p, beam, generator.
 
         Raises ValueError where the beginning cannot be written in ids.
         """
-        ids = self.units.encode(beginning) or [self.model.bos_id]
-        room = max(1, self.model.max_length - length)
-        (said,) = self.model.generate([ids[-room:]], length, **options).tolist()
+        ids, longest = self.units.encode(beginning) or [self.model.bos_id], self.model.max_length
+        said: list[int] = []
+        while len(said) < length:
+            before = (ids + said)[-max(1, longest // 2) :]
+            (more,) = self.model.generate([before], min(length - len(said), longest // 2), **options).tolist()
+            said += more
+            if self.model.eos_id in more and not self.units.decode([self.model.eos_id]):  # or it is the end of a line
+                break
         return self.units.decode(said)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
