@@ -23,7 +23,7 @@ import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout, module
 from command_line import Parser, count, probability, require_torch, script, some_of, write_json
-from interleaved import Side, print_blas, ratio
+from interleaved import Side, print_blas, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("gpt2", "llama")
@@ -185,16 +185,8 @@ def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     apart = max(abs(a - b) for a, b in zip(*losses.values()))
     if apart > APART and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {kind} are {apart:.2g} apart: {losses}")
-    for side in sides.values():
-        side.seconds.clear()
     elsewhere = Elsewhere(sides.values())
-    for _ in range(arguments.rounds):
-        for side in sides.values():
-            untimed = 0.0
-            while untimed < SETTLED:
-                side.ask(1)
-                untimed += side.seconds.pop()
-            side.ask(arguments.steps)
+    take_turns(sides, arguments.rounds, arguments.steps, 1, SETTLED)
     used = elsewhere.cores()
     peaks = {name: side.close() for name, side in sides.items()}
     results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart, "cores_used_by_others": used}

@@ -15,6 +15,7 @@ from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
 from .huggingface import ReadsHuggingFace
+from .ids import as_batch
 from .pretrained import arguments_of
 
 STD = 0.02  # of the first weights (the authors' code; appendix A.2 has what else they trained with)
@@ -146,11 +147,7 @@ class Encoder(ReadsHuggingFace, nn.Module):
         return tt.sum(tt.masked_fill(x, padding, 0.0), axis=1) / tt.clip(tt.sum(~padding, axis=1), min=1)
 
     def _ids(self, ids: Any) -> Tensor:
-        """Ids on the model's device. Raises ValueError for what is no batch of ids."""
-        found = tt.asarray(ids, device=self.embedding.weight.device)
-        if found.ndim != 2 or found.dtype.kind not in "iu":
-            raise ValueError(f"Encoder: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}")
-        return found
+        return as_batch("Encoder", ids, self.embedding.weight.device)
 
 
 class MaskedWordHead(nn.Module):

@@ -26,6 +26,7 @@ from tinytensor.nn.self_attention import Rotation
 
 from .decoding import Decodable, Recomputed, beam_search, greedy, sample
 from .huggingface import ReadsHuggingFace
+from .ids import as_batch
 from .pretrained import arguments_of
 
 GPT2: dict[str, Any] = {"positions": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
@@ -225,13 +226,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         return self.embedding.weight.dtype
 
     def _ids(self, ids: Any) -> Tensor:
-        """Ids on the model's device. Raises ValueError for what is no batch of ids."""
-        found = tt.asarray(ids, device=self.embedding.weight.device)
-        if found.ndim != 2 or found.dtype.kind not in "iu":
-            raise ValueError(
-                f"LanguageModel: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}"
-            )
-        return found
+        return as_batch("LanguageModel", ids, self.embedding.weight.device)
 
     # ---- going on with a text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .data.units import SAVED, Units
 from .language_model import LanguageModel
-from .pretrained import PretrainedError, make_model, read_folder, write_folder
+from .pretrained import PretrainedError, make_codec, make_model, read_folder, write_folder
 
 
 class Writer:
@@ -54,13 +54,7 @@ class Writer:
         """
         name = os.fspath(folder)
         found = read_folder(folder)
-        kind = (found.text or {}).get("kind")
-        if found.text is None or kind not in SAVED:
-            raise PretrainedError(f"{name}: its text is cut into {kind!r}, expected {' or '.join(SAVED)}")
-        try:
-            units = SAVED[kind](found.text, found.files)
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            raise PretrainedError(f"{name}: the units of its text cannot be made: {error}") from None
+        units = make_codec(found, SAVED, name)
         model = make_model(found, {"LanguageModel": LanguageModel}, name, device)
         if model.config["vocabulary"] != len(units):
             raise PretrainedError(
