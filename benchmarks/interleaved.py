@@ -101,6 +101,22 @@ class Side:
             raise SystemExit(f"{script()}: a side ended early; its own message is above") from None
 
 
+def take_turns(sides: Mapping[str, Side], rounds: int, steps: int, untimed: int, settled: float) -> None:
+    """In each round `steps` steps of each side in turn, behind untimed ones, `untimed` at a time, of `settled` seconds.
+
+    Ours takes cores only that were free for a second.
+    """
+    for side in sides.values():
+        side.seconds.clear()
+    for _ in range(rounds):
+        for side in sides.values():
+            passed = 0.0
+            while passed < settled:
+                side.ask(untimed)
+                passed += side.seconds.pop()
+            side.ask(steps)
+
+
 def environment_of(settings: Mapping[str, str]) -> dict[str, str]:
     """The environment of a side: that of this process without `FORCED`, and some settings."""
     return {name: value for name, value in os.environ.items() if name not in FORCED} | dict(settings)

@@ -32,7 +32,7 @@ import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout
 from command_line import Parser, count, probability, refuse, require_torch, script, some_of, write_json
-from interleaved import Side, print_blas, ratio
+from interleaved import Side, print_blas, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -295,16 +295,8 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
     apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
     if apart > APART and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
-    for side in sides.values():
-        side.seconds.clear()
     elsewhere = Elsewhere(sides.values())
-    for _ in range(arguments.rounds):
-        for side in sides.values():
-            untimed = 0.0
-            while untimed < SETTLED:
-                side.ask(w.steps)
-                untimed += side.seconds.pop()
-            side.ask(w.steps)
+    take_turns(sides, arguments.rounds, w.steps, w.steps, SETTLED)
     used = elsewhere.cores()
     peaks = {side: sides[side].close() for side in sides}
     results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart, "cores_used_by_others": used}

@@ -8,10 +8,12 @@ import os
 from tinytensor.tracing import looks_through
 
 from . import data
+from .encoder import Encoder
+from .language_model import LanguageModel
 from .recurrent import Seq2Seq
 from .transformer import Transformer
 from .translator import Translator
 
-__all__ = ["Seq2Seq", "Transformer", "Translator", "data"]
+__all__ = ["Encoder", "LanguageModel", "Seq2Seq", "Transformer", "Translator", "data"]
 
 looks_through(os.path.dirname(__file__), False)  # what is called in here is shown here

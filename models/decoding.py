@@ -33,9 +33,12 @@ MANY = 32  # sentences of which two halves are decoded faster than all at once
 class Decodable(Protocol):
     """What decoding asks of a model."""
 
-    pad_id: int
     bos_id: int
     eos_id: int
+
+    @property
+    def pad_id(self) -> int | None:
+        """The id that is never chosen; None where every id is a word."""
 
     def initial_state(self, source: Tensor) -> Any:
         """The state before the first step, from ids (sentences, source), with one branch for each sentence."""
@@ -116,7 +119,8 @@ def sample(
     def drawn(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
         with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
             log_p = F.log_softmax(logits, dim=-1)
-        log_p[:, model.pad_id] = -np.inf
+        if model.pad_id is not None:
+            log_p[:, model.pad_id] = -np.inf
         _check_possible(tt.max(log_p, axis=-1))
         numbers = tt.asarray(generator.uniform((batch, 1), dtype=tt.float64).numpy()[sentences], device=logits.device)
         below = tt.cumulative_sum(next_probabilities(log_p, temperature, top_k, top_p), axis=-1)
@@ -287,7 +291,9 @@ def _search(
     return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in ended]
 
 
-def _best_continuations(logits: Tensor, branches: _Branches, count: int, pad_id: int) -> tuple[np.ndarray, _Branches]:
+def _best_continuations(
+    logits: Tensor, branches: _Branches, count: int, pad_id: int | None
+) -> tuple[np.ndarray, _Branches]:
     """For each sentence its `count` best hypotheses that are longer by an id, best first, or as many as there are ids.
 
     Returns the branch that each comes from (sentences, count), and the hypotheses.
@@ -328,7 +334,7 @@ def _closed_up(stays: np.ndarray) -> np.ndarray:
     return places
 
 
-def _likeliest(logits: Tensor, count: int, pad_id: int) -> tuple[Tensor, Tensor]:
+def _likeliest(logits: Tensor, count: int, pad_id: int | None) -> tuple[Tensor, Tensor]:
     """The likeliest ids of each branch but padding, and their log-probabilities, (..., count) each."""
     with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
         log_probabilities, ids = F.log_softmax_topk(logits, count, excluded=pad_id)

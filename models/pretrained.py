@@ -274,6 +274,18 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
     return model.to(device).eval()
 
 
+def make_codec(found: Folder, kinds: Mapping[str, Any], name: str) -> Any:
+    """The codec of text that a folder describes, one of these kinds, each made of its values and its files."""
+    values = found.text or {}
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise PretrainedError(f"{name}: the codec of its text is {kind!r}, expected {' or '.join(kinds)}")
+    try:
+        return kinds[kind](values, found.files)
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:
+        raise PretrainedError(f"{name}: the codec of its text cannot be made: {error}") from None
+
+
 def _check_sizes(found: Folder, made: type[Pretrained], name: str) -> None:
     """Raise PretrainedError where the arguments ask for other sizes than the weights have."""
     try:

@@ -37,8 +37,24 @@ class SentenceAttention:
     @classmethod
     def of(cls, model: Any, source: Any, target: Any, pieces: Sequence[str], said: Sequence[str]) -> SentenceAttention:
         """What a model looks at in ids (1, source) while it says what follows each of the ids (1, target)."""
+        return cls._recorded(model, (source, target), pieces, said)
+
+    @classmethod
+    def within(cls, model: Any, ids: Any, pieces: Sequence[str], said: Sequence[str] = ()) -> SentenceAttention:
+        """What a model of one sequence looks at in ids (1, length), of which a language model says what follows each.
+
+        Args:
+            pieces: what each of the ids stands for.
+            said: what follows each of them, of a language model; its first id is the beginning then.
+        """
+        return cls._recorded(model, (ids,), pieces, said)
+
+    @classmethod
+    def _recorded(
+        cls, model: Any, inputs: tuple[Any, ...], pieces: Sequence[str], said: Sequence[str]
+    ) -> SentenceAttention:
         with tt.no_grad(), evaluating(model), nn.record_attention() as attention:
-            model(source, target)
+            model(*inputs)
         found = {kind: [_shares(call) for call in getattr(attention, kind)] for kind in KINDS}
         return cls({kind: calls for kind, calls in found.items() if calls}, list(pieces), list(said))
 

@@ -14,7 +14,7 @@ import tinytensor as tt
 from .data.languages import ToyText
 from .data.tokenizer import Tokenizer
 from .decoding import Hypothesis
-from .pretrained import PretrainedError, make_model, read_folder, write_folder
+from .pretrained import PretrainedError, make_codec, make_model, read_folder, write_folder
 from .recurrent import Seq2Seq
 from .sentence_attention import END, SentenceAttention
 from .training.evaluation import decode_all
@@ -159,15 +159,9 @@ class Translator:
         """
         name = os.fspath(folder)
         found = read_folder(folder)
-        kind = (found.text or {}).get("kind")
         if found.text is None:
             raise PretrainedError(f"{name}: holds a model without a codec for text; Translator.save_pretrained adds it")
-        if not isinstance(kind, str) or kind not in CODECS:
-            raise PretrainedError(f"{name}: the codec of its text is {kind!r}, expected {' or '.join(CODECS)}")
-        try:
-            codec = CODECS[kind](found.text, found.files)
-        except (KeyError, ValueError, TypeError, RuntimeError) as error:
-            raise PretrainedError(f"{name}: the codec of its text cannot be made: {error}") from None
+        codec = make_codec(found, CODECS, name)
         classes = {made.__name__: made for made in (Transformer, Seq2Seq)}
         model = make_model(found, classes, name, device)
         sizes = (

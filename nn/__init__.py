@@ -44,7 +44,8 @@ from .channel_normalization import BatchNorm1d, BatchNorm2d, GroupNorm
 from .checkpoint import CheckpointError, load, save
 from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .convolution import Conv1d, Conv2d
-from .layers import Dropout, Embedding, Identity, LayerNorm, Linear
+from .feed_forward import FeedForward
+from .layers import Dropout, Embedding, Identity, LayerNorm, Linear, RMSNorm
 from .losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -64,6 +65,7 @@ from .pooling import AdaptiveAvgPool1d, AdaptiveAvgPool2d, AvgPool1d, AvgPool2d,
 from .positional import LearnedPositionalEncoding, PositionalEncoding, sinusoidal_encoding
 from .recording import AttentionCall, record_attention
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .self_attention import SelfAttention
 from .shapes import Flatten, Unflatten, Unfold
 from .similarity import CosineSimilarity, PairwiseDistance
 from .transformer import (
@@ -78,15 +80,15 @@ __all__ = [
     "CELU", "ELU", "GELU", "GLU", "GRU", "LSTM", "RNN", "SELU", "AdaptiveAvgPool1d", "AdaptiveAvgPool2d",
     "AttentionCall", "AvgPool1d", "AvgPool2d", "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d",
     "CheckpointError", "Conv1d", "Conv2d", "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss", "Dropout",
-    "Dropout1d", "Dropout2d", "Embedding", "Flatten", "GRUCell", "GroupNorm", "Hardshrink", "Hardsigmoid", "Hardswish",
-    "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LSTMCell", "LayerNorm", "LeakyReLU",
-    "LearnedPositionalEncoding", "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d", "Mish",
-    "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU", "PairwiseDistance", "Parameter",
-    "ParameterList", "PositionalEncoding", "RNNCell", "ReLU", "ReLU6", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss",
-    "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer",
-    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten",
-    "Unfold", "amp", "distributed", "functional", "init", "load", "optim", "parallel", "record_attention", "save",
-    "sinusoidal_encoding", "summary", "utils",
+    "Dropout1d", "Dropout2d", "Embedding", "FeedForward", "Flatten", "GRUCell", "GroupNorm", "Hardshrink",
+    "Hardsigmoid", "Hardswish", "Hardtanh", "HuberLoss", "Identity", "KLDivLoss", "L1Loss", "LSTMCell", "LayerNorm",
+    "LeakyReLU", "LearnedPositionalEncoding", "Linear", "LogSigmoid", "LogSoftmax", "MSELoss", "MaxPool1d", "MaxPool2d",
+    "Mish", "Module", "ModuleDict", "ModuleList", "MultiheadAttention", "NLLLoss", "PReLU", "PairwiseDistance",
+    "Parameter", "ParameterList", "PositionalEncoding", "RMSNorm", "RNNCell", "ReLU", "ReLU6", "SelfAttention",
+    "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
+    "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
+    "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "distributed", "functional", "init", "load", "optim",
+    "parallel", "record_attention", "save", "sinusoidal_encoding", "summary", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

@@ -18,7 +18,7 @@ from __future__ import annotations
 import tinytensor as tt
 from tinytensor import Tensor
 
-FIRST = 16  # positions that a branch has room for before a buffer must grow
+FIRST = 16  # places that there is room for, at least, before a buffer must grow again
 
 
 class DecoderCache:
@@ -98,7 +98,7 @@ class LayerCache:
         end = self.places + projected.shape[1]
         if end > self._buffer.shape[1]:
             batch, capacity, size = self._buffer.shape
-            more = max(end, FIRST * projected.shape[1], 2 * capacity) - capacity
+            more = max(end - 1 + FIRST, 2 * capacity) - capacity
             room = tt.empty((batch, more, size), dtype=projected.dtype, device=projected.device)
             self._buffer = tt.concat([self._buffer, room], axis=1)
         self._buffer[:, self.places : end] = projected

@@ -160,6 +160,43 @@ class LayerNorm(Module):
         )
 
 
+class RMSNorm(Module):
+    """y = x / sqrt(mean(x²) + eps) * weight, over the last dimensions (Zhang and Sennrich 2019).
+
+    Args:
+        normalized_shape: the sizes of these dimensions, or of the one.
+        eps: keeps the root away from zero; default: the distance from 1 to the next number of the input's dtype.
+        elementwise_affine: whether there is a weight, of shape normalized_shape, from ones.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__()
+        self.normalized_shape = tt.functions.creation.as_shape("RMSNorm", normalized_shape)
+        self.eps = eps
+        self.elementwise_affine = elementwise_affine
+        values = tt.empty(self.normalized_shape, dtype=dtype, device=device)
+        self.register_parameter("weight", Parameter(values) if elementwise_affine else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
 class Dropout(Module):
     """In training, each element becomes 0 with probability p, the others grow by 1 / (1 - p) (Srivastava et al. 2014).
 

@@ -348,7 +348,6 @@ TENSOR = """
 """
 
 NN = """
-    RMSNorm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
     Bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
     PoissonNLLLoss: tt.mean(tt.exp(x) - y * x)
     GaussianNLLLoss: tt.mean(0.5 * (tt.log(v) + (x - y) ** 2 / v))
@@ -388,7 +387,6 @@ FUNCTIONAL = """
     leaky_relu_: F.leaky_relu(x)
     hardtanh_: F.hardtanh(x)
     threshold_: F.threshold(x, 0.5, 0.0)
-    rms_norm: x / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + 1e-6)
     bilinear: tt.einsum("bi,oij,bj->bo", x, tt.ones((2, 3, 3)), y)
     poisson_nll_loss: tt.mean(tt.exp(x) - y * x)
     gaussian_nll_loss: tt.mean(0.5 * (tt.log(v) + (x - y) ** 2 / v))

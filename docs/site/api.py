@@ -57,12 +57,15 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "speed": ("Speed", [("tinytensor", "speed")]),
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers shapes model_summary")]),
-    "layers": ("Layers", [("tinytensor.nn", "layers activations positional similarity")]),
+    "layers": ("Layers", [("tinytensor.nn", "layers activations feed_forward positional similarity")]),
     "convolution": (
         "Convolution, pooling and normalisation of channels",
         [("tinytensor.nn", "convolution pooling channel_normalization channel_dropout")],
     ),
-    "attention": ("Attention and the Transformer", [("tinytensor.nn", "attention transformer recording")]),
+    "attention": (
+        "Attention and the Transformer",
+        [("tinytensor.nn", "attention self_attention transformer recording")],
+    ),
     "recurrent": (
         "Recurrent layers, and sequences of different lengths",
         [("tinytensor.nn", "recurrent"), ("tinytensor.nn.utils.rnn", "*")],

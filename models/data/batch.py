@@ -36,9 +36,40 @@ class Batch:
         )
 
     @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What a model is called with."""
+        return self.source, self.target_in
+
+    @property
     def tokens(self) -> int:
         """How many ids are to be predicted, padding not counted."""
         return int((self.target_out != PAD).sum())
+
+
+@dataclass(frozen=True)
+class TextBatch:
+    """Sequences of which a model says something at each place: the next id, or the one that was hidden.
+
+    Attributes:
+        ids: (batch, length), what the model sees.
+        target_out: (batch, length), what it has to say there; PAD where nothing is asked.
+    """
+
+    ids: Any
+    target_out: Any
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What a model is called with."""
+        return (self.ids,)
+
+    @property
+    def tokens(self) -> int:
+        """How many ids are to be said."""
+        return int((self.target_out != PAD).sum())
+
+
+AnyBatch = Batch | TextBatch
 
 
 def padded(rows: list[list[int]]) -> Any:

@@ -147,11 +147,11 @@ class Run:
             if self._ranks.rank == 0:
                 self._write_page(trainer.step, status)
 
-    def exit_code(self, accuracy: float) -> int:
-        """The exit code of a run that has ended, which depends on --require-accuracy."""
+    def exit_code(self, accuracy: float, of: str = "exact match") -> int:
+        """The exit code of a run that has ended: depends on --require-accuracy, the least share `of` something."""
         required = self.arguments.require_accuracy
         if required is not None and accuracy < required:
-            print(f"{self.prog}: exact match {accuracy:.4f} is below the required {required}", file=sys.stderr)
+            print(f"{self.prog}: {of} {accuracy:.4f} is below the required {required}", file=sys.stderr)
             return EXIT_TOO_INACCURATE
         return EXIT_OK
 
@@ -230,7 +230,7 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
     )  # fmt: skip
     p.add_argument(
         "--require-accuracy", type=fraction, default=None, metavar="X",
-        help="exit with 4 if the exact-match accuracy is below X",
+        help="exit with 4 if the accuracy in the end is below X",
     )  # fmt: skip
     group = p.add_argument_group("for many ranks, as in: mpiexec -n 4 python ...")
     group.add_argument(

@@ -40,8 +40,7 @@ class Log(Callback):
 
     def _note(self, trainer: Trainer, result: StepResult) -> None:
         self._logged = trainer.step
-        tokens, sequences = accuracies(result.logits, result.batches[-1])
-        figures = {"loss": result.loss.item(), "token accuracy": tokens, "sequence accuracy": sequences}
+        figures = {"loss": result.loss.item(), **accuracies(result.logits, result.batches[-1])}
         rate = trainer.progress.rate()
         if trainer.progress.due(trainer.step):
             trainer.progress.show(trainer.step, figures, rate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 import tinytensor as tt
 from tinytensor import Tensor
 
-from ..data.batch import Batch, padded
+from ..data.batch import AnyBatch, padded
 from ..data.languages import Pair, TranslationTask, corpus_alignment_error_rate, written
 from ..decoding import Hypothesis, beam_search, greedy
 from .loss import cross_entropy
@@ -120,12 +120,12 @@ def clearest_layer(layers: Sequence[np.ndarray]) -> tuple[int, np.ndarray]:
 # ---- real text
 
 
-def validation_loss(model: Any, batches: Sequence[Batch]) -> float:
+def validation_loss(model: Any, batches: Iterable[AnyBatch]) -> float:
     """The mean negative log-likelihood of a target token (nats), without label smoothing."""
     total, tokens = 0.0, 0
     with tt.no_grad():
         for batch in batches:
             count = int(np.count_nonzero(batch.target_out))
-            loss: Tensor = cross_entropy(model(batch.source, batch.target_in), batch)
+            loss: Tensor = cross_entropy(model(*batch.inputs), batch)
             total, tokens = total + loss.item() * count, tokens + count
     return total / max(tokens, 1)

@@ -5,24 +5,25 @@ small batches, are computed side by side.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
 
-from ..data.batch import Batch
+from ..data.batch import AnyBatch
 from .loss import cross_entropy
 
 
-def forward_backward(model: Any, batches: Sequence[Batch], label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+def forward_backward(model: Any, batches: Sequence[AnyBatch], label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     """Add to every `.grad` that of the mean loss over all target tokens of the batches.
 
     The gradients of one group of `grouped` are there before the next begins, so that memory holds the graphs of one
     group only.
 
     Args:
-        model: called as `model(source, target_in)`, gives logits (batch, target, vocabulary).
+        model: called as `model(*batch.inputs)`, gives logits (batch, target, vocabulary).
 
     Returns the logits for the last batch, and the loss, both without a graph.
     """
@@ -30,9 +31,9 @@ def forward_backward(model: Any, batches: Sequence[Batch], label_smoothing: floa
     groups = grouped(model, batches)
     logits: list[Any] = []
 
-    def loss_of(group: list[Batch], place: int) -> Tensor:
+    def loss_of(group: list[AnyBatch], place: int) -> Tensor:
         batch = group[place]
-        out = model(batch.source, batch.target_in)
+        out = model(*batch.inputs)
         logits[place] = out.detach()
         return cross_entropy(out, batch, label_smoothing) * (batch.tokens / tokens)
 
@@ -47,9 +48,9 @@ def forward_backward(model: Any, batches: Sequence[Batch], label_smoothing: floa
     return logits[-1] if is_whole else tt.concat(logits), total
 
 
-def grouped(model: nn.Module, batches: Sequence[Batch]) -> list[list[Batch]]:
+def grouped(model: nn.Module, batches: Sequence[AnyBatch]) -> list[list[AnyBatch]]:
     """What is computed side by side, group after group: the halves of a large batch, or two small batches."""
-    groups: list[list[Batch]] = []
+    groups: list[list[AnyBatch]] = []
     for batch in batches:
         if nn.parallel.worth_splitting(model.parameters(), batch.tokens):
             groups.append(halves(batch))
@@ -60,10 +61,10 @@ def grouped(model: nn.Module, batches: Sequence[Batch]) -> list[list[Batch]]:
     return groups
 
 
-def halves(batch: Batch) -> list[Batch]:
+def halves(batch: AnyBatch) -> list[AnyBatch]:
     """A batch as two of half as many sequences, of the same lengths; a single sequence stays as it is."""
-    middle = len(batch.source) // 2
+    middle = len(batch.target_out) // 2
     if not middle:
         return [batch]
-    arrays = (batch.source, batch.target_in, batch.target_out)
-    return [Batch(*(a[rows] for a in arrays)) for rows in (slice(None, middle), slice(middle, None))]
+    rows = slice(None, middle), slice(middle, None)
+    return [replace(batch, **{name: array[some] for name, array in vars(batch).items()}) for some in rows]

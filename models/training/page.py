@@ -33,7 +33,7 @@ class RunPage(Callback):
 
     Args:
         look: gives the attention in a sentence that stays the same; default: none is shown. Its cross-attention is
-            taken.
+            taken; of a model without one, what there is.
         every: steps between two looks; the first is before training.
     """
 
@@ -56,9 +56,11 @@ class RunPage(Callback):
 
     def _look(self, trainer: Trainer) -> None:
         seen = self.look() if self.look is not None else None
-        if seen is not None and "cross" in seen.layers:
-            layers = [call.weights[0].astype(float).round(3).tolist() for call in seen.layers["cross"]]
-            self.folder.log(event="attention", step=trainer.step, source=seen.source, said=seen.said, layers=layers)
+        if seen is not None and seen.layers:
+            kind = next(iter(seen.layers))
+            layers = [call.weights[0].astype(float).round(3).tolist() for call in seen.layers[kind]]
+            source, said = seen.tokens(kind)
+            self.folder.log(event="attention", step=trainer.step, source=source, said=said, layers=layers)
 
     def _write(self, trainer: Trainer) -> None:
         begun = time.monotonic()

@@ -49,7 +49,7 @@ def draw_cross_attention(folder: RunFolder, weights: Any, source: Sequence[str],
 def draw_attention(
     path: Path,
     seen: SentenceAttention,
-    kind: Kind = "cross",
+    kind: Kind | None = None,
     *,
     layer: int | None = None,
     head: int | None = None,
@@ -58,7 +58,7 @@ def draw_attention(
     """Write what each word of a sentence looked at, or one word: a page with all there is (.html), or a picture (.svg).
 
     Args:
-        kind: of attention, for a picture; so are all that follow.
+        kind: of attention, for a picture; so are all that follow. Default: cross-attention, where there is any.
         layer: default: the one that points most clearly.
         head: default: the mean of all; with a token, all in their colours.
         token: the place of the only word to draw, as lines to what it looked at (Vaswani et al. 2017, Figures 3 to 5);
@@ -69,9 +69,10 @@ def draw_attention(
         keys, queries = ({name: pair[i] for name, pair in tokens.items()} for i in range(2))
         visualize.attention_explorer(seen.layers, source=keys, target=queries).save(path)
         return
-    layers, (source, target) = seen.layers[kind], seen.tokens(kind)
+    drawn: Kind = next(iter(seen.layers)) if kind is None else kind
+    layers, (source, target) = seen.layers[drawn], seen.tokens(drawn)
     at = clearest_layer([call.weights[0] for call in layers])[0] if layer is None else layer
-    which = f"layer {at}" if kind == "cross" else f"{kind}, layer {at}"
+    which = f"layer {at}" if drawn == "cross" else f"{drawn}, layer {at}"
     if token is not None:
         title = f"What \N{LEFT DOUBLE QUOTATION MARK}{target[token]}\N{RIGHT DOUBLE QUOTATION MARK} looked at ({which})"
         visualize.attention_lines(layers, source, target, layer=at, heads=head, token=token, title=title).save(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..language_model import GPT2, LLAMA
 from ..recurrent import Seq2Seq
 from ..transformer import Transformer
 
@@ -35,6 +36,16 @@ TRAINING: dict[str, dict[str, Any]] = {
 
 Wu et al. (2021), whose figure is the one to reach on Multi30k, train on two GPUs with a batch each: an update sees two.
 """
+
+
+TINY: dict[str, Any] = {"d_model": 128, "num_heads": 4, "num_layers": 4}
+LANGUAGE_MODELS: dict[str, dict[str, Any]] = {
+    "gpt2-tiny": GPT2 | TINY,
+    "llama-tiny": LLAMA | TINY | {"num_kv_heads": 2},
+    "gpt2-small": GPT2 | {"d_model": 384, "num_heads": 6, "num_layers": 6},
+    "llama-small": LLAMA | {"d_model": 384, "num_heads": 6, "num_layers": 6, "num_kv_heads": 2},
+}
+"""Sizes of language models, in the shape of GPT-2 and of Llama; `small` as they are usual for a text of characters."""
 
 
 def make_model(

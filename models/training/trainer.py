@@ -16,7 +16,7 @@ import numpy as np
 import tinytensor as tt
 from tinytensor import Tensor, nn
 
-from ..data.batch import Batch
+from ..data.batch import AnyBatch
 from .halves import forward_backward
 from .interruption import Interrupted, Interruption
 from .not_finite import explain
@@ -28,7 +28,7 @@ LOG_EVERY = 10  # steps: the log is the same whether or not anybody watches
 class Task(Protocol):
     """What the loop needs to know of a task."""
 
-    def training_batch(self, step: int, size: int) -> Batch: ...
+    def training_batch(self, step: int, size: int) -> AnyBatch: ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class StepResult:
         learning_rate: that the update was made with.
     """
 
-    batches: Sequence[Batch]
+    batches: Sequence[AnyBatch]
     logits: Tensor
     loss: Tensor
     norm: Tensor
@@ -79,7 +79,7 @@ class Trainer:
     """Trains a sequence model on a task.
 
     Args:
-        model: called as `model(source, target_in)`, gives logits (batch, target, vocabulary).
+        model: called as `model(*batch.inputs)`, gives logits (batch, target, vocabulary).
         optimizer, scheduler: the scheduler's `step` is called after each step of the optimiser.
         task: gives the batch of each step.
         callbacks: what else happens, in this order at each moment.
@@ -142,7 +142,7 @@ class Trainer:
             for callback in self.callbacks:
                 callback.end(self)
 
-    def train_step(self, batches: Sequence[Batch]) -> StepResult:
+    def train_step(self, batches: Sequence[AnyBatch]) -> StepResult:
         """One step: forward, backward, clip, update. Raises NotFiniteError before it would spoil the weights."""
         random_state = tt.random.get_state()
         with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
@@ -157,7 +157,9 @@ class Trainer:
             self.scheduler.step()
         return StepResult(batches, logits, loss, norm, learning_rate)
 
-    def _check_finite(self, batches: Sequence[Batch], loss: Tensor, norm: Tensor, random_state: dict[str, Any]) -> None:
+    def _check_finite(
+        self, batches: Sequence[AnyBatch], loss: Tensor, norm: Tensor, random_state: dict[str, Any]
+    ) -> None:
         def repeat() -> None:
             tt.random.set_state(random_state)
             self.forward_backward(self.model, batches, self.label_smoothing)

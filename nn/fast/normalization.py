@@ -1,11 +1,11 @@
-"""The fast pair of layer normalisation: row after row in the cache, and for backward only the normalised rows."""
+"""The fast pairs of normalisation: row after row in the cache, and for backward only the normalised rows."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ..functional.normalization import _layer_norm
+from ..functional.normalization import _layer_norm, _rms_norm
 
 
 @_layer_norm.forward
@@ -63,3 +63,48 @@ def layer_norm_backward(xp, g, saved, needs, *, eps):
         sum(sums[start][place] for start in sorted(sums)) if needs[1 + place] else None for place in (0, 1)
     )
     return g_x, g_weight, g_bias
+
+
+# ---- by the root mean square
+
+
+@_rms_norm.forward
+def rms_norm_forward(xp, x, weight, *, axes, eps):
+    rows = xp.contiguous(x).reshape(math.prod(x.shape[: -len(axes)]), math.prod(x.shape[-len(axes) :]))
+    weights = None if weight is None else weight.reshape(-1)
+    normal = xp.empty_like(rows)
+    out = normal if weight is None else xp.empty_like(rows)
+    scale = xp.empty((len(rows), 1), dtype=rows.dtype)
+
+    def normalize_rows(i: slice) -> None:
+        scale[i] = 1 / xp.sqrt(xp.row_dot(rows[i], rows[i]) / rows.shape[1] + eps)
+        xp.multiply(rows[i], scale[i], out=normal[i])
+        if weights is not None:
+            xp.multiply(normal[i], weights, out=out[i])
+
+    xp.in_parts(normalize_rows, len(rows), 3 * rows.size, width=rows.shape[1])
+    return out.reshape(x.shape), (normal, scale, weight)
+
+
+@_rms_norm.backward
+def rms_norm_backward(xp, g, saved, needs, *, axes, eps):
+    normal, scale, weight = saved
+    g_rows = xp.contiguous(g).reshape(normal.shape)
+    weights = None if weight is None else weight.reshape(-1)
+    g_x: Any = xp.empty(g.shape, dtype=normal.dtype) if needs[0] else None
+    g_x_rows: Any = g_x.reshape(normal.shape) if needs[0] else None
+    sums: dict[int, Any] = {}  # for the weight, by the first row of each part
+
+    def gradients_of_rows(i: slice) -> None:
+        if needs[1]:
+            sums[i.start] = xp.sum(g_rows[i] * normal[i], axis=0)
+        if needs[0]:
+            # With h = g * weight: scale * (h - normal * mean(h * normal))
+            h = g_rows[i] if weights is None else g_rows[i] * weights
+            along = xp.row_dot(h, normal[i]) / normal.shape[1]
+            xp.subtract(h, normal[i] * along, out=g_x_rows[i])
+            g_x_rows[i] *= scale[i]
+
+    xp.in_parts(gradients_of_rows, len(normal), 5 * normal.size, width=normal.shape[1])
+    g_weight = sum(sums[start] for start in sorted(sums)).reshape(weight.shape) if needs[1] else None
+    return g_x, g_weight

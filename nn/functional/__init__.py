@@ -29,7 +29,7 @@ from .losses import (
     nll_loss,
     smooth_l1_loss,
 )
-from .masks import causal_mask
+from .masks import causal_mask, sliding_window_mask
 from .nonlinearities import (
     celu,
     elu,
@@ -52,9 +52,10 @@ from .nonlinearities import (
     tanhshrink,
     threshold,
 )
-from .normalization import layer_norm
+from .normalization import layer_norm, rms_norm
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 from .recurrent import gru, lstm, rnn
+from .relative_positions import alibi, alibi_slopes, rotary_angles, rotate
 from .similarity import cosine_similarity, normalize, pairwise_distance
 from .topk import log_softmax_topk
 from .windows import pad, unfold
@@ -62,6 +63,8 @@ from .windows import pad, unfold
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "alibi",
+    "alibi_slopes",
     "avg_pool1d",
     "avg_pool2d",
     "batch_norm",
@@ -110,11 +113,15 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "rms_norm",
     "rnn",
+    "rotary_angles",
+    "rotate",
     "scaled_dot_product_attention",
     "selu",
     "sigmoid",
     "silu",
+    "sliding_window_mask",
     "smooth_l1_loss",
     "softmax",
     "softmin",

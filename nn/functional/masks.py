@@ -26,6 +26,21 @@ def causal_mask(target: int, source: int | None = None, *, device: str | None = 
     return tt.triu(tt.ones((target, target if source is None else source), dtype=tt.bool, device=device), k=1)
 
 
+def sliding_window_mask(target: int, window: int, *, device: str | None = None) -> Tensor:
+    """(target, target) booleans that are False for a position itself and the window - 1 before it, True elsewhere.
+
+    Layers that look back so far each see further together: n of them n * (window - 1) positions (Beltagy et al. 2020,
+    section 3.1; Jiang et al. 2023).
+
+        >>> sliding_window_mask(3, 2).tolist()
+        [[False, True, True], [False, False, True], [True, False, False]]
+    """
+    if window < 1:
+        raise ValueError(f"sliding_window_mask: window must be at least 1, got {window}")
+    past = tt.tril(tt.ones((target, target), dtype=tt.bool, device=device), k=-window)
+    return causal_mask(target, device=device) | past
+
+
 def hide(scores: Tensor, mask: Tensor) -> Tensor:
     """The scores with -inf where a boolean mask forbids, or with a floating mask added."""
     return tt.masked_fill(scores, mask, -math.inf) if mask.dtype.kind == "b" else scores + mask

@@ -1,9 +1,11 @@
-"""Layer normalisation."""
+"""Layer normalisation, and normalisation by the root mean square."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor
@@ -46,3 +48,31 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
     flat = tt.reshape(input, (*input.shape[: -len(shape)], size))
     weight, bias = (None if v is None else tt.reshape(v, (size,)) for v in (weight, bias))
     return tt.reshape(_layer_norm(flat, weight, bias, eps=eps), input.shape)
+
+
+@tt.op(wide=True)
+def _rms_norm(x, weight, *, axes, eps):
+    """x / sqrt(mean(x²) + eps) * weight, the mean over the last axes.
+
+    ∂L/∂x = (h − y ⊙ mean(h ⊙ y)) / √(mean(x²) + ε), h = g ⊙ weight, y = x / √(mean(x²) + ε)
+    ∂L/∂weight = Σ g ⊙ y, over the rows
+    """
+    out = x / tt.sqrt(tt.mean(x * x, axis=axes, keepdims=True) + eps)
+    return out if weight is None else out * weight
+
+
+@raised
+def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
+    """Normalisation by the root mean square (Zhang and Sennrich 2019, equation 4) over the last dimensions.
+
+    What layer normalisation does, without the mean and the bias. Shapes: input (..., *normalized_shape); weight of
+    shape `normalized_shape`, or None. `eps` is by default the distance from 1 to the next number of the input's dtype.
+    """
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape) :]) != shape or tuple(getattr(weight, "shape", shape)) != shape:
+        raise ValueError(
+            f"rms_norm: input {tuple(input.shape)} must end in normalized_shape {shape}, and weight "
+            f"{None if weight is None else tuple(weight.shape)} be of it"
+        )
+    axes = tuple(range(-len(shape), 0))
+    return _rms_norm(input, weight, axes=axes, eps=float(np.finfo(input.dtype).eps) if eps is None else eps)

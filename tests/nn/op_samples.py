@@ -135,6 +135,48 @@ for _shape in ((3, 4), (4,), (2, 3, 4), (0, 4), (2, 0, 4)):
         ),
         Sample(lambda x: F.layer_norm(x, 4), [apart(_shape)], _normalized, repeats=False),
     )
+
+
+def _by_rms(x, axes=-1, eps=1e-5):
+    return x / np.sqrt((x * x).mean(axis=axes, keepdims=True) + eps)
+
+
+for _shape in ((3, 4), (4,), (2, 3, 4), (0, 4), (2, 0, 4)):
+    register(
+        "rms_norm",
+        Sample(lambda x, w: F.rms_norm(x, (4,), w, 1e-5), [draw(_shape), draw((4,))], lambda x, w: _by_rms(x) * w),
+        Sample(lambda x: F.rms_norm(x, 4, eps=0.1), [draw(_shape)], lambda x: _by_rms(x, eps=0.1)),
+    )
+register(
+    "rms_norm",
+    Sample(
+        lambda x, w: F.rms_norm(x, (3, 4), w, 1e-5),
+        [draw((2, 3, 4)), draw((3, 4))],
+        lambda x, w: _by_rms(x, (1, 2)) * w,
+    ),
+)
+
+
+def _rotated(x, angles, pairing):
+    """The rotation as a product of complex numbers (Su et al. 2021, equation 13)."""
+    pairs = (x[..., 0::2] + 1j * x[..., 1::2]) if pairing == "interleaved" else x[..., :2] + 1j * x[..., 2:]
+    turned = pairs * np.exp(1j * angles)
+    if pairing == "half":
+        return np.concatenate([turned.real, turned.imag], axis=-1)
+    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+
+
+for _shape in ((3, 4), (2, 3, 4), (2, 0, 4)):
+    for _pairing in ("interleaved", "half"):
+        _angles = draw((_shape[-2], 2))
+        register(
+            "rotate",
+            Sample(
+                lambda x, a=_angles, p=_pairing: F.rotate(x, np.cos(a), np.sin(a), p),
+                [draw(_shape)],
+                lambda x, a=_angles, p=_pairing: _rotated(x, a, p),
+            ),
+        )
 register(
     "layer_norm",
     Sample(

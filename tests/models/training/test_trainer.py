@@ -167,10 +167,10 @@ def test_accuracies_count_tokens_and_whole_sequences():
     task = SequenceTask("copy")
     batch = task.make_batch([[3, 4, 5], [6], [7, 8]])
     logits = np.eye(task.vocabulary)[batch.target_out]
-    assert accuracies(tt.asarray(logits), batch) == (1.0, 1.0)
+    assert accuracies(tt.asarray(logits), batch) == {"token accuracy": 1.0, "sequence accuracy": 1.0}
     logits[0, 1] = np.eye(task.vocabulary)[9]  # a wrong letter
     logits[1, 2] = np.eye(task.vocabulary)[9]  # on padding
-    tokens, sequences = accuracies(tt.asarray(logits), batch)
+    tokens, sequences = accuracies(tt.asarray(logits), batch).values()
     assert tokens == pytest.approx(8 / 9)
     assert sequences == pytest.approx(2 / 3)
 

@@ -52,7 +52,7 @@ def test_the_fast_pairs():
     """A new one belongs on this list, and its formula and samples are looked for below."""
     assert FUSED == [
         "attention", "cross_entropy", "dropout", "embedding", "gelu", "gelu_tanh", "gru", "layer_norm", "linear",
-        "log_softmax", "lstm", "multi_head", "relu", "rnn", "softmax",
+        "log_softmax", "lstm", "multi_head", "relu", "rms_norm", "rnn", "softmax",
     ]  # fmt: skip
 
 

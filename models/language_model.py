@@ -1,0 +1,368 @@
+"""Language models: the next id from those before it, by a stack of self-attention layers (GPT, Llama).
+
+    layer:  x = x + SelfAttention(norm(x))      p(ids) = ∏ p(id_t | id_1 ... id_{t-1})
+            x = x + FeedForward(norm(x))
+
+The decoder of the Transformer without an encoder to attend to (Liu et al. 2018; Radford et al. 2018, 2019). What later
+models have otherwise are arguments: `GPT2` and `LLAMA` below are two sets of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import Tensor, nn
+from tinytensor.nn import functional as F
+from tinytensor.nn.decoder_cache import DecoderCache, LayerCache
+from tinytensor.nn.functional.attention import watch
+from tinytensor.nn.self_attention import Rotation
+
+from .decoding import Decodable, Recomputed, beam_search, greedy, sample
+from .huggingface import ReadsHuggingFace
+from .ids import as_batch
+from .pretrained import arguments_of
+
+GPT2: dict[str, Any] = {"positions": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
+"""What tells GPT-2 (Radford et al. 2019) from others; its sizes are one's own."""
+
+LLAMA: dict[str, Any] = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "bias": False}
+"""Likewise Llama (Touvron et al. 2023): rotary positions, RMSNorm, SwiGLU, no biases."""
+
+POSITIONS = ("learned", "rotary", "alibi", None)
+NORMS = ("layer", "rms")
+STD = 0.02  # of the first weights (Radford et al. 2018, section 4.1)
+
+
+class Layer(nn.Module):
+    """Self-attention, then a feed-forward network, each normalised before and added to what comes in."""
+
+    def __init__(self, self_attn: nn.SelfAttention, feed_forward: nn.FeedForward, norms: list[nn.Module], p: float):
+        super().__init__()
+        self.norm1, self.norm2 = norms
+        self.self_attn, self.feed_forward, self.dropout = self_attn, feed_forward, nn.Dropout(p)
+
+    def forward(self, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Tensor:
+        x = x + self.dropout(self.self_attn(self.norm1(x), mask, rotation, cache))
+        return x + self.dropout(self.feed_forward(self.norm2(x)))
+
+
+class LanguageModel(ReadsHuggingFace, nn.Module):
+    """Logits for the next id after each prefix of a sequence of ids.
+
+    Args:
+        vocabulary: how many ids there are.
+        d_model: the size of every layer's output.
+        num_heads: attention heads per layer.
+        num_layers: how many layers.
+        d_ff: inner size of the feed-forward networks; default 4 * d_model, of gated ones 8/3 * d_model, which is as
+            many weights (Shazeer 2020).
+        num_kv_heads: heads of keys and values that the query heads share (Ainslie et al. 2023); default num_heads.
+        head_dim: the size of a head; default d_model / num_heads.
+        dropout: after the embeddings, of each sub-layer's result, and of attention weights.
+        max_length: the longest sequence.
+        positions: "learned" vectors that are added to embeddings; "rotary", which turn queries and keys (Su et al.
+            2021); "alibi", slopes on the scores (Press et al. 2022); or None: a causal mask tells order too.
+        rotary_base: of rotary positions.
+        pairing: of rotary positions, see `F.rotate`.
+        norm: "layer" or "rms" (Zhang and Sennrich 2019).
+        norm_eps: its eps.
+        activation: of the feed-forward networks, see `nn.FeedForward`.
+        bias: whether linear maps and layer normalisations have biases.
+        attention_bias: whether those of attention do; default: as `bias`.
+        window: how many positions a position sees, itself counted (Beltagy et al. 2020); default: all before it.
+        qk_norm: whether each head's queries and keys are normalised (Henry et al. 2020).
+        tie_weights: use the embedding as the final projection too (Press and Wolf 2017).
+        pad_id, bos_id, eos_id: the ids of padding, which stands at the end, begin and end of a text. Without a pad_id
+            all prompts of a batch are equally long.
+
+    Raises ValueError where the sizes do not fit.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        d_model: int = 384,
+        num_heads: int = 6,
+        num_layers: int = 6,
+        d_ff: int | None = None,
+        num_kv_heads: int | None = None,
+        head_dim: int | None = None,
+        dropout: float = 0.0,
+        max_length: int = 1024,
+        positions: str | None = "learned",
+        rotary_base: float = 10000.0,
+        pairing: str = "half",
+        norm: str = "layer",
+        norm_eps: float = 1e-5,
+        activation: str = "gelu_tanh",
+        bias: bool = True,
+        attention_bias: bool | None = None,
+        window: int | None = None,
+        qk_norm: bool = False,
+        tie_weights: bool = True,
+        pad_id: int | None = 0,
+        bos_id: int = 1,
+        eos_id: int = 2,
+    ) -> None:
+        super().__init__()
+        self.config = arguments_of(locals())
+        for name, value, expected in (("positions", positions, POSITIONS), ("norm", norm, NORMS)):
+            if value not in expected:
+                raise ValueError(f"LanguageModel: unknown {name} {value!r}; expected {', '.join(map(repr, expected))}")
+        for name, i in {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}.items():
+            if i is not None and not 0 <= i < vocabulary:
+                raise ValueError(f"{name} must be an id below {vocabulary}, got {i!r}")
+        self.d_model, self.num_heads, self.max_length, self.window = d_model, num_heads, max_length, window
+        self.kind_of_positions, self.rotary_base = positions, rotary_base
+        self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
+
+        def normalisation() -> nn.Module:
+            return nn.LayerNorm(d_model, norm_eps, bias=bias) if norm == "layer" else nn.RMSNorm(d_model, norm_eps)
+
+        inner = d_ff or (8 * d_model // 3 if activation in nn.feed_forward.GATES else 4 * d_model)
+
+        def layer() -> Layer:
+            attention = nn.SelfAttention(
+                d_model, num_heads, num_kv_heads, head_dim=head_dim, dropout=dropout, pairing=pairing,
+                bias=bias if attention_bias is None else attention_bias,
+                qk_norm=norm_eps if qk_norm else None,
+            )  # fmt: skip
+            feed_forward = nn.FeedForward(d_model, inner, activation, bias=bias)
+            return Layer(attention, feed_forward, [normalisation(), normalisation()], dropout)
+
+        self.embedding = nn.Embedding(vocabulary, d_model)
+        self.positions = nn.Embedding(max_length, d_model) if positions == "learned" else None
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList([layer() for _ in range(num_layers)])
+        self.norm = normalisation()
+        self.projection = nn.Linear(d_model, vocabulary, bias=False)
+        if tie_weights:
+            self.projection.weight = self.embedding.weight
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew, as GPT-2 does: the more layers add to their sum, the smaller is what each adds."""
+        for name, parameter in self.named_parameters():
+            if parameter.ndim > 1:
+                is_added = name.endswith(("out_proj.weight", "down.weight"))
+                nn.init.normal_(parameter, std=STD / math.sqrt(2 * len(self.layers)) if is_added else STD)
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    @classmethod
+    def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
+        """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
+        vocabulary, d_model = weights["embedding.weight"].shape
+        layers = {path.split(".")[1] for path in weights if path.startswith("layers.")}
+        sizes = {"vocabulary": vocabulary, "d_model": d_model, "num_layers": len(layers)}
+        for name, path in {"d_ff": "layers.0.feed_forward.up.weight", "max_length": "positions.weight"}.items():
+            sizes |= {name: len(weights[path])} if path in weights else {}
+        return sizes
+
+    def forward(self, ids: Any) -> Tensor:
+        """Logits (batch, length, vocabulary) of the id that follows each of ids (batch, length).
+
+        Padding needs no mask: it stands at the end, where nobody sees it but padding.
+        """
+        return self.projection(self.hidden_states(ids))
+
+    def hidden_states(self, ids: Any) -> Tensor:
+        """What `forward` makes logits of: (batch, length, d_model), normalised."""
+        ids = self._ids(ids)
+        places = self._places(ids.shape[1])
+        return self._through(self.embed(ids, places), self._mask(places), self._rotation(places))
+
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """The embeddings of ids (batch, length), with vectors of their positions where those are learned."""
+        x = self.embedding(ids)
+        return self.dropout(x if self.positions is None else x + self.positions(positions))
+
+    def _through(self, x: Tensor, mask: Tensor, rotation: Rotation | None, caches: Sequence[LayerCache] = ()) -> Tensor:
+        for layer, cache in itertools.zip_longest(self.layers, caches):
+            x = layer(x, mask, rotation, cache)
+        return self.norm(x)
+
+    def _places(self, length: int) -> Tensor:
+        """0, 1, ...: the positions of a sequence. Raises ValueError where it is too long."""
+        self._check_length(length)
+        return tt.arange(length, device=self.embedding.weight.device)
+
+    def _check_length(self, length: int) -> None:
+        if length > self.max_length:
+            raise ValueError(f"LanguageModel: a sequence of {length} is longer than max_length {self.max_length}")
+
+    def _mask(self, places: Tensor) -> Tensor:
+        """What positions 0, 1, ... must not see of each other; with ALiBi what is added to their scores."""
+        length, device = len(places), places.device
+        if self.window is None:
+            mask = F.causal_mask(length, device=device)
+        else:
+            mask = F.sliding_window_mask(length, self.window, device=device)
+        return self._sloped(mask, places[:, None] - places)
+
+    def _sloped(self, mask: Tensor, distances: Tensor) -> Tensor:
+        """The mask as it is; or, with ALiBi, slopes times distances (..., target, source), and -inf where it hides."""
+        if self.kind_of_positions != "alibi":
+            return mask
+        return tt.masked_fill(F.alibi(distances, self.num_heads, dtype=self._dtype), mask, -math.inf)
+
+    def _rotation(self, positions: Tensor) -> Rotation | None:
+        """cos and sin for positions (..., length), where those turn queries and keys."""
+        if self.kind_of_positions != "rotary":
+            return None
+        head_dim = self.layers[0].self_attn.head_dim
+        return F.rotary_angles(positions, head_dim, self.rotary_base, dtype=self._dtype)
+
+    @property
+    def _dtype(self) -> Any:
+        return self.embedding.weight.dtype
+
+    def _ids(self, ids: Any) -> Tensor:
+        return as_batch("LanguageModel", ids, self.embedding.weight.device)
+
+    # ---- going on with a text
+
+    @tt.no_grad()
+    def generate(
+        self,
+        prompt: Any,
+        max_length: int | None = None,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        beam: int = 1,
+        length_penalty: float = 1.0,
+        generator: tt.random.Generator | None = None,
+    ) -> Tensor:
+        """What follows each prompt, until eos or `max_length` ids: greedily, by beam search, or drawn at random.
+
+        Args:
+            prompt: ids (batch, length), padded at the end; bos alone for a text from the beginning.
+            max_length: how many ids at most; by default, and at most, as many as the model has positions for.
+            temperature: above 0, ids are drawn as `decoding.sample` says, with top_k and top_p.
+            beam: above 1, the best of so many hypotheses, as `decoding.beam_search` says, with length_penalty.
+
+        Returns ids (batch, length) without the prompts, padded after eos (with eos where there is no padding). Dropout
+        is off within it.
+        """
+        prompt = self._ids(prompt)
+        room = self.max_length - prompt.shape[1] + 1
+        limit = room if max_length is None else min(max_length, room)
+        # A recording wants to see whole sequences, which the steps of decoding never are.
+        model: Decodable = self if watch.see is None else Recomputed(self)
+        if temperature > 0:
+            narrowed: dict[str, Any] = {
+                "temperature": temperature,
+                "top_k": top_k,
+                "top_p": top_p,
+                "generator": generator,
+            }
+            found = sample(model, prompt, max_length=limit, **narrowed)
+        elif beam > 1:
+            searched = beam_search(model, prompt, beam=beam, length_penalty=length_penalty, max_length=limit)
+            found = [hypotheses[0] for hypotheses in searched]
+        else:
+            found = greedy(model, prompt, max_length=limit)
+        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
+        padding = self.eos_id if self.pad_id is None else self.pad_id
+        rows = [hypothesis.ids + [padding] * (length - len(hypothesis.ids)) for hypothesis in found]
+        return tt.reshape(tt.asarray(rows, dtype=tt.int64, device=prompt.device), (len(found), length))
+
+    # ---- one position at a time: `decoding.Decodable`, with a prompt for a source
+
+    def initial_state(self, prompt: Any) -> Generation:
+        """The keys and values of prompts (batch, length) in each layer, and the logits of what follows them."""
+        ids = self._ids(prompt)
+        lengths, padding = self._lengths(ids)
+        places = self._places(ids.shape[1])
+        cache = DecoderCache(
+            [
+                tt.empty((len(ids), 0, layer.self_attn.kv_size), dtype=self._dtype, device=ids.device)
+                for layer in self.layers
+            ]
+        )
+        x = self._through(self.embed(ids, places), self._mask(places), self._rotation(places), cache.layers)
+        cache.hidden, cache.length = tt.expand_dims(padding, axis=1), ids.shape[1]
+        last = x[tt.arange(len(ids), device=ids.device), lengths - 1]
+        return Generation(cache, tt.broadcast_to(places, ids.shape), lengths, self.projection(last)[:, None])
+
+    def next_logits(self, ids: Any, state: Generation) -> tuple[Tensor, Generation]:
+        """Logits (texts, branches, vocabulary) of what follows ids (texts, branches), the last of each branch.
+
+        At first what follows the prompt, which stands in the place of the first id. The state grows by a position.
+        """
+        if state.logits is not None:
+            logits, state.logits = state.logits, None
+            return logits, state
+        ids = self._ids(ids)
+        positions = tt.broadcast_to(state.next[:, None], ids.shape)
+        state.places, state.next = tt.concat([state.places, positions], axis=1), state.next + 1
+        distances = (positions[:, :, None] - state.places[:, None])[:, None]  # (texts, 1, branches, places)
+        mask = state.cache.extend(ids.shape)
+        self._check_length(state.cache.length)
+        if self.window is not None:
+            mask = mask | (distances >= self.window)
+        if self.kind_of_positions == "alibi":
+            mask = self._sloped(mask, distances[:, 0])
+        rotation = self._rotation(positions[:, None])
+        x = self._through(self.embed(ids, positions), mask, rotation, state.cache.layers)
+        return self.projection(x), state
+
+    def reorder(self, state: Generation, sentences: Tensor, branches: Tensor) -> Generation:
+        """The state of other branches, as `DecoderCache.reorder` says."""
+        state.cache.reorder(sentences, branches)
+        state.places, state.next = state.places[sentences], state.next[sentences]
+        return state
+
+    def _lengths(self, prompt: Tensor) -> tuple[Tensor, Tensor]:
+        """How long each prompt is, (batch,), and where it is padding. Raises ValueError for one that is not there."""
+        padding = tt.zeros(prompt.shape, dtype=tt.bool, device=prompt.device)
+        if self.pad_id is not None:
+            padding = prompt == self.pad_id
+        lengths = tt.sum(~padding, axis=1)
+        if not prompt.shape[1] or int(tt.min(lengths).item() if lengths.size else 1) < 1:
+            raise ValueError("LanguageModel: a prompt needs one id at least; bos_id begins a text")
+        return lengths, padding
+
+    # ---- the same without a cache: `decoding.Recomputed`
+
+    def encode(self, prompt: Any) -> tuple[Tensor]:
+        """Prompts as they are: what `decode` takes beside what follows them."""
+        return (self._ids(prompt),)
+
+    def decode(self, target: Any, prompt: Tensor) -> Tensor:
+        """Logits (batch, target, vocabulary) behind each prompt, which stands in the place of target[:, 0], and on."""
+        target, lengths = self._ids(target), self._lengths(prompt)[0].numpy()
+        count = target.shape[1]
+        ids = np.full((len(prompt), int(lengths.max()) + count - 1), self.pad_id or 0)
+        for row, (before, after, length) in enumerate(zip(prompt.numpy(), target.numpy(), lengths)):
+            ids[row, :length], ids[row, length : length + count - 1] = before[:length], after[1:]
+        logits = self(ids)
+        places = tt.asarray(lengths[:, None] - 1 + np.arange(count), device=logits.device)
+        return logits[tt.arange(len(ids), device=logits.device)[:, None], places]
+
+
+@dataclass
+class Generation:
+    """How far texts are, and what their next position needs of those before it.
+
+    Attributes:
+        cache: keys and values of each layer, and which place belongs to which branch.
+        places: (texts, places), the position in its text of each place of the cache.
+        next: (texts,), the position of the next id.
+        logits: (texts, 1, vocabulary) of the first id behind the prompt, until they were asked for.
+    """
+
+    cache: DecoderCache
+    places: Tensor
+    next: Tensor
+    logits: Tensor | None

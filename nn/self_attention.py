@@ -1,0 +1,141 @@
+"""Self-attention as models have it since 2017: fewer keys than queries, turned by their positions, normalised.
+
+    MultiHead(x) = Concat(head_1, ..., head_h) W^O,   head_i = softmax(q_i k_jᵀ / √d + mask) v_j
+
+    q_i = R(norm(x W_i^Q)),   k_j = R(norm(x W_j^K)),   v_j = x W_j^V,   j = ⌈i kv / h⌉
+
+h query heads share kv heads of keys and values: grouped-query attention (Ainslie et al. 2023), for kv = 1 multi-query
+attention (Shazeer 2019), for kv = h the paper's. R turns queries and keys by their positions (Su et al. 2021,
+`F.rotate`), norm is QK-norm (Henry et al. 2020; Dehghani et al. 2023). Both are left out unless they are asked for.
+What a position sees is the mask's affair: `F.causal_mask`, `F.sliding_window_mask`, `F.alibi`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tinytensor as tt
+from tinytensor import Tensor
+from tinytensor.typing import Device, DType
+
+from . import functional as F
+from .decoder_cache import LayerCache
+from .layers import Linear, RMSNorm
+from .module import Module
+
+Rotation = tuple[Tensor, Tensor]
+
+
+class SelfAttention(Module):
+    """Attention of a sequence to itself; the formula stands at the top of the file.
+
+    Args:
+        d_model: the size of the vectors.
+        num_heads: how many heads of queries there are.
+        num_kv_heads: how many of keys and values; divides num_heads; default: as many.
+        head_dim: the size of a head; default d_model / num_heads.
+        dropout: the probability with which an attention weight is dropped in training.
+        bias: whether the projections add a bias.
+        pairing: which elements `forward`'s rotation turns together, see `F.rotate`.
+        qk_norm: eps of the RMS normalisation of each head's queries and keys; None: there is none.
+
+    `in_proj` holds W^Q, W^K and W^V of all heads, one under the other.
+
+    Raises ValueError where the numbers of heads do not divide.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        *,
+        head_dim: int | None = None,
+        dropout: float = 0.0,
+        bias: bool = True,
+        pairing: str = "half",
+        qk_norm: float | None = None,
+        device: Device = None,
+        dtype: DType = None,
+    ) -> None:
+        super().__init__()
+        kv = num_heads if num_kv_heads is None else num_kv_heads
+        F.checks.check_sizes("SelfAttention", d_model=d_model, num_heads=num_heads, num_kv_heads=kv)
+        if min(num_heads, kv) < 1 or num_heads % kv:
+            raise ValueError(
+                f"SelfAttention: num_kv_heads must divide num_heads; got num_heads {num_heads}, num_kv_heads {kv}"
+            )
+        if head_dim is None and (d_model < 1 or d_model % num_heads):
+            raise ValueError(
+                f"SelfAttention: num_heads must divide d_model, or head_dim be given; got d_model {d_model}, "
+                f"num_heads {num_heads}"
+            )
+        F.checks.check_probability("SelfAttention", dropout)
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.num_heads, self.num_kv_heads, self.dropout, self.pairing = num_heads, kv, dropout, pairing
+        self.head_dim = d_model // num_heads if head_dim is None else head_dim
+        self.in_proj = Linear(d_model, (num_heads + 2 * kv) * self.head_dim, bias=bias, **factory)
+        self.out_proj = Linear(num_heads * self.head_dim, d_model, bias=bias, **factory)
+        self.q_norm = None if qk_norm is None else RMSNorm(self.head_dim, qk_norm, **factory)
+        self.k_norm = None if qk_norm is None else RMSNorm(self.head_dim, qk_norm, **factory)
+
+    @property
+    def kv_size(self) -> int:
+        """Of a position's keys and values side by side: what a cache holds of it."""
+        return 2 * self.num_kv_heads * self.head_dim
+
+    def forward(
+        self, x: Tensor, mask: Any = None, rotation: Rotation | None = None, cache: LayerCache | None = None
+    ) -> Tensor:
+        """Attend within x, (batch, length, d_model), and to what a cache has of positions before it.
+
+        Args:
+            mask: broadcasts to (batch, heads, length, length); boolean, True where attention is not allowed, or float,
+                added to the scores. With a cache to (batch, heads, length, places), places being all that it has then.
+            rotation: cos and sin of `F.rotary_angles`, which broadcast to (batch, heads, length, head_dim / 2).
+            cache: keys and values of former positions, (batch, places, kv_size); those of x join it.
+        """
+        if rotation is None and cache is None and self._is_multi_head(x.shape[-1]):
+            heads, _ = F.attention.multi_head(
+                x, x, x, self.num_heads, self.in_proj.weight, self.in_proj.bias, mask, scale=self._scale,
+                dropout_p=self._dropout_p, need_weights=False, attn_mask=mask,
+            )  # fmt: skip
+            return self.out_proj(heads)
+        q, k, v = self.heads(x, rotation)
+        if cache is not None:
+            memory = cache.append(tt.concat([F.attention.join_heads(k), F.attention.join_heads(v)], axis=-1))
+            k, v = (F.attention.split_heads(part, self.num_kv_heads) for part in tt.split(memory, 2, axis=-1))
+        shared = self.num_heads // self.num_kv_heads
+        if shared > 1:  # each head of keys and values beside all the queries that share it
+            k, v = (tt.repeat(part, shared, axis=1) for part in (k, v))
+        allowed = ~mask if mask is not None and mask.dtype.kind == "b" else mask  # this function's booleans allow
+        out = F.scaled_dot_product_attention(q, k, v, allowed, self._dropout_p, scale=self._scale)
+        return self.out_proj(F.attention.join_heads(out))  # Concat(head_1, ..., head_h) W^O
+
+    def heads(self, x: Tensor, rotation: Rotation | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (batch, heads, length, head_dim), and keys and values (batch, kv heads, length, head_dim)."""
+        counts = self.num_heads, self.num_kv_heads, self.num_kv_heads
+        projected = tt.split(self.in_proj(x), [count * self.head_dim for count in counts], axis=-1)
+        q, k, v = (F.attention.split_heads(part, count) for part, count in zip(projected, counts))
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        if rotation is not None:
+            q, k = (F.rotate(part, *rotation, self.pairing) for part in (q, k))
+        return q, k, v
+
+    def _is_multi_head(self, d_model: int) -> bool:
+        """Whether this is the attention of 2017, but for what turns queries and keys."""
+        whole = self.num_heads * self.head_dim == d_model
+        return whole and self.num_kv_heads == self.num_heads and self.q_norm is None
+
+    @property
+    def _scale(self) -> float:
+        return 1 / math.sqrt(self.head_dim)
+
+    @property
+    def _dropout_p(self) -> float:
+        return self.dropout if self.training else 0.0
+
+    def extra_repr(self) -> str:
+        return f"num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}, head_dim={self.head_dim}"

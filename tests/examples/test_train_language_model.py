@@ -1,0 +1,153 @@
+"""examples/train_language_model.py and train_masked_words.py as processes: output, files, exit codes, going on."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinytensor import nn
+from tinytensor.models import Encoder
+from tinytensor.models.writer import Writer
+
+pytest.importorskip("tqdm")
+
+ROOT = Path(__file__).parents[2]
+TEXT = "".join(f"{name} sees {other}.\n" for name in ("Ann", "Bob", "Eve", "Tom") for other in ("Kim", "Lee")) * 30
+TINY = ["--length", "16", "--batch-size", "4", "--out", "run"]
+WORDS = ["--d-model", "16", "--num-heads", "2", "--num-layers", "1", "--batch-size", "8", "--out", "run"]
+
+
+def run(script, cwd, *arguments):
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(ROOT / "examples" / f"{script}.py"), *arguments]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def log(folder, event):
+    entries = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return [entry for entry in entries if entry["event"] == event]
+
+
+def weights(folder):
+    return {name: v.numpy().tobytes() for name, v in nn.load(folder / "checkpoint.safetensors")["model"].items()}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, text):
+    cwd = tmp_path_factory.mktemp("finished")
+    result = run("train_language_model", cwd, *TINY, "--text", str(text), "--steps", "60")
+    assert result.returncode == 0, result.stderr
+    return cwd, result
+
+
+def test_what_it_says_and_writes(finished):
+    cwd, result = finished
+    lines = result.stdout.splitlines()
+    assert re.fullmatch(r"a new run in run: 60 steps, [\d,]+ parameters", lines[0])
+    assert re.fullmatch(r"step 60/60: loss \d\.\d{3}, token accuracy \d+\.\d%, [\d,]+ tokens/s", lines[1])
+    assert "after 'A' it writes" in lines or "after 'B' it writes" in lines or "after 'E' it writes" in lines
+    (model,) = re.findall(r"on \d+ ids that were held out, perplexity of the model: (\d+\.\d+)", result.stdout)
+    grams = re.findall(r"of a (\d+)-gram \(Kneser-Ney\): (\d+\.\d+), (\d+\.\d\d) times as much", result.stdout)
+    assert [int(n) for n, _, _ in grams] == [5, 8, 12]
+    assert float(grams[0][2]) == pytest.approx(float(grams[0][1]) / float(model), abs=0.01)
+    names = {path.name for path in (cwd / "run").iterdir()}
+    assert {"checkpoint.safetensors", "log.jsonl", "run.html", "loss.svg", "attention.svg", "config.json"} <= names
+    (result_entry,) = log(cwd / "run", "result")
+    assert result_entry["perplexity"] == pytest.approx(float(model), abs=1e-3)
+    assert log(cwd / "run", "attention")[0]["said"][:-1] == log(cwd / "run", "attention")[0]["source"][1:]
+    assert "sequence_accuracy" not in log(cwd / "run", "step")[0]
+
+
+def test_what_was_trained_writes(finished):
+    writer = Writer.from_pretrained(finished[0] / "run")
+    said = writer.write("Ann ", 8)
+    assert 0 < len(said) <= 8
+    assert said == writer.write("Ann ", 8)
+    with pytest.raises(ValueError, match="no id for 'x'"):
+        writer.write("x", 3)
+
+
+def test_a_run_that_goes_on_ends_with_the_same_bits(finished, text, tmp_path):
+    first = run("train_language_model", tmp_path, *TINY, "--text", str(text), "--steps", "60", "--time-limit", "0.0001")
+    assert first.returncode == 0, first.stderr
+    assert "the time limit of" in first.stdout
+    again = run("train_language_model", tmp_path, "--resume", "--out", "run", "--time-limit", "10")
+    assert again.returncode == 0, again.stderr
+    assert weights(tmp_path / "run") == weights(finished[0] / "run")
+
+
+def test_another_text_is_refused(text, tmp_path):
+    copy = tmp_path / "text.txt"
+    copy.write_text(TEXT)
+    arguments = [*TINY, "--steps", "2", "--preset", "llama-tiny", "--text", str(copy)]
+    assert run("train_language_model", tmp_path, *arguments).returncode == 0
+    copy.write_text(TEXT[::-1])
+    again = run("train_language_model", tmp_path, "--resume", "--out", "run", "--steps", "3")
+    assert again.returncode == 2
+    assert "the data is not what the run began with" in again.stderr
+
+
+@pytest.mark.parametrize("units", ["bytes", "subwords"])
+def test_other_units(units, text, tmp_path):
+    if units == "subwords":
+        pytest.importorskip("sentencepiece")
+    arguments = [*TINY, "--text", str(text), "--steps", "2", "--units", units, "--vocabulary", "40"]
+    result = run("train_language_model", tmp_path, *arguments)
+    assert result.returncode == 0, result.stderr
+    assert ("a character)" in result.stdout) == (units == "subwords")
+    assert Writer.from_pretrained(tmp_path / "run").write("Ann", 4) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--text", "none.txt"], "cannot read none.txt: No such file or directory"),
+        (["--text", "latin.txt"], r"latin.txt: not UTF-8 \(byte 3\)"),
+        (["--text", "empty.txt"], "empty.txt: there is no text in it"),
+        (["--length", "100000", "--lines", "50"], "--length: a text of .* ids is too short"),
+        (["--prompt", "ß", "--lines", "50"], "--prompt: no id for 'ß'"),
+        (["--units", "subwords", "--vocabulary", "5", "--lines", "50"], "--vocabulary 5 does not suit this text"),
+        (["--preset", "gpt5"], "invalid choice"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, tmp_path):
+    (tmp_path / "latin.txt").write_bytes(b"na\xefve")
+    (tmp_path / "empty.txt").write_text("\n")
+    result = run("train_language_model", tmp_path, *arguments)
+    assert result.returncode == 2, result.stdout
+    assert re.search(message, result.stderr)
+    assert result.stderr.count("\n") == 1
+
+
+# ---- masked words
+
+
+def test_masked_words(tmp_path):
+    result = run("train_masked_words", tmp_path, *WORDS, "--steps", "30")
+    assert result.returncode == 0, result.stderr
+    found, frequent = re.findall(r"(\d+\.\d)%$", result.stdout, re.M)[-2:]
+    (entry,) = log(tmp_path / "run", "result")
+    assert f"{entry['accuracy']:.1%}" == f"{found}%"
+    assert 5 < float(frequent) < 30
+    assert len(re.findall(r"^  .*\[mask\].*   \S+ \d+%, \S+ \d+%, \S+ \d+%, \S+ \d+%$", result.stdout, re.M)) == 4
+    assert b"[mask]" in (tmp_path / "run" / "masked-word.svg").read_bytes()
+    model = Encoder.from_pretrained(tmp_path / "run")
+    assert np.isfinite(model([[1, 5, model.mask_id]]).numpy()).all()
+    again = run("train_masked_words", tmp_path, "--resume", "--out", "run", "--steps", "31")
+    assert again.returncode == 0, again.stderr
+    too_few = run("train_masked_words", tmp_path, *WORDS, "--steps", "1", "--require-accuracy", "0.99")
+    assert too_few.returncode == 4
+    assert "accuracy 0." in too_few.stderr
+    assert run("train_masked_words", tmp_path, "--num-heads", "5").returncode == 2

@@ -1,0 +1,228 @@
+"""Hugging Face's folders, made by hand: what is read, and that a fault is one clear error."""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import tinytensor as tt
+from tinytensor.models import Encoder, LanguageModel
+from tinytensor.models.huggingface import INDEX, WHOLE, FolderTokenizer, _array
+from tinytensor.models.pretrained import PretrainedError
+
+CONFIG = {
+    "model_type": "llama", "vocab_size": 11, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 16, "hidden_act": "silu",
+    "bos_token_id": 1, "eos_token_id": [2, 3],
+}  # fmt: skip
+SHAPES = {
+    "model.embed_tokens.weight": (11, 8), "model.norm.weight": (8,), "lm_head.weight": (11, 8),
+    "model.layers.0.input_layernorm.weight": (8,), "model.layers.0.post_attention_layernorm.weight": (8,),
+    "model.layers.0.self_attn.q_proj.weight": (8, 8), "model.layers.0.self_attn.k_proj.weight": (4, 8),
+    "model.layers.0.self_attn.v_proj.weight": (4, 8), "model.layers.0.self_attn.o_proj.weight": (8, 8),
+    "model.layers.0.mlp.gate_proj.weight": (12, 8), "model.layers.0.mlp.up_proj.weight": (12, 8),
+    "model.layers.0.mlp.down_proj.weight": (8, 12),
+}  # fmt: skip
+IDS = [[1, 5, 6]]
+
+
+def weights(**changed):
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in (SHAPES | changed).items()}
+
+
+def written(folder, arrays=None, **config):
+    (folder / "config.json").write_text(json.dumps(CONFIG | config))
+    save_file(weights() if arrays is None else arrays, folder / WHOLE)
+    return folder
+
+
+def sharded(folder, **places):
+    """The same in two files."""
+    written(folder)
+    (folder / WHOLE).unlink()
+    arrays = weights()
+    halves = {"a.safetensors": list(arrays)[:5], "b.safetensors": list(arrays)[5:]}
+    for file, names in halves.items():
+        save_file({name: arrays[name] for name in names}, folder / file)
+    places = {name: file for file, names in halves.items() for name in names} | places
+    (folder / INDEX).write_text(json.dumps({"weight_map": places}))
+    return folder
+
+
+def test_it_is_the_model_of_the_formula(tmp_path):
+    model = LanguageModel.from_pretrained(written(tmp_path))
+    arrays = weights()
+    layer = "model.layers.0.self_attn"
+    parts = [arrays[f"{layer}.{part}_proj.weight"] for part in "qkv"]
+    np.testing.assert_array_equal(model.layers[0].self_attn.in_proj.weight.numpy(), np.concatenate(parts))
+    np.testing.assert_array_equal(model.projection.weight.numpy(), arrays["lm_head.weight"])
+    assert (model.bos_id, model.eos_id, model.pad_id) == (1, 2, None)
+    assert not model.training
+    assert model.generate(IDS, 4).shape[1] <= 4
+
+
+def test_from_there_to_ours_and_back(tmp_path):
+    model = LanguageModel.from_pretrained(written(tmp_path))
+    model.save_pretrained(tmp_path / "ours")
+    np.testing.assert_array_equal(LanguageModel.from_pretrained(tmp_path / "ours")(IDS).numpy(), model(IDS).numpy())
+
+
+def test_several_files_are_one_model(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    one, two = (LanguageModel.from_pretrained(make(tmp_path / n)) for make, n in ((written, "one"), (sharded, "two")))
+    np.testing.assert_array_equal(one(IDS).numpy(), two(IDS).numpy())
+
+
+def test_bfloat16_is_the_upper_half_of_float32():
+    values = np.array([1.0, -2.5, 3.140625, np.inf, 0.0], dtype=np.float32)
+    halves = (values.view(np.uint32) >> 16).astype("<u2")
+    entry = {"dtype": "BF16", "shape": [5], "data": halves.tobytes()}
+    np.testing.assert_array_equal(_array(None, "x", entry), values)
+
+
+def test_tied_weights(tmp_path):
+    arrays = weights()
+    del arrays["lm_head.weight"]
+    model = LanguageModel.from_pretrained(written(tmp_path, arrays, tie_word_embeddings=True))
+    assert model.projection.weight is model.embedding.weight
+    with pytest.raises(PretrainedError, match=r"holds no lm_head\.weight"):
+        LanguageModel.from_pretrained(written(tmp_path, arrays))
+
+
+# ---- faults
+
+
+def fails(folder, message, kind=LanguageModel):
+    with pytest.raises(PretrainedError, match=message) as caught:
+        kind.from_pretrained(folder)
+    assert "\n" not in str(caught.value) or "weights do not fit" in str(caught.value)
+
+
+def test_names(tmp_path):
+    arrays = weights()
+    del arrays["model.layers.0.mlp.up_proj.weight"]
+    fails(written(tmp_path, arrays), r"the weights do not fit the config: [^\0]*layers\.0\.feed_forward\.up\.weight")
+    arrays = weights()
+    del arrays["model.layers.0.self_attn.k_proj.weight"]
+    fails(written(tmp_path, arrays), r"of layers\.0\.self_attn\.in_proj\.weight not all parts are there")
+    arrays = weights() | {"model.layers.0.extra.weight": np.zeros(3, np.float32)}
+    fails(written(tmp_path, arrays), r"1 weights that such a model does not have: model\.layers\.0\.extra\.weight")
+    arrays = weights() | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.zeros(2, np.float32)}  # of old versions
+    LanguageModel.from_pretrained(written(tmp_path, arrays))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("model.layers.0.mlp.down_proj.weight", (8, 11)),
+        ("model.norm.weight", (9,)),
+        ("model.layers.0.self_attn.v_proj.weight", (5, 8)),
+        ("model.layers.0.self_attn.v_proj.weight", (4, 7)),
+        ("model.embed_tokens.weight", (12, 8)),
+    ],
+)
+def test_shapes(name, shape, tmp_path):
+    fails(written(tmp_path, weights(**{name: shape})), r"fit|sizes|but the weights are those")
+
+
+def test_sizes_in_the_config_are_not_believed(tmp_path):
+    """A config that asks for more than there is costs no memory: it is refused before a model is made."""
+    fails(written(tmp_path, num_hidden_layers=10**9), "num_layers 1000000000, but the weights are those of")
+    fails(written(tmp_path, vocab_size=10**12), "vocabulary 1000000000000, but")
+
+
+def test_files(tmp_path):
+    content = (written(tmp_path) / WHOLE).read_bytes()
+    for broken in (content[:-1], content[: len(content) // 2], content[:4], b"", content + b"x"):
+        (tmp_path / WHOLE).write_bytes(broken)
+        fails(tmp_path, rf"{WHOLE}: no whole safetensors file")
+    (tmp_path / WHOLE).unlink()
+    fails(tmp_path, rf"{WHOLE}: No such file")
+
+
+def test_an_index(tmp_path):
+    sharded(tmp_path)
+    content = (tmp_path / "b.safetensors").read_bytes()
+    (tmp_path / "b.safetensors").write_bytes(content[:-5])
+    fails(tmp_path, r"b\.safetensors: no whole safetensors file")
+    (tmp_path / "b.safetensors").unlink()
+    fails(tmp_path, r"b\.safetensors: No such file")
+    fails(sharded(tmp_path, **{"model.norm.weight": "b.safetensors"}), "does not hold the weights .*model.norm.weight")
+    fails(sharded(tmp_path, **{"model.other.weight": "a.safetensors"}), "does not hold the weights .*model.other")
+    for outside in ("../a.safetensors", "/etc/passwd", "sub/a.safetensors", "a.bin", ".."):
+        fails(sharded(tmp_path, **{"model.norm.weight": outside}), "is no safetensors file of this folder")
+    for damaged in ("", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": 3}}'):
+        sharded(tmp_path)
+        (tmp_path / INDEX).write_text(damaged)
+        fails(tmp_path, r"no index of weights|is no safetensors file")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "t5"}, "a model of type 't5'; expected bert, gpt2, llama, mistral"),
+        ({"hidden_act": "gelu"}, "hidden_act is 'gelu'; expected 'silu'"),
+        ({"rope_scaling": {"rope_type": "llama3"}}, "rotary positions of type 'llama3'; expected 'default'"),
+        ({"num_attention_heads": 3}, "cannot be made with these arguments"),
+        ({"hidden_size": "8"}, "d_model '8', but the weights"),
+    ],
+)
+def test_configs(config, message, tmp_path):
+    fails(written(tmp_path, **config), message)
+
+
+def test_an_entry_that_is_missing(tmp_path):
+    written(tmp_path)
+    config = dict(CONFIG)
+    del config["hidden_size"]
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    fails(tmp_path, "'hidden_size' is missing")
+
+
+def test_another_class(tmp_path):
+    fails(written(tmp_path), "holds a LanguageModel, expected Encoder", Encoder)
+
+
+# ---- text
+
+
+def test_wordpiece(tmp_path):
+    pytest.importorskip("tokenizers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "##s", "sat", "."]
+    (tmp_path / "vocab.txt").write_text("\n".join(words))
+    tokenizer = FolderTokenizer.load(tmp_path)
+    assert tokenizer("A cat sat.", "cats").tolist() == [[2, 5, 6, 8, 9, 3], [2, 6, 7, 3, 0, 0]]
+    assert tokenizer.encode("cats") == [6, 7]
+    assert tokenizer.pieces([6, 7]) == ["cat", "##s"]
+    assert len(tokenizer) == 10
+
+
+def test_byte_pairs(tmp_path):
+    tokenizers = pytest.importorskip("tokenizers")
+    made = tokenizers.ByteLevelBPETokenizer()
+    made.train_from_iterator(["the cat sat on the mat"] * 9, vocab_size=280, show_progress=False)
+    made.save_model(str(tmp_path))
+    made.save(str(tmp_path / "whole.json"))
+    tokenizer = FolderTokenizer.load(tmp_path)
+    ids = tokenizer.encode("the cat, naïve")
+    assert tokenizer.decode(ids) == "the cat, naïve"
+    assert ids == made.encode("the cat, naïve").ids
+    (tmp_path / "whole.json").rename(tmp_path / "tokenizer.json")
+    assert FolderTokenizer.load(tmp_path).encode("the cat, naïve") == ids
+
+
+def test_no_tokenizer(tmp_path):
+    pytest.importorskip("tokenizers")
+    with pytest.raises(PretrainedError, match="expected tokenizer.json, vocab.txt"):
+        FolderTokenizer.load(tmp_path)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(PretrainedError, match="no tokenizer that can be read"):
+        FolderTokenizer.load(tmp_path)
+
+
+def test_float64_stays(tmp_path):
+    arrays = {name: array.astype(np.float64) for name, array in weights().items()}
+    assert LanguageModel.from_pretrained(written(tmp_path, arrays)).embedding.weight.dtype == tt.float64

@@ -1,0 +1,176 @@
+"""The decoder-only model: what it sees, and that going on with a text is the same with a cache and without."""
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.models import LanguageModel
+from tinytensor.models.decoding import Recomputed, beam_search, greedy, sample
+from tinytensor.models.language_model import GPT2, LLAMA
+from tinytensor.models.pretrained import PretrainedError
+
+KINDS = {
+    "gpt2": GPT2,
+    "llama": LLAMA,
+    "alibi": {"positions": "alibi"},
+    "window": {"positions": None, "window": 3},
+    "all": LLAMA | {"num_kv_heads": 2, "window": 4, "qk_norm": True, "head_dim": 4, "pairing": "interleaved"},
+}
+PROMPT = np.array([[1, 5, 6, 7], [1, 3, 0, 0], [9, 0, 0, 0]])
+
+
+def made(kind="gpt2", device="cpu", **options):
+    """A model whose weights are large enough that its answers differ."""
+    tt.manual_seed(3)
+    sizes = {"d_model": 24, "num_heads": 4, "num_layers": 2, "max_length": 32}
+    model = LanguageModel(20, **{**sizes, **KINDS[kind], **options}).double()
+    with tt.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim > 1:
+                parameter.copy_(tt.random.normal(parameter.shape, dtype=tt.float64) * 0.4)
+    return model.to(device).eval()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_position_sees_what_is_before_it_alone(kind, device):
+    model = made(kind, device)
+    ids = np.random.default_rng(0).integers(3, 20, (2, 9))
+    changed = ids.copy()
+    changed[:, 5] = (changed[:, 5] - 2) % 17 + 3
+    difference = abs((model(ids) - model(changed)).detach().numpy()).max(axis=(0, 2))
+    assert difference[:5].max() == 0
+    assert difference[5] > 1e-3
+    reach = 2 * (model.window - 1) if model.window else 9
+    assert (difference[5:] > 0).tolist() == [i <= reach for i in range(4)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_steps_from_a_cache_are_those_of_the_whole(kind, device):
+    model = made(kind, device)
+    for decode in (
+        lambda model: greedy(model, PROMPT, max_length=8),
+        lambda model: [h for found in beam_search(model, PROMPT, beam=3, max_length=8) for h in found],
+        lambda model: sample(model, PROMPT, top_k=6, max_length=8, generator=tt.random.Generator(5)),
+    ):
+        with_cache, without = decode(model), decode(Recomputed(model))
+        assert [h.ids for h in with_cache] == [h.ids for h in without]
+        for one, other in zip(with_cache, without):
+            np.testing.assert_allclose(one.log_probabilities, other.log_probabilities, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_an_answer_depends_on_nothing_else_in_the_batch(kind):
+    model = made(kind)
+    together = model.generate(PROMPT, 6).tolist()
+    for prompt, row in zip(PROMPT, together):
+        (alone,) = model.generate([[i for i in prompt.tolist() if i]], 6).tolist()
+        assert row[: len(alone)] == alone
+
+
+def test_greedy_is_the_likeliest_at_each_step():
+    model, ids = made(), [1, 5, 6, 7]
+    for _ in range(6):
+        ids.append(int(model([ids]).numpy()[0, -1, 1:].argmax()) + 1)
+    assert model.generate([[1, 5, 6, 7]], 6).tolist() == [ids[4:]]
+
+
+def test_drawn_ids_are_of_the_distribution():
+    model = made()
+    tt.manual_seed(0)
+    drawn = model.generate([[1, 5]] * 2000, 1, temperature=0.7, top_p=0.8).numpy()[:, 0]
+    logits = model([[1, 5]]).numpy()[0, -1] / 0.7
+    logits[0] = -np.inf
+    p = np.exp(logits - logits.max())
+    p /= p.sum()
+    order = np.argsort(-p)
+    kept = order[: np.searchsorted(np.cumsum(p[order]), 0.8) + 1]
+    assert set(drawn.tolist()) <= set(kept.tolist())
+    expected = p[kept] / p[kept].sum()
+    np.testing.assert_allclose([(drawn == i).mean() for i in kept], expected, atol=0.04)
+
+
+def test_no_more_ids_than_positions():
+    model = made(max_length=8)
+    assert model.generate(PROMPT, 100).shape[1] <= 5
+    with pytest.raises(ValueError, match="a sequence of 9 is longer than max_length 8"):
+        model(np.ones((1, 9), dtype=int))
+    with pytest.raises(ValueError, match="longer than max_length 8"):
+        greedy(model, PROMPT, max_length=20)
+    with pytest.raises(ValueError, match="a prompt needs one id at least"):
+        model.generate([[1, 2], [0, 0]])
+    with pytest.raises(ValueError, match=r"expected integer ids \(batch, length\), got float32"):
+        model(tt.ones((1, 3)))
+
+
+def test_without_padding():
+    model = made(pad_id=None, eos_id=2)
+    ids = model.generate(np.array([[1, 5], [1, 4]]), 8)
+    assert ids.shape[0] == 2
+    tt.manual_seed(0)
+    drawn = model.generate(np.array([[1, 5]] * 300), 1, temperature=3.0).numpy()
+    assert (drawn == 0).any()  # an id like others
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_save_and_load(kind, tmp_path):
+    model = made(kind)
+    model.save_pretrained(tmp_path / "model")
+    again = LanguageModel.from_pretrained(tmp_path / "model")
+    np.testing.assert_array_equal(again(PROMPT).numpy(), model(PROMPT).detach().numpy())
+    assert again.config == model.config
+    assert not again.training
+
+
+def test_another_models_folder(tmp_path):
+    made().save_pretrained(tmp_path)
+    text = (tmp_path / "config.json").read_text()
+    (tmp_path / "config.json").write_text(text.replace('"num_layers": 2', '"num_layers": 3'))
+    with pytest.raises(PretrainedError):
+        LanguageModel.from_pretrained(tmp_path)
+
+
+def test_attention_is_recorded_layer_by_layer():
+    model = made("all")
+    with nn.record_attention() as attention:
+        model(PROMPT)
+    assert [call.path for call in attention.decoder] == ["layers.0.self_attn", "layers.1.self_attn"]
+    assert attention.decoder[0].weights.shape == (3, 4, 4, 4)
+    with nn.record_attention() as attention:
+        said = model.generate([[1, 5]], 3)
+    assert attention.decoder[1].weights.shape[-2:] == (1 + said.shape[1], 1 + said.shape[1])
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_the_graph_has_a_box_for_each_layer(kind):
+    model = made(kind)
+    with tt.record() as recorded:
+        model(PROMPT)
+    text = recorded.to_dot()
+    assert "self_attn" in text
+    assert "× 2" in text  # both layers, drawn once
+
+
+def test_gradients_reach_every_weight():
+    for kind in KINDS:
+        model = made(kind).train()
+        tt.mean(tt.square(model(PROMPT))).backward()
+        assert all(float(tt.sum(tt.abs(p.grad)).item()) > 0 for p in model.parameters() if p.grad is not None)
+        assert all(p.grad is not None for p in model.parameters())
+
+
+def test_options_that_there_are_not():
+    with pytest.raises(ValueError, match="unknown positions 'sinusoidal'; expected 'learned', 'rotary', 'alibi', None"):
+        LanguageModel(20, positions="sinusoidal")
+    with pytest.raises(ValueError, match="unknown norm 'batch'"):
+        LanguageModel(20, norm="batch")
+    with pytest.raises(ValueError, match="eos_id must be an id below 20, got 20"):
+        LanguageModel(20, eos_id=20)
+
+
+def test_a_gated_network_has_as_many_weights():
+    plain, gated = (
+        sum(p.size for name, p in made(kind, d_model=48).named_parameters() if "feed_forward" in name and p.ndim > 1)
+        for kind in ("gpt2", "llama")
+    )
+    assert plain == gated
