@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,9 +80,30 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         raise ValueError(f"isdtype: unknown kind {kind!r}; expected a dtype or one of {names}") from None
 
 
-def finfo(type: Any, /) -> np.finfo[Any]:
+class FloatInfo(NamedTuple):
+    """Machine limits of a floating dtype, as Python numbers; of a complex dtype, those of its parts.
+
+    Attributes:
+        bits: of one number.
+        eps: the distance from 1 to the next number.
+        max, min: the largest and the smallest number.
+        smallest_normal: the smallest positive number that has all digits.
+        dtype: of these numbers.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: np.dtype[Any]
+
+
+def finfo(type: Any, /) -> FloatInfo:
     """Machine limits of a floating dtype, or of an array of one: `bits`, `eps`, `max`, `min`, `smallest_normal`."""
-    return np.finfo(as_dtype(getattr(type, "dtype", type)))
+    found = np.finfo(as_dtype(getattr(type, "dtype", type)))
+    numbers = (float(n) for n in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatInfo(int(found.bits), *numbers, found.dtype)
 
 
 def iinfo(type: Any, /) -> np.iinfo[Any]:

@@ -93,6 +93,10 @@ def test_einops(name, pattern, lengths):
 
 
 SPECIAL = {  # inputs
+    "digamma": [[0.3, 1.0, 2.5, 30.0]],
+    "erfc": [[-2.0, -0.5, 0.0, 3.0]],
+    "erfinv": [[-0.99, -0.5, 0.0, 0.9]],
+    "gammaln": [[0.3, 1.0, 2.5, 30.0]],
     "erf": [[-2.0, -0.5, 0.0, 3.0]],
     "expit": [[-800.0, -2.0, 0.0, 3.0]],
     "log_expit": [[-800.0, -2.0, 0.0, 3.0]],
@@ -109,11 +113,12 @@ def test_special_functions_are_scipys(name):
     function = getattr(tt.special, name)
     expected = getattr(scipy.special, name)(*SPECIAL[name])
     np.testing.assert_allclose(function(*inputs).detach().numpy(), expected, rtol=1e-13)
-    near = [x.detach().clip(-5, 5).clip(*((0.1, 0.9) if name == "logit" else (-5, 5))) for x in inputs]
+    bounds = {"logit": (0.1, 0.9), "erfinv": (-0.9, 0.9)}.get(name, (-5, 5))
+    near = [x.detach().clip(*bounds) for x in inputs]
     near = [tt.tensor(x.clip(0.1) if name == "xlogy" and i else x, requires_grad=True) for i, x in enumerate(near)]
     assert tt.gradcheck(function, near)
     assert tt.gradgradcheck(function, near)
-    assert sorted(tt.special.__all__) == sorted(SPECIAL)
+    assert sorted(tt.special.__all__) == sorted([*SPECIAL, "polygamma"])
 
 
 def test_xlogy_of_nothing():

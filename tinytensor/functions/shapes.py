@@ -143,10 +143,18 @@ def _expand_dims(xp, x, *, axis):
     return xp.expand_dims(x, axis=axis)
 
 
-def expand_dims(x: ArrayLike, /, axis: int = 0, **unknown: Never) -> Tensor:
-    """x with a dimension of length 1 put in at `axis`."""
+def expand_dims(x: ArrayLike, /, axis: int | tuple[int, ...] = 0, **unknown: Never) -> Tensor:
+    """x with a dimension of length 1 put in at `axis`, or at several, which count in the result."""
     x = tt.asarray(x)
+    if isinstance(axis, tuple):
+        return _expanded(x, normalize_axes("expand_dims", axis, x.shape + (1,) * len(axis), unknown=unknown))
     return shares(_expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1, unknown=unknown)), x)
+
+
+def _expanded(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    for i in axes:
+        x = expand_dims(x, axis=i)
+    return x
 
 
 def unsqueeze(x: ArrayLike, /, axis: int) -> Tensor:

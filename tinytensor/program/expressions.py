@@ -373,8 +373,8 @@ class Namespace:
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
-        if name == "linalg":
-            return Namespace("linalg.")
+        if name in ("fft", "linalg", "special"):
+            return Namespace(f"{name}.")
         return partial(_function, self._prefix + name)
 
     def adopt(self, arrays: list[Any]) -> None:
