@@ -102,8 +102,8 @@ class FloatInfo(NamedTuple):
 def finfo(type: Any, /) -> FloatInfo:
     """Machine limits of a floating dtype, or of an array of one: `bits`, `eps`, `max`, `min`, `smallest_normal`."""
     found = np.finfo(as_dtype(getattr(type, "dtype", type)))
-    numbers = (float(n) for n in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatInfo(int(found.bits), *numbers, found.dtype)
+    eps, largest, smallest, normal = (float(n) for n in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatInfo(int(found.bits), eps, largest, smallest, normal, found.dtype)
 
 
 def iinfo(type: Any, /) -> np.iinfo[Any]:

@@ -171,6 +171,14 @@ def test_dlpack_out():
         np.from_dlpack(x.requires_grad_())
 
 
+def test_dlpack_takes_what_the_standard_says():
+    x = tt.tensor([1.0, 2.0])
+    assert "versioned" in repr(x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=True))
+    assert "versioned" not in repr(x.__dlpack__())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'device'"):
+        x.__dlpack__(device="cpu")
+
+
 def test_dlpack_in():
     array = np.arange(3.0)
     x = tt.from_dlpack(array)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Never
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..tensor import Tensor
 from ..typing import ArrayLike, Axis
 from .reductions import normalize_axes
 
-INTERPOLATIONS = {
+INTERPOLATIONS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda rank: rank,
     "lower": np.floor,
     "higher": np.ceil,
