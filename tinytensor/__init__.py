@@ -58,7 +58,7 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
-from . import conversions, functions, hooks, in_place, linalg, methods, missing, numpy_calls, operators, random
+from . import conversions, functions, hooks, in_place, methods, missing, numpy_calls, operators, random
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,
@@ -217,7 +217,7 @@ from .random import manual_seed
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 
 if TYPE_CHECKING:
-    from . import complex_gradients, fft, graph, hints, models, nn, special, testing
+    from . import complex_gradients, fft, graph, hints, linalg, models, nn, special, testing
     from .drawing import draw
     from .functions.matrices import diag, hstack, inner, kron, vstack
     from .functions.nans import fmax, fmin, nan_to_num, nanmax, nanmean, nanmin, nansum
@@ -262,7 +262,7 @@ __array_api_version__ = "2024.12"
 
 newaxis = None
 
-missing.hide_what_is_refused(sys.modules[__name__], linalg, random, random.Generator, Tensor)
+missing.hide_what_is_refused(sys.modules[__name__], random, random.Generator, Tensor)
 
 _ROOMS = {
     "graph": "compare", "drawing": "draw", "program": "backward_program print_backward",
@@ -276,7 +276,7 @@ _ROOMS = {
 _LATER = {name: room for room, names in _ROOMS.items() for name in names.split()}
 """What an attention model seldom needs, by the module that has it, which is loaded when it is first asked for."""
 
-_MODULES_LATER = {"complex_gradients", "fft", "graph", "hints", "models", "nn", "special", "testing"}
+_MODULES_LATER = {"complex_gradients", "fft", "graph", "hints", "linalg", "models", "nn", "special", "testing"}
 
 if "IPython" in sys.modules:
     from . import recording  # in a notebook, an op that fails shows unasked what led to it

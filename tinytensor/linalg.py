@@ -7,6 +7,7 @@ Matrices are the last two dimensions; those before are batches. Eigenvalues, sin
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Never
@@ -322,6 +323,8 @@ def multi_dot(arrays: Sequence[ArrayLike], /) -> Tensor:
 
     return product(0, len(tensors) - 1)
 
+
+tt.missing.hide_what_is_refused(sys.modules[__name__])
 
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
