@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -80,7 +80,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         raise ValueError(f"isdtype: unknown kind {kind!r}; expected a dtype or one of {names}") from None
 
 
-class FloatInfo(NamedTuple):
+class FloatInfo:
     """Machine limits of a floating dtype, as Python numbers; of a complex dtype, those of its parts.
 
     Attributes:
@@ -91,19 +91,19 @@ class FloatInfo(NamedTuple):
         dtype: of these numbers.
     """
 
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: np.dtype[Any]
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        limits = np.finfo(dtype)
+        self.bits, self.dtype = int(limits.bits), limits.dtype
+        self.eps, self.smallest_normal = float(limits.eps), float(limits.smallest_normal)
+        self.max, self.min = float(limits.max), float(limits.min)
+
+    def __repr__(self) -> str:
+        return f"FloatInfo({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
 
 
 def finfo(type: Any, /) -> FloatInfo:
     """Machine limits of a floating dtype, or of an array of one: `bits`, `eps`, `max`, `min`, `smallest_normal`."""
-    found = np.finfo(as_dtype(getattr(type, "dtype", type)))
-    eps, largest, smallest, normal = (float(n) for n in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatInfo(int(found.bits), eps, largest, smallest, normal, found.dtype)
+    return FloatInfo(as_dtype(getattr(type, "dtype", type)))
 
 
 def iinfo(type: Any, /) -> np.iinfo[Any]:
