@@ -184,7 +184,8 @@ def _svd_rule(xp, g, out, shape, full):
     """U (skew(UᴴgU) / E S + S skew(VᴴgV) / E + diag(gS)) Vᴴ, E = sⱼ² - sᵢ², and what leaves the spaces of U and V."""
     (u, s, vh), (gu, gs, gvh) = (_parts(xp, each, *_svd_shapes(shape, full)) for each in (out, g))
     k = s.shape[-1]
-    if bool(xp.any(gu[..., k:] != 0)) or bool(xp.any(gvh[..., k:, :] != 0)):
+    beyond = [part for part in (gu[..., k:], gvh[..., k:, :]) if part.size]
+    if any(bool(xp.any(part != 0)) for part in beyond):
         raise NotImplementedError(
             f"the singular vectors beyond the first {k} are any that fill the space, and have no gradient; "
             "use full_matrices=False"
@@ -273,7 +274,7 @@ def _pinv_rule(xp, g, out, x):
 def _pinv(xp, x, *, rtol):
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     if not s.shape[-1]:
-        return xp.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), dtype=x.dtype)
+        return xp.copy(xp.matrix_transpose(x))  # of nothing
     kept = s > _cutoff(xp, s, x.shape, rtol)
     inverse = xp.where(kept, 1 / xp.where(kept, s, 1.0), 0.0)
     return xp.matmul(_adjoint(xp, vh) * inverse[..., None, :], _adjoint(xp, u))

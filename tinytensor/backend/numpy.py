@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy import rint as round  # noqa: F401  (this module is a namespace: ops reach these as `xp.name`)
 
+from . import numpy_special as special  # noqa: F401
 from .sums import accurate_matmul as matmul  # noqa: F401
 from .sums import accurate_sum
 from .sums import accurate_sum as sum  # noqa: F401
@@ -19,8 +19,6 @@ ndarray = np.ndarray
 
 def __getattr__(name: str) -> Any:
     """What is not here is NumPy's: looked up once, then kept."""
-    if name == "special":
-        return import_module("tinytensor.backend.numpy_special")
     function = globals()[name] = getattr(np, name)
     return function
 
