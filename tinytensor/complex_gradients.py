@@ -20,6 +20,8 @@ from .node import Node
 from .primitive import Primitive
 from .tensor import Tensor
 
+__all__ = ["HOLOMORPHIC"]
+
 _KNOWN = """
     add subtract multiply divide pow negative positive square sqrt reciprocal exp expm1 log log1p log2 log10 sin cos tan
     asin acos atan sinh cosh tanh asinh acosh atanh where masked_fill round sum mean prod cumulative_sum cumulative_prod

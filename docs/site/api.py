@@ -18,6 +18,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor": "tt",
     "tinytensor.linalg": "tt.linalg",
     "tinytensor.fft": "tt.fft",
+    "tinytensor.complex_gradients": "tt.complex_gradients",
     "tinytensor.random": "tt.random",
     "tinytensor.special": "tt.special",
     "tinytensor.nn": "nn",
@@ -51,7 +52,10 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "special": ("Special functions", [("tinytensor.special", "*")]),
     "random": ("Random numbers", [("tinytensor", "random"), ("tinytensor.random", "*")]),
     "gradients": ("Gradients", [("tinytensor", "gradients grad_mode jacobians vectorizing")]),
-    "ops": ("Ops and their checks", [("tinytensor", "primitive node testing"), ("tinytensor.testing", "*")]),
+    "ops": (
+        "Ops and their checks",
+        [("tinytensor", "primitive node testing"), ("tinytensor.testing", "*"), ("tinytensor.complex_gradients", "*")],
+    ),
     "recording": (
         "Graphs, programs and errors",
         [("tinytensor", "recording drawing program graph"), ("tinytensor.graph", "*")],
@@ -74,6 +78,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "models": ("Models", [("tinytensor.models", "*")]),
 }
 VALUES = {
+    "HOLOMORPHIC": "Names of ops whose rules hold for complex numbers as they are. Add that of an op of your own.",
     "e": "Euler's number.",
     "inf": "Infinity.",
     "nan": "Not a number.",

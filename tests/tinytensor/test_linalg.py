@@ -204,3 +204,13 @@ def test_decompositions_are_loaded_when_asked_for():
     code += "tt.linalg.svd; print('tinytensor.decompositions' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["False", "True"]
+
+
+def test_a_cupy_without_eig_says_which_has_it(device, monkeypatch):
+    if device == "cpu":
+        pytest.skip("NumPy has it")
+    import cupy
+
+    monkeypatch.delattr(cupy.linalg, "eig", raising=False)
+    with pytest.raises(NotImplementedError, match=r"this version of CuPy has no eig; version 14 has\..*x\.cpu\(\)"):
+        tt.linalg.eig(tt.eye(2, device=device))
