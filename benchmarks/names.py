@@ -20,6 +20,9 @@ FOLDER = ROOT / "tests" / "names"
 SPACES = {  # file: the namespace there, and here
     "array_api": ("array_api_strict", "tinytensor"),
     "array_api_linalg": ("array_api_strict.linalg", "tinytensor.linalg"),
+    "torch_linalg": ("torch.linalg", "tinytensor.linalg"),
+    "torch_special": ("torch.special", "tinytensor.special"),
+    "torch_fft": ("torch.fft", "tinytensor.fft"),
     "torch_nn": ("torch.nn", "tinytensor.nn"),
     "torch_nn_functional": ("torch.nn.functional", "tinytensor.nn.functional"),
     "torch_optim": ("torch.optim", "tinytensor.nn.optim"),

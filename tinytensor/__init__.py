@@ -58,7 +58,7 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
-from . import conversions, functions, hooks, in_place, linalg, methods, missing, numpy_calls, operators, random
+from . import conversions, functions, hooks, in_place, methods, missing, numpy_calls, operators, random
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,
@@ -118,6 +118,7 @@ from .functions.elementwise import (
     divide,
     erf,
     exp,
+    exp2,
     expm1,
     floor,
     floor_divide,
@@ -140,9 +141,11 @@ from .functions.elementwise import (
     reciprocal,
     remainder,
     round,
+    rsqrt,
     sigmoid,
     sign,
     sin,
+    sinc,
     sinh,
     softplus,
     sqrt,
@@ -153,7 +156,7 @@ from .functions.elementwise import (
     trunc,
     where,
 )
-from .functions.indexing import index_set, scatter, take, take_along_axis
+from .functions.indexing import index_set, put_along_axis, scatter, scatter_add, take, take_along_axis
 from .functions.products import matmul, tensordot, vecdot
 from .functions.reductions import (
     all,
@@ -162,6 +165,7 @@ from .functions.reductions import (
     cumulative_prod,
     cumulative_sum,
     diff,
+    logcumsumexp,
     logsumexp,
     max,
     mean,
@@ -175,6 +179,7 @@ from .functions.searching import (
     argmax,
     argmin,
     argsort,
+    isin,
     nonzero,
     one_hot,
     searchsorted,
@@ -212,40 +217,44 @@ from .random import manual_seed
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
 
 if TYPE_CHECKING:
-    from . import graph, hints, models, nn, special, testing
+    from . import complex_gradients, fft, graph, hints, linalg, models, nn, special, testing
     from .drawing import draw
+    from .functions.matrices import diag, hstack, inner, kron, vstack
+    from .functions.nans import fmax, fmin, nan_to_num, nanmax, nanmean, nanmin, nansum
+    from .functions.quantiles import median, quantile
     from .graph.comparison import compare
     from .jacobians import hessian, jacobian, jvp, vjp
     from .program import backward_program, print_backward
     from .recording.errors import explain_errors
     from .recording.record import detect_anomaly, named_scope, record
     from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
+    from .vectorizing import vmap
 
 __all__ = [
     "DeviceError", "GradientError", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__",
-    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "asin",
-    "asinh", "astype", "atan", "atan2", "atanh", "backward_program", "bitwise_and", "bitwise_invert",
-    "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays",
-    "broadcast_shapes", "broadcast_to", "can_cast", "ceil", "clip", "compare", "compile_loops", "complex64",
-    "complex128", "concat", "conj", "copysign", "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum",
-    "detect_anomaly", "diff", "divide", "draw", "e", "einsum", "empty", "empty_like", "enable_grad", "equal", "erf",
-    "exp", "expand_dims", "explain_errors", "expm1", "eye", "finfo", "flip", "float16", "float32", "float64",
-    "floor", "floor_divide", "from_dlpack", "full", "full_like", "get_default_dtype", "get_num_threads", "grad",
-    "gradcheck", "gradgradcheck", "greater", "greater_equal", "hessian",
-    "hypot", "iinfo", "imag", "index_set", "inf", "int8",
-    "int16", "int32", "int64", "is_anomaly_enabled", "is_grad_enabled", "isdtype", "isfinite", "isinf", "isnan",
-    "jacobian", "jvp",
-    "keep_memory", "less", "less_equal", "linalg", "linspace", "log", "log1p", "log2", "log10", "logaddexp",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "manual_seed", "mark_written",
-    "masked_fill", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum", "moveaxis",
-    "multiply", "named_scope", "nan", "negative", "newaxis", "nextafter", "no_grad", "nonzero", "not_equal",
-    "one_hot", "ones", "ones_like", "op", "ops", "permute_dims", "pi", "positive", "pow", "print_backward", "prod",
-    "random", "real", "reciprocal", "record", "remainder", "repeat", "reshape", "result_type", "roll", "round",
-    "scatter", "searchsorted", "set_default_dtype", "set_grad_enabled", "set_num_threads", "sigmoid", "sign",
-    "signbit", "sin", "sinh", "softplus", "sort", "speed_up", "split", "sqrt", "square", "squeeze", "stack", "std",
-    "subtract", "sum", "take", "take_along_axis", "tan", "tanh", "tensor", "tensordot", "textbook", "tile", "topk",
-    "tril", "triu", "trunc", "uint8", "uint16", "uint32", "uint64", "unique_all", "unique_counts", "unique_inverse",
-    "unique_values", "unstack", "use_blas_threads", "var", "vecdot", "vjp", "where", "zeros", "zeros_like",
+    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asarray", "asin", "asinh",
+    "astype", "atan", "atan2", "atanh", "backward_program", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
+    "can_cast", "ceil", "clip", "compare", "compile_loops", "complex64", "complex128", "concat", "conj", "copysign",
+    "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "detect_anomaly", "diag", "diff", "divide",
+    "draw", "e", "einsum", "empty", "empty_like", "enable_grad", "equal", "erf", "exp", "exp2", "expand_dims",
+    "explain_errors", "expm1", "eye", "fft", "finfo", "flip", "float16", "float32", "float64", "floor", "floor_divide",
+    "fmax", "fmin", "from_dlpack", "full", "full_like", "get_default_dtype", "get_num_threads", "grad", "gradcheck",
+    "gradgradcheck", "greater", "greater_equal", "hessian", "hstack", "hypot", "iinfo", "imag", "index_set", "inf",
+    "inner", "int8", "int16", "int32", "int64", "is_anomaly_enabled", "is_grad_enabled", "isdtype", "isfinite", "isin",
+    "isinf", "isnan", "jacobian", "jvp", "keep_memory", "kron", "less", "less_equal", "linalg", "linspace", "log",
+    "log1p", "log2", "log10", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logsumexp", "manual_seed", "mark_written", "masked_fill", "matmul", "matrix_transpose", "max", "maximum", "mean",
+    "median", "meshgrid", "min", "minimum", "moveaxis", "multiply", "named_scope", "nan", "nan_to_num", "nanmax",
+    "nanmean", "nanmin", "nansum", "negative", "newaxis", "nextafter", "no_grad", "nonzero", "not_equal", "one_hot",
+    "ones", "ones_like", "op", "ops", "permute_dims", "pi", "positive", "pow", "print_backward", "prod",
+    "put_along_axis", "quantile", "random", "real", "reciprocal", "record", "remainder", "repeat", "reshape",
+    "result_type", "roll", "round", "rsqrt", "scatter", "scatter_add", "searchsorted", "set_default_dtype",
+    "set_grad_enabled", "set_num_threads", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "softplus", "sort",
+    "speed_up", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis",
+    "tan", "tanh", "tensor", "tensordot", "textbook", "tile", "topk", "tril", "triu", "trunc", "uint8", "uint16",
+    "uint32", "uint64", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
+    "use_blas_threads", "var", "vecdot", "vjp", "vmap", "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
 
 __version__ = "0.1.0"
@@ -253,15 +262,21 @@ __array_api_version__ = "2024.12"
 
 newaxis = None
 
-missing.hide_what_is_refused(sys.modules[__name__], linalg, random, random.Generator, Tensor)
+missing.hide_what_is_refused(sys.modules[__name__], random, random.Generator, Tensor)
 
-_LATER = {
-    "compare": "graph", "draw": "drawing", "backward_program": "program", "print_backward": "program",
-    "named_scope": "recording", "record": "recording", "detect_anomaly": "recording", "explain_errors": "recording",
-    "GradientError": "testing", "gradcheck": "testing", "gradgradcheck": "testing",
-    "hessian": "jacobians", "jacobian": "jacobians", "jvp": "jacobians", "vjp": "jacobians",
+_ROOMS = {
+    "graph": "compare", "drawing": "draw", "program": "backward_program print_backward",
+    "recording": "named_scope record detect_anomaly explain_errors",
+    "testing": "GradientError gradcheck gradgradcheck",
+    "functions.matrices": "diag hstack inner kron vstack",
+    "functions.nans": "fmax fmin nan_to_num nanmax nanmean nanmin nansum",
+    "functions.quantiles": "median quantile",
+    "jacobians": "hessian jacobian jvp vjp", "vectorizing": "vmap",
 }  # fmt: skip
-"""Pictures, checks and Jacobians, by the module that has them, which is loaded when it is first asked for."""
+_LATER = {name: room for room, names in _ROOMS.items() for name in names.split()}
+"""What an attention model seldom needs, by the module that has it, which is loaded when it is first asked for."""
+
+_MODULES_LATER = {"complex_gradients", "fft", "graph", "hints", "linalg", "models", "nn", "special", "testing"}
 
 if "IPython" in sys.modules:
     from . import recording  # in a notebook, an op that fails shows unasked what led to it
@@ -270,12 +285,13 @@ if "IPython" in sys.modules:
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name: str) -> Any:
-        if name in ("nn", "models", "graph", "testing", "hints", "special"):
+        if name in _MODULES_LATER:
             return import_module(f"{__name__}.{name}")
         if name not in _LATER:
             raise missing.no_attribute(__name__, name)
-        value = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = value
+        module = import_module(f"{__name__}.{_LATER[name]}")
+        missing.hide_what_is_refused(module)
+        value = globals()[name] = getattr(module, name)
         return value
 
 

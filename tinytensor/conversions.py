@@ -97,12 +97,20 @@ class Conversions(TensorCore):
             raise ValueError(f"__array_namespace__: unsupported array API version {api_version!r}; have 2024.12")
         return tt
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
         if self._node is not None and state.grad_enabled:
             raise RuntimeError("__dlpack__: this Tensor requires a gradient, which would be lost; use .detach()")
-        if options.get("copy") is None and self.device == "cpu":
-            options["copy"] = True  # what another library writes must not reach a graph
-        return self._data.__dlpack__(**options)
+        if copy is None and self.device == "cpu":
+            copy = True  # what another library writes must not reach a graph
+        options = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self._data.__dlpack__(**{name: value for name, value in options.items() if value is not None})
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._data.__dlpack_device__()

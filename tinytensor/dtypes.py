@@ -80,9 +80,30 @@ def isdtype(dtype: Any, kind: Any) -> bool:
         raise ValueError(f"isdtype: unknown kind {kind!r}; expected a dtype or one of {names}") from None
 
 
-def finfo(type: Any, /) -> np.finfo[Any]:
+class FloatInfo:
+    """Machine limits of a floating dtype, as Python numbers; of a complex dtype, those of its parts.
+
+    Attributes:
+        bits: of one number.
+        eps: the distance from 1 to the next number.
+        max, min: the largest and the smallest number.
+        smallest_normal: the smallest positive number that has all digits.
+        dtype: of these numbers.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        limits = np.finfo(dtype)
+        self.bits, self.dtype = int(limits.bits), limits.dtype
+        self.eps, self.smallest_normal = float(limits.eps), float(limits.smallest_normal)
+        self.max, self.min = float(limits.max), float(limits.min)
+
+    def __repr__(self) -> str:
+        return f"FloatInfo({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+
+
+def finfo(type: Any, /) -> FloatInfo:
     """Machine limits of a floating dtype, or of an array of one: `bits`, `eps`, `max`, `min`, `smallest_normal`."""
-    return np.finfo(as_dtype(getattr(type, "dtype", type)))
+    return FloatInfo(as_dtype(getattr(type, "dtype", type)))
 
 
 def iinfo(type: Any, /) -> np.iinfo[Any]:

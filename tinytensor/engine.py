@@ -191,9 +191,9 @@ def op_vjp(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ...], 
         )
     check_versions(node, op)
     try:
-        if node.dtype.kind == "c" or g.dtype.kind == "c":
-            raise NotImplementedError(f"{op.name} is complex {tuple(node.shape)}; complex gradients are not supported")
-        if op.pure:
+        if node.dtype.kind == "c":
+            gradients = tt.complex_gradients.vjp(_vjp_by_rules, node, op, g, parents, create_graph)
+        elif op.pure:
             gradients = _vjp_by_rules(node, op, g, parents, create_graph)
         elif create_graph:
             gradients = _vjp_by_formula(node, op, g, parents)
@@ -320,10 +320,10 @@ def node_of(output: Any, what: str) -> Node:
 def seed_of(output: Tensor, gradient: Any, what: str) -> Tensor:
     """The gradient to begin with, checked, as a Tensor of the output's dtype."""
     if gradient is None:
-        if output.size != 1:
+        if output.size != 1 or output._data.dtype.kind == "c":
             raise RuntimeError(
-                f"{what}: this Tensor has shape {output.shape}; without a gradient only a Tensor of one element can "
-                "be differentiated: reduce it (for example with .sum()) or pass a gradient of its shape"
+                f"{what}: this Tensor has shape {output.shape}, {output.dtype}; without a gradient only a real one of "
+                "one element can be differentiated: reduce it (for example with .sum()) or pass a gradient of its shape"
             )
         return wrap(for_array(output._data).ones_like(output._data), None)
     seed = gradient if isinstance(gradient, Tensor) else tt.asarray(gradient, dtype=output.dtype, device=output.device)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 PACKAGE = """
     cat concatenate = concat: tt.concat(tensors, axis=0)
-    vstack row_stack: tt.concat(tensors, axis=0)
-    hstack: tt.concat(tensors, axis=1)
+    row_stack: tt.vstack(tensors)
     dstack: tt.stack(tensors, axis=-1)
     column_stack: tt.concat([v[:, None], x], axis=1)
     absolute fabs = abs: tt.abs(x)
@@ -65,15 +64,12 @@ PACKAGE = """
     left_shift = bitwise_left_shift: tt.bitwise_left_shift(i, 2)
     right_shift = bitwise_right_shift: tt.bitwise_right_shift(i, 2)
     sgn = sign: tt.sign(x)
-    rsqrt: 1 / tt.sqrt(x)
     cbrt: tt.sign(x) * tt.abs(x) ** (1 / 3)
-    exp2: 2.0 ** x
-    erfc: 1 - tt.erf(x)
+    erfc erfinv digamma logit: tt.special.{name}(p)
+    lgamma: tt.special.gammaln(p)
+    polygamma: tt.special.polygamma(1, p)
     expit: tt.sigmoid(x)
-    logit: tt.log(p / (1 - p))
-    logcumsumexp: tt.log(tt.cumulative_sum(tt.exp(x), axis=0))
-    xlogy: tt.where(x == 0, 0.0, x * tt.log(tt.where(x == 0, 1.0, y)))
-    sinc: tt.where(x == 0, 1.0, tt.sin(tt.pi * x) / tt.where(x == 0, 1.0, tt.pi * x))
+    xlogy: tt.special.xlogy(x, y)
     heaviside: tt.where(x > 0, 1.0, tt.where(x == 0, y, 0.0))
     lerp: x + 0.5 * (y - x)
     addcmul: x + 0.5 * x * y
@@ -81,9 +77,7 @@ PACKAGE = """
     addmm addbmm baddbmm: y + x @ x
     addmv: v + x @ v
     addr: y + tt.linalg.outer(v, v)
-    ldexp: x * 2.0 ** i
-    fmax: tt.where(tt.isnan(x), y, tt.where(tt.isnan(y), x, tt.maximum(x, y)))
-    fmin: tt.where(tt.isnan(x), y, tt.where(tt.isnan(y), x, tt.minimum(x, y)))
+    ldexp: x * tt.exp2(i)
     clamp = clip: tt.clip(x, 0, 1)
     clamp_min: tt.clip(x, min=0)
     clamp_max: tt.clip(x, max=1)
@@ -95,14 +89,11 @@ PACKAGE = """
     cumsum = cumulative_sum: tt.cumulative_sum(x, axis=0)
     cumprod = cumulative_prod: tt.cumulative_prod(x, axis=0)
     average = mean: tt.mean(x, axis=0)
-    median: tt.sort(tt.reshape(x, (-1,)))[(x.size - 1) // 2]  # of an even number the lower one, as in PyTorch
+    percentile: tt.quantile(x, 0.9)
     kthvalue: tt.sort(x, axis=-1)[..., n - 1]
     mode: tt.unique_counts(i).values[tt.argmax(tt.unique_counts(i).counts)]
     std_mean: tt.std(x, correction=1), tt.mean(x)
     var_mean: tt.var(x, correction=1), tt.mean(x)
-    nansum: tt.sum(tt.where(tt.isnan(x), 0.0, x))
-    nanmean: tt.sum(tt.where(tt.isnan(x), 0.0, x)) / tt.count_nonzero(~tt.isnan(x))
-    nan_to_num: tt.where(tt.isnan(x), 0.0, x)
     isposinf: x == tt.inf
     isneginf: x == -tt.inf
     isreal: tt.imag(z) == 0
@@ -110,16 +101,12 @@ PACKAGE = """
     allclose: bool(tt.all(tt.abs(x - y) <= 1e-8 + 1e-5 * tt.abs(y)))
     array_equal array_equiv: bool(tt.all(x == y))
     dot mm bmm mv chain_matmul = matmul: tt.matmul(x, y)
-    inner: x @ y.T
     vdot = vecdot: tt.vecdot(x, y)
-    kron: tt.reshape(x[:, None, :, None] * y[None, :, None, :], (9, 9))
     dist: tt.linalg.vector_norm(x - y)
     cdist: tt.linalg.vector_norm(x[:, None] - y[None], axis=-1)
     norm: tt.linalg.vector_norm(x)
     outer ger: tt.linalg.outer(v, v)
     cross: tt.linalg.cross(v, v)
-    nanmax: tt.max(tt.where(tt.isnan(x), -tt.inf, x))
-    nanmin: tt.min(tt.where(tt.isnan(x), tt.inf, x))
     ediff1d: tt.diff(tt.reshape(x, (-1,)))
     polyval: 2.0 * x**2 + 1.0 * x + 3.0
     isscalar: isinstance(n, (int, float))
@@ -130,8 +117,8 @@ PACKAGE = """
     diag_indices: (tt.arange(3), tt.arange(3))
     ix_: (i[:, None], i[None, :])
     block bmat: tt.concat([tt.concat([x, y], axis=1), tt.concat([y, x], axis=1)], axis=0)
-    intersect1d: v[tt.any(v[:, None] == tt.unique_values(x), axis=1)]
-    setdiff1d: v[~tt.any(v[:, None] == tt.unique_values(x), axis=1)]
+    intersect1d: v[tt.isin(v, x)]
+    setdiff1d: v[tt.isin(v, x, invert=True)]
     int_ intp longlong = int64: tt.int64
     uint ulong ulonglong uintp = uint64: tt.uint64
     ubyte = uint8: tt.uint8
@@ -144,11 +131,13 @@ PACKAGE = """
     det slogdet trace diagonal: tt.linalg.{name}(x)
     logdet: tt.linalg.slogdet(x)[1]
     inverse: tt.linalg.inv(x)
-    diag: tt.linalg.diagonal(x), v * tt.eye(3)  # the diagonal of a matrix, a matrix with this diagonal
-    diagflat diag_embed: v * tt.eye(3)
+    diagflat diag_embed: tt.diag(v)
     cholesky: tt.linalg.cholesky(x @ x.T)
     matrix_power: tt.linalg.matrix_power(x, 3)
-    lstsq: tt.linalg.solve(x.T @ x, x.T @ y)
+    lstsq: tt.linalg.pinv(x) @ y
+    eig eigh eigvals eigvalsh matrix_rank pinv qr svd svdvals: tt.linalg.{name}(x)
+    pinverse: tt.linalg.pinv(x)
+    cond: tt.linalg.matrix_norm(x, ord=2) / tt.linalg.matrix_norm(x, ord=-2)
     permute transpose = permute_dims: tt.permute_dims(x, (1, 0))
     swapaxes swapdims: x.transpose(0, 1)
     t adjoint = matrix_transpose: tt.matrix_transpose(x)
@@ -177,14 +166,14 @@ PACKAGE = """
     masked_select compress extract: x[mask]
     argwhere: tt.stack(tt.nonzero(x), axis=-1)
     flatnonzero: tt.nonzero(tt.reshape(x, (-1,)))[0]
-    index_add scatter_add: x + tt.scatter(y, i, x.shape)
+    index_add: x + tt.scatter(y, i, x.shape)
     index_put index_copy index_fill: tt.index_set(x, i, 0.0)
     put place putmask: x[mask] = 0.0
     copyto: x.copy_(y)
     bincount: tt.sum(tt.one_hot(i, 3), axis=0)
     unique = unique_values: tt.unique_values(x)
     union1d: tt.unique_values(tt.concat([v, v]))
-    isin in1d: tt.any(x[..., None] == v, axis=-1)
+    in1d: tt.isin(x, v)
     bucketize digitize = searchsorted: tt.searchsorted(v, x)
     msort = sort: tt.sort(x, axis=0)
     argpartition partition: tt.topk(x, n)  # the largest n, in order, and their places
@@ -242,7 +231,7 @@ PACKAGE = """
     default_generator: tt.random.default_generator
     get_num_interop_threads set_num_interop_threads: tt.set_num_threads(2)
     from_file fromfile loadtxt genfromtxt: tt.asarray(np.loadtxt(file))
-    apply_along_axis vectorize frompyfunc vmap: tt.stack([tt.sum(row) for row in x])
+    apply_along_axis vectorize frompyfunc: tt.vmap(tt.sum)(x)
     Module Linear Embedding LayerNorm Dropout Sequential Parameter Transformer MultiheadAttention: tt.nn.{name}
     functional optim init utils amp save load distributed: tt.nn.{name}
     Adadelta Adagrad Adam AdamW Adamax Lion Muon NAdam Optimizer RAdam RMSprop SGD: tt.nn.optim.{name}
@@ -252,12 +241,11 @@ PACKAGE = """
     max_pool1d max_pool2d avg_pool1d adaptive_avg_pool1d batch_norm group_norm: tt.nn.functional.{name}
     kl_div cosine_embedding_loss pairwise_distance: tt.nn.functional.{name}
     autocast: tt.nn.amp.autocast
-    fft jit compile fx onnx hub multiprocessing profiler quantization sparse distributions
+    jit compile fx onnx hub multiprocessing profiler quantization sparse distributions
     conv3d conv_transpose1d conv_transpose2d interpolate embedding_bag
-    logaddexp2 nanmedian quantile percentile nanquantile histc histogram corrcoef put_along_axis insert
-    cholesky_solve cholesky_inverse lu_solve triangular_solve pinverse svd svdvals eig eigh eigvals eigvalsh qr
-    lu pinv matrix_rank matrix_exp cond expm polyfit interp convolve gradient trapezoid
-    trapz cummax cummin renorm stft istft digamma lgamma polygamma mvlgamma erfinv i0 igamma igammac frexp
+    logaddexp2 nanmedian nanquantile histc histogram corrcoef insert
+    cholesky_solve cholesky_inverse lu_solve triangular_solve lu matrix_exp expm polyfit interp convolve gradient
+    trapezoid trapz cummax cummin renorm stft istft mvlgamma i0 igamma igammac frexp
     gcd lcm combinations cartesian_prod block_diag vander unravel_index ravel_multi_index nditer c_ r_ s_ mgrid ogrid
     lexsort logical_reduce packbits piecewise bartlett hamming hanning kaiser lobpcg sparse_coo_tensor complex polar
     unique_consecutive unfold as_strided dequantize qr_complex geqrf ormqr orgqr searchsorted_ einsum_path
@@ -269,7 +257,11 @@ TENSOR = """
     nonzero: tt.nonzero(x), tt.stack(tt.nonzero(x), axis=-1)  # NumPy's x.nonzero() is the first, PyTorch's the second
     equal: x == y, bool(tt.all(x == y))  # PyTorch's x.equal(y) is the second; tt.equal(x, y) is the first
     unique: tt.unique_values(x)  # sorted; unique_counts and unique_inverse give more
-    scatter scatter_add scatter_reduce: x + tt.scatter(y, i, x.shape)  # adds; tt.index_set(x, i, 0.0) sets
+    scatter scatter_reduce: tt.put_along_axis(x, i[:, None], 0.0, axis=1)
+    scatter_add: tt.scatter_add(x, i[:, None], 1.0, axis=1)
+    median: tt.median(x)  # over an axis it gives values alone
+    nanquantile nanmedian: tt.quantile(x[~tt.isnan(x)], 0.5)
+    svd: tt.linalg.svd(x)  # which gives Vh; PyTorch's x.svd() gives V
     gather: tt.take_along_axis(x, i[:, None], axis=1)
     take_along_dim: tt.take_along_axis(x, i[:, None], axis=1)
     imag: tt.imag(z)
@@ -420,13 +412,42 @@ OPTIM = """
 
 LINALG = """
     norm: tt.linalg.vector_norm(x)
-    inverse: tt.linalg.inv(x)
-    multi_dot dot: tt.matmul(x, y)
+    inverse inv_ex: tt.linalg.inv(x)
+    cholesky_ex: tt.linalg.cholesky(x @ x.T)
+    solve_ex solve_triangular: tt.linalg.solve(x, y)
+    tensorsolve tensorinv: tt.reshape(tt.linalg.inv(x), (3, 3))
+    dot: tt.matmul(x, y)
     logdet: tt.linalg.slogdet(x)[1]
-    solve_triangular lstsq pinv tensorsolve: tt.linalg.solve(x.T @ x, x.T @ y)
-    inv_ex: tt.linalg.inv(x)
+    lstsq: tt.linalg.pinv(x) @ y
+    pinverse: tt.linalg.pinv(x)
+    cond: tt.linalg.matrix_norm(x, ord=2) / tt.linalg.matrix_norm(x, ord=-2)
     vander: x[:, :1] ** tt.arange(3)
-    cond matrix_rank svd svdvals qr eig eigh eigvals eigvalsh lu lu_factor ldl_factor matrix_exp householder_product
+    lu lu_factor lu_factor_ex lu_solve ldl_factor ldl_factor_ex ldl_solve matrix_exp householder_product
+"""
+
+FFT = """
+    fft2: tt.fft.fftn(x, axes=(-2, -1))
+    ifft2: tt.fft.ifftn(x, axes=(-2, -1))
+    rfft2: tt.fft.rfftn(x, axes=(-2, -1))
+    irfft2: tt.fft.irfftn(x, axes=(-2, -1))
+    hfft2 hfftn: tt.fft.irfftn(tt.conj(x), norm="forward")
+    ihfft2 ihfftn: tt.conj(tt.fft.rfftn(x, norm="forward"))
+    dct idct
+"""
+
+SPECIAL = """
+    psi: tt.special.digamma(p)
+    loggamma: tt.special.gammaln(p)
+    gamma: tt.exp(tt.special.gammaln(p))
+    exp2 expm1 log1p round sinc: tt.{name}(x)
+    softmax log_softmax: tt.nn.functional.{name}(x, dim=-1)
+    entr: -tt.special.xlogy(x, x)
+    xlog1py: x * tt.log1p(y)
+    ndtr: 0.5 * tt.special.erfc(-x / 2**0.5)
+    log_ndtr: tt.log(0.5 * tt.special.erfc(-x / 2**0.5))
+    ndtri: 2**0.5 * tt.special.erfinv(2 * p - 1)
+    erfcx: tt.exp(x * x) * tt.special.erfc(x)
+    zeta: tt.special.polygamma(n - 1, p) / (-1) ** n  # over the factorial of n - 1
 """
 
 RANDOM = """
@@ -469,6 +490,8 @@ TABLES = {
     "tinytensor.nn.optim": OPTIM,
     "tinytensor.nn.init": INIT,
     "tinytensor.linalg": LINALG,
+    "tinytensor.fft": FFT,
+    "tinytensor.special": SPECIAL,
     "tinytensor.random": RANDOM,
 }
 
@@ -553,7 +576,7 @@ def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] = 
 
 def _arguments(name: str) -> list[str]:
     """The arguments of the function or method of this name."""
-    places = (tt, tt.linalg, tt.random, tt.Tensor)
+    places = (tt, tt.linalg, tt.fft, tt.special, tt.random, tt.Tensor)
     function = next(getattr(place, name) for place in places if hasattr(place, name))
     return [name for name in inspect.signature(function).parameters if name not in ("self", "unknown", "lengths")]
 

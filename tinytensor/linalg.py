@@ -1,12 +1,16 @@
-"""Linear algebra beyond products: the `linalg` extension of the array API standard, as far as it goes here.
+"""Linear algebra beyond products: the `linalg` extension of the array API standard, and `multi_dot`.
 
-Matrices are the last two dimensions; those before are batches.
+Matrices are the last two dimensions; those before are batches. Eigenvalues, singular values, Q and R are in
+`decompositions.py`, which is loaded when one of them is asked for.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Never
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Never
 
 import tinytensor as tt
 
@@ -17,13 +21,25 @@ from .primitive import op
 from .tensor import Tensor
 from .typing import ArrayLike, Axis, DType
 
+if TYPE_CHECKING:
+    from .decompositions import eig, eigh, eigvals, eigvalsh, matrix_rank, pinv, qr, svd, svdvals
+
 __all__ = [
-    "cholesky", "cross", "det", "diagonal", "inv", "matmul", "matrix_norm", "matrix_power", "matrix_transpose", "outer",
-    "slogdet", "solve", "tensordot", "trace", "vecdot", "vector_norm",
+    "cholesky", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv", "matmul", "matrix_norm",
+    "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "outer", "pinv", "qr", "slogdet", "solve", "svd",
+    "svdvals", "tensordot", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
 
+_LATER = {"eig", "eigh", "eigvals", "eigvalsh", "matrix_rank", "pinv", "qr", "svd", "svdvals"}
 
-def _square(name: str, x: Any) -> Tensor:
+
+def adjoint(xp: Any, x: Any) -> Any:
+    """The transpose of matrices, conjugated: what the transpose is to real ones."""
+    return xp.matrix_transpose(xp.conj(x) if x.dtype.kind == "c" else x)
+
+
+def square(name: str, x: Any) -> Tensor:
+    """x as a Tensor of square matrices; ValueError where it is none."""
     x = tt.asarray(x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"{name}: expected square matrices (..., n, n), got shape {x.shape}")
@@ -49,7 +65,7 @@ def _cofactors(xp, x):
 
 def _det_rule(xp, g, out, x):
     """Jacobi: the gradient of det is the matrix of cofactors, which is det(x) times inv(x).mT if x is regular."""
-    scale = xp.prod(xp.sqrt(xp.sum(x * x, axis=x.ndim - 1)), axis=x.ndim - 2)
+    scale = xp.prod(xp.sqrt(xp.sum(xp.abs(x) ** 2, axis=x.ndim - 1)), axis=x.ndim - 2)
     regular = bool(xp.all(xp.abs(out) > 1e-6 * scale))
     if regular and x.shape[-1] > 3:
         factors = out[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x))
@@ -65,7 +81,7 @@ def _det(xp, x):
 
 def det(x: ArrayLike, /) -> Tensor:
     """The determinant. At a singular matrix its gradient is the adjugate (transposed), as everywhere."""
-    return _det(_square("det", x))
+    return _det(square("det", x))
 
 
 def _inv_rule(xp, g, out):
@@ -80,7 +96,7 @@ def _inv(xp, x):
 
 def inv(x: ArrayLike, /) -> Tensor:
     """The inverse. Raises ValueError for a singular matrix."""
-    return _inv(_square("inv", x))
+    return _inv(square("inv", x))
 
 
 @op(
@@ -94,7 +110,7 @@ def _solve(xp, x1, x2):
 
 def solve(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The y with x1 @ y = x2, for x2 a vector (n,) or matrices (..., n, k). Raises ValueError for a singular x1."""
-    a, b = _square("solve", x1), tt.asarray(x2)
+    a, b = square("solve", x1), tt.asarray(x2)
     if b.ndim == 1:
         return tt.squeeze(_solve(a, tt.expand_dims(b, axis=1)), -1)
     return _solve(a, b)
@@ -103,7 +119,7 @@ def solve(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 def _logabsdet_rule(xp, g, x):
     if bool(xp.any(xp.linalg.slogdet(x)[0] == 0)):
         raise ValueError("log |det| has no gradient at a singular matrix, where it is -inf; tt.linalg.det has one")
-    return g[..., None, None] * xp.matrix_transpose(xp.linalg.inv(x))
+    return g[..., None, None] * adjoint(xp, xp.linalg.inv(x))
 
 
 @op(floating=True, x=_logabsdet_rule)
@@ -111,29 +127,45 @@ def _logabsdet(xp, x):
     return xp.linalg.slogdet(x)[1]
 
 
-@op
+def _signdet_rule(xp, g, out, x):
+    """-i Im(conj(g) out) inv(x).mH: the determinant of complex matrices turns; that of real ones keeps its sign."""
+    if x.dtype.kind != "c":
+        return xp.zeros_like(x)
+    turn = xp.imag(xp.conj(g) * out)
+    return -1j * turn[..., None, None] * adjoint(xp, xp.linalg.inv(x))
+
+
+@op(floating=True, x=_signdet_rule)
 def _signdet(xp, x):
     return xp.linalg.slogdet(x)[0]
 
 
-def slogdet(x: ArrayLike, /) -> tuple[Tensor, Tensor]:
-    """The sign of the determinant (no gradient) and the logarithm of its absolute value.
+class SlogdetResult(NamedTuple):
+    """What `slogdet` gives: the sign of the determinant, and the logarithm of its absolute value."""
 
-    At a singular matrix these are 0 and -inf; backward through -inf raises RuntimeError.
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def slogdet(x: ArrayLike, /) -> SlogdetResult:
+    """The sign of the determinant (of complex matrices det / |det|) and the logarithm of its absolute value.
+
+    The sign of real matrices has no gradient. At a singular matrix these are 0 and -inf; backward through -inf raises
+    RuntimeError.
     """
-    x = _square("slogdet", x)
-    with tt.no_grad():
+    x = square("slogdet", x)
+    with tt.set_grad_enabled(tt.is_grad_enabled() and x.dtype.kind == "c"):
         sign = _signdet(x)
-    return sign, _logabsdet(x)
+    return SlogdetResult(sign, _logabsdet(x))
 
 
 def _cholesky_rule(xp, g, out):
     """Murray (2016), "Differentiation of the Cholesky decomposition", equation 9, for a symmetric input."""
     inverse = xp.linalg.inv(out)
-    inner = xp.matmul(xp.matrix_transpose(out), g)
+    inner = xp.matmul(adjoint(xp, out), g)
     half = xp.tril(inner) - 0.5 * xp.tril(xp.triu(inner))
-    full = xp.matmul(xp.matmul(xp.matrix_transpose(inverse), half), inverse)
-    return 0.5 * (full + xp.matrix_transpose(full))
+    full = xp.matmul(xp.matmul(adjoint(xp, inverse), half), inverse)
+    return 0.5 * (full + adjoint(xp, full))
 
 
 @op(floating=True, x=_cholesky_rule)
@@ -142,17 +174,18 @@ def _cholesky(xp, x):
 
 
 def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Tensor:
-    """The lower triangular L with L @ L.mT = x (or its transpose). Raises ValueError unless x is positive definite.
+    """The lower triangular L with L @ conj(L).mT = x (or the upper conj(L).mT).
 
+    Raises ValueError unless x is positive definite.
     Of x, which is taken for symmetric, only the lower triangle is read.
     """
-    lower = _cholesky(_square("cholesky", x))
-    return matrix_transpose(lower) if upper else lower
+    lower = _cholesky(square("cholesky", x))
+    return adjoint(tt, lower) if upper else lower
 
 
 def matrix_power(x: ArrayLike, n: int, /) -> Tensor:
     """x multiplied n times with itself; n may be 0 (identity) or negative (inverse)."""
-    x = _square("matrix_power", x)
+    x = square("matrix_power", x)
     if n < 0:
         x, n = inv(x), -n
     result: Tensor | None = None
@@ -190,11 +223,14 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, **unknown: Never) -> Tensor:
-    """The vector product of 3-vectors along `axis`."""
-    a, b = tt.broadcast_arrays(x1, x2)
+    """The vector product of 3-vectors along `axis` of the broadcast shape; other dimensions broadcast."""
+    first, second = tt.asarray(x1), tt.asarray(x2)
+    a, b = tt.broadcast_arrays(first, second)
     axis = normalize_axis("cross", axis, a.shape, unknown=unknown)
-    if a.shape[axis] != 3:
-        raise ValueError(f"cross: expected length 3 along axis {axis}, got shape {a.shape}")
+    for x in (first, second):
+        place = axis - a.ndim
+        if x.ndim < -place or x.shape[place] != 3:
+            raise ValueError(f"cross: expected length 3 along axis {axis}, got shapes {first.shape} and {second.shape}")
     (a0, a1, a2), (b0, b1, b2) = tt.unstack(a, axis=axis), tt.unstack(b, axis=axis)
     return tt.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=axis)
 
@@ -240,18 +276,60 @@ def vector_norm(
 
 
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """A norm of the last two dimensions: "fro" (Frobenius), 1 (largest column sum) or inf (largest row sum)."""
+    """A norm of the last two dimensions.
+
+    Args:
+        ord: "fro" (Frobenius), "nuc" (the sum of the singular values), 2 or -2 (the largest or smallest of them), 1 or
+            -1 (the largest or smallest column sum), inf or -inf (row sum).
+    """
     x = as_matrix("matrix_norm", x)
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
-    if ord not in (1, -1, math.inf, -math.inf):
-        raise ValueError(f"matrix_norm: ord {ord!r} is not supported; expected 'fro', 1, -1, inf or -inf")
-    sums = tt.sum(tt.abs(x), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
-    pick = tt.max if ord > 0 else tt.min
-    return pick(sums, axis=(-2, -1), keepdims=keepdims)
+    if ord not in ("nuc", 2, -2, 1, -1, math.inf, -math.inf):
+        raise ValueError(f"matrix_norm: ord {ord!r} is not supported; expected 'fro', 'nuc', 2, -2, 1, -1, inf or -inf")
+    if ord in ("nuc", 2, -2):
+        parts = tt.expand_dims(tt.linalg.svdvals(x), axis=-1)
+    else:
+        parts = tt.sum(tt.abs(x), axis=-2 if abs(ord) == 1 else -1, keepdims=True)
+    pick = tt.sum if ord == "nuc" else tt.max if ord > 0 else tt.min
+    return pick(parts, axis=(-2, -1), keepdims=keepdims)
 
+
+def multi_dot(arrays: Sequence[ArrayLike], /) -> Tensor:
+    """The product of several matrices, multiplied in the order that takes the fewest multiplications.
+
+    The first may be a vector, and the last: (n, k), (k, l), ..., (o, p) -> (n, p). The order is that of Cormen,
+    Leiserson, Rivest and Stein, "Introduction to Algorithms", section 15.2.
+    """
+    tensors = [tt.asarray(x) for x in arrays]
+    if len(tensors) < 2:
+        raise ValueError(f"multi_dot: expected two arrays at least, got {len(tensors)}")
+    ranks = [x.ndim for x in tensors]
+    if any(rank != 2 for rank in ranks[1:-1]) or any(rank not in (1, 2) for rank in (ranks[0], ranks[-1])):
+        raise ValueError(f"multi_dot: expected matrices (the first or last may be vectors), got dimensions {ranks}")
+    sizes = [x.shape[-2] if x.ndim == 2 else 1 for x in tensors[:1]] + [x.shape[0] for x in tensors[1:]]
+    sizes.append(tensors[-1].shape[1] if ranks[-1] == 2 else 1)
+    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(tensors))}  # cost, where to part
+    for length in range(1, len(tensors)):
+        for i in range(len(tensors) - length):
+            j = i + length
+            best[i, j] = min(
+                (best[i, k][0] + best[k + 1, j][0] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
+
+    def product(i: int, j: int) -> Tensor:
+        k = best[i, j][1]
+        return tensors[i] if i == j else matmul(product(i, k), product(k + 1, j))
+
+    return product(0, len(tensors) - 1)
+
+
+tt.missing.hide_what_is_refused(sys.modules[__name__])
 
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name):
-        raise tt.missing.no_attribute(__name__, name)
+        if name not in _LATER:
+            raise tt.missing.no_attribute(__name__, name)
+        value = globals()[name] = getattr(import_module("tinytensor.decompositions"), name)
+        return value

@@ -153,6 +153,42 @@ class Methods(TensorCore):
         """x with zeros below the k-th diagonal of its last two dimensions."""
         return tt.triu(self, k=k)
 
+    def digamma(self) -> Tensor:
+        """The derivative of `lgamma`."""
+        return tt.special.digamma(self)
+
+    def erfc(self) -> Tensor:
+        """1 - erf(x), accurate also where that is close to 0."""
+        return tt.special.erfc(self)
+
+    def erfinv(self) -> Tensor:
+        """The inverse of erf."""
+        return tt.special.erfinv(self)
+
+    def exp2(self) -> Tensor:
+        """2 to the power x."""
+        return tt.exp2(self)
+
+    def lgamma(self) -> Tensor:
+        """log(|gamma(x)|), which `tt.special` calls gammaln, as SciPy does."""
+        return tt.special.gammaln(self)
+
+    def logit(self) -> Tensor:
+        """log(x / (1 - x)), the inverse of sigmoid."""
+        return tt.special.logit(self)
+
+    def nan_to_num(self, nan: Number = 0.0, posinf: Number | None = None, neginf: Number | None = None) -> Tensor:
+        """x with numbers in place of NaN, inf and -inf; default of the latter: the dtype's largest and smallest."""
+        return tt.nan_to_num(self, nan, posinf, neginf)
+
+    def rsqrt(self) -> Tensor:
+        """1 / sqrt(x)."""
+        return tt.rsqrt(self)
+
+    def sinc(self) -> Tensor:
+        """sin(pi x) / (pi x), and 1 at 0."""
+        return tt.sinc(self)
+
     # ---- of two
 
     def add(self, other: Operand) -> Tensor:
@@ -307,6 +343,18 @@ class Methods(TensorCore):
         """This Tensor's elements where the condition is true, the other's elsewhere."""
         return tt.where(condition, self, other)
 
+    def fmax(self, other: Operand) -> Tensor:
+        """The larger of x and other, or the one that is not NaN."""
+        return tt.fmax(self, other)
+
+    def fmin(self, other: Operand) -> Tensor:
+        """The smaller of x and other, or the one that is not NaN."""
+        return tt.fmin(self, other)
+
+    def xlogy(self, other: Operand) -> Tensor:
+        """x log(other), and 0 where x is 0."""
+        return tt.special.xlogy(self, other)
+
     # ---- products and norms
 
     def bmm(self, other: ArrayLike) -> Tensor:
@@ -348,6 +396,18 @@ class Methods(TensorCore):
         axes = normalize_axes("norm", axis, self.shape)
         return tt.linalg.vector_norm(self, ord=p, axis=axes, keepdims=keepdims)
 
+    def inner(self, other: ArrayLike) -> Tensor:
+        """The products summed over the last dimension of both."""
+        return tt.inner(self, other)
+
+    def kron(self, other: ArrayLike) -> Tensor:
+        """The Kronecker product: each element of x times the whole of other, as blocks."""
+        return tt.kron(self, other)
+
+    def diag(self, k: Integer = 0) -> Tensor:
+        """A matrix with this vector on its k-th diagonal; of a matrix, its k-th diagonal."""
+        return tt.diag(self, k=k)
+
     # ---- over an axis
 
     def amax(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
@@ -385,6 +445,30 @@ class Methods(TensorCore):
         if unknown:
             raise tt.hints.unknown_keyword("diff", unknown)
         return tt.diff(self, n=n, axis=axis)
+
+    def logcumsumexp(self, axis: Integer, **unknown: Never) -> Tensor:
+        """log(cumsum(exp(x))) along `axis`, without overflow."""
+        if unknown:
+            raise tt.hints.unknown_keyword("logcumsumexp", unknown)
+        return tt.logcumsumexp(self, axis=axis)
+
+    def nanmean(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+        """The mean over `axis` of what is not NaN."""
+        if unknown:
+            raise tt.hints.unknown_keyword("nanmean", unknown)
+        return tt.nanmean(self, axis=axis, keepdims=keepdims)
+
+    def nansum(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+        """The sum over `axis` of what is not NaN."""
+        if unknown:
+            raise tt.hints.unknown_keyword("nansum", unknown)
+        return tt.nansum(self, axis=axis, keepdims=keepdims)
+
+    def quantile(self, q: Any, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+        """The values below which the shares q of the elements over `axis` lie."""
+        if unknown:
+            raise tt.hints.unknown_keyword("quantile", unknown)
+        return tt.quantile(self, q, axis=axis, keepdims=keepdims)
 
     def topk(self, k: Integer, axis: Integer = -1, **unknown: Never) -> tuple[Tensor, Tensor]:
         """The k largest elements in descending order, and their places."""

@@ -29,21 +29,21 @@ NAMES = """
     baddbmm base bernoulli bernoulli_ bfloat16 bincount bitwise_and_ bitwise_left_shift_ bitwise_not bitwise_or_
     bitwise_right_shift_ bitwise_xor_ byte cdouble ceil_ cfloat char cholesky chunk clamp_ clamp_max clamp_max_
     clamp_min clamp_min_ clip_ compress conj_physical conjugate const_data_ptr copysign_ cos_ cosh_ cov cross cuda
-    cumprod_ cumsum_ data_ptr deg2rad detach_ diag diag_embed diagflat diagonal dist div_ divide_ dsplit dump dumps
-    eq_ equal erf_ erfc exp2 exp_ expm1_ fill fill_diagonal_ fix flags flat fliplr flipud float_power floor_
-    floor_divide_ fmax fmin fmod frac gather ge_ ger get_device grad_fn greater_ greater_equal_ gt_ heaviside hsplit
-    hypot_ imag index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ inner ipu
-    is_contiguous is_cpu is_cuda is_nonzero is_same_size is_signed isclose isneginf isposinf isreal itemsize kron
-    kthvalue ldexp le_ lerp less_ less_equal_ log10_ log1p_ log2_ log_ log_softmax logcumsumexp logdet logical_and_
-    logical_not_ logical_or_ logical_xor_ logit lstsq lt_ mH map2_ map_ masked_fill_ masked_scatter_ masked_select
-    matrix_power median mode msort mtia mul_ multinomial multiply_ nan_to_num nanmean nansum narrow narrow_copy ne_
-    neg_ negative_ new new_empty new_full new_ones new_tensor new_zeros nextafter_ nonzero normal_ not_equal_
-    partition pow_ put put_ rad2deg random_ real reciprocal_ register_post_accumulate_grad_hook relu relu_
-    remainder_ repeat repeat_interleave resize resize_ resize_as resize_as_ resolve_conj retains_grad rot90 round_
-    rsqrt scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ select sgn sigmoid_ sign_ sin_
-    sinc sinh_ slogdet softmax split split_with_sizes sqrt_ square_ squeeze_ storage storage_offset stride strides
-    sub_ subtract_ swapaxes_ swapdims_ t_ take_along_dim tan_ tanh_ tensor_split tobytes transpose_ tril_ triu_
-    true_divide_ trunc_ type unflatten uniform_ unique unsqueeze_ untyped_storage vdot vsplit xlogy xpu
+    cumprod_ cumsum_ data_ptr deg2rad detach_ diag_embed diagflat diagonal dist div_ divide_ dsplit dump dumps eig
+    eq_ equal erf_ exp_ expm1_ fill fill_diagonal_ fix flags flat fliplr flipud float_power floor_ floor_divide_
+    fmod frac gather ge_ ger get_device grad_fn greater_ greater_equal_ gt_ heaviside hsplit hypot_ imag index_add
+    index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_ ipu is_contiguous is_cpu is_cuda
+    is_nonzero is_same_size is_signed isclose isneginf isposinf isreal itemsize kthvalue ldexp le_ lerp less_
+    less_equal_ log10_ log1p_ log2_ log_ log_softmax logdet logical_and_ logical_not_ logical_or_ logical_xor_ lstsq
+    lt_ mH map2_ map_ masked_fill_ masked_scatter_ masked_select matrix_power median mode msort mtia mul_
+    multinomial multiply_ nanmedian nanquantile narrow narrow_copy ne_ neg_ negative_ new new_empty new_full
+    new_ones new_tensor new_zeros nextafter_ nonzero normal_ not_equal_ partition pinverse polygamma pow_ put put_
+    qr rad2deg random_ real reciprocal_ register_post_accumulate_grad_hook relu relu_ remainder_ repeat
+    repeat_interleave resize resize_ resize_as resize_as_ resolve_conj retains_grad rot90 round_ scatter scatter_
+    scatter_add scatter_add_ scatter_reduce scatter_reduce_ select sgn sigmoid_ sign_ sin_ sinh_ slogdet softmax
+    split split_with_sizes sqrt_ square_ squeeze_ storage storage_offset stride strides sub_ subtract_ svd swapaxes_
+    swapdims_ t_ take_along_dim tan_ tanh_ tensor_split tobytes transpose_ tril_ triu_ true_divide_ trunc_ type
+    unflatten uniform_ unique unsqueeze_ untyped_storage vdot vsplit xpu
 """
 
 

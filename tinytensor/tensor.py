@@ -36,7 +36,7 @@ class Tensor(Added):
 
     Args:
         data: a number, nested lists of numbers, a NumPy or CuPy array, or a Tensor. It is copied.
-        requires_grad: whether `backward` shall collect a gradient in `.grad`; only for floating dtypes.
+        requires_grad: whether `backward` shall collect a gradient in `.grad`; only for floating and complex dtypes.
         dtype: default: the array's own; Python integers become int64, Python floats the default dtype (float32).
         device: `"cpu"` or `"gpu"`; default: where `data` is.
     """
@@ -126,7 +126,7 @@ class Tensor(Added):
             return
         if self._node is not None and self._node.op is not None:
             raise RuntimeError("requires_grad: this Tensor was computed; use detach() to cut it from its history")
-        if value and self.dtype.kind != "f":
+        if value and self.dtype.kind not in "fc":
             raise TypeError(
                 f"requires_grad: only floating Tensors can require a gradient, got {self.dtype}; "
                 "convert first, for example with tt.astype(x, tt.float32)"

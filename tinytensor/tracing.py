@@ -133,7 +133,7 @@ class Statistics(NamedTuple):
     def of(array: Any, shape: tuple[int, ...] | None = None) -> Statistics:
         """Of an array of any backend, summed to the shape that was broadcast to its own, as the engine sums gradients.
 
-        An empty one has norm 0 and no extremes (NaN).
+        An empty one has norm 0 and no extremes (NaN); those of complex numbers are their magnitudes'.
         """
         x = np.asarray(array if isinstance(array, np.generic) else for_array(array).to_numpy(array))
         if shape is not None and x.shape != shape:
@@ -141,7 +141,7 @@ class Statistics(NamedTuple):
             stretched = tuple(i for i, n in enumerate(x.shape) if i < extra or shape[i - extra] == 1 != n)
             x = x.sum(axis=stretched, keepdims=True)[(0,) * extra]
         numbers = x.tolist() if x.size <= SMALL else None
-        shape, x = x.shape, x.astype(np.float64, copy=False)
+        shape, x = x.shape, np.abs(x) if x.dtype.kind == "c" else x.astype(np.float64, copy=False)
         if not x.size:
             return Statistics(shape, 0.0, math.nan, math.nan, math.nan, True, numbers)
         flat = x.ravel()

@@ -17,6 +17,8 @@ from links import ROOT
 SPACES = {  # where names are public, and how a program writes what is in front of them
     "tinytensor": "tt",
     "tinytensor.linalg": "tt.linalg",
+    "tinytensor.fft": "tt.fft",
+    "tinytensor.complex_gradients": "tt.complex_gradients",
     "tinytensor.random": "tt.random",
     "tinytensor.special": "tt.special",
     "tinytensor.nn": "nn",
@@ -42,15 +44,22 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "dtypes": ("Dtypes and constants", [("tinytensor", "dtypes backend info <values>")]),
     "elementwise": ("Element by element", [("tinytensor", "functions.elementwise")]),
     "comparisons": ("Comparisons and bits", [("tinytensor", "functions.comparisons")]),
-    "reductions": ("Sums, means and what else goes over an axis", [("tinytensor", "functions.reductions")]),
-    "products": ("Products", [("tinytensor", "functions.products functions.einsum")]),
+    "reductions": (
+        "Sums, means and what else goes over an axis",
+        [("tinytensor", "functions.reductions functions.nans functions.quantiles")],
+    ),
+    "products": ("Products", [("tinytensor", "functions.products functions.einsum functions.matrices")]),
     "shapes": ("Shapes", [("tinytensor", "functions.shapes")]),
     "indexing": ("Indexing, sorting and searching", [("tinytensor", "functions.indexing functions.searching")]),
     "linalg": ("Linear algebra", [("tinytensor.linalg", "*")]),
+    "fft": ("Fourier transforms", [("tinytensor.fft", "*")]),
     "special": ("Special functions", [("tinytensor.special", "*")]),
     "random": ("Random numbers", [("tinytensor", "random"), ("tinytensor.random", "*")]),
-    "gradients": ("Gradients", [("tinytensor", "gradients grad_mode jacobians")]),
-    "ops": ("Ops and their checks", [("tinytensor", "primitive node testing"), ("tinytensor.testing", "*")]),
+    "gradients": ("Gradients", [("tinytensor", "gradients grad_mode jacobians vectorizing")]),
+    "ops": (
+        "Ops and their checks",
+        [("tinytensor", "primitive node testing"), ("tinytensor.testing", "*"), ("tinytensor.complex_gradients", "*")],
+    ),
     "recording": (
         "Graphs, programs and errors",
         [("tinytensor", "recording drawing program graph"), ("tinytensor.graph", "*")],
@@ -97,6 +106,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "data": ("Datasets and batches", [("tinytensor.models.data", "*")]),
 }
 VALUES = {
+    "HOLOMORPHIC": "Names of ops whose rules hold for complex numbers as they are. Add that of an op of your own.",
     "e": "Euler's number.",
     "inf": "Infinity.",
     "nan": "Not a number.",

@@ -28,11 +28,12 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
     The row `padding_idx` gets no gradient. On a GPU the gradients for one row are added in the order in which threads
     come, so from run to run they may differ in the last digits.
 
-    Raises TypeError for ids that are no integers, and IndexError for ids out of range; on a GPU where a number is read
-    next.
+    Raises TypeError for ids that are no integers, ValueError for a weight that is no matrix, and IndexError for ids out
+    of range; on a GPU where a number is read next.
     """
-    ids = beside(input, weight)
-    length = weight.shape[0]
+    ids, length = beside(input, weight), weight.shape[0]
+    if weight.ndim != 2:
+        raise ValueError(f"embedding: the weight must be (num_embeddings, embedding_dim), got shape {weight.shape}")
     if ids.dtype.kind not in "iu":
         raise TypeError(f"embedding: ids must be integers, got {ids.dtype}")
     if padding_idx is not None:

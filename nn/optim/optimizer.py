@@ -103,6 +103,11 @@ class Optimizer:
         for i, parameter in enumerate(params):
             if not isinstance(parameter, tt.Tensor):
                 raise TypeError(f"{self._name}: parameter {i} is a {type(parameter).__name__}, expected a Tensor")
+            if parameter.dtype.kind == "c":
+                raise TypeError(
+                    f"{self._name}: parameter {i} {parameter.shape} is {parameter.dtype}; optimise its real and its "
+                    "imaginary part, two Tensors"
+                )
             if not parameter.is_leaf:
                 raise ValueError(
                     f"{self._name}: parameter {i} {parameter.shape} was computed; optimise the Tensors it came from, "

@@ -150,6 +150,8 @@ def test_ids_must_be_integers(device):
     for wrong in ([0.0], [True], np.array([1 + 0j])):
         with pytest.raises(TypeError, match="embedding: ids must be integers, got "):
             F.embedding(wrong, weight)
+    with pytest.raises(ValueError, match=r"must be \(num_embeddings, embedding_dim\), got shape \(2, 2, 2\)"):
+        F.embedding([0], tt.ones((2, 2, 2)))
     for padding_idx in (4, -5):
         with pytest.raises(IndexError, match=f"padding_idx {padding_idx} is out of range for 4 rows"):
             F.embedding([0], weight, padding_idx=padding_idx)

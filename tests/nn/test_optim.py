@@ -371,6 +371,8 @@ def test_parameters_that_cannot_be_optimized():
         Adam([{"params": [parameter]}, {"params": [parameter]}])
     with pytest.raises(ValueError, match=r"parameter 0 \(2,\) was computed"):
         Adam([parameter * 2])
+    with pytest.raises(TypeError, match=r"parameter 0 \(1,\) is complex64; optimise its real and its imaginary part"):
+        SGD([tt.tensor([1j], requires_grad=True)], lr=0.1)
     with pytest.raises(TypeError, match="ndarray"):
         Adam([np.ones(2)])
     for wrong in (parameter, {parameter}, {"params": [parameter]}):

@@ -3,7 +3,8 @@
 As CuPy's kernels have it: floor(x / y) for `floor_divide` and x - floor(x / y) * y for `remainder`, of which float16 is
 computed in 32 bits; 0 for negative powers of integers other than 1 and -1; (x > 0) - (x < 0) for `sign`, of a complex
 number for its real part; `logaddexp` by a difference, which has no value where both are infinite. Shifts are C++'s, and
-undefined from the width on: here, as on many processors, only the lowest bits of the distance count.
+undefined from the width on: here, as on many processors, only the lowest bits of the distance count. cuFFT refuses to
+transform nothing.
 """
 
 import numpy as np
@@ -58,3 +59,15 @@ def sign(x):
 
 def logaddexp(x1, x2):
     return np.fmax(x1, x2) + np.log1p(np.exp(-np.abs(x1 - x2)))
+
+
+def _of_something(transform):
+    def transformed(a, **options):
+        if not a.size:
+            raise RuntimeError("CUFFT_INVALID_SIZE")
+        return transform(a, **options)
+
+    return transformed
+
+
+fft, ifft = _of_something(np.fft.fft), _of_something(np.fft.ifft)

@@ -163,14 +163,14 @@ OPERATORS = {
 IN_PLACE = "iadd isub imul itruediv ifloordiv imod ipow iand ior ixor"
 FUNCTIONS = """
     abs absolute add all allclose any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
-    array_equal bincount bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip concatenate conj copysign cos cosh
-    count_nonzero cumprod cumsum diagonal diff divide dot einsum empty empty_like equal exp expand_dims expm1 eye flip
-    floor floor_divide fmod full full_like greater greater_equal hypot imag invert isfinite isinf isnan left_shift less
-    less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul max
-    maximum mean min minimum mod moveaxis multiply negative nextafter nonzero not_equal ones ones_like outer power prod
-    ravel real reciprocal remainder repeat reshape right_shift rint roll searchsorted sign signbit sin sinh sqrt square
-    squeeze stack std subtract sum swapaxes take take_along_axis tan tanh tensordot tile transpose tril triu
-    true_divide trunc unique var where zeros zeros_like
+    array_equal bincount bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip concatenate conj copysign cos
+    cosh count_nonzero cumprod cumsum diagonal diff divide dot einsum empty empty_like equal exp exp2 expand_dims
+    expm1 eye flip floor floor_divide fmax fmin fmod full full_like greater greater_equal hypot imag invert isfinite
+    isin isinf isnan left_shift less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not
+    logical_or logical_xor matmul max maximum mean min minimum mod moveaxis multiply negative nextafter nonzero
+    not_equal ones ones_like outer power prod ravel real reciprocal remainder repeat reshape right_shift rint roll
+    searchsorted sign signbit sin sinc sinh sqrt square squeeze stack std subtract sum swapaxes take take_along_axis
+    tan tanh tensordot tile transpose tril triu true_divide trunc unique var where zeros zeros_like
 """
 
 
@@ -195,9 +195,9 @@ for _name in OPERATORS:
     setattr(ndarray, f"__r{_name}__", lambda self, other, name=OPERATORS[_name]: globals()[name](other, self))
 mod = remainder  # noqa: F821
 
-linalg = SimpleNamespace(
-    **{name: _lifted(getattr(linalg_of_cupy, name)) for name in ("cholesky", "det", "inv", "norm", "slogdet", "solve")}
-)
+LINALG = "cholesky det eig eigh inv norm qr slogdet solve svd"
+linalg = SimpleNamespace(**{name: _lifted(getattr(linalg_of_cupy, name)) for name in LINALG.split()})
+fft = SimpleNamespace(fft=_lifted(arithmetic_of_cupy.fft), ifft=_lifted(arithmetic_of_cupy.ifft))
 cuda = SimpleNamespace(
     is_available=lambda: True,
     Device=lambda device=None: SimpleNamespace(synchronize=lambda: None),

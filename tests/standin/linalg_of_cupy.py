@@ -62,4 +62,16 @@ def det(a):
     return sign * np.exp(logarithm)
 
 
+def _decomposed(function):
+    """In a tuple, as CuPy's are; cuSOLVER refuses empty matrices."""
+
+    def decomposed(a, **options):
+        if not a.size:
+            raise RuntimeError("CUSOLVER_STATUS_INVALID_VALUE")
+        return tuple(function(a, **options))
+
+    return decomposed
+
+
+eig, eigh, qr, svd = map(_decomposed, (np.linalg.eig, np.linalg.eigh, np.linalg.qr, np.linalg.svd))
 norm = np.linalg.norm

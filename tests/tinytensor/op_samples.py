@@ -87,6 +87,7 @@ UNARY: dict[str, tuple[Any, float, float]] = {
     "cosh": (np.cosh, -2, 2),
     "erf": (scipy.special.erf, -2, 2),
     "exp": (np.exp, -2, 2),
+    "exp2": (np.exp2, -2, 2),
     "expm1": (np.expm1, -2, 2),
     "floor": (np.floor, 1.1, 1.9),
     "isfinite": (np.isfinite, -2, 2),
@@ -101,10 +102,12 @@ UNARY: dict[str, tuple[Any, float, float]] = {
     "real": (np.real, -2, 2),
     "reciprocal": (np.reciprocal, 0.3, 3),
     "round": (np.round, -0.4, 0.4),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), 0.3, 3),
     "sigmoid": (scipy.special.expit, -3, 3),
     "sign": (np.sign, 0.1, 2),
     "signbit": (np.signbit, -2, 2),
     "sin": (np.sin, -3, 3),
+    "sinc": (np.sinc, -2, 2),
     "sinh": (np.sinh, -2, 2),
     "softplus": (lambda x: np.logaddexp(x, 0), -3, 3),
     "sqrt": (np.sqrt, 0.3, 3),
@@ -131,6 +134,23 @@ for _name in ("imag", "real", "conj", "abs"):
 alike("imag", draw((0, 2)) + 0j)
 
 
+# ---- special functions
+
+SPECIAL = {"digamma": (0.3, 4), "erfc": (-2, 2), "erfinv": (-0.9, 0.9), "gammaln": (0.3, 4)}
+for _name, (_low, _high) in SPECIAL.items():
+    _functions = getattr(tt.special, _name), getattr(scipy.special, _name)
+    register(_name, *(Sample(_functions[0], [draw(s, _low, _high)], _functions[1]) for s in SHAPES))
+for _n in (1, 2):
+    for _shape in SHAPES:
+        _sample = Sample(
+            lambda x, n=_n: tt.special.polygamma(n, x),
+            [draw(_shape, 0.3, 4)],
+            lambda x, n=_n: scipy.special.polygamma(n, x),
+        )
+        register("polygamma", _sample)
+register("sinc", Sample(tt.sinc, [np.array([0.0, 1e-9, -1e-4, 0.0158, 0.016])], np.sinc))
+
+
 def _between(low: float, high: float) -> Callable[[Any], np.ndarray]:
     return lambda shape: draw(shape, low, high)
 
@@ -141,6 +161,8 @@ BINARY: dict[str, tuple[Any, Any]] = {
     "copysign": (_between(0.3, 2), _between(-2, -0.3)),
     "divide": (draw, _between(0.5, 2)),
     "equal": (draw, draw),
+    "fmax": (_between(-1, 1), _between(1.1, 2)),
+    "fmin": (_between(-1, 1), _between(-2, -1.1)),
     "floor_divide": (_between(3.1, 3.9), _between(0.95, 0.99)),
     "greater": (draw, draw),
     "greater_equal": (draw, draw),
@@ -161,11 +183,15 @@ for _name, (_first, _second) in BINARY.items():
         alike(_name, _first(_a), _second(_b))
     alike(_name, _first((2, 3)), 0.95)
     alike(_name, 1.7, _second((2, 3)))
-for _name in ("maximum", "minimum"):
+for _name in ("maximum", "minimum", "fmax", "fmin"):
     _values = apart((4, 6))
     alike(_name, _values[:, :3].copy(), _values[:, 3:].copy())
 for _name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
     alike(_name, integers((5, 5)), integers((5,)))
+for _a, _b in PAIRS:
+    register("xlogy", Sample(tt.special.xlogy, [draw(_a), draw(_b, 0.3, 2)], scipy.special.xlogy))
+    alike("isin", integers(_a), integers(_b))
+alike("isin", np.array([1.0, np.nan, 3.0]), np.array([np.nan, 3.0]), invert=True)
 for _exponent in (-2, 0, 1, 2, 3, 0.5):
     alike("pow", draw((3,), 0.5, 2), _exponent)
 alike("pow", draw((3,), -2, -0.5), 3)
@@ -445,3 +471,71 @@ for _a in (_regular(3, 3), -_regular(3, 3), _regular(2, 2, 2), _regular(0, 3, 3)
             repeats=False,
         )
         register(_name, _sample)
+
+
+def _of_symmetric(op, function, *shapes):
+    """Samples of a function of symmetric matrices, whose eigenvalues are apart."""
+    for shape in shapes:
+        a = draw(shape, -0.2, 0.2) + np.diag(np.arange(1.0, shape[-1] + 1))
+        register(
+            op, Sample(lambda x: function(tt, _symmetric(x)), [a], lambda x: function(np, _symmetric(x)), repeats=False)
+        )
+
+
+# Of vectors, what does not depend on their signs.
+for _function in (lambda xp, x: xp.linalg.eigh(x)[0], lambda xp, x: xp.abs(xp.linalg.eigh(x)[1]) + 0.5):
+    _of_symmetric("eigh", _function, (3, 3), (2, 2, 2), (0, 2, 2), (0, 0))
+
+
+def _of_eig(xp, x):
+    """A number that does not depend on the phases."""
+    values, vectors = xp.linalg.eig(x)
+    lengths = xp.abs(vectors) * (xp.abs(xp.expand_dims(values, axis=-1)) + 1)
+    return xp.sum(xp.real(values**2) + xp.imag(values) ** 2) + xp.sum(lengths * lengths[..., :1, :])
+
+
+for _shape in ((3, 3), (2, 2, 2), (0, 2, 2)):
+    _a = draw(_shape)
+    register("eig", Sample(lambda x: _of_eig(tt, x), [_a], lambda x: _of_eig(np, x), repeats=False))
+for _shape in ((3, 3), (4, 2), (2, 2, 3), (0, 3), (0, 2, 2)):
+    _a = draw(_shape) + 2 * np.eye(*_shape[-2:]) * np.arange(1, _shape[-1] + 1)
+    for _place in (0, 1, 2):
+        _sample = Sample(
+            lambda x, place=_place: tt.abs(tt.linalg.svd(x, full_matrices=False)[place]),
+            [_a],
+            lambda x, place=_place: np.abs(np.linalg.svd(x, full_matrices=False)[place]),
+            repeats=False,
+        )
+        register("svd", _sample)
+    for _mode, _place in (("reduced", 0), ("reduced", 1), *[("complete", 0)] * (_shape[-2] <= _shape[-1])):
+        _sample = Sample(
+            lambda x, mode=_mode, place=_place: tt.linalg.qr(x, mode=mode)[place],
+            [_a],
+            lambda x, mode=_mode, place=_place: np.linalg.qr(x, mode=mode)[place],
+            repeats=False,
+        )
+        register("qr", _sample)
+    _linalg("pinv", _a)
+
+
+# ---- Fourier transforms
+
+
+def _parts_of(function):
+    """Its real and imaginary parts, so that differences can be taken."""
+    return lambda x, **params: tt.stack([tt.real(function(x, **params)), tt.imag(function(x, **params))])
+
+
+def _np_parts_of(function):
+    return lambda x, **params: np.stack([np.real(function(x, **params)), np.imag(function(x, **params))])
+
+
+for _name in ("fft", "ifft"):
+    for _shape, _axis, _norm in (
+        ((5,), -1, "backward"),
+        ((2, 4), 0, "ortho"),
+        ((2, 3), 1, "forward"),
+        ((0, 3), 1, "ortho"),
+    ):
+        _ours, _theirs = _parts_of(getattr(tt.fft, _name)), _np_parts_of(getattr(np.fft, _name))
+        register(_name, Sample(_ours, [draw(_shape)], _theirs, {"axis": _axis, "norm": _norm}))

@@ -17,13 +17,13 @@ OTHERS = {  # what the other required arguments are in these calls
     **dict.fromkeys(("x", "x1", "x2", "input"), tt.ones(SHAPE)),
     "arrays": [tt.ones(SHAPE), tt.ones(SHAPE)],
     "indices": tt.zeros(SHAPE, dtype=tt.int64),
-    **dict.fromkeys(("k", "sections", "shift", "repeats"), 1),
+    **dict.fromkeys(("k", "sections", "shift", "repeats", "values", "q"), 1),
     **dict.fromkeys(("axis1", "axis2", "source", "destination"), 0),
 }
 
 
 def callables():
-    for prefix, holder in (("", tt), ("linalg.", tt.linalg), ("F.", F)):
+    for prefix, holder in (("", tt), ("linalg.", tt.linalg), ("fft.", tt.fft), ("F.", F)):
         for name in holder.__all__:
             if inspect.isfunction(getattr(holder, name)) and name != "causal_mask":  # its `source` is a length
                 yield prefix + name, getattr(holder, name)
@@ -57,9 +57,9 @@ def call(function, argument, value):
 
 def values_for(function, argument, wrong):
     """An argument in which an axis is wrong: as it is, but for the few functions that take several at once."""
-    if function in (tt.permute_dims, tt.Tensor.permute):
-        return (0, wrong)
-    return ((wrong,), (0,)) if argument == "axes" else wrong
+    if function is tt.tensordot:
+        return ((wrong,), (0,))
+    return (0, wrong) if argument == "axes" else wrong
 
 
 def several(function, argument):
@@ -84,7 +84,7 @@ def test_an_axis_out_of_range(function, argument, wrong):
 @pytest.mark.parametrize(("function", "argument"), CALLS)
 def test_an_axis_named_twice(function, argument):
     """A function of one axis says that it takes no more."""
-    twice = ((0, 0), (0, 1)) if function is tt.tensordot else (0, -2)
+    twice = {tt.tensordot: ((0, 0), (0, 1)), tt.expand_dims: (0, -4)}.get(function, (0, -2))
     with pytest.raises(ValueError if several(function, argument) else TypeError) as caught:
         call(function, argument, twice)
     name = "permute_dims" if function is tt.Tensor.permute else function.__name__

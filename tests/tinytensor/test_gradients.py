@@ -216,7 +216,7 @@ def test_where_lets_nan_through_and_the_double_where_does_not():
 # ---- what cannot have a gradient
 
 
-@pytest.mark.parametrize("dtype", [tt.int64, tt.int8, tt.uint8, tt.bool, tt.complex64])
+@pytest.mark.parametrize("dtype", [tt.int64, tt.int8, tt.uint8, tt.bool])
 def test_only_floats_can_require_a_gradient(dtype):
     with pytest.raises(TypeError, match=f"only floating Tensors can require a gradient, got {dtype}"):
         tt.zeros(3, dtype=dtype).requires_grad_()
@@ -228,14 +228,6 @@ def test_results_that_are_no_floats_do_not_require_a_gradient():
     x = tt.ones(3).requires_grad_()
     for y in (x > 0, tt.argmax(x), tt.isnan(x), tt.astype(x, tt.int64), tt.argsort(x), tt.count_nonzero(x)):
         assert not y.requires_grad
-
-
-def test_complex_computes_and_its_gradient_raises():
-    x = tt.tensor([1.0, 2.0], requires_grad=True)
-    y = x * tt.tensor([1j, 2j])
-    assert y.tolist() == [1j, 4j]
-    with pytest.raises(NotImplementedError, match="multiply is complex"):
-        tt.abs(y).sum().backward()
 
 
 def test_an_op_without_a_rule_names_itself():

@@ -27,6 +27,8 @@ PLACES = {
     "tinytensor.nn.optim.lr_scheduler": lr_scheduler,
     "tinytensor.nn.init": nn.init,
     "tinytensor.linalg": tt.linalg,
+    "tinytensor.fft": tt.fft,
+    "tinytensor.special": tt.special,
     "tinytensor.random": tt.random,
 }
 STANDARD = (Path(__file__).parents[1] / "names" / "array_api.txt").read_text(encoding="utf-8").split()

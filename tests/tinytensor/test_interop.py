@@ -93,6 +93,10 @@ def test_einops(name, pattern, lengths):
 
 
 SPECIAL = {  # inputs
+    "digamma": [[0.3, 1.0, 2.5, 30.0]],
+    "erfc": [[-2.0, -0.5, 0.0, 3.0]],
+    "erfinv": [[-0.99, -0.5, 0.0, 0.9]],
+    "gammaln": [[0.3, 1.0, 2.5, 30.0]],
     "erf": [[-2.0, -0.5, 0.0, 3.0]],
     "expit": [[-800.0, -2.0, 0.0, 3.0]],
     "log_expit": [[-800.0, -2.0, 0.0, 3.0]],
@@ -109,11 +113,12 @@ def test_special_functions_are_scipys(name):
     function = getattr(tt.special, name)
     expected = getattr(scipy.special, name)(*SPECIAL[name])
     np.testing.assert_allclose(function(*inputs).detach().numpy(), expected, rtol=1e-13)
-    near = [x.detach().clip(-5, 5).clip(*((0.1, 0.9) if name == "logit" else (-5, 5))) for x in inputs]
+    bounds = {"logit": (0.1, 0.9), "erfinv": (-0.9, 0.9)}.get(name, (-5, 5))
+    near = [x.detach().clip(*bounds) for x in inputs]
     near = [tt.tensor(x.clip(0.1) if name == "xlogy" and i else x, requires_grad=True) for i, x in enumerate(near)]
     assert tt.gradcheck(function, near)
     assert tt.gradgradcheck(function, near)
-    assert sorted(tt.special.__all__) == sorted(SPECIAL)
+    assert sorted(tt.special.__all__) == sorted([*SPECIAL, "polygamma"])
 
 
 def test_xlogy_of_nothing():
@@ -164,6 +169,14 @@ def test_dlpack_out():
     assert not np.shares_memory(array, x.data)
     with pytest.raises(RuntimeError, match="detach"):
         np.from_dlpack(x.requires_grad_())
+
+
+def test_dlpack_takes_what_the_standard_says():
+    x = tt.tensor([1.0, 2.0])
+    assert "versioned" in repr(x.__dlpack__(max_version=(1, 0), dl_device=(1, 0), copy=True))
+    assert "versioned" not in repr(x.__dlpack__())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'device'"):
+        x.__dlpack__(device="cpu")
 
 
 def test_dlpack_in():

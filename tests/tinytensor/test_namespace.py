@@ -1,7 +1,8 @@
-"""The public namespace against the array API standard (2024.12), as array-api-strict has it."""
+"""The public namespace against the array API standard (2025.12), as array-api-strict has it."""
 
 import builtins
 import inspect
+import operator
 import types
 
 import array_api_strict as strict
@@ -11,12 +12,21 @@ import pytest
 import tinytensor as tt
 from tinytensor import models, nn
 
-LATER = {"isin"}  # of the 2025.12 standard
 TOOLS = {"set_array_api_strict_flags", "get_array_api_strict_flags", "reset_array_api_strict_flags", "Device"}
 TOOLS |= {"ArrayAPIStrictFlags", "ModuleType"}
-EXTENSIONS = {"fft"}  # optional, and not here
-NAMES = sorted(set(strict.__all__) - LATER - TOOLS - EXTENSIONS)
-FUNCTIONS = [name for name in NAMES if inspect.isfunction(getattr(strict, name))]
+NAMES = sorted(set(strict.__all__) - TOOLS)
+PLACES = {"": (strict, tt), "linalg.": (strict.linalg, tt.linalg), "fft.": (strict.fft, tt.fft)}
+FUNCTIONS = [
+    place + name
+    for place, (theirs, _) in PLACES.items()
+    for name in (theirs.__all__ if place else NAMES)
+    if inspect.isfunction(getattr(theirs, name))
+]
+
+
+def test_the_lists_are_those_of_2025():
+    assert strict.get_array_api_strict_flags()["api_version"] == "2025.12"
+    assert len(FUNCTIONS) > 150
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -27,8 +37,8 @@ def test_name_exists(name):
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_signature_is_compatible(name):
     """Whatever call the standard allows binds: as many positional inputs, and every keyword with its default."""
-    standard = inspect.signature(getattr(strict, name)).parameters
-    ours = inspect.signature(getattr(tt, name)).parameters
+    standard = inspect.signature(operator.attrgetter(name)(strict)).parameters
+    ours = inspect.signature(operator.attrgetter(name)(tt)).parameters
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     variadic = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in ours.values())
     if not variadic:
@@ -130,6 +140,10 @@ def test_isdtype():
 
 def test_limits_and_casts():
     assert tt.finfo(tt.float32).eps == np.finfo(np.float32).eps
+    for dtype in (tt.float16, tt.float32, tt.complex128):
+        limits = tt.finfo(dtype)
+        assert {type(n) for n in (limits.eps, limits.max, limits.min, limits.smallest_normal)} == {float}
+    assert (tt.finfo(tt.complex64).bits, tt.finfo(tt.complex64).dtype) == (32, tt.float32)
     assert tt.finfo(tt.ones(1)).bits == 32
     assert tt.iinfo("int16").max == 32767
     assert tt.can_cast(tt.int8, tt.int16)
@@ -158,6 +172,33 @@ def test_namespace_of_a_tensor():
     assert tt.ones(1).__array_namespace__(api_version="2024.12") is tt
     with pytest.raises(ValueError, match=r"2019\.01.*have 2024\.12"):
         tt.ones(1).__array_namespace__(api_version="2019.01")
+
+
+# ---- what the standard has since 2025.12
+
+
+def test_isin(device):
+    x = tt.asarray([[1, 2], [3, 1]], device=device)
+    assert tt.isin(x, tt.asarray([1, 3], device=device)).tolist() == [[True, False], [True, True]]
+    assert tt.isin(x, 1, invert=True).tolist() == [[False, True], [True, False]]
+    assert tt.isin(2, x).item() is True
+
+
+def test_several_new_dimensions(device):
+    x = tt.tensor(np.ones((2, 3)), device=device, requires_grad=True)
+    assert tt.expand_dims(x, axis=(0, -1)).shape == (1, 2, 3, 1)
+    assert tt.expand_dims(x, axis=(2, 0)).shape == (1, 2, 1, 3)
+    assert tt.permute_dims(x, (-1, 0)).shape == (3, 2)
+    tt.sum(tt.expand_dims(x, axis=(0, 1)) ** 2).backward()
+    assert x.grad.tolist() == [[2, 2, 2], [2, 2, 2]]
+    with pytest.raises(ValueError, match=r"expand_dims: axis \(0, -4\) names a dimension twice"):
+        tt.expand_dims(x, axis=(0, -4))
+
+
+def test_searching_a_number(device):
+    x = tt.asarray([0.1, 0.2, 0.3], dtype=tt.float64, device=device)
+    assert tt.searchsorted(x, 0.2).item() == 1
+    assert tt.searchsorted(x, 0.2, side="right").item() == 2
 
 
 # ---- functions without an op of their own

@@ -25,7 +25,9 @@ from cupy import matmul, ndarray  # noqa: F401
 from cupy import rint as round  # noqa: F401
 from cupy import transpose as permute_dims  # noqa: F401
 
+from . import cupy_fft as fft  # noqa: F401
 from . import cupy_linalg as linalg  # noqa: F401
+from . import cupy_special as special  # noqa: F401
 from .numpy import check_range, check_range_at_once  # noqa: F401
 
 device = "gpu"

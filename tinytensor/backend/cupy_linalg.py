@@ -1,7 +1,7 @@
 """What `xp.linalg` is on a GPU: `cupy.linalg`, which says nothing of singular input unless it is asked to.
 
-It would give infinities, NaN or any numbers where NumPy raises. Further it solves for no batches that broadcast, and
-hands empty matrices on to cuSOLVER, which refuses them.
+It would give infinities, NaN or any numbers where NumPy raises. Further it solves for no batches that broadcast, hands
+empty matrices on to cuSOLVER, which refuses them, and has `eig` from version 14 on.
 """
 
 from __future__ import annotations
@@ -31,6 +31,31 @@ def solve(x1: Any, x2: Any) -> Any:
     batch = np.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
     x1, x2 = (cupy.broadcast_to(x, batch + x.shape[-2:]) for x in (x1, x2))
     return _heard("Singular matrix", cupy.linalg.solve, x1, x2)
+
+
+def eigh(x: Any) -> Any:
+    return _parts(cupy.linalg.eigh, np.linalg.eigh, x)
+
+
+def eig(x: Any) -> Any:
+    if not hasattr(cupy.linalg, "eig"):
+        raise NotImplementedError("this version of CuPy has no eig; version 14 has. Move the matrix with x.cpu()")
+    return _parts(cupy.linalg.eig, np.linalg.eig, x)
+
+
+def svd(x: Any, full_matrices: bool = True) -> Any:
+    return _parts(cupy.linalg.svd, np.linalg.svd, x, full_matrices=full_matrices)
+
+
+def qr(x: Any, mode: str = "reduced") -> Any:
+    return _parts(cupy.linalg.qr, np.linalg.qr, x, mode=mode)
+
+
+def _parts(function: Callable[..., Any], of_nothing: Callable[..., Any], x: Any, **options: Any) -> Any:
+    """What a decomposition gives; of empty matrices, where there are only shapes to find out, NumPy's does."""
+    if x.size:
+        return function(x, **options)
+    return [cupy.asarray(part) for part in of_nothing(np.empty(x.shape, x.dtype), **options)]
 
 
 def _heard(complaint: str, function: Callable[..., Any], *matrices: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import rint as round  # noqa: F401  (this module is a namespace: ops reach these as `xp.name`)
 
+from . import numpy_special as special  # noqa: F401
 from .sums import accurate_matmul as matmul  # noqa: F401
 from .sums import accurate_sum
 from .sums import accurate_sum as sum  # noqa: F401

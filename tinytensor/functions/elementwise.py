@@ -110,6 +110,12 @@ def reciprocal(xp, x):
     return xp.reciprocal(x)
 
 
+@op(floating=True, x=lambda xp, g, out: -0.5 * g * out * out * out)
+def rsqrt(xp, x):
+    """1 / sqrt(x)."""
+    return 1 / xp.sqrt(x)
+
+
 # ---- exponentials and logarithms
 
 
@@ -117,6 +123,12 @@ def reciprocal(xp, x):
 def exp(xp, x):
     """e to the power x."""
     return xp.exp(x)
+
+
+@op(floating=True, x=lambda xp, g, out: g * math.log(2) * out)
+def exp2(xp, x):
+    """2 to the power x."""
+    return xp.exp2(x)
 
 
 @op(floating=True, x=lambda xp, g, out: g * (out + 1))
@@ -212,6 +224,21 @@ def tan(xp, x):
     return xp.tan(x)
 
 
+def _sinc_rule(xp, g, x):
+    """g ⊙ π (cos y - sinc) / y for y = π x; near 0, where both cancel, by the first terms of their series."""
+    y = math.pi * x
+    small, square = xp.abs(y) < 0.05, y * y
+    series = y * (-1 / 3 + square * (1 / 30 + square * (-1 / 840 + square / 45360)))
+    away = xp.where(small, 1.0, y)
+    return g * (math.pi * xp.where(small, series, (xp.cos(away) - xp.sin(away) / away) / away))
+
+
+@op(floating=True, x=_sinc_rule)
+def sinc(xp, x):
+    """sin(pi x) / (pi x), and 1 at 0."""
+    return xp.sinc(x)
+
+
 @op(floating=True, x=lambda xp, g, x: g / xp.sqrt((1 - x) * (1 + x)))
 def asin(xp, x):
     """The angle whose sine is x."""
@@ -264,7 +291,7 @@ def asinh(xp, x):
     return xp.asinh(x)
 
 
-@op(floating=True, x=lambda xp, g, x: g / xp.sqrt((x - 1) * (x + 1)))
+@op(floating=True, x=lambda xp, g, x: g / (xp.sqrt(x - 1) * xp.sqrt(x + 1)))
 def acosh(xp, x):
     """The inverse of cosh."""
     return xp.acosh(x)
@@ -425,9 +452,15 @@ def round(xp, x):
 
 
 @op(x=_zero)
-def sign(xp, x):
-    """-1, 0 or 1."""
+def _sign(xp, x):
     return xp.sign(x)
+
+
+def sign(x: Any, /) -> Any:
+    """-1, 0 or 1; of a complex number x / |x|, or 0."""
+    if getattr(x, "dtype", None) is None or x.dtype.kind != "c":
+        return _sign(x)
+    return x / where(x == 0, 1.0, abs(x))
 
 
 # ---- complex numbers
@@ -445,7 +478,7 @@ def real(xp, x):
     return xp.real(x) if x.dtype.kind == "c" else xp.copy(x)
 
 
-@op
+@op(x=lambda xp, g: 1j * g)
 def imag(xp, x):
     """The imaginary part of a complex array."""
     if x.dtype.kind != "c":

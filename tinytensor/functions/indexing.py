@@ -204,3 +204,40 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1, **un
             row = tt.arange(length, device=x.device) * (x.shape[i] > 1)  # a dimension of length 1 broadcasts
             key.append(tt.reshape(row, (1,) * i + (length,) + (1,) * (x.ndim - i - 1)))
     return getitem(x, tuple(key))
+
+
+def put_along_axis(
+    x: ArrayLike, indices: ArrayLike, values: ArrayLike, /, *, axis: int = -1, **unknown: Never
+) -> Tensor:
+    """A copy of x with `values`, broadcast to `indices`, at the index that `indices` names at each place along `axis`.
+
+    What `take_along_axis` reads, this writes; of several values for one place the last remains, and alone has a
+    gradient. Indices have x's shape but for the axis. (NumPy's writes into x; PyTorch's `scatter` is like it.)
+    """
+    x, key, values = _for_writing("put_along_axis", x, indices, values, axis, unknown)
+    return index_set(x, key, values)
+
+
+def scatter_add(x: ArrayLike, indices: ArrayLike, values: ArrayLike, /, *, axis: int = -1, **unknown: Never) -> Tensor:
+    """x with `values`, broadcast to `indices`, added at the index that `indices` names at each place along `axis`.
+
+    A place that is named twice receives both. Indices have x's shape but for the axis.
+
+    >>> tt.scatter_add(tt.zeros(3), tt.asarray([0, 2, 0]), tt.asarray([1.0, 2.0, 3.0])).tolist()
+    [4.0, 0.0, 2.0]
+    """
+    x, key, values = _for_writing("scatter_add", x, indices, values, axis, unknown)
+    return x + scatter(values, key, x.shape)
+
+
+def _for_writing(name: str, x: Any, indices: Any, values: Any, axis: int, unknown: Any) -> tuple[Tensor, Any, Tensor]:
+    """x, the key of the places that are written to, and the values in the shape of the indices."""
+    x = tt.asarray(x)
+    indices = _indices(x, indices)
+    axis = normalize_axis(name, axis, x.shape, unknown=unknown)
+    if indices.ndim != x.ndim or any(n != m for i, (n, m) in enumerate(zip(indices.shape, x.shape)) if i != axis):
+        raise ValueError(f"{name}: indices {indices.shape} must have the shape of x {x.shape}, but for axis {axis}")
+    if not isinstance(values, Tensor):
+        values = tt.asarray(values, dtype=x.dtype if dtypes.is_weak(values) else None, device=x.device)
+    places = [tt.arange(n, device=x.device)[(...,) + (None,) * (x.ndim - i - 1)] for i, n in enumerate(x.shape)]
+    return x, (*places[:axis], indices, *places[axis + 1 :]), tt.broadcast_to(values, indices.shape)

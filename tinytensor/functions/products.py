@@ -14,7 +14,7 @@ from .reductions import normalize_axes, normalize_axis
 
 
 @op(
-    x1=lambda xp, g, x2: xp.matmul(g, xp.matrix_transpose(xp.conj(x2) if x2.dtype.kind == "c" else x2)),
+    x1=lambda xp, g, x2: xp.matmul(g, xp.matrix_transpose(x2)),
     x2=lambda xp, g, x1: xp.matmul(xp.matrix_transpose(x1), g),
 )
 def _matmul(xp, x1, x2):

@@ -332,6 +332,21 @@ def cumulative_prod(
     return _with_initial(out, axis, 1) if include_initial else out
 
 
+def logcumsumexp(x: ArrayLike, /, axis: int | None = None, **unknown: Never) -> Tensor:
+    """log(cumulative_sum(exp(x))) along `axis` (which may be left out for one dimension), without overflow.
+
+    By doubling: after step k each element holds the sum of the 2**k up to it (Hillis and Steele, 1986).
+    """
+    x = tt.asarray(x)
+    axis = _running_axis("logcumsumexp", x, axis, unknown)
+    x, step = x * 1.0, 1
+    while step < x.shape[axis]:
+        before = tt.full((*x.shape[:axis], step, *x.shape[axis + 1 :]), -math.inf, dtype=x.dtype, device=x.device)
+        earlier = tt.concat([before, x[(slice(None),) * axis + (slice(None, -step),)]], axis=axis)
+        x, step = tt.logaddexp(x, earlier), 2 * step
+    return x
+
+
 def _running_axis(name: str, x: Tensor, axis: int | None, unknown: Mapping[str, Any]) -> int:
     if x.ndim == 0:
         raise ValueError(f"{name}: expected at least 1 dimension, got a 0-d array")

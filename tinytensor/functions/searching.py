@@ -96,14 +96,32 @@ def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
 
 
 def searchsorted(x1: ArrayLike, x2: ArrayLike, /, *, side: str = "left", sorter: ArrayLike | None = None) -> Tensor:
-    """Where in the sorted vector x1 each element of x2 would have to stand."""
+    """Where in the sorted vector x1 each element of x2, or the number x2, would have to stand."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
-    a, b = tt.asarray(x1), tt.asarray(x2)
+    a = tt.asarray(x1)
+    b = _beside(x2, a)
     if sorter is not None:
         a = tt.take(a, sorter)
     xp = for_array(a._data)
     return wrap(xp.asarray(xp.searchsorted(a._data, b._data, side=side)), None)
+
+
+@op
+def _isin(xp, x1, x2, *, invert):
+    return xp.isin(x1, x2, invert=invert)
+
+
+def isin(x1: ArrayLike, x2: ArrayLike, /, *, invert: bool = False) -> Tensor:
+    """Whether each element of x1 is one of x2 (with `invert`: none of x2), in the shape of x1. NaN is in nothing."""
+    return _isin(_beside(x1, x2), _beside(x2, x1), invert=invert)
+
+
+def _beside(x: Any, other: Any) -> Tensor:
+    """x as a Tensor; a Python number takes the dtype and the device of the Tensor that it is compared with."""
+    if not dtypes.is_weak(x) or not isinstance(other, Tensor):
+        return tt.asarray(x)
+    return tt.asarray(x, dtype=tt.result_type(other, x), device=other.device)
 
 
 class UniqueAll(NamedTuple):

@@ -143,10 +143,21 @@ def _expand_dims(xp, x, *, axis):
     return xp.expand_dims(x, axis=axis)
 
 
-def expand_dims(x: ArrayLike, /, axis: int = 0, **unknown: Never) -> Tensor:
-    """x with a dimension of length 1 put in at `axis`."""
+def expand_dims(x: ArrayLike, /, axis: int | tuple[int, ...] = 0, **unknown: Never) -> Tensor:
+    """x with a dimension of length 1 put in at `axis`, or at several, which count in the result."""
     x = tt.asarray(x)
+    if isinstance(axis, tuple):
+        return _expanded(x, axis, unknown)
     return shares(_expand_dims(x, axis=normalize_axis("expand_dims", axis, x.shape, room=1, unknown=unknown)), x)
+
+
+def _expanded(x: Tensor, axes: tuple[int, ...], unknown: Any) -> Tensor:
+    places = sorted(normalize_axis("expand_dims", i, x.shape, room=len(axes), unknown=unknown) for i in axes)
+    if len(set(places)) != len(places):
+        raise ValueError(f"expand_dims: axis {axes} names a dimension twice, of a Tensor of shape {x.shape}")
+    for place in places:
+        x = expand_dims(x, axis=place)
+    return x
 
 
 def unsqueeze(x: ArrayLike, /, axis: int) -> Tensor:

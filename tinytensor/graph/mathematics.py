@@ -21,7 +21,7 @@ SUM, PRODUCT, POWER, ATOM = range(4)  # how tightly a term holds together
 
 NAMED = frozenset({
     "abs", "arccos", "cos", "cosh", "exp", "floor_divide", "log", "sign", "sin", "sinh", "tan", "tanh", "floor", "tril",
-    "triu", "flip", "roll",
+    "triu", "flip", "roll", "digamma", "polygamma", "fft", "ifft",
 })  # fmt: skip
 """Functions that are written with their own names."""
 
@@ -75,6 +75,8 @@ def _name(node: ast.Name) -> Term:
 
 
 def _constant(node: ast.Constant) -> Term:
+    if isinstance(node.value, complex):
+        return "i" if node.value == 1j else f"{node.value.imag:g}i", ATOM
     if not isinstance(node.value, (int, float)):
         raise _NoSignError
     return f"{node.value:g}", ATOM

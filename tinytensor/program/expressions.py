@@ -46,6 +46,7 @@ INFIX: dict[str, tuple[str, int, Callable[[Any, Any], Any]]] = {
 
 HELPERS = {
     "erf": "from scipy.special import erf",
+    "special": "from scipy import special",
     "sigmoid": '''\
 def sigmoid(x):
     """1 / (1 + exp(-x)), without overflow."""
@@ -373,8 +374,8 @@ class Namespace:
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Any:
-        if name == "linalg":
-            return Namespace("linalg.")
+        if name in ("fft", "linalg", "special") and not self._prefix:
+            return Namespace(f"{name}.")
         return partial(_function, self._prefix + name)
 
     def adopt(self, arrays: list[Any]) -> None:
@@ -406,6 +407,8 @@ def _function(name: str, *arguments: Any, **options: Any) -> Any:
         return SPELLINGS[name](*arguments, **options)
     if name in INFIX:
         return _infix(name, *arguments)
+    if name.startswith("special."):
+        return _call(name, compute, *arguments, form=("call", "special"))
     try:
         same = operator.attrgetter(name)(np) is compute
     except AttributeError:
@@ -520,6 +523,7 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
     "erf": partial(_call, "erf", backend.erf),
     "expand_dims": _expand_dims,
     "index_set": _index_set,
+    "linalg.svd": lambda x, full_matrices=True: _call("np.linalg.svd", np.linalg.svd, x, full_matrices),
     "matrix_transpose": _matrix_transpose,
     "negative": operator.neg,
     "real": lambda x: _call("np.real", np.real, x) if x.dtype.kind == "c" else alias(x),

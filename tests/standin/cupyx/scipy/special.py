@@ -3,4 +3,5 @@
 import cupy
 import scipy.special
 
-erf = cupy._lifted(scipy.special.erf)
+for _name in ("digamma", "erf", "erfc", "erfinv", "gammaln", "polygamma"):
+    globals()[_name] = cupy._lifted(getattr(scipy.special, _name))
