@@ -229,14 +229,36 @@ class Loop(nn.Module):
 
 
 class Along(nn.Module):
-    """A convolution along the sequence."""
+    """A layer of channels, which takes the features as those and goes along the sequence."""
 
-    def __init__(self):
+    def __init__(self, inner):
         super().__init__()
-        self.inner = nn.Conv1d(4, 4, 3, padding=1)
+        self.inner = inner
 
     def forward(self, x):
         return tt.permute_dims(self.inner(tt.permute_dims(x, (0, 2, 1))), (0, 2, 1))
+
+
+class Image(nn.Module):
+    """A layer of images, which takes each sequence as one of a single channel."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return tt.reshape(self.inner(tt.expand_dims(x, axis=1)), x.shape)
+
+
+class Compared(nn.Module):
+    """How alike each position and a function of it are, as a factor."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return x * tt.expand_dims(self.inner(x, tt.tanh(x)), axis=-1)
 
 
 class Looked(nn.Module):
@@ -274,7 +296,19 @@ def layers_to_draw(draw):
 
     recurrent = {kind: lambda kind=kind: Result(kind(4, 4, 2, batch_first=True)) for kind in (nn.RNN, nn.GRU, nn.LSTM)}
     cells = {kind: lambda kind=kind: Loop(kind(4, 4)) for kind in (nn.RNNCell, nn.GRUCell, nn.LSTMCell)}
-    plain = (nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.Identity)
+    plain = (
+        nn.Tanh, nn.ReLU, nn.GELU, nn.Sigmoid, nn.Identity, nn.CELU, nn.ELU, nn.SELU, nn.Hardshrink, nn.Hardsigmoid,
+        nn.Hardswish, nn.Hardtanh, nn.LeakyReLU, nn.LogSigmoid, nn.Mish, nn.PReLU, nn.ReLU6, nn.SiLU, nn.Softplus,
+        nn.Softshrink, nn.Softsign, nn.Tanhshrink,
+    )  # fmt: skip
+    channels = {
+        nn.Conv1d: (4, 4, 3, 1, 1), nn.BatchNorm1d: (4,), nn.GroupNorm: (2, 4), nn.Dropout1d: (0.1,),
+        nn.MaxPool1d: (3, 1, 1), nn.AvgPool1d: (3, 1, 1), nn.AdaptiveAvgPool1d: (3,),
+    }  # fmt: skip
+    images = {
+        nn.Conv2d: (1, 1, 3, 1, 1), nn.BatchNorm2d: (1,), nn.Dropout2d: (0.1,), nn.MaxPool2d: (3, 1, 1),
+        nn.AvgPool2d: (3, 1, 1), nn.AdaptiveAvgPool2d: ((3, 4),), nn.Unfold: (1,),
+    }  # fmt: skip
     return {
         nn.Linear: lambda: nn.Linear(4, 4, bias=either()),
         "the same Linear again": lambda: linear,
@@ -289,10 +323,21 @@ def layers_to_draw(draw):
         nn.Sequential: lambda: nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 4)),
         nn.Dropout: lambda: nn.Dropout(0.1),
         nn.Embedding: Looked,
-        nn.Conv1d: Along,
+        nn.GLU: lambda: nn.Sequential(nn.Linear(4, 8), nn.GLU()),
+        nn.Threshold: lambda: nn.Threshold(0.1, 0.0),
+        nn.RMSNorm: lambda: nn.RMSNorm(4),
+        nn.FeedForward: lambda: nn.FeedForward(4, 6, str(draw.choice(["gelu", "swiglu"]))),
+        nn.SelfAttention: lambda: nn.SelfAttention(4, 2, int(draw.integers(1, 3))),
+        nn.Flatten: lambda: nn.Sequential(nn.Flatten(), nn.Unflatten(1, (3, 4))),
+        nn.Unflatten: lambda: nn.Sequential(nn.Unflatten(2, (2, 2)), nn.Flatten(2)),
+        nn.CosineSimilarity: lambda: Compared(nn.CosineSimilarity(-1)),
+        nn.PairwiseDistance: lambda: Compared(nn.PairwiseDistance()),
+        **{kind: lambda kind=kind, given=given: Along(kind(*given)) for kind, given in channels.items()},
+        **{kind: lambda kind=kind, given=given: Image(kind(*given)) for kind, given in images.items()},
         nn.PositionalEncoding: lambda: nn.PositionalEncoding(4, batch_first=True),
         nn.LearnedPositionalEncoding: lambda: nn.LearnedPositionalEncoding(4, max_len=3, batch_first=True),
         nn.Softmax: lambda: nn.Softmax(dim=-1),
+        nn.Softmin: lambda: nn.Softmin(dim=-1),
         nn.LogSoftmax: lambda: nn.LogSoftmax(dim=-1),
         **{kind: kind for kind in plain},
         **recurrent,
@@ -303,7 +348,8 @@ def layers_to_draw(draw):
 LAYERS = list(layers_to_draw(np.random.default_rng(0)))
 
 NO_LAYERS = {
-    nn.Module, nn.ModuleList, nn.ModuleDict, nn.BCEWithLogitsLoss, nn.CrossEntropyLoss, nn.MSELoss, nn.NLLLoss,
+    nn.Module, nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.BCELoss, nn.BCEWithLogitsLoss, nn.CosineEmbeddingLoss,
+    nn.CrossEntropyLoss, nn.HuberLoss, nn.KLDivLoss, nn.L1Loss, nn.MSELoss, nn.NLLLoss, nn.SmoothL1Loss,
 }  # fmt: skip
 """Modules without a computation of their own, and losses, which end a graph."""
 
@@ -397,13 +443,20 @@ def _check_folded_edges(folding, picture, options):
     edges = {(edge.tail, edge.head) for edge in picture.edges}
     shown = {op.id for op in folding.structure.ops}
     first = {op.id: place for place, members in folding.members.items() for op in members if place in shown}
-    turn = {op.id: number for members in folding.members.values() for number, op in enumerate(members)}
+    turn: dict = {}  # in each fold that an op is in, the outer ones as well
+    for place, members in folding.members.items():
+        for number, op in enumerate(members):
+            turn.setdefault(op.id, {})[place] = number
     makers = {op.output: op for op in folding.whole.ops}
     for op in main_ops(folding.whole):
         for maker in (makers[value] for value in op.inputs if value in makers):
             tail, head = (drawn.get(first.get(place, place)) for place in (maker.id, op.id))
-            if tail is not None and head is not None and tail != head and turn.get(maker.id) == turn.get(op.id):
+            if tail is not None and head is not None and tail != head and _same_turn(turn, maker, op):
                 assert (tail, head) in edges
+
+
+def _same_turn(turn, maker, op):
+    return list(turn.get(maker.id, {}).values()) == list(turn.get(op.id, {}).values())
 
 
 def _check_that_folds_hide_nothing(structure, folding):
