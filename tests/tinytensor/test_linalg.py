@@ -214,3 +214,11 @@ def test_a_cupy_without_eig_says_which_has_it(device, monkeypatch):
     monkeypatch.delattr(cupy.linalg, "eig", raising=False)
     with pytest.raises(NotImplementedError, match=r"this version of CuPy has no eig; version 14 has\..*x\.cpu\(\)"):
         tt.linalg.eig(tt.eye(2, device=device))
+
+
+def test_a_cutoff_for_each_matrix(device):
+    x = tt.asarray(np.stack([np.diag([2.0, 1.0, 0.1])] * 2), device=device)
+    rtol = tt.asarray([0.2, 0.01], dtype=tt.float64, device=device)
+    assert tt.linalg.matrix_rank(x, rtol=rtol).tolist() == [2, 3]
+    found = tt.linalg.diagonal(tt.linalg.pinv(x, rtol=rtol)).numpy()
+    np.testing.assert_allclose(found, [[0.5, 1, 0], [0.5, 1, 10]], atol=1e-12)
