@@ -199,6 +199,14 @@ def test_multi_dot_takes_the_cheapest_order():
     assert out._node.parents[0].shape == (2, 2)
 
 
+def test_what_depends_on_no_phase_has_a_gradient_in_32_bits():
+    values = np.random.default_rng(0).normal(size=(2, 30, 30))
+    x = tt.tensor((values[0] + 1j * values[1]).astype(np.complex64), requires_grad=True)
+    for part in (tt.linalg.svd(x).U, tt.linalg.eigh(x).eigenvectors, tt.linalg.eig(x).eigenvectors):
+        tt.sum(tt.abs(part) ** 4).backward()
+    assert x.grad.dtype == tt.complex64
+
+
 def test_decompositions_are_loaded_when_asked_for():
     code = "import sys, tinytensor as tt; tt.linalg.det; print('tinytensor.decompositions' in sys.modules);"
     code += "tt.linalg.svd; print('tinytensor.decompositions' in sys.modules)"
