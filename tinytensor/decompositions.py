@@ -93,9 +93,9 @@ def _over_gap(xp, x, gap):
 
 def _check_phase(xp, what, turned):
     """Raise where a gradient asks how the phase of complex vectors changes, which is anybody's choice."""
-    if turned.dtype.kind == "c":
-        angle = xp.abs(xp.imag(_diagonal(xp, turned)))
-        if angle.size and bool(xp.max(angle, axis=None) > 1e-6 * (1 + xp.max(xp.abs(turned), axis=None))):
+    if turned.dtype.kind == "c" and turned.size:
+        change, scale = xp.max(xp.abs(xp.imag(_diagonal(xp, turned)))), 1 + xp.max(xp.abs(turned))
+        if bool(change > 100 * math.sqrt(dtypes.finfo(turned.dtype).eps) * scale):
             raise ValueError(
                 f"what is computed from {what} depends on their phase, which is not determined: complex vectors have "
                 "a gradient where it does not, as in abs(v) or v @ conj(v).mT"
@@ -127,8 +127,8 @@ def eigh(x: ArrayLike, /) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices: x = V diag(λ) Vᴴ.
 
     Of x, (..., n, n), which is taken for symmetric, only the lower triangle is read. The eigenvectors of equal
-    eigenvalues are not determined, and have infinite gradients or none; the eigenvalues have theirs. The sign of an
-    eigenvector is not determined either, nor the phase of a complex one: what depends on it has no gradient, and
+    eigenvalues are not determined, and have infinite gradients or none; the eigenvalues have theirs. An eigenvector's
+    sign is not determined either, nor is the phase of a complex one: what depends on the phase has no gradient, and
     backward raises RuntimeError.
     """
     x = square("eigh", x)
@@ -197,9 +197,8 @@ def _svd_rule(xp, g, out, shape, full):
     gap = (row - column) * (row + column)
     left_turn, right_turn = left - _adjoint(xp, left), right - _adjoint(xp, right)
     phase = _diagonal(xp, left_turn)  # 0 for real numbers
-    inner = _over_gap(xp, left_turn - phase, gap) * row + column * _over_gap(
-        xp, right_turn - _diagonal(xp, right_turn), gap
-    )
+    left_turn, right_turn = left_turn - phase, right_turn - _diagonal(xp, right_turn)
+    inner = _over_gap(xp, left_turn, gap) * row + column * _over_gap(xp, right_turn, gap)
     inner = inner + _as_diagonal(xp, gs, inner) + _over_gap(xp, 0.5 * phase, column)
     found = xp.matmul(xp.matmul(u, inner), vh)
     if shape[-2] > k:

@@ -116,14 +116,15 @@ def ihfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 
 
 
 def _checked_axes(
-    name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
+    name: str, x: Tensor, s: Sequence[int] | None, axes: int | Sequence[int] | None
 ) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
     """The axes of a transform of several, in the order given, and the length along each (None: x's own)."""
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
-    normalize_axes(name, tuple(axes), x.shape, "axes")
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    normalize_axes(name, axes, x.shape, "axes")
     if s is not None and len(s) != len(axes):
-        raise ValueError(f"{name}: got {len(s)} lengths for {len(axes)} axes; s={tuple(s)}, axes={tuple(axes)}")
+        raise ValueError(f"{name}: got {len(s)} lengths for {len(axes)} axes; s={tuple(s)}, axes={axes}")
     return tuple(i % x.ndim for i in axes), (None,) * len(axes) if s is None else tuple(s)
 
 
@@ -133,9 +134,7 @@ def _over_axes(transform: Callable[..., Tensor], x: Tensor, lengths: Any, axes: 
     return x
 
 
-def fftn(
-    x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
-) -> Tensor:
+def fftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None, norm: str = "backward") -> Tensor:
     """The transform along each of several axes.
 
     Args:
@@ -148,18 +147,14 @@ def fftn(
     return _over_axes(fft, x, lengths, axes, norm)
 
 
-def ifftn(
-    x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
-) -> Tensor:
+def ifftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None, norm: str = "backward") -> Tensor:
     """The inverse of `fftn`, with the same arguments."""
     x = tt.asarray(x)
     axes, lengths = _checked_axes("ifftn", x, s, axes)
     return _over_axes(ifft, x, lengths, axes, norm)
 
 
-def rfftn(
-    x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
-) -> Tensor:
+def rfftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None, norm: str = "backward") -> Tensor:
     """The transform of real numbers along several axes, of which the last has n // 2 + 1 elements, as `rfft` gives."""
     x = tt.asarray(x)
     axes, lengths = _checked_axes("rfftn", x, s, axes)
@@ -167,9 +162,7 @@ def rfftn(
     return _over_axes(fft, half, lengths[:-1], axes[:-1], norm)
 
 
-def irfftn(
-    x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward"
-) -> Tensor:
+def irfftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None, norm: str = "backward") -> Tensor:
     """The inverse of `rfftn`; where the last axis had an odd number of elements, s has to be given."""
     x = tt.asarray(x)
     axes, lengths = _checked_axes("irfftn", x, s, axes)

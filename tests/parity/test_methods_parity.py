@@ -23,7 +23,9 @@ BITS = {f"bitwise_{name}" for name in ("and", "or", "xor", "left_shift", "right_
 CALLS = {
     "amax": [(), (1,), (1, True)], "amin": [(), (0,)], "broadcast_to": [((2, 3, 3),)],
     "clamp": [(0.2, 0.5), (None, 0.5)], "count_nonzero": [(), (1,)], "cumprod": [(1,)], "cumsum": [(0,)],
-    "diff": [(), (2,)], "expand": [(2, 3, 3), (-1, 3)], "flip": [(0,), (0, 1)], "index_select": [(1, INDICES)],
+    "diag": [(), (1,)], "diff": [(), (2,)], "logcumsumexp": [(0,), (1,)], "nan_to_num": [(), (1.0, 2.0)],
+    "nanmean": [(), (1,)], "nansum": [(), (1, True)], "quantile": [(0.3,), (0.3, 1), (0.7, 0, True)],
+    "expand": [(2, 3, 3), (-1, 3)], "flip": [(0,), (0, 1)], "index_select": [(1, INDICES)],
     "moveaxis": [(0, 1)], "movedim": [(0, 1)], "norm": [(), (1,)], "roll": [(1, 0), (2,)], "swapaxes": [(0, 1)],
     "swapdims": [(0, 1)], "tile": [(2, 1), (2,)], "topk": [(2,), (1, 0)], "tril": [(), (1,)], "triu": [(), (-1,)],
     "unbind": [(), (1,)], "view": [(9,), (-1, 1)], "where": [(TRUTH, TWO)],

@@ -127,3 +127,16 @@ def test_every_named_op_exists():
     known = {*tt.complex_gradients.HOLOMORPHIC, *tt.complex_gradients.NOT_HOLOMORPHIC}
     tt.linalg.eigh, tt.fft.fft  # noqa: B018  (loaded when first asked for)
     assert known <= set(tt.ops)
+
+
+def test_a_printed_program_has_the_conjugates():
+    z, x = tt.tensor(draw(2), requires_grad=True), tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
+    with tt.record():
+        loss = tt.sum(tt.abs(tt.exp(z) * x + tt.conj(z)) ** 2)
+    space = {}
+    exec(str(tt.backward_program(loss, names={"z": z, "x": x})), space)
+    found, gradients = space["forward_and_backward"](z.numpy(), x.numpy())
+    loss.backward()
+    assert found == pytest.approx(loss.item())
+    for name, leaf in (("z", z), ("x", x)):
+        np.testing.assert_allclose(gradients[name], leaf.grad.numpy(), rtol=1e-12)

@@ -57,6 +57,12 @@ def test_float32_stays_float32(name, device):
     assert getattr(tt.fft, name)(narrow).dtype.itemsize * 2 == wide.dtype.itemsize
 
 
+def test_one_of_several_axes():
+    x = tt.asarray(RNG.normal(size=(2, 3)))
+    np.testing.assert_allclose(tt.fft.fftn(x, axes=0).numpy(), np.fft.fft(x.numpy(), axis=0), atol=1e-12)
+    np.testing.assert_allclose(tt.fft.fftn(x, s=(4,)).numpy(), np.fft.fft(x.numpy(), n=4), atol=1e-12)
+
+
 def test_a_transform_and_its_inverse(device):
     x = tt.asarray(RNG.normal(size=(2, 7)), device=device)
     for there, back in (("fft", "ifft"), ("rfft", "irfft"), ("ihfft", "hfft")):

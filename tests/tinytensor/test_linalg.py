@@ -199,6 +199,14 @@ def test_multi_dot_takes_the_cheapest_order():
     assert out._node.parents[0].shape == (2, 2)
 
 
+def test_what_depends_on_no_phase_has_a_gradient_in_32_bits():
+    values = np.random.default_rng(0).normal(size=(2, 30, 30))
+    x = tt.tensor((values[0] + 1j * values[1]).astype(np.complex64), requires_grad=True)
+    for part in (tt.linalg.svd(x).U, tt.linalg.eigh(x).eigenvectors, tt.linalg.eig(x).eigenvectors):
+        tt.sum(tt.abs(part) ** 4).backward()
+    assert x.grad.dtype == tt.complex64
+
+
 def test_decompositions_are_loaded_when_asked_for():
     code = "import sys, tinytensor as tt; tt.linalg.det; print('tinytensor.decompositions' in sys.modules);"
     code += "tt.linalg.svd; print('tinytensor.decompositions' in sys.modules)"
@@ -214,3 +222,11 @@ def test_a_cupy_without_eig_says_which_has_it(device, monkeypatch):
     monkeypatch.delattr(cupy.linalg, "eig", raising=False)
     with pytest.raises(NotImplementedError, match=r"this version of CuPy has no eig; version 14 has\..*x\.cpu\(\)"):
         tt.linalg.eig(tt.eye(2, device=device))
+
+
+def test_a_cutoff_for_each_matrix(device):
+    x = tt.asarray(np.stack([np.diag([2.0, 1.0, 0.1])] * 2), device=device)
+    rtol = tt.asarray([0.2, 0.01], dtype=tt.float64, device=device)
+    assert tt.linalg.matrix_rank(x, rtol=rtol).tolist() == [2, 3]
+    found = tt.linalg.diagonal(tt.linalg.pinv(x, rtol=rtol)).numpy()
+    np.testing.assert_allclose(found, [[0.5, 1, 0], [0.5, 1, 10]], atol=1e-12)

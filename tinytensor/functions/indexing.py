@@ -198,11 +198,8 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, /, *, axis: int = -1, **un
     key: list[Any] = []
     shape = tt.broadcast_shapes(*((*s[:axis], 1, *s[axis + 1 :]) for s in (x.shape, indices.shape)))
     for i, length in enumerate(shape):
-        if i == axis:
-            key.append(indices)
-        else:
-            row = tt.arange(length, device=x.device) * (x.shape[i] > 1)  # a dimension of length 1 broadcasts
-            key.append(tt.reshape(row, (1,) * i + (length,) + (1,) * (x.ndim - i - 1)))
+        row = tt.arange(length, device=x.device) * (x.shape[i] > 1)  # a dimension of length 1 broadcasts
+        key.append(indices if i == axis else tt.reshape(row, (1,) * i + (length,) + (1,) * (x.ndim - i - 1)))
     return getitem(x, tuple(key))
 
 
