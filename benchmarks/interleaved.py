@@ -101,20 +101,19 @@ class Side:
             raise SystemExit(f"{script()}: a side ended early; its own message is above") from None
 
 
-def take_turns(sides: Mapping[str, Side], rounds: int, steps: int, untimed: int, settled: float) -> None:
-    """In each round `steps` steps of each side in turn, behind untimed ones, `untimed` at a time, of `settled` seconds.
-
-    Ours takes cores only that were free for a second.
-    """
+def take_turns(
+    sides: Mapping[str, Side], rounds: int, *request: Any, untimed: tuple[Any, ...] | None = None, settled: float
+) -> None:
+    """In each round a request of each side in turn, behind untimed ones, by default the same, of `settled` seconds."""
     for side in sides.values():
         side.seconds.clear()
     for _ in range(rounds):
         for side in sides.values():
             passed = 0.0
             while passed < settled:
-                side.ask(untimed)
+                side.ask(*(request if untimed is None else untimed))
                 passed += side.seconds.pop()
-            side.ask(steps)
+            side.ask(*request)
 
 
 def environment_of(settings: Mapping[str, str]) -> dict[str, str]:

@@ -186,7 +186,7 @@ def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     if apart > APART and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {kind} are {apart:.2g} apart: {losses}")
     elsewhere = Elsewhere(sides.values())
-    take_turns(sides, arguments.rounds, arguments.steps, 1, SETTLED)
+    take_turns(sides, arguments.rounds, arguments.steps, untimed=(1,), settled=SETTLED)
     used = elsewhere.cores()
     peaks = {name: side.close() for name, side in sides.items()}
     results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart, "cores_used_by_others": used}

@@ -296,7 +296,7 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
     if apart > APART and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
     elsewhere = Elsewhere(sides.values())
-    take_turns(sides, arguments.rounds, w.steps, w.steps, SETTLED)
+    take_turns(sides, arguments.rounds, w.steps, settled=SETTLED)
     used = elsewhere.cores()
     peaks = {side: sides[side].close() for side in sides}
     results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart, "cores_used_by_others": used}

@@ -10,7 +10,6 @@ from tinytensor import Tensor, nn
 from tinytensor.nn.functional.attention import watch
 
 from .decoding import Decodable, Recomputed, evaluating, greedy
-from .ids import as_batch
 from .pretrained import Pretrained
 
 
@@ -128,4 +127,10 @@ class SequenceModel(Pretrained, nn.Module):
         return [tt.asarray(call.weights, device=self.projection.weight.device) for call in attention.cross]
 
     def _ids(self, ids: Any) -> Tensor:
-        return as_batch(type(self).__name__, ids, self.projection.weight.device)
+        """Ids on the model's device. Raises ValueError for what is no batch of ids."""
+        found = tt.asarray(ids, device=self.projection.weight.device)
+        if found.ndim != 2 or found.dtype.kind not in "iu":
+            raise ValueError(
+                f"{type(self).__name__}: expected integer ids (batch, length), got {found.dtype} of shape {found.shape}"
+            )
+        return found
