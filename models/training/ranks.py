@@ -108,30 +108,44 @@ class Lockstep(Callback):
         self.model = nn.parallel.DistributedDataParallel(
             trainer.model, process_group=group, bucket_cap_mb=max(1.0, min(25.0, megabytes / BUCKETS))
         )
-        self._seed = 0
+        self._step, self._seed = -1, 0
         self._heard: Any = None
 
     def forward_backward(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
         """As `halves.forward_backward`, of the shares of all ranks: the same loss and gradients on each.
 
-        While errors are looked for, each rank looks for them in its own share, and waits for nobody.
+        Once more in the same step, it is to find what was not finite: each rank looks in its own share.
         """
-        alone = tt.is_anomaly_enabled()
-        model = model if alone else self.model
+        if self._step == self.trainer.step:
+            return self._look(model, batches, label_smoothing)
+        self._step, self._seed = self.trainer.step, self._from_rank_0(tt.random.integers(2**31).item())
+        logits, loss = self._compute(self.model, batches, label_smoothing)
+        return logits, tt.asarray(self._agree(loss), dtype=logits.dtype, device=logits.device)
+
+    def _compute(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, float]:
+        """The logits for the last batch, and this rank's part of the loss; a batch before the last sends nothing."""
         tokens = max(sum(batch.tokens for batch in batches), 1)
         loss = 0.0
-        if not alone:
-            self._seed = self._from_rank_0(tt.random.integers(2**31).item())
         with using(Generator(self._seed * self.group.size + self.group.rank)):
             for i, batch in enumerate(batches):
-                with nullcontext() if alone or i == len(batches) - 1 else self.model.no_sync():
+                with nullcontext() if i == len(batches) - 1 else self.model.no_sync():
                     logits = model(batch.source, batch.target_in)
                     part = cross_entropy(logits, batch, label_smoothing) * (batch.own_tokens / tokens)
                     (part * self.group.size).backward()  # whose mean over the ranks is taken
                 loss += part.item()
-        if not alone:
-            loss = self._agree(loss)
-        return logits.detach(), tt.asarray(loss, dtype=logits.dtype, device=logits.device)
+        return logits.detach(), loss
+
+    def _look(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """Raise FloatingPointError on all ranks if one of them does, with what that one says."""
+        found = None
+        try:
+            logits, loss = self._compute(model, batches, label_smoothing)
+        except FloatingPointError as error:
+            found = f"{error} (on rank {self.group.rank})"
+        for text in self.group.gather_objects(found):
+            if text is not None:
+                raise FloatingPointError(text)
+        return logits, tt.asarray(loss)
 
     def _agree(self, loss: float) -> float:
         """The sum of all ranks' losses. A signal that any of them has heard is heeded by all after this step."""
