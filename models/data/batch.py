@@ -36,6 +36,11 @@ class Batch:
         )
 
     @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What a model is called with."""
+        return self.source, self.target_in
+
+    @property
     def tokens(self) -> int:
         """How many ids are to be predicted, padding not counted."""
         return int((self.target_out != PAD).sum())

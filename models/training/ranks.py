@@ -11,7 +11,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from tinytensor import Tensor, nn
 from tinytensor.nn.distributed import Communicator
 from tinytensor.random import Generator, using
 
-from ..data.batch import Batch
 from .loss import cross_entropy
 from .run_folder import RunFolder
 from .trainer import Callback, StepResult, Trainer
@@ -49,9 +49,10 @@ def distribute(trainer: Trainer, group: Communicator, *, shard_optimizer: bool =
 # ---- shares of a batch
 
 
-@dataclass(frozen=True)
-class Share(Batch):
+class Share:
     """Some sequences of a batch, padded as the batch is; on a rank beyond the last sequence none.
+
+    It is a batch of the same class besides.
 
     Attributes:
         whole: the target tokens of the whole batch; `tokens` says the same.
@@ -61,12 +62,19 @@ class Share(Batch):
 
     @property
     def tokens(self) -> int:
+        """How many ids are to be predicted on all ranks together."""
         return self.whole
 
     @property
     def own_tokens(self) -> int:
         """How many ids are to be predicted on this rank."""
-        return super().tokens
+        return super().tokens  # type: ignore[misc]
+
+
+@cache
+def share_of(kind: type) -> Any:
+    """The class of the shares of a kind of batches."""
+    return type(f"ShareOf{kind.__name__}", (Share, kind), {})
 
 
 class SharedTask:
@@ -78,18 +86,20 @@ class SharedTask:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._task, name)
 
-    def training_batch(self, step: int, size: int) -> Share:
+    def training_batch(self, step: int, size: int) -> Any:
         """The rank's sequences of the batch of a step."""
         batch = self._task.training_batch(step, size)
         return share(batch, self._group.rank, self._group.size)
 
 
-def share(batch: Batch, rank: int, size: int) -> Share:
+def share(batch: Any, rank: int, size: int) -> Any:
     """Sequences that follow each other, as many for each rank as for the others, or one more for the first ranks."""
-    count = len(batch.source)
+    count = len(batch.target_out)
     start, end = (-(-count * r // size) for r in (rank, rank + 1))
-    source, target_in, target_out = (a[start:end] for a in (batch.source, batch.target_in, batch.target_out))
-    return Share(source, target_in, target_out, whole=batch.tokens)
+    arrays = {field.name: getattr(batch, field.name)[start:end] for field in fields(batch)}
+    made = share_of(type(batch))(**arrays)
+    object.__setattr__(made, "whole", batch.tokens)  # a batch is not to be changed, and this one is being made
+    return made
 
 
 # ---- one step of all ranks
@@ -129,7 +139,7 @@ class Lockstep(Callback):
         with using(Generator(self._seed * self.group.size + self.group.rank)):
             for i, batch in enumerate(batches):
                 with nullcontext() if i == len(batches) - 1 else self.model.no_sync():
-                    logits = model(batch.source, batch.target_in)
+                    logits = model(*batch.inputs)
                     part = cross_entropy(logits, batch, label_smoothing) * (batch.own_tokens / tokens)
                     (part * self.group.size).backward()  # whose mean over the ranks is taken
                 loss += part.item()
