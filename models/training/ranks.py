@@ -9,7 +9,7 @@ is that of a process that trains alone: any number of ranks can go on with it.
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
 from functools import cache
@@ -72,8 +72,9 @@ class Share:
 
 
 @cache
-def share_of(kind: type) -> Any:
+def share_of(kind: Hashable) -> Any:
     """The class of the shares of a kind of batches."""
+    assert isinstance(kind, type)
     return type(f"ShareOf{kind.__name__}", (Share, kind), {})
 
 
