@@ -21,6 +21,11 @@ step machine python -m tinytensor
 step tests pytest --device gpu
 step copy-task python examples/train_copy_task.py --device gpu --require-accuracy 0.999 --out "$folder/copy-task"
 step translation python examples/train_translation.py --device gpu --require-accuracy 0.98 --out "$folder/translation"
+gpus=$(python -c 'import cupy; print(cupy.cuda.runtime.getDeviceCount())' || echo 0)
+if [ "$gpus" -gt 1 ] && command -v mpiexec > /dev/null; then  # pip install -e '.[distributed]'
+    step ranks mpiexec -n "$gpus" python examples/train_copy_task.py --device gpu --require-accuracy 0.999 \
+        --out "$folder/ranks"
+fi
 for dropout in 0 0.1; do
     step "small-$dropout" python benchmarks/train_step.py --device gpu --workloads copy,toy --peers eager,hand \
         --dropout "$dropout" --rounds 15 --json "$folder/small-$dropout.json"

@@ -118,6 +118,9 @@ class Run:
 
         Raises SystemExit with its exit code after Ctrl-C or SIGTERM, and where the loss or a gradient is not finite.
         """
+        for rank, other in enumerate(made := self._ranks.gather_objects((checkpoints.arguments, checkpoints.data))):
+            if other != made[0]:
+                raise UsageError(f"rank {rank} has other arguments or other data than rank 0")
         if self._ranks.size > 1:
             distribute(trainer, self._ranks, shard_optimizer=self.arguments.shard_optimizer)
             if self._ranks.rank > 0:

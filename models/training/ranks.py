@@ -9,9 +9,10 @@ is that of a process that trains alone: any number of ranks can go on with it.
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from tinytensor import Tensor, nn
 from tinytensor.nn.distributed import Communicator
 from tinytensor.random import Generator, using
 
-from ..data.batch import Batch
 from .loss import cross_entropy
 from .run_folder import RunFolder
 from .trainer import Callback, StepResult, Trainer
@@ -49,9 +49,10 @@ def distribute(trainer: Trainer, group: Communicator, *, shard_optimizer: bool =
 # ---- shares of a batch
 
 
-@dataclass(frozen=True)
-class Share(Batch):
+class Share:
     """Some sequences of a batch, padded as the batch is; on a rank beyond the last sequence none.
+
+    It is a batch of the same class besides.
 
     Attributes:
         whole: the target tokens of the whole batch; `tokens` says the same.
@@ -61,12 +62,20 @@ class Share(Batch):
 
     @property
     def tokens(self) -> int:
+        """How many ids are to be predicted on all ranks together."""
         return self.whole
 
     @property
     def own_tokens(self) -> int:
         """How many ids are to be predicted on this rank."""
-        return super().tokens
+        return super().tokens  # type: ignore[misc]
+
+
+@cache
+def share_of(kind: Hashable) -> Any:
+    """The class of the shares of a kind of batches."""
+    assert isinstance(kind, type)
+    return type(f"ShareOf{kind.__name__}", (Share, kind), {})
 
 
 class SharedTask:
@@ -78,18 +87,20 @@ class SharedTask:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._task, name)
 
-    def training_batch(self, step: int, size: int) -> Share:
+    def training_batch(self, step: int, size: int) -> Any:
         """The rank's sequences of the batch of a step."""
         batch = self._task.training_batch(step, size)
         return share(batch, self._group.rank, self._group.size)
 
 
-def share(batch: Batch, rank: int, size: int) -> Share:
+def share(batch: Any, rank: int, size: int) -> Any:
     """Sequences that follow each other, as many for each rank as for the others, or one more for the first ranks."""
-    count = len(batch.source)
+    count = len(batch.target_out)
     start, end = (-(-count * r // size) for r in (rank, rank + 1))
-    source, target_in, target_out = (a[start:end] for a in (batch.source, batch.target_in, batch.target_out))
-    return Share(source, target_in, target_out, whole=batch.tokens)
+    arrays = {field.name: getattr(batch, field.name)[start:end] for field in fields(batch)}
+    made = share_of(type(batch))(**arrays)
+    object.__setattr__(made, "whole", batch.tokens)  # a batch is not to be changed, and this one is being made
+    return made
 
 
 # ---- one step of all ranks
@@ -108,30 +119,44 @@ class Lockstep(Callback):
         self.model = nn.parallel.DistributedDataParallel(
             trainer.model, process_group=group, bucket_cap_mb=max(1.0, min(25.0, megabytes / BUCKETS))
         )
-        self._seed = 0
+        self._step, self._seed = -1, 0
         self._heard: Any = None
 
     def forward_backward(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
         """As `halves.forward_backward`, of the shares of all ranks: the same loss and gradients on each.
 
-        While errors are looked for, each rank looks for them in its own share, and waits for nobody.
+        Once more in the same step, it is to find what was not finite: each rank looks in its own share.
         """
-        alone = tt.is_anomaly_enabled()
-        model = model if alone else self.model
+        if self._step == self.trainer.step:
+            return self._look(model, batches, label_smoothing)
+        self._step, self._seed = self.trainer.step, self._from_rank_0(tt.random.integers(2**31).item())
+        logits, loss = self._compute(self.model, batches, label_smoothing)
+        return logits, tt.asarray(self._agree(loss), dtype=logits.dtype, device=logits.device)
+
+    def _compute(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, float]:
+        """The logits for the last batch, and this rank's part of the loss; a batch before the last sends nothing."""
         tokens = max(sum(batch.tokens for batch in batches), 1)
         loss = 0.0
-        if not alone:
-            self._seed = self._from_rank_0(tt.random.integers(2**31).item())
         with using(Generator(self._seed * self.group.size + self.group.rank)):
             for i, batch in enumerate(batches):
-                with nullcontext() if alone or i == len(batches) - 1 else self.model.no_sync():
-                    logits = model(batch.source, batch.target_in)
+                with nullcontext() if i == len(batches) - 1 else self.model.no_sync():
+                    logits = model(*batch.inputs)
                     part = cross_entropy(logits, batch, label_smoothing) * (batch.own_tokens / tokens)
                     (part * self.group.size).backward()  # whose mean over the ranks is taken
                 loss += part.item()
-        if not alone:
-            loss = self._agree(loss)
-        return logits.detach(), tt.asarray(loss, dtype=logits.dtype, device=logits.device)
+        return logits.detach(), loss
+
+    def _look(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """Raise FloatingPointError on all ranks if one of them does, with what that one says."""
+        found = None
+        try:
+            logits, loss = self._compute(model, batches, label_smoothing)
+        except FloatingPointError as error:
+            found = f"{error} (on rank {self.group.rank})"
+        for text in self.group.gather_objects(found):
+            if text is not None:
+                raise FloatingPointError(text)
+        return logits, tt.asarray(loss)
 
     def _agree(self, loss: float) -> float:
         """The sum of all ranks' losses. A signal that any of them has heard is heeded by all after this step."""

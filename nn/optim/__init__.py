@@ -13,7 +13,6 @@ from . import lr_scheduler
 from .adam import Adam, AdamW
 from .optimizer import Optimizer
 from .sgd import SGD
-from .zero_redundancy import ZeroRedundancyOptimizer
 
 if TYPE_CHECKING:
     from . import swa_utils
@@ -25,14 +24,17 @@ if TYPE_CHECKING:
     from .nadam import NAdam
     from .radam import RAdam
     from .rmsprop import RMSprop
+    from .zero_redundancy import ZeroRedundancyOptimizer
 
 __all__ = [
     "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop",
     "ZeroRedundancyOptimizer", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
-_LATER = ("Adadelta", "Adagrad", "Adamax", "Lion", "Muon", "NAdam", "RAdam", "RMSprop")
-"""Each of a file of its name."""
+_LATER = {name: name.lower() for name in __all__ if name not in globals()} | {
+    "ZeroRedundancyOptimizer": "zero_redundancy"
+}
+"""What is loaded when it is first asked for, by the file that has it."""
 
 
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
@@ -42,7 +44,7 @@ if not TYPE_CHECKING:  # type checkers know all names from above, and complain o
             return import_module(f"{__name__}.{name}")
         if name not in _LATER:
             raise tt.missing.no_attribute(__name__, name)
-        kind = globals()[name] = getattr(import_module(f"{__name__}.{name.lower()}"), name)
+        kind = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
         return kind
 
 

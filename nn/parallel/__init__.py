@@ -4,13 +4,17 @@ import typing
 
 import tinytensor as tt
 
-from .data_parallel import DistributedDataParallel
 from .threads import backward_of_sum, side_by_side, worth_splitting
 
 __all__ = ["DistributedDataParallel", "backward_of_sum", "side_by_side", "worth_splitting"]
 
-
-if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if typing.TYPE_CHECKING:
+    from .data_parallel import DistributedDataParallel
+else:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name):
+        if name == "DistributedDataParallel":  # loaded when it is first asked for
+            from .data_parallel import DistributedDataParallel
+
+            return DistributedDataParallel
         raise tt.missing.no_attribute(__name__, name)

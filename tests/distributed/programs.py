@@ -15,6 +15,7 @@ import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.models import Transformer
 from tinytensor.models.data.sequences import SequenceTask
+from tinytensor.models.training.not_finite import NotFiniteError
 from tinytensor.models.training.ranks import distribute
 from tinytensor.models.training.schedules import adam
 from tinytensor.models.training.trainer import Trainer
@@ -320,6 +321,17 @@ def dropout_is_repeated_and_each_ranks_own():
     assert len(set(masks)) == len(masks) == 4 * dist.get_world_size()
 
 
+def what_is_not_finite_is_named_by_all():
+    trainer = trainer_of()
+    distribute(trainer, dist.world())
+
+    def spoil(module, args, out):
+        return out * (float("inf") if dist.get_rank() == 1 else 1.0)
+
+    trainer.model.positions.register_forward_hook(spoil)
+    raises(NotFiniteError, lambda: trainer.run(2), "on rank 1", "step 1")
+
+
 CHECKS = [
     reductions_and_broadcasts, every_rank_begins_with_the_weights_of_rank_0, the_gradient_is_that_of_the_whole_batch,
     two_forward_passes_before_one_backward_pass, a_parameter_that_is_used_beside_the_module,
@@ -327,7 +339,7 @@ CHECKS = [
     half_precision_is_added_up_in_32_bits, second_derivatives_are_refused, another_model_is_named,
     gradients_are_sent_while_others_are_computed, zero_takes_the_same_steps_with_a_share_of_the_state,
     all_ranks_train_what_one_process_trains, with_adam_too_but_for_the_biases_of_keys, in_32_bits_up_to_rounding,
-    dropout_is_repeated_and_each_ranks_own,
+    dropout_is_repeated_and_each_ranks_own, what_is_not_finite_is_named_by_all,
 ]  # fmt: skip
 
 

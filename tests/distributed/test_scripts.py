@@ -183,6 +183,13 @@ def test_a_mistake_is_told_once(mpiexec, tmp_path):
     assert result.stderr.count("\n") == 1
 
 
+def test_a_rank_with_other_arguments_is_named(mpiexec, tmp_path):
+    result = mpiexec(2, *on_one_rank("sys.argv += ['--seed', '1']"), *TINY, "--out", "run", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr == "train_copy_task.py: rank 1 has other arguments or other data than rank 0\n"
+    assert not (tmp_path / "run" / "log.jsonl").exists()
+
+
 def test_help_is_told_once(mpiexec, tmp_path):
     result = mpiexec(2, SCRIPT, "--help", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
