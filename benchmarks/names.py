@@ -27,6 +27,10 @@ SPACES = {  # file: the namespace there, and here
     "torch_nn_functional": ("torch.nn.functional", "tinytensor.nn.functional"),
     "torch_optim": ("torch.optim", "tinytensor.nn.optim"),
     "torch_optim_lr_scheduler": ("torch.optim.lr_scheduler", "tinytensor.nn.optim.lr_scheduler"),
+    "torch_optim_swa_utils": ("torch.optim.swa_utils", "tinytensor.nn.optim.swa_utils"),
+    "torch_nn_utils": ("torch.nn.utils", "tinytensor.nn.utils"),
+    "torch_nn_utils_rnn": ("torch.nn.utils.rnn", "tinytensor.nn.utils.rnn"),
+    "torch_utils_data": ("torch.utils.data", "tinytensor.models.data"),
     "torch_tensor": ("torch.Tensor", "tinytensor.Tensor"),
 }
 

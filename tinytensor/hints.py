@@ -9,7 +9,8 @@ A line of a table is one of three:
     names                       it is left out
 
 In the examples x and y are matrices, v is a vector, i one of integers, mask of booleans, p of probabilities, z of
-complex numbers, n is a number, and tensors a list. What stands behind a `#` is said in parentheses.
+complex numbers, n is a number, tensors a list, and data is models.data. What stands behind a `#` is said in
+parentheses.
 """
 
 from __future__ import annotations
@@ -410,6 +411,18 @@ OPTIM = """
     LBFGS: nn.optim.Adam([w])  # or scipy.optimize.minimize, with the gradient as jac
 """
 
+DATA = """
+    ConcatDataset ChainDataset: data.TensorDataset(tt.concat([x, y]))
+    StackDataset: data.TensorDataset(x, y)
+    IterableDataset: data.DataLoader(list(range(5)))  # of what can only be gone through, a list
+    Sampler: data.DataLoader(x, sampler=[2, 0, 1])  # whatever gives indices
+    SubsetRandomSampler: data.DataLoader(data.Subset(x, [2, 0]), shuffle=True)
+    WeightedRandomSampler: tt.searchsorted(tt.cumulative_sum(v / tt.sum(v)), tt.random.rand(5)).tolist()
+    DistributedSampler: data.Subset(x, range(0, 3, 2))  # every second sample
+    default_convert: data.default_collate([v, v])
+    get_worker_info: data.DataLoader(x)  # makes batches in this thread
+"""
+
 LINALG = """
     norm: tt.linalg.vector_norm(x)
     inverse inv_ex: tt.linalg.inv(x)
@@ -489,6 +502,7 @@ TABLES = {
     "tinytensor.nn.functional": FUNCTIONAL,
     "tinytensor.nn.optim": OPTIM,
     "tinytensor.nn.init": INIT,
+    "tinytensor.models.data": DATA,
     "tinytensor.linalg": LINALG,
     "tinytensor.fft": FFT,
     "tinytensor.special": SPECIAL,

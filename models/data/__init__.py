@@ -7,6 +7,10 @@ for x, y in loader:
     ...
 """
 
+import typing
+
+import tinytensor as tt
+
 from .collate import default_collate
 from .dataset import Dataset, Subset, TensorDataset, random_split
 from .loader import DataLoader
@@ -16,3 +20,9 @@ __all__ = [
     "BatchSampler", "DataLoader", "Dataset", "RandomSampler", "SequentialSampler", "Subset", "TensorDataset",
     "TokenBatchSampler", "default_collate", "random_split",
 ]  # fmt: skip
+
+
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+
+    def __getattr__(name):
+        raise tt.missing.no_attribute(__name__, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -75,7 +76,7 @@ class DataLoader:
         self.collate_fn = collate_fn or default_collate
         self.generator = getattr(batch_sampler, "generator", None)
         self.epoch = 0
-        self._pass: Pass | None = None  # the epoch that somebody is going through
+        self._place: Place | None = None  # in the epoch that somebody is going through
         self._goes_on = False  # whether the next pass is the rest of one
 
     def __len__(self) -> int:
@@ -84,29 +85,46 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of an epoch; after `load_state_dict`, first those that are left of one."""
-        if not self._goes_on or self._pass is None:
-            self._pass = Pass(self, self._drawn_from(), 0)
+        if not self._goes_on or self._place is None:
+            self._place = Place(self._drawn_from())
         self._goes_on = False
-        return self._pass
+        return self._batches(self._place)
+
+    def _batches(self, place: Place) -> Iterator[Any]:
+        for indices in islice(iter(self.batch_sampler), place.batch, None):
+            batch = all_at_once(self.dataset, indices) if self.collate_fn is default_collate else None
+            if batch is None:
+                batch = self.collate_fn([self.dataset[i] for i in indices])
+            place.batch += 1
+            yield batch
+        if self._place is place:  # and nobody has begun another epoch meanwhile
+            self.epoch, self._place = self.epoch + 1, None
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is, as plain numbers."""
-        start, given = (self._drawn_from(), 0) if self._pass is None else (self._pass.start, self._pass.given)
-        return {"epoch": self.epoch, "batch": given, "samples": len(self.dataset), "generator": start}
+        place = self._place or Place(self._drawn_from())
+        try:
+            batches = len(self)
+        except TypeError:  # a sampler of somebody's own may not know
+            batches = None
+        sizes = {"samples": len(self.dataset), "batches": batches}
+        return {"epoch": self.epoch, "batch": place.batch, **sizes, "generator": place.generator}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from what `state_dict` gave. The next `for` goes through the rest of that epoch.
 
-        Raises ValueError for the state of another dataset or another kind of order; nothing is changed then.
+        Raises ValueError for the state of another dataset, another batch size or another kind of order; nothing is
+        changed then.
         """
         expected = self.state_dict()
         if set(state_dict) != set(expected):
             raise ValueError(f"DataLoader: load_state_dict expects {sorted(expected)}, got {sorted(state_dict)}")
-        if state_dict["samples"] != expected["samples"]:
-            raise ValueError(
-                f"DataLoader: load_state_dict: the state is of a dataset of {state_dict['samples']} samples, this one "
-                f"has {expected['samples']}"
-            )
+        for size in ("samples", "batches"):
+            if state_dict[size] != expected[size]:
+                raise ValueError(
+                    f"DataLoader: load_state_dict: the state is of {state_dict[size]} {size} in an epoch, here there "
+                    f"are {expected[size]}"
+                )
         if (state_dict["generator"] is None) != (self.generator is None):
             kinds = {True: "in the order of the dataset", False: "in an order that is drawn"}
             raise ValueError(
@@ -116,35 +134,21 @@ class DataLoader:
         if self.generator is not None:
             self.generator.set_state(state_dict["generator"])
         self.epoch = int(state_dict["epoch"])
-        self._pass = Pass(self, state_dict["generator"], int(state_dict["batch"]))
+        self._place = Place(state_dict["generator"], int(state_dict["batch"]))
         self._goes_on = True
 
     def _drawn_from(self) -> dict[str, Any] | None:
         return None if self.generator is None else self.generator.get_state()
 
 
-class Pass(Iterator[Any]):
-    """One way through the data.
+@dataclass
+class Place:
+    """Where somebody is in an epoch.
 
     Attributes:
-        start: the state of the generator before it drew this order.
-        given: how many batches were given.
+        generator: its state before the epoch's order was drawn.
+        batch: how many batches were given.
     """
 
-    def __init__(self, loader: DataLoader, start: dict[str, Any] | None, given: int) -> None:
-        self.loader, self.start, self.given = loader, start, given
-        self._batches = islice(iter(loader.batch_sampler), given, None)
-
-    def __next__(self) -> Any:
-        loader = self.loader
-        try:
-            indices = next(self._batches)
-        except StopIteration:
-            if loader._pass is self:
-                loader.epoch, loader._pass = loader.epoch + 1, None
-            raise
-        batch = all_at_once(loader.dataset, indices) if loader.collate_fn is default_collate else None
-        if batch is None:
-            batch = loader.collate_fn([loader.dataset[i] for i in indices])
-        self.given += 1
-        return batch
+    generator: dict[str, Any] | None
+    batch: int = 0

@@ -84,10 +84,13 @@ class AveragedModel(Module):
 
     @tt.no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the model's present weights into the average; the first ones are the average."""
+        """Take the model's present weights into the average; the first ones are the average.
+
+        Raises ValueError for a model whose weights have other shapes, and changes nothing then.
+        """
         count = int(self.n_averaged.item())
-        averages, present = _states(self.module, self.use_buffers), _states(model, self.use_buffers)
-        moved = [theta.to(average.device, average.dtype) for average, theta in zip(averages, present, strict=True)]
+        averages, present = self._alike(model)
+        moved = [theta.to(average.device, average.dtype) for average, theta in zip(averages, present)]
         if count == 0:
             for average, theta in zip(averages, moved):
                 average.copy_(theta)
@@ -98,7 +101,7 @@ class AveragedModel(Module):
             for average, theta in zip(averages, moved):
                 average.copy_(update(average, theta, count).astype(average.dtype))
         if not self.use_buffers:
-            for buffer, theirs in zip(self.module.buffers(), model.buffers(), strict=True):
+            for buffer, theirs in zip(self.module.buffers(), model.buffers()):
                 buffer.copy_(theirs.to(buffer.device))
         self.n_averaged.copy_(tt.asarray(count + 1, device=self.n_averaged.device))
 
@@ -108,12 +111,25 @@ class AveragedModel(Module):
 
         For what has hold of the model itself: a function that evaluates it, or saves it. (PyTorch has no such method.)
         """
-        own = [theta.clone() for theta in _states(model, self.use_buffers)]
-        _write(model, _states(self.module, self.use_buffers), self.use_buffers)
+        averages, present = self._alike(model)
+        own = [theta.clone() for theta in present]
+        _write(present, averages)
         try:
             yield
         finally:
-            _write(model, own, self.use_buffers)
+            _write(present, own)
+
+    def _alike(self, model: Module) -> tuple[list[tt.Tensor], list[tt.Tensor]]:
+        """What is averaged of the copy, and of the model."""
+        averages, present = _states(self.module, self.use_buffers), _states(model, self.use_buffers)
+        for i, (average, theta) in enumerate(itertools.zip_longest(averages, present)):
+            shapes = [None if each is None else each.shape for each in (average, theta)]
+            if shapes[0] != shapes[1]:
+                raise ValueError(
+                    f"AveragedModel: this is another model than the one it was made of: Tensor {i} has shape "
+                    f"{shapes[0]} in the average, {shapes[1]} in the model"
+                )
+        return averages, present
 
 
 def _states(model: Module, buffers: bool) -> list[tt.Tensor]:
@@ -121,9 +137,9 @@ def _states(model: Module, buffers: bool) -> list[tt.Tensor]:
     return [each.detach() for each in itertools.chain(model.parameters(), model.buffers() if buffers else ())]
 
 
-def _write(model: Module, values: list[tt.Tensor], buffers: bool) -> None:
+def _write(into: list[tt.Tensor], values: list[tt.Tensor]) -> None:
     with tt.no_grad():
-        for theta, value in zip(_states(model, buffers), values, strict=True):
+        for theta, value in zip(into, values):
             theta.copy_(value.to(theta.device))
 
 
@@ -162,7 +178,7 @@ def get_swa_multi_avg_fn() -> Averages:
 
 def _in_place(update: Average) -> Averages:
     def update_all(averages: list[tt.Tensor], thetas: list[tt.Tensor], num_averaged: int) -> None:
-        for average, theta in zip(averages, thetas, strict=True):
+        for average, theta in zip(averages, thetas):
             average.copy_(update(average, theta, num_averaged).astype(average.dtype))
 
     return update_all

@@ -168,6 +168,16 @@ def test_what_is_refused():
     model = nn.Linear(3, 2)
     with pytest.raises(ValueError, match="avg_fn or multi_avg_fn, not both"):
         AveragedModel(model, avg_fn=get_swa_avg_fn(), multi_avg_fn=get_swa_multi_avg_fn())
+    averaged = AveragedModel(model)
+    for other, shapes in (
+        (nn.Linear(4, 2), r"\(2, 3\) in .* \(2, 4\) in"),
+        (nn.Linear(3, 2, bias=False), r"\(2,\) in .* N"),
+    ):
+        with pytest.raises(ValueError, match=f"another model than the one it was made of: Tensor . has shape {shapes}"):
+            averaged.update_parameters(other)
+        with pytest.raises(ValueError, match="another model"), averaged.swapped_into(other):
+            pass
+    assert averaged.n_averaged.item() == 0
     for make in (get_ema_avg_fn, get_ema_multi_avg_fn):
         with pytest.raises(ValueError, match=r"decay must be from 0 to 1, got 1\.5"):
             make(1.5)

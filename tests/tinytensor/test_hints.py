@@ -15,6 +15,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import hints, nn
 from tinytensor.missing import NAMES
+from tinytensor.models import data
 from tinytensor.nn import functional as F
 from tinytensor.nn.optim import lr_scheduler
 
@@ -26,6 +27,7 @@ PLACES = {
     "tinytensor.nn.optim": nn.optim,
     "tinytensor.nn.optim.lr_scheduler": lr_scheduler,
     "tinytensor.nn.init": nn.init,
+    "tinytensor.models.data": data,
     "tinytensor.linalg": tt.linalg,
     "tinytensor.fft": tt.fft,
     "tinytensor.special": tt.special,
@@ -52,6 +54,7 @@ ROWS = [(place, name) for place in PLACES for name in hints.table(place)]
         (nn, "Conv3d", "not in tinytensor, which is about attention and the Transformer"),
         (F, "pdist", "write tt.linalg.vector_norm(x[:, None] - x[None], axis=-1)"),
         (nn.optim, "Rprop", "nn.optim.RMSprop"),
+        (data, "IterableDataset", "write data.DataLoader(list(range(5)))"),
         (nn.init, "xavier_uniform", "nn.init.xavier_uniform_"),
         (tt.linalg, "norm", "tt.linalg.vector_norm(x)"),
         (tt.random, "randint", "tt.random.integers(0, 10, (2, 3))"),
@@ -72,7 +75,7 @@ def test_a_hinted_name_does_not_exist_and_its_example_runs(place, name):
     assert not ours or ours in STANDARD
     w, x = tt.tensor(tt.eye(3), requires_grad=True), tt.random.uniform((3, 3), 0.1, 0.9) + tt.eye(3)
     names = {
-        "tt": tt, "np": np, "nn": nn, "F": F, "lr_scheduler": lr_scheduler, "w": w, "x": x, "y": x + 1, "n": 2,
+        "tt": tt, "np": np, "nn": nn, "F": F, "data": data, "w": w, "x": x, "y": x + 1, "n": 2,
         "v": tt.asarray([1.0, 2.0, 3.0]), "i": tt.asarray([0, 2, 1]), "mask": x > 0.5, "tensors": [x, x],
         "p": tt.asarray([0.2, 0.7]), "z": tt.asarray([1 + 2j]),
         "model": nn.Linear(3, 3), "optimizer": nn.optim.SGD([w], lr=0.1), "file": io.StringIO("1 2"),

@@ -1,6 +1,8 @@
 """Datasets, samplers, batches: what they hold, how orders follow from seeds, going on from the very sample, errors."""
 
+import gc
 import json
+import weakref
 from collections import namedtuple
 
 import numpy as np
@@ -214,6 +216,40 @@ def test_an_abandoned_epoch_is_left_and_another_begun():
     assert batches.epoch == 1
 
 
+@pytest.mark.parametrize("options", [{"batch_sampler": [[5, 4], [3, 2], [1, 0]]}, {"sampler": range(5, -1, -1)}])
+def test_a_sampler_of_ones_own_needs_no_length(options, tmp_path):
+    class Lengthless:
+        def __init__(self, indices):
+            self.indices = indices
+
+        def __iter__(self):
+            return iter(self.indices)
+
+    options = {name: Lengthless(indices) for name, indices in options.items()}
+    options["batch_size"] = 1 if "batch_sampler" in options else 2
+    batches, resumed = DataLoader(Counted(6), **options), DataLoader(Counted(6), **options)
+    next(iter(batches))
+    nn.save(batches.state_dict(), tmp_path / "loader")
+    resumed.load_state_dict(nn.load(tmp_path / "loader"))
+    assert through(resumed) == [[3, 2], [1, 0]]
+
+
+def test_a_loader_dies_with_its_last_name():
+    """Also in the middle of an epoch, without the garbage collector."""
+    batches = loader()
+    dataset = weakref.ref(batches.dataset)
+    gc.disable()
+    try:
+        iterator = iter(batches)
+        next(iterator)
+        del batches
+        next(iterator)
+        del iterator
+        assert dataset() is None
+    finally:
+        gc.enable()
+
+
 def test_batches_by_tokens_go_on_as_well():
     pairs = [([5] * n, [6] * (n % 4 + 1)) for n in np.random.default_rng(0).integers(1, 9, size=50).tolist()]
 
@@ -352,7 +388,8 @@ def test_a_state_that_does_not_fit_changes_nothing():
     next(iter(batches))
     before = batches.state_dict()
     for wrong, words in (
-        (loader(11).state_dict(), "of a dataset of 11 samples, this one has 10"),
+        (loader(11).state_dict(), "the state is of 11 samples in an epoch, here there are 10"),
+        (loader(batch_size=5).state_dict(), "the state is of 2 batches in an epoch, here there are 4"),
         (
             loader(shuffle=False).state_dict(),
             "is of batches in the order of the dataset, these are in an order that is d",
