@@ -19,6 +19,7 @@ step() {
 
 step machine python -m tinytensor
 step tests pytest --device gpu
+step images python examples/classify_images.py --device gpu --require-accuracy 0.98 --out "$folder/images"
 step copy-task python examples/train_copy_task.py --device gpu --require-accuracy 0.999 --out "$folder/copy-task"
 step translation python examples/train_translation.py --device gpu --require-accuracy 0.98 --out "$folder/translation"
 for dropout in 0 0.1; do
