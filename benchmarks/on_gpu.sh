@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All that concerns a GPU, on a machine that has one: the whole test suite, the two examples, the benchmarks.
+# All that concerns a GPU, on a machine that has one: the whole test suite, the examples, the benchmarks.
 #
 #     pip install -e '.[test,gpu]' torch && bash benchmarks/on_gpu.sh [FOLDER]
 #
