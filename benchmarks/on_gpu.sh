@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All that concerns a GPU, on a machine that has one: the whole test suite, the two examples, the benchmarks.
+# All that concerns a GPU, on a machine that has one: the whole test suite, the examples, the benchmarks.
 #
 #     pip install -e '.[test,gpu]' torch && bash benchmarks/on_gpu.sh [FOLDER]
 #
@@ -19,6 +19,7 @@ step() {
 
 step machine python -m tinytensor
 step tests pytest --device gpu
+step images python examples/classify_images.py --device gpu --require-accuracy 0.98 --out "$folder/images"
 step copy-task python examples/train_copy_task.py --device gpu --require-accuracy 0.999 --out "$folder/copy-task"
 step translation python examples/train_translation.py --device gpu --require-accuracy 0.98 --out "$folder/translation"
 gpus=$(python -c 'import cupy; print(cupy.cuda.runtime.getDeviceCount())' || echo 0)
