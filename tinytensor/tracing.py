@@ -141,13 +141,13 @@ class Statistics(NamedTuple):
             stretched = tuple(i for i, n in enumerate(x.shape) if i < extra or shape[i - extra] == 1 != n)
             x = x.sum(axis=stretched, keepdims=True)[(0,) * extra]
         numbers = x.tolist() if x.size <= SMALL else None
-        shape, x = x.shape, np.abs(x) if x.dtype.kind == "c" else x.astype(np.float64, copy=False)
+        shape, flat = x.shape, (np.abs(x) if x.dtype.kind == "c" else x).ravel()
         if not x.size:
             return Statistics(shape, 0.0, math.nan, math.nan, math.nan, True, numbers)
-        flat = x.ravel()
         with np.errstate(all="ignore"):
-            norm = math.sqrt(np.add.reduce(flat * flat))  # a product of BLAS would wake its threads
-            low, high, mean = np.minimum.reduce(flat), np.maximum.reduce(flat), np.add.reduce(flat) / flat.size
+            low, high, wide = np.minimum.reduce(flat), np.maximum.reduce(flat), flat.astype(np.float64)
+            mean = np.add.reduce(wide) / flat.size
+            norm = math.sqrt(np.add.reduce(np.multiply(wide, wide, out=wide)))  # BLAS would wake its threads
         finite = math.isfinite(norm) or bool(np.isfinite(flat).all())  # the squares of huge numbers overflow
         return Statistics(shape, norm, float(low), float(high), float(mean), finite, numbers)
 

@@ -156,7 +156,7 @@ def _calls(weights: Any, count: int) -> list[Any]:
 
 def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
     """What scores were computed from, with three digits: queries, keys and the scale."""
-    if call is None or call.query is None or call.key is None:
+    if call is None or call.query is None or call.key is None or call.scale is None:
         return {}
     query, key = call.query[sample], call.key[sample]
     if query.size + key.size > MOST_NUMBERS:

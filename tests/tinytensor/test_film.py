@@ -139,7 +139,7 @@ def test_fused_ops_show_their_formula():
     words, source = step["fused"]
     assert words == "x Wᵀ + b"
     assert data["texts"][source].startswith("def _linear(x, weight, bias):")
-    assert [read[:2] for read in step["reads"]] == [["x", "input"], ["weight", "weight"], ["bias", "bias"]]
+    assert [read[:2] for read in step["reads"]] == [["x", "x"], ["weight", "weight"], ["bias", "bias"]]
     assert formulas(step) == {"x": "g W", "weight": "gᵀ x", "bias": "Σ g, over the rows"}
     assert data["ops"][step["op"]]["module"] == "Linear"
 

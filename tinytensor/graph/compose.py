@@ -392,7 +392,7 @@ class _Look:
     def _role(self, value: str, reader: Op) -> str:
         """What the op or the closed module that reads an array calls it, where that says something."""
         closed = self.scopes.get(self.plan.drawn[reader.id])
-        pairs = [(v, w) for w, v in closed.arguments] if closed else []
+        pairs: list[tuple[str | None, str]] = [(v, w) for w, v in closed.arguments] if closed else []
         pairs.extend(zip(reader.inputs, reader.operands))
         return next((word for v, word in pairs if v == value and word not in NO_ROLE and " " not in word), "")
 

@@ -43,7 +43,7 @@ def attributes(mark: str, style: str) -> dict[str, str]:
 
 def dark_rules() -> list[str]:
     """What CSS says of them for dark backgrounds."""
-    rules = []
+    rules: list[str] = []
     for name, mark in MARKS.items():
         of = f".marked.{name.replace(' ', '-')}"
         parts = ", ".join(f".tinytensor .node{of} > {part}" for part in ("path", "polygon", "ellipse"))
