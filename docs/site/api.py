@@ -91,13 +91,8 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "init": ("First weights", [("tinytensor.nn.init", "*")]),
     "training": (
-        "Gradients in training: clipping, recomputation, half precision, threads; padded sequences",
-        [
-            ("tinytensor.nn.utils", "*"),
-            ("tinytensor.nn.utils.rnn", "*"),
-            ("tinytensor.nn.amp", "*"),
-            ("tinytensor.nn.parallel", "*"),
-        ],
+        "Gradients in training: clipping, recomputation, half precision, threads",
+        [("tinytensor.nn.utils", "*"), ("tinytensor.nn.amp", "*"), ("tinytensor.nn.parallel", "*")],
     ),
     "distributed": ("Many processes and machines", [("tinytensor.nn.distributed", "*")]),
     "checkpoints": ("Checkpoints", [("tinytensor.nn", "checkpoint")]),

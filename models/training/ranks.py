@@ -98,7 +98,8 @@ def share(batch: Any, rank: int, size: int) -> Any:
     count = len(batch.target_out)
     start, end = (-(-count * r // size) for r in (rank, rank + 1))
     arrays = {field.name: getattr(batch, field.name)[start:end] for field in fields(batch)}
-    made = share_of(type(batch))(**arrays)
+    kind: Any = type(batch)
+    made = share_of(kind)(**arrays)
     object.__setattr__(made, "whole", batch.tokens)  # a batch is not to be changed, and this one is being made
     return made
 
