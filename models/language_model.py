@@ -248,25 +248,29 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         Args:
             prompt: ids (batch, length), padded at the end; bos alone for a text from the beginning.
             max_length: how many ids at most; by default, and at most, as many as the model has positions for.
-            temperature: above 0, ids are drawn as `decoding.sample` says, with top_k and top_p.
+            temperature: above 0, ids are drawn as `decoding.sample` says, with top_k, top_p and generator.
             beam: above 1, the best of so many hypotheses, as `decoding.beam_search` says, with length_penalty.
 
         Returns ids (batch, length) without the prompts, padded after eos (with eos where there is no padding). Dropout
         is off within it.
+
+        Raises ValueError for options that do not go together, and for a prompt longer than the model's positions.
         """
+        is_narrowed = top_k is not None or top_p is not None
+        if temperature < 0 or (temperature > 0 and beam > 1) or (temperature == 0 and is_narrowed):
+            raise ValueError(
+                "LanguageModel.generate: a temperature above 0 draws ids, of the top_k or top_p likeliest; beam is for "
+                f"temperature 0; got temperature {temperature}, top_k {top_k}, top_p {top_p}, beam {beam}"
+            )
         prompt = self._ids(prompt)
+        self._check_length(prompt.shape[1])
         room = self.max_length - prompt.shape[1] + 1
         limit = room if max_length is None else min(max_length, room)
         # A recording wants to see whole sequences, which the steps of decoding never are.
         model: Decodable = self if watch.see is None else Recomputed(self)
         if temperature > 0:
-            narrowed: dict[str, Any] = {
-                "temperature": temperature,
-                "top_k": top_k,
-                "top_p": top_p,
-                "generator": generator,
-            }
-            found = sample(model, prompt, max_length=limit, **narrowed)
+            how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
+            found = sample(model, prompt, max_length=limit, **how)
         elif beam > 1:
             searched = beam_search(model, prompt, beam=beam, length_penalty=length_penalty, max_length=limit)
             found = [hypotheses[0] for hypotheses in searched]

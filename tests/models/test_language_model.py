@@ -97,10 +97,20 @@ def test_no_more_ids_than_positions():
         model(np.ones((1, 9), dtype=int))
     with pytest.raises(ValueError, match="longer than max_length 8"):
         greedy(model, PROMPT, max_length=20)
+    with pytest.raises(ValueError, match="a sequence of 9 is longer than max_length 8"):
+        model.generate(np.ones((1, 9), dtype=int))
     with pytest.raises(ValueError, match="a prompt needs one id at least"):
         model.generate([[1, 2], [0, 0]])
     with pytest.raises(ValueError, match=r"expected integer ids \(batch, length\), got float32"):
         model(tt.ones((1, 3)))
+
+
+@pytest.mark.parametrize(
+    "options", [{"temperature": -1.0}, {"temperature": 1.0, "beam": 2}, {"top_k": 3}, {"top_p": 0.5}]
+)
+def test_options_that_do_not_go_together(options):
+    with pytest.raises(ValueError, match="a temperature above 0 draws ids, .* got temperature"):
+        made().generate(PROMPT, 3, **options)
 
 
 def test_without_padding():
