@@ -66,7 +66,7 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "lr_scheduler/scheduler lr_scheduler/decay lr_scheduler/cosine lr_scheduler/cycles lr_scheduler/plateau "
         "lr_scheduler/combined lr_scheduler/functions lr_scheduler/transformer",
         "tests/nn/: test_lr_scheduler test_optim test_more_optimizers test_averages test_clip fast/test_optim "
-        "test_checkpoint test_promises",
+        "test_checkpoint test_promises ../parity/test_optim_parity",
     ),
     "batches": (
         "models/data/: loader sampler dataset collate ../../nn/utils/rnn ../../nn/utils/convert_parameters",

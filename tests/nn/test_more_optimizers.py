@@ -24,7 +24,7 @@ KINDS = {
     "Lion": lambda p, **s: Lion(p, **s),
     "Muon": lambda p, **s: Muon(p, **s),
     "NAdam": lambda p, **s: NAdam(p, **s),
-    "RAdam": lambda p, **s: RAdam(p, betas=(0.5, 0.7), **s),  # is rectified from the third step on
+    "RAdam": lambda p, **s: RAdam(p, betas=(0.5, 0.9), **s),  # is rectified from the sixth step on
     "RMSprop": lambda p, **s: RMSprop(p, momentum=0.9, centered=True, **s),
 }
 each = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -181,6 +181,71 @@ def test_settings_and_states_that_do_not_fit(kind):
 def test_settings_of_one_optimizer_out_of_range(kind, settings, words):
     with pytest.raises(ValueError, match=words):
         kind([make((2, 2))], **settings)
+
+
+# ---- the papers' algorithms on arrays: all places that the gradients of some steps lead to
+
+
+def adadelta(theta, gradients, rho=0.9, eps=1e-6):
+    v, u = 0.0, np.zeros_like(theta)
+    for g in gradients:
+        v = rho * v + (1 - rho) * g * g
+        d = np.sqrt((u + eps) / (v + eps)) * g
+        u = rho * u + (1 - rho) * d * d
+        yield (theta := theta - d)
+
+
+def adagrad(theta, gradients, lr=0.01):
+    for t in range(len(gradients)):
+        total = sum(g * g for g in gradients[: t + 1])
+        yield (theta := theta - lr / (1 + 0.1 * t) * gradients[t] / (np.sqrt(total) + 1e-10))
+
+
+def adamax(theta, gradients, lr=2e-3):
+    m, u = 0.0, 0.0
+    for t, g in enumerate(gradients, 1):
+        m, u = 0.9 * m + 0.1 * g, np.maximum(0.999 * u, np.abs(g) + 1e-8)
+        yield (theta := theta - lr / (1 - 0.9**t) * m / u)
+
+
+def nadam(theta, gradients, lr=2e-3):
+    mu = [0.9 * (1 - 0.96 ** (0.004 * t) / 2) for t in range(1, len(gradients) + 2)]
+    m, v = 0.0, 0.0
+    for t, g in enumerate(gradients, 1):
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+        ahead = mu[t] * m / (1 - np.prod(mu[: t + 1])) + (1 - mu[t - 1]) * g / (1 - np.prod(mu[:t]))
+        yield (theta := theta - lr * ahead / (np.sqrt(v / (1 - 0.999**t)) + 1e-8))
+
+
+def radam(theta, gradients, lr=1e-3, b1=0.5, b2=0.9):
+    m, v, longest = 0.0, 0.0, 2 / (1 - b2) - 1
+    for t, g in enumerate(gradients, 1):
+        m, v = b1 * m + (1 - b1) * g, b2 * v + (1 - b2) * g * g
+        step, length = m / (1 - b1**t), longest - 2 * t * b2**t / (1 - b2**t)
+        if length > 5:
+            variances = [(n - 4) * (n - 2) / n for n in (length, longest)]
+            step = step * np.sqrt(variances[0] / variances[1]) * np.sqrt(1 - b2**t) / (np.sqrt(v) + 1e-8)
+        yield (theta := theta - lr * step)
+
+
+def rmsprop(theta, gradients, lr=0.01):
+    v, a, b = 0.0, 0.0, 0.0
+    for g in gradients:
+        v, a = 0.99 * v + 0.01 * g * g, 0.99 * a + 0.01 * g
+        b = 0.9 * b + g / (np.sqrt(v - a * a) + 1e-8)
+        yield (theta := theta - lr * b)
+
+
+@pytest.mark.parametrize("formula", [adadelta, adagrad, adamax, nadam, radam, rmsprop], ids=lambda f: f.__name__)
+def test_it_is_its_formula(formula, device):
+    parameter = make((4, 5), device)
+    optimizer = {name.lower(): kind for name, kind in KINDS.items()}[formula.__name__]([parameter])
+    steps = gradients((4, 5)) + gradients((4, 5))
+    for values, expected in zip(steps, formula(parameter.detach().numpy().copy(), steps), strict=True):
+        give(parameter, values)
+        optimizer.step()
+        np.testing.assert_allclose(parameter.detach().numpy(), expected, rtol=1e-12, atol=1e-12)
+    assert optimizer.state[parameter]["step"] == 8
 
 
 # ---- each one's own

@@ -93,11 +93,13 @@ class OneCycleLR(LRScheduler):
         if step > self.total_steps:
             raise ValueError(f"OneCycleLR: step {step} of {self.total_steps}; the cycle is over")
         start: float = 0
-        for phase in self._schedule_phases:
-            end = phase["end_step"]
-            if step <= end or phase is self._schedule_phases[-1]:
+        for phase in self._schedule_phases[:-1]:
+            if step <= phase["end_step"]:
                 break
-            start = end
+            start = phase["end_step"]
+        else:
+            phase = self._schedule_phases[-1]
+        end = phase["end_step"]
         part = (step - start) / (end - start) if end != start else 1.0
         if self._anneal_func_type == "cos":
             part = (1 - math.cos(math.pi * part)) / 2
