@@ -244,10 +244,17 @@ def _log(xp, x):
     return xp.where(x > 0, xp.maximum(xp.log(xp.where(x > 0, x, 1.0)), -100.0), -100.0)
 
 
-@tt.op(
-    x=lambda xp, g, x, y: g * (x - y) / xp.maximum(x * (1 - x), 1e-12),
-    y=lambda xp, g, x: g * (_log(xp, 1 - x) - _log(xp, x)),
-)
+def _of_probability(xp, g, x, y):
+    """g ⊙ (x − y) / (x ⊙ (1 − x)), by at least 10⁻¹² divided"""
+    return g * (x - y) / xp.maximum(x * (1 - x), 1e-12)
+
+
+def _of_target(xp, g, x):
+    """g ⊙ (log(1 − x) − log(x))"""
+    return g * (_log(xp, 1 - x) - _log(xp, x))
+
+
+@tt.op(x=_of_probability, y=_of_target)
 def _binary_cross_entropy(xp, x, y):
     """-(y log x + (1 - y) log(1 - x)), each logarithm at least -100, for a probability x and a target y."""
     return -(y * _log(xp, x) + (1 - y) * _log(xp, 1 - x))

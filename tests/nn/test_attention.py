@@ -507,3 +507,33 @@ def test_a_mask_that_does_not_fit_is_named_with_all_shapes():
     q = tt.ones((2, 3, 4))
     with pytest.raises(ValueError, match=r"attn_mask \(2, 5\) must broadcast to \(\.\.\., 3, 3\)"):
         F.scaled_dot_product_attention(q, q, q, tt.ones((2, 5), dtype=tt.bool))
+
+
+def test_what_attends_to_zeros_gets_nothing(device):
+    """With all keys hidden the zeros have the whole weight: the values' bias does not come through them."""
+    layer = nn.MultiheadAttention(8, 2, add_zero_attn=True, batch_first=True, device=device)
+    x = tt.random.randn(2, 3, 8, device=device)
+    hidden = tt.ones((2, 3), dtype=tt.bool, device=device)
+    with nn.record_attention() as recorded:
+        out, weights = layer(x, x, x, key_padding_mask=hidden)
+    np.testing.assert_array_equal(weights.detach().numpy(), np.broadcast_to([0, 0, 0, 1], (2, 3, 4)))
+    np.testing.assert_allclose(out.detach().numpy(), np.broadcast_to(layer.out_proj.bias.detach().numpy(), (2, 3, 8)))
+    assert [call.weights.shape for call in recorded.layers] == [(2, 2, 3, 4)]
+
+
+def test_a_key_of_its_own_is_seen_whatever_the_mask_and_learns():
+    layer = nn.MultiheadAttention(8, 2, add_bias_kv=True, batch_first=True)
+    x = tt.random.randn(2, 3, 8)
+    out, weights = layer(x, x, x, attn_mask=tt.ones((3, 3), dtype=tt.bool))
+    assert (weights.detach().numpy() == [0, 0, 0, 1]).all()
+    out.sum().backward()
+    assert layer.bias_v.grad.shape == (1, 1, 8)
+    assert bool(tt.any(layer.bias_v.grad != 0))
+
+
+@pytest.mark.parametrize("option", ["add_bias_kv", "add_zero_attn"])
+def test_keys_of_its_own_are_not_for_halves(option):
+    layer = nn.MultiheadAttention(8, 2, **{option: True})
+    x = tt.random.randn(2, 3, 8)
+    with pytest.raises(ValueError, match="add_bias_kv and add_zero_attn are for whole calls"):
+        layer.attend(layer.project_query(x), layer.project_memory(x))
