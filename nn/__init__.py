@@ -3,14 +3,13 @@
 if __name__ == "nn":  # the folder itself, found in the root of the repository
     raise ImportError("nn is a part of tinytensor; write: from tinytensor import nn")
 
-import importlib
 import os
 import typing
 
 import tinytensor as tt
 from tinytensor.tracing import looks_through
 
-from . import amp, functional, init, optim, parallel, utils
+from . import amp, distributed, functional, init, optim, parallel, utils
 from .activations import GELU, LogSoftmax, ReLU, Sigmoid, Softmax, Tanh
 from .attention import MultiheadAttention
 from .checkpoint import CheckpointError, load, save
@@ -49,11 +48,7 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
 looks_through(os.path.dirname(__file__), False)  # what is called in here is shown here
 
 
-if typing.TYPE_CHECKING:
-    from . import distributed
-else:  # type checkers know all names from above, and complain of others
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name):
-        if name == "distributed":  # loaded when it is first asked for
-            return importlib.import_module(f"{__name__}.{name}")
         raise tt.missing.no_attribute(__name__, name)
