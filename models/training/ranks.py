@@ -9,10 +9,9 @@ is that of a process that trains alone: any number of ranks can go on with it.
 from __future__ import annotations
 
 import signal
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +70,6 @@ class Share:
         return super().tokens  # type: ignore[misc]
 
 
-@cache
-def share_of(kind: Hashable) -> Any:
-    """The class of the shares of a kind of batches."""
-    assert isinstance(kind, type)
-    return type(f"ShareOf{kind.__name__}", (Share, kind), {})
-
-
 class SharedTask:
     """A task whose training batches are the shares of one rank; all else is the task's own."""
 
@@ -98,8 +90,7 @@ def share(batch: Any, rank: int, size: int) -> Any:
     count = len(batch.target_out)
     start, end = (-(-count * r // size) for r in (rank, rank + 1))
     arrays = {field.name: getattr(batch, field.name)[start:end] for field in fields(batch)}
-    kind: Any = type(batch)
-    made = share_of(kind)(**arrays)
+    made = type("Share", (Share, type(batch)), {})(**arrays)
     object.__setattr__(made, "whole", batch.tokens)  # a batch is not to be changed, and this one is being made
     return made
 
