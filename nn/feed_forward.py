@@ -19,19 +19,14 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-def silu(x: Tensor) -> Tensor:
-    """x sigmoid(x), which Shazeer (2020) calls Swish."""
-    return x * tt.sigmoid(x)
-
-
-PLAIN: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": gelu_tanh, "silu": silu}
+PLAIN: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "gelu_tanh": gelu_tanh, "silu": F.silu}
 GATES: dict[str, Callable[[Tensor], Tensor]] = {
     "bilinear": lambda x: x,
     "glu": tt.sigmoid,
     "reglu": F.relu,
     "geglu": F.gelu,
     "geglu_tanh": gelu_tanh,
-    "swiglu": silu,
+    "swiglu": F.silu,  # which Shazeer calls Swish
 }
 
 
