@@ -321,6 +321,14 @@ def dropout_is_repeated_and_each_ranks_own():
     assert len(set(masks)) == len(masks) == 4 * dist.get_world_size()
 
 
+def steps_taken_by_hand_are_those_of_all():
+    trainer = trainer_of()
+    distribute(trainer, dist.world())
+    for _ in range(2):
+        trainer.train_step([trainer.task.training_batch(0, 8)])
+    same_everywhere({name: value.numpy() for name, value in trainer.model.state_dict().items()})
+
+
 def what_is_not_finite_is_named_by_all():
     trainer = trainer_of()
     distribute(trainer, dist.world())
@@ -339,7 +347,7 @@ CHECKS = [
     half_precision_is_added_up_in_32_bits, second_derivatives_are_refused, another_model_is_named,
     gradients_are_sent_while_others_are_computed, zero_takes_the_same_steps_with_a_share_of_the_state,
     all_ranks_train_what_one_process_trains, with_adam_too_but_for_the_biases_of_keys, in_32_bits_up_to_rounding,
-    dropout_is_repeated_and_each_ranks_own, what_is_not_finite_is_named_by_all,
+    dropout_is_repeated_and_each_ranks_own, what_is_not_finite_is_named_by_all, steps_taken_by_hand_are_those_of_all,
 ]  # fmt: skip
 
 
