@@ -13,11 +13,12 @@ NUMBER = re.compile(r"\d+")
 
 
 class Index:
-    """What a structure has, by id; `readers` has for each value the ops that read it."""
+    """What a structure has, by id; `makers` has for each value the op that made it, `readers` those that read it."""
 
     def __init__(self, structure: Structure) -> None:
         self.scopes = {scope.id: scope for scope in structure.scopes}
         self.values = {value.id: value for value in structure.values}
+        self.makers = {op.output: op for op in structure.ops}
         self.readers: dict[str, list[Op]] = {}
         for op in structure.ops:
             for value in op.inputs:

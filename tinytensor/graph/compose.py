@@ -123,8 +123,9 @@ class _Look:
     def picture(self, title: str | None, ran: int | None) -> Picture:
         for op in self.plan.ops:
             self._add(op)
-        for i, output in enumerate(self.shown.outputs):
-            self._add_output(i, self.values[output])
+        drawn = [output for output in self.shown.outputs if output in self.makers]
+        for i, output in enumerate(drawn):
+            self._add_output(i, self.values[output], len(drawn))
         for loop in self.folded.loops:
             self._add_loop(loop)
         if self.options.backward:
@@ -396,11 +397,11 @@ class _Look:
         pairs.extend(zip(reader.inputs, reader.operands))
         return next((word for v, word in pairs if v == value and word not in NO_ROLE and " " not in word), "")
 
-    def _add_output(self, number: int, value: Value) -> None:
-        maker = self.makers.get(value.id)
-        if maker is None or maker.id == self.failed:
+    def _add_output(self, number: int, value: Value, count: int) -> None:
+        maker = self.makers[value.id]
+        if maker.id == self.failed:
             return
-        name = value.name or ("output" if len(self.shown.outputs) == 1 else f"output {number + 1}")
+        name = value.name or ("output" if count == 1 else f"output {number + 1}")
         place = f"r{number + 1}"
         words = f"output {name}, {shape_text(value.shape)} {value.dtype}"
         numbers = self._numbers(value, "")[:1] if not value.name else ()  # a named one's stand where it is made

@@ -89,6 +89,7 @@ def fold(structure: Structure) -> Folded:
                 _merge(run, folded, stand_ins)
             levels.append(run[0].items)
     if stand_ins:
+        _merge_slices(index, folded, stand_ins)
         _merge_readers(structure, folded, stand_ins)
         folded.structure = _without(structure, stand_ins)
     return folded
@@ -108,6 +109,22 @@ def _merge(run: list[Call], folded: Folded, stand_ins: dict[str, str]) -> None:
         folded.members.setdefault(original.id, [original]).extend(alike)
         for op in alike:
             stand_ins[op.id], stand_ins[op.output] = original.id, original.output
+
+
+def _merge_slices(index: Index, folded: Folded, stand_ins: dict[str, str]) -> None:
+    """Let one stand for the slices that were made before a loop, one for each of its turns."""
+    for members in list(folded.members.values()):
+        for given in zip(*(op.inputs for op in members)):
+            makers = [index.makers.get(value or "") for value in given]
+            slices = [op for op in makers if op is not None and op.name == "getitem" and op.id not in stand_ins]
+            first = slices[0] if slices else None
+            if first is None or len({op.id for op in slices}) < len(members) or first.id in folded.members:
+                continue
+            same_source = {(op.inputs[0], op.scope) for op in slices} == {(first.inputs[0], first.scope)}
+            if same_source and all(len(index.readers[op.output]) == 1 for op in slices):
+                folded.members[first.id] = slices
+                for op in slices[1:]:
+                    stand_ins[op.id], stand_ins[op.output] = first.id, first.output
 
 
 def _merge_readers(structure: Structure, folded: Folded, stand_ins: dict[str, str]) -> None:

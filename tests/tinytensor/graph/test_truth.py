@@ -542,6 +542,20 @@ def test_one_of_several_layers_shows_no_numbers_of_its_own():
     assert all(v.numbers for v in graph.picture(depth=3, fold=False).vertices if v.kind == "parameter")
 
 
+def test_slices_made_before_a_loop_stand_once_and_lead_into_it():
+    cell, x = nn.RNNCell(3, 4), nn.Parameter(sequence(2, 5, 3))
+    with tt.record() as graph:
+        h, whole = tt.zeros((2, 4)), tt.exp(x)
+        slices = [whole[:, t] for t in range(5)]
+        for step in slices:
+            h = cell(step, h)
+    picture = graph.picture(collapse="RNNCell")
+    (made,) = [v for v in picture.vertices if v.kind == "op" and "[:, 4]" in v.heading + "".join(v.lines)]
+    assert [e.head for e in picture.edges if e.tail == made.id] == [
+        v.id for v in picture.vertices if v.title == "RNNCell"
+    ]
+
+
 # ---- names
 
 
