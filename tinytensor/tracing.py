@@ -197,7 +197,7 @@ class Recording:
         self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
         self.failed: TracedNode | None = None  # what an error is about
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
-        self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # what the outermost module was given that is no Tensor yet
+        self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # given to the outermost module
         self.scope: Scope | None = None if outer is None else outer.scope
         if outer is None:
             for name in scopes:
