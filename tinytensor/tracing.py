@@ -197,7 +197,7 @@ class Recording:
         self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
         self.failed: TracedNode | None = None  # what an error is about
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
-        self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # what modules were given that is no Tensor yet
+        self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # given to the outermost module
         self.scope: Scope | None = None if outer is None else outer.scope
         if outer is None:
             for name in scopes:
@@ -210,6 +210,7 @@ class Recording:
             for path, parameter in module.named_parameters():
                 if parameter._node is not None:
                     parameter._node.variable, parameter._node.owned = path, True
+            self.foreign = []
             for word, value in zip(_words(type(module).forward), arguments):
                 if hasattr(value, "_data") and self.node(value).op is None:
                     self.name(value, word)  # what was computed has the name of a variable, or none
