@@ -156,7 +156,8 @@ def softsign(input: ArrayLike) -> Tensor:
 
 def softmin(input: ArrayLike, dim: int = -1) -> Tensor:
     """softmax(-x) along `dim`: the smallest number gets the most."""
-    return softmax(-tt.asarray(input), dim=dim)
+    x = tt.asarray(input)
+    return softmax(-x, dim=check_dim("softmin", x, dim))
 
 
 # ---- what becomes of small numbers

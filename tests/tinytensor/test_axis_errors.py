@@ -42,16 +42,18 @@ CALLS = [
 
 def call(function, argument, value):
     """Call a function with one argument chosen, and the others as they may be."""
-    positional, named = [], {}
+    positional, named, skipped = [], {}, False
     for name, parameter in inspect.signature(function).parameters.items():
         if name == argument and function is tt.Tensor.permute:  # its axes are arguments of their own
             positional += value
         elif name == argument or parameter.default is parameter.empty:
             chosen = value if name == argument else OTHERS["x" if name == "self" else name]
-            if parameter.kind is parameter.KEYWORD_ONLY:
+            if parameter.kind is parameter.KEYWORD_ONLY or skipped:
                 named[name] = chosen
             else:
                 positional.append(chosen)
+        else:
+            skipped = True
     return function(*positional, **named)
 
 

@@ -80,7 +80,7 @@ def test_quantiles_of_nan_and_of_integers():
         ),
         (lambda: tt.logcumsumexp(MATRIX), "logcumsumexp: axis may be left out for 1 dimension only"),
         (lambda: tt.special.polygamma(-1, 1.0), "polygamma: n must be an integer from 0 on, got -1"),
-        (lambda: tt.one_hot(tt.zeros(0, dtype=tt.int64)), "num_classes cannot be told"),
+        (lambda: tt.one_hot(tt.zeros(0, dtype=tt.int64)), "num_classes must be given"),
     ],
 )
 def test_errors(call, says):
