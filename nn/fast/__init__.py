@@ -3,4 +3,16 @@
 To import it is to register them. It changes no number but by rounding, and everything works without it.
 """
 
-from . import activations, attention, dropout, embedding, linear, losses, normalization, optim, recurrent, topk
+from . import (
+    activations,
+    attention,
+    dropout,
+    embedding,
+    linear,
+    losses,
+    normalization,
+    optim,
+    recurrent,
+    sublayers,
+    topk,
+)
