@@ -161,7 +161,9 @@ for _ in range(6):
 both = [[BOS, *task.source.ids(f"the woman opened the {noun} .".split())] for noun in ("box", "bag")]
 for name, model in {"BERT": bert, "GPT": gpt}.items():
     first, second = weights_of(model, both)[:, :5]
-    lesson.number(f"{name}: words before the noun whose answer changes", (abs(first - second).max(axis=-1) > 1e-5).sum(), ".0f")
+    lesson.number(
+        f"{name}: words before the noun whose answer changes", (abs(first - second).max(axis=-1) > 1e-5).sum(), ".0f"
+    )
 
 # %% [markdown]
 # ## What it means

@@ -39,7 +39,7 @@ FLOATS = (tt.float32, tt.float64)
 
 def _are(arrays: tuple[Any, ...], *shapes: tuple[int, ...]) -> bool:
     """Whether arrays have these shapes; None is passed over. A loop would write beside one that has not."""
-    return all([a is None or a.shape == shape for a, shape in zip(arrays, shapes)])
+    return all(a is None or a.shape == shape for a, shape in zip(arrays, shapes))
 
 
 def _feed_forward_shapes(d: int, inner: int) -> tuple[tuple[int, ...], ...]:
@@ -215,7 +215,8 @@ def _is_usual(layer: Any, x: Any, memory: Any) -> bool:
         and all(_attends(module, d) for name, module in modules.items() if name.endswith("attn"))
         and _is_plain(modules["linear1"], Linear)
         and _is_plain(modules["linear2"], Linear)
-        and for_array(x._data).sublayers(x._data, memory._data) is not None
+        and (loops := for_array(x._data).sublayers(x._data, memory._data)) is not None
+        and loops.pay_for(layer.linear1.weight, layer.linear2.weight, layer.self_attn.in_proj_weight)
     )
 
 
@@ -236,7 +237,9 @@ def _see(attention: Any, x: Tensor, memory: Tensor | None, norm: Any, attn_mask:
     )  # fmt: skip
 
 
-def encode(layer: Any, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
+def encode(
+    layer: Any, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
+) -> Any:
     """What `TransformerEncoderLayer.forward` gives."""
     if (is_causal and src_mask is None) or not _is_usual(layer, src, src):
         return None

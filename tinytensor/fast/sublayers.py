@@ -1,11 +1,12 @@
 """Whole sub-layers of a Transformer in one compiled loop each, products included: norm(x + f(x)), there and back.
 
 A sub-layer is a few matrix products with passes over memory between them. Here a block of rows goes through all of it
-while it is in the cache, and the interpreter, whose lock two threads would wait for, is met once instead of thirty times.
+while it is in the cache, and the interpreter, whose lock two threads would wait for, is met once not many times.
+Compiling takes seconds, once; then the loops are read from disk.
 
-Rows, or sentences, are divided into *shares*, and these into blocks. A share adds up the gradients of biases and norms by
-itself, in float64, then those of the shares are added in their order; those of weights are products of their own. How
-many shares there are follows from the sizes alone, so that the bits do not depend on the number of threads.
+Rows, or sentences, are divided into *shares*, and these into blocks. A share adds up the gradients of the parameters by
+itself, then those of the shares are added in their order. How many shares there are follows from the sizes alone, so
+that the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend.sums import LONG
-from ..backend.sums import accurate_matmul as matmul
 from . import loops
 from .gemm import ADDRESSES, multiply
 from .loops import _exp, _layer_norm, _layer_norm_gradient, loop
@@ -26,21 +26,27 @@ from .threads import multiply_in_parts
 BLOCK = 512  # rows that go through a sub-layer together
 SHARE = 1 << 24  # multiplications and additions of a product that are worth a share
 MOST_SHARES = 4
-NARROW = 96  # columns of a product that are worth a share
+ROWS = 256  # that a share has at least
+MOST_WEIGHTS = 1 << 17  # elements of a matrix; with larger ones products take nearly all of the time anyway
 SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
 
 __all__ = ["Sizes", "attention", "attention_gradient", "feed_forward", "feed_forward_gradient", "fits", "takes_mask"]
 
 
 def fits(*arrays: Any) -> bool:
-    """Whether the loops take these arrays; products of more terms are added up with more care elsewhere."""
-    return loops.fits(*arrays) and all([a is None or a.shape[-1] <= LONG for a in arrays])
+    """Whether the loops take these arrays."""
+    return loops.fits(*arrays)
 
 
-def _shares(items: int, operations: int) -> int:
-    """Into how many shares so many rows or sentences are divided: a power of two."""
+def pay_for(*weights: Any) -> bool:
+    """Whether a sub-layer with these matrices gains from its loop."""
+    return all(weight.size <= MOST_WEIGHTS and weight.shape[1] <= LONG for weight in weights)
+
+
+def _shares(rows: int, items: int, operations: int) -> int:
+    """Into how many shares so many rows of so many sentences are divided: a power of two."""
     shares = 1
-    while 2 * shares <= min(MOST_SHARES, items, operations // SHARE):
+    while 2 * shares <= min(MOST_SHARES, items, rows // ROWS, operations // SHARE):
         shares *= 2
     return shares
 
@@ -49,33 +55,20 @@ def _or_zeros(bias: Any, size: int, dtype: Any) -> Any:
     return np.zeros(size, dtype) if bias is None else bias
 
 
-def _weight_gradients(*pairs: tuple[Any, Any]) -> list[Any]:
-    """aᵀ b for each pair of arrays with as many rows, on all cores."""
-    out = [empty((a.shape[1], b.shape[1]), a.dtype) for a, b in pairs]
-    pieces = []
-    for (a, b), product in zip(pairs, out):
-        width = max(product.shape)  # of narrow pieces, a product would take longer
-        shares = _shares(width // NARROW, 2 * b.size * len(product))
-        for share in range(shares):
-            piece = slice(width * share // shares, width * (share + 1) // shares)
-            if width == len(product):
-                pieces.append((a[:, piece].T, b, product[piece]))
-            else:
-                pieces.append((a.T, b[:, piece], product[:, piece]))
+class Sums:
+    """The gradients of parameters, added up over the rows of each share."""
 
-    def multiply_pieces(i: slice) -> None:
-        for left, right, product in pieces[i]:
-            matmul(left, right, out=product)
+    def __init__(self, shares: int, dtype: Any, weights: list[tuple[int, int]], widths: list[int]) -> None:
+        self.weights = [empty((shares, *shape), dtype) for shape in weights]
+        self.vectors = np.zeros((shares, sum(widths)))  # of biases and norms, side by side, in float64
+        self.ends = np.cumsum(widths)
+        self.dtype = dtype
 
-    multiply_in_parts(multiply_pieces, len(pieces))
-    return out
-
-
-def _total(sums: Any, dtype: Any, *widths: int) -> list[Any]:
-    """The sums of all shares (shares, width) together, cut into vectors of these widths."""
-    total = np.add.reduce(sums, axis=0)
-    ends = np.cumsum(widths)
-    return [total[end - width : end].astype(dtype) for width, end in zip(widths, ends)]
+    def total(self) -> tuple[list[Any], list[Any]]:
+        """Those of weights and those of vectors, of all shares together."""
+        weights = [part[0] if len(part) == 1 else np.add.reduce(part, axis=0) for part in self.weights]
+        vectors = np.add.reduce(self.vectors, axis=0).astype(self.dtype)
+        return weights, np.split(vectors, self.ends[:-1])
 
 
 # ---- feed-forward: norm(x + max(0, x W₁ᵀ + b₁) W₂ᵀ + b₂)
@@ -89,7 +82,7 @@ def feed_forward(
     bias1, bias2 = _or_zeros(bias1, inner, dtype), _or_zeros(bias2, d, dtype)
     norm_bias = _or_zeros(norm_bias, d, dtype)
     hidden, normal, scale, out = (empty((rows, width), dtype) for width in (inner, d, 1, d))
-    shares = _shares(rows, 4 * rows * d * inner)
+    shares = _shares(rows, rows, 4 * rows * d * inner)
 
     def compute_shares(i: slice) -> None:
         for share in range(i.start, i.stop):
@@ -130,22 +123,24 @@ def feed_forward_gradient(
     (rows, d), inner, dtype = x.shape, len(weight1), x.dtype
     g_x = empty(g.shape, dtype)
     g, found = g.reshape(x.shape), g_x.reshape(x.shape)
-    shares = _shares(rows, 8 * rows * d * inner)
-    sums = np.zeros((shares, 3 * d + inner))
+    shares = _shares(rows, rows, 8 * rows * d * inner)
+    sums = Sums(shares, dtype, [weight1.shape, weight2.shape], [d, d, d, inner])
     hidden, normal, scale = saved
     g_total, g_hidden = empty(x.shape, dtype), empty(hidden.shape, dtype)
 
     def compute_shares(i: slice) -> None:
         for share in range(i.start, i.stop):
+            r = slice(rows * share // shares, rows * (share + 1) // shares)
+            vectors = sums.vectors[share]
             _feed_forward_gradient(
-                ADDRESSES[dtype], rows * share // shares, rows * (share + 1) // shares, g, weight1, weight2,
-                norm_weight, hidden, normal, scale, found, g_total, g_hidden, sums[share, : 2 * d].reshape(2, d),
-                sums[share, 2 * d :],
+                ADDRESSES[dtype], r.start, r.stop, g, weight1, weight2, norm_weight, hidden, normal, scale, found,
+                g_total, g_hidden, vectors[: 2 * d].reshape(2, d), vectors[2 * d :],
             )  # fmt: skip
+            np.matmul(g_hidden[r].T, x[r], out=sums.weights[0][share])
+            np.matmul(g_total[r].T, hidden[r], out=sums.weights[1][share])
 
     multiply_in_parts(compute_shares, shares)
-    g_weight1, g_weight2 = _weight_gradients((g_hidden, x), (g_total, hidden))
-    g_norm_weight, g_norm_bias, g_bias2, g_bias1 = _total(sums, dtype, d, d, d, inner)
+    (g_weight1, g_weight2), (g_norm_weight, g_norm_bias, g_bias2, g_bias1) = sums.total()
     return g_x, g_weight1, g_bias1, g_weight2, g_bias2, g_norm_weight, g_norm_bias
 
 
@@ -157,8 +152,7 @@ def _feed_forward_gradient(
     for first in range(start, stop, BLOCK):
         i = slice(first, min(first + BLOCK, stop))
         _layer_norm_gradient(g[i], normal[i], scale[i], norm_weight, g_total[i], norm_sums)
-        g_x[i] = g_total[i]
-        _add_rows_up(g_total[i], sums[:d])
+        _hand_on(g_total[i], g_x[i], sums[:d])
         multiply(gemm, g_total[i], False, weight2, False, 0, g_hidden[i])
         _clip(g_hidden[i], hidden[i], sums[d:])
         multiply(gemm, g_hidden[i], False, weight1, False, 1, g_x[i])
@@ -173,6 +167,15 @@ def _clip(g, hidden, sums):
             value = g.dtype.type(0) if hidden[r, i] <= 0 else value
             g[r, i] = value
             sums[i] += value
+
+
+@loop
+def _hand_on(rows, copy, sums):
+    """The gradient of a sum: one summand takes it as it is, and it is added to the sums of its rows."""
+    for r in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            copy[r, i] = rows[r, i]  # not all at once, whose error message would take long to compile
+            sums[i] += rows[r, i]
 
 
 @loop
@@ -231,7 +234,7 @@ def attention(
         mask = np.where(mask, dtype.type(-math.inf), dtype.type(0))
     else:
         mask = np.array(mask, dtype)
-    batch, shares = sizes.batch, _shares(sizes.batch, sizes.operations(d))
+    batch, shares = sizes.batch, _shares(len(x), sizes.batch, sizes.operations(d))
 
     def compute_shares(i: slice) -> None:
         for share in range(i.start, i.stop):
@@ -344,28 +347,31 @@ def attention_gradient(
     g_memory = None if memory is None else empty((sizes.batch, sizes.source, d), dtype)
     g, found = g.reshape(x.shape), g_x.reshape(x.shape)
     found_memory = found if g_memory is None else g_memory.reshape(memory.shape)
-    batch, shares = sizes.batch, _shares(sizes.batch, 2 * sizes.operations(d))
-    sums = np.zeros((shares, 6 * d))
+    batch, shares = sizes.batch, _shares(len(x), sizes.batch, 2 * sizes.operations(d))
+    sums = Sums(shares, dtype, [weight.shape, out_weight.shape], [d, d, d, 3 * d])
     g_total, g_query = empty(x.shape, dtype), empty(query.shape, dtype)
     g_key_value = g_query if memory is None else empty(key_value.shape, dtype)
-    n = _sentences(sizes)
+    n, own = _sentences(sizes), query.shape[1]
 
     def compute_shares(i: slice) -> None:
         for share in range(i.start, i.stop):
+            start, stop = batch * share // shares, batch * (share + 1) // shares
+            vectors, (g_weight, g_out_weight) = sums.vectors[share], [part[share] for part in sums.weights]
             _attention_gradient(
-                ADDRESSES[dtype], batch * share // shares, batch * (share + 1) // shares, *sizes[1:], g, weight,
-                out_weight, norm_weight, query, key_value, weights, normal, factor, dtype.type(scale), found,
-                found_memory, g_total, g_query, g_key_value, empty((n * sizes.target, d), dtype),
-                empty((n, *sizes[1:]), dtype), sums[share, : 2 * d].reshape(2, d), sums[share, 2 * d :],
+                ADDRESSES[dtype], start, stop, *sizes[1:], g, weight, out_weight, norm_weight, query, key_value,
+                weights, normal, factor, dtype.type(scale), found, found_memory, g_total, g_query, g_key_value,
+                empty((n * sizes.target, d), dtype), empty((n, *sizes[1:]), dtype), vectors[: 2 * d].reshape(2, d),
+                vectors[2 * d :],
             )  # fmt: skip
+            r = slice(start * sizes.target, stop * sizes.target)
+            np.matmul(g_query[r].T, x[r], out=g_weight[:own])
+            np.matmul(g_total[r].T, heads[r], out=g_out_weight)
+            if memory is not None:
+                s = slice(start * sizes.source, stop * sizes.source)
+                np.matmul(g_key_value[s].T, memory[s], out=g_weight[own:])
 
     multiply_in_parts(compute_shares, shares)
-    if memory is None:
-        g_weight, g_out_weight = _weight_gradients((g_query, x), (g_total, heads))
-    else:
-        g_first, g_second, g_out_weight = _weight_gradients((g_query, x), (g_key_value, memory), (g_total, heads))
-        g_weight = np.concatenate((g_first, g_second))
-    g_norm_weight, g_norm_bias, g_out_bias, g_bias = _total(sums, dtype, d, d, d, 3 * d)
+    (g_weight, g_out_weight), (g_norm_weight, g_norm_bias, g_out_bias, g_bias) = sums.total()
     return g_x, g_memory, g_weight, g_bias, g_out_weight, g_out_bias, g_norm_weight, g_norm_bias
 
 
@@ -382,8 +388,7 @@ def _attention_gradient(
         last = min(first + block, stop)
         i, j = slice(first * target, last * target), slice(first * source, last * source)
         _layer_norm_gradient(g[i], normal[i], factor[i], norm_weight, g_total[i], norm_sums)
-        g_x[i] = g_total[i]
-        _add_rows_up(g_total[i], sums[:d])
+        _hand_on(g_total[i], g_x[i], sums[:d])
         multiply(gemm, g_total[i], False, out_weight, False, 0, g_heads[: i.stop - i.start])
         for b in range(first, last):
             g_of = g_heads[(b - first) * target : (b - first + 1) * target]
