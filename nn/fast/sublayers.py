@@ -141,7 +141,8 @@ def attend_in_pieces(xp: Any, inputs: tuple[Any, ...], num_heads: int, scale: fl
         parts = [(x, weight[:d], biases[0]), (memory, weight[d:], biases[1])]
     projections = [linear_forward(xp, *part) for part in parts]
     projected = [p for p, _ in projections] + [None] * (3 - len(projections))
-    heads, attended = multi_head_forward(xp, *projected, mask, num_heads=num_heads, scale=scale)
+    first, second, third = projected
+    heads, attended = multi_head_forward(xp, first, second, third, mask, num_heads=num_heads, scale=scale)
     y, last = linear_forward(xp, heads, out_weight, out_bias)
     out, normal = layer_norm_forward(xp, x + y, norm_weight, norm_bias, eps=eps)
     return out, ([saved for _, saved in projections], attended, last, normal)
@@ -170,7 +171,7 @@ def attend_backward(xp, g, residuals, needs, *, num_heads, scale, eps):
 # ---- the layers: each way gives None where the layer's own `forward` is to be gone
 
 
-def _is_plain(module: Any, kind: type) -> bool:
+def _is_plain(module: Any, kind: Any) -> bool:
     """Whether a module is of this very class, and nobody hooks into it."""
     return type(module) is kind and not module._forward_hooks and not module._forward_pre_hooks
 
@@ -205,6 +206,8 @@ def _is_usual(layer: Any, x: Any, memory: Any) -> bool:
         array = tensor._data
         if type(array) is not np.ndarray or array.dtype not in FLOATS or array.ndim != 3 or not array.size:
             return False
+    if (loops := for_array(x._data).sublayers(x._data, memory._data)) is None:
+        return False
     d, modules = x.shape[-1], layer._modules
     return (
         len(memory) == len(x)
@@ -215,7 +218,6 @@ def _is_usual(layer: Any, x: Any, memory: Any) -> bool:
         and all(_attends(module, d) for name, module in modules.items() if name.endswith("attn"))
         and _is_plain(modules["linear1"], Linear)
         and _is_plain(modules["linear2"], Linear)
-        and (loops := for_array(x._data).sublayers(x._data, memory._data)) is not None
         and loops.pay_for(layer.linear1.weight, layer.linear2.weight, layer.self_attn.in_proj_weight)
     )
 

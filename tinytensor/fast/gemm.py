@@ -30,7 +30,7 @@ def multiply(gemm, a, turn_a, b, turn_b, keep, out):
     outᵀ = bᵀ aᵀ.
     """
     inner = a.shape[0] if turn_a else a.shape[1]
-    _gemm(
+    _gemm(  # type: ignore[call-arg]
         gemm,
         TRANSPOSED if turn_b else AS_IS,
         TRANSPOSED if turn_a else AS_IS,

@@ -1,4 +1,4 @@
-"""Whole sub-layers in compiled loops: the layers' own numbers, and their own way where anything unusual is asked for."""
+"""Whole sub-layers in compiled loops: the numbers of the layers' own way, which is gone where anything is unusual."""
 
 import numpy as np
 import pytest
