@@ -198,7 +198,7 @@ def _attends(attention: Any, d: int) -> bool:
 
 def _is_usual(layer: Any, x: Any, memory: Any) -> bool:
     """Whether the layer's `forward` computes just what the ops here do."""
-    if state.plain is None or state.recording is not None or watch.see is not None or autocast.get() is not None:
+    if state.recording is not None or watch.see is not None or autocast.get() is not None:
         return False
     if layer.norm_first or layer.activation is not relu or "_feed_forward" in vars(layer):
         return False
@@ -275,7 +275,7 @@ def sooner(kind: type, way: Callable[..., Any]) -> Any:
 
     @functools.wraps(own)
     def forward(layer: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(layer) is kind:
+        if type(layer) is kind and state.plain is not None:
             try:
                 out = way(layer, *args, **kwargs)
             except Exception:
