@@ -57,8 +57,7 @@ def _attention_shapes(d: int) -> tuple[tuple[int, ...], ...]:
 def _feed_forward(x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, *, eps):
     """LayerNorm(x + max(0, x W₁ᵀ + b₁) W₂ᵀ + b₂).
 
-    ∂L/∂x and those of the parameters: s = ∂L/∂(x + ...) by the gradient of LayerNorm, h = (s W₂) ⊙ [hidden > 0]
-    ∂L/∂x = s + h W₁
+    ∂L/∂x = s + h W₁, s being the gradient of what LayerNorm is given, h = (s W₂) ⊙ [hidden > 0]
     ∂L/∂weight1 = hᵀ x
     ∂L/∂bias1 = Σ h, over the rows
     ∂L/∂weight2 = sᵀ hidden
@@ -72,7 +71,7 @@ def _feed_forward(x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, *, 
 def feed_forward_forward(xp, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, *, eps):
     d, inner = x.shape[-1], len(weight1)
     parameters = weight1, bias1, weight2, bias2, norm_weight, norm_bias
-    rows = xp.contiguous(x).reshape(-1, x.shape[-1])
+    rows = xp.contiguous(x).reshape(-1, d)
     if (loops := xp.sublayers(rows, *parameters)) and _are(parameters, *_feed_forward_shapes(d, inner)):
         out, saved = loops.feed_forward(rows, *parameters, eps)
         return out.reshape(x.shape), (loops, rows, weight1, weight2, norm_weight, saved)
@@ -105,8 +104,7 @@ def _attend(
 ):  # fmt: skip
     """LayerNorm(x + MultiHead(x, memory, memory)); memory None: x attends to itself.
 
-    ∂L/∂x and those of memory and the parameters: by the rules of LayerNorm, `linear` and `multi_head`, one after the
-    other, and for x beside them that of the sum.
+    Its gradients are those of LayerNorm, `linear` and `multi_head`, one after the other; x has that of the sum beside.
     """
     source = x if memory is None else memory
     heads, _ = by_formula(project(x, source, source, weight, bias), mask, num_heads, scale, None)
@@ -140,8 +138,7 @@ def attend_in_pieces(xp: Any, inputs: tuple[Any, ...], num_heads: int, scale: fl
         biases = (None, None) if bias is None else (bias[:d], bias[d:])
         parts = [(x, weight[:d], biases[0]), (memory, weight[d:], biases[1])]
     projections = [linear_forward(xp, *part) for part in parts]
-    projected = [p for p, _ in projections] + [None] * (3 - len(projections))
-    first, second, third = projected
+    first, second, third = [p for p, _ in projections] + [None] * (3 - len(projections))
     heads, attended = multi_head_forward(xp, first, second, third, mask, num_heads=num_heads, scale=scale)
     y, last = linear_forward(xp, heads, out_weight, out_bias)
     out, normal = layer_norm_forward(xp, x + y, norm_weight, norm_bias, eps=eps)

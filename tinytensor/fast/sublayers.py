@@ -1,7 +1,7 @@
 """Whole sub-layers of a Transformer in one compiled loop each, products included: norm(x + f(x)), there and back.
 
 A sub-layer is a few matrix products with passes over memory between them. Here a block of rows goes through all of it
-while it is in the cache, and the interpreter, whose lock two threads would wait for, is met once not many times.
+while it is in the cache, and the interpreter, whose lock two threads would wait for, is met once, not many times.
 Compiling takes seconds, once; then the loops are read from disk.
 
 Rows, or sentences, are divided into *shares*, and these into blocks. A share adds up the gradients of the parameters by
@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend.sums import LONG
-from . import loops
+from ..backend.sums import accurate_matmul as matmul
 from .gemm import ADDRESSES, multiply
 from .loops import _exp, _layer_norm, _layer_norm_gradient, loop
+from .loops import fits as fits
 from .pool import empty
 from .threads import multiply_in_parts
 
@@ -27,15 +28,8 @@ BLOCK = 512  # rows that go through a sub-layer together
 SHARE = 1 << 24  # multiplications and additions of a product that are worth a share
 MOST_SHARES = 4
 ROWS = 256  # that a share has at least
-MOST_WEIGHTS = 1 << 17  # elements of a matrix; with larger ones products take nearly all of the time anyway
+MOST_WEIGHTS = 1 << 17  # elements of a matrix; beside products of larger ones, all else takes little time
 SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
-
-__all__ = ["Sizes", "attention", "attention_gradient", "feed_forward", "feed_forward_gradient", "fits", "takes_mask"]
-
-
-def fits(*arrays: Any) -> bool:
-    """Whether the loops take these arrays."""
-    return loops.fits(*arrays)
 
 
 def pay_for(*weights: Any) -> bool:
@@ -136,8 +130,8 @@ def feed_forward_gradient(
                 ADDRESSES[dtype], r.start, r.stop, g, weight1, weight2, norm_weight, hidden, normal, scale, found,
                 g_total, g_hidden, vectors[: 2 * d].reshape(2, d), vectors[2 * d :],
             )  # fmt: skip
-            np.matmul(g_hidden[r].T, x[r], out=sums.weights[0][share])
-            np.matmul(g_total[r].T, hidden[r], out=sums.weights[1][share])
+            matmul(g_hidden[r].T, x[r], out=sums.weights[0][share])
+            matmul(g_total[r].T, hidden[r], out=sums.weights[1][share])
 
     multiply_in_parts(compute_shares, shares)
     (g_weight1, g_weight2), (g_norm_weight, g_norm_bias, g_bias2, g_bias1) = sums.total()
@@ -364,11 +358,11 @@ def attention_gradient(
                 vectors[2 * d :],
             )  # fmt: skip
             r = slice(start * sizes.target, stop * sizes.target)
-            np.matmul(g_query[r].T, x[r], out=g_weight[:own])
-            np.matmul(g_total[r].T, heads[r], out=g_out_weight)
+            matmul(g_query[r].T, x[r], out=g_weight[:own])
+            matmul(g_total[r].T, heads[r], out=g_out_weight)
             if memory is not None:
                 s = slice(start * sizes.source, stop * sizes.source)
-                np.matmul(g_key_value[s].T, memory[s], out=g_weight[own:])
+                matmul(g_key_value[s].T, memory[s], out=g_weight[own:])
 
     multiply_in_parts(compute_shares, shares)
     (g_weight, g_out_weight), (g_norm_weight, g_norm_bias, g_out_bias, g_bias) = sums.total()

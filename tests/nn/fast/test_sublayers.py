@@ -9,6 +9,8 @@ from tinytensor import nn
 from tinytensor.fast import threads
 from tinytensor.nn.fast import sublayers
 
+from .test_pairs import ops_behind
+
 pytest.importorskip("numba")
 D, INNER, HEADS, BATCH, TARGET, SOURCE = 8, 12, 2, 3, 5, 7
 CAUSAL = np.triu(np.ones((TARGET, TARGET), bool), 1)
@@ -31,16 +33,6 @@ def decoder_layer(dtype=np.float64, kind=nn.TransformerDecoderLayer, **options):
         for i, parameter in enumerate(layer.parameters()):
             parameter += tt.asarray(normal(*parameter.shape, seed=i, dtype=dtype) * 0.3)
     return layer
-
-
-def ops_behind(out):
-    seen, stack = set(), [out._node]
-    while stack:
-        node = stack.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
-            stack.extend(node.parents)
-    return {node.name for node in seen}
 
 
 def is_fused(out):
@@ -201,6 +193,12 @@ def test_who_watches_sees_every_op():
         assert not is_fused(layer(*inputs()))
     half = decoder_layer(np.float16)
     assert not is_fused(half(*inputs(np.float16)))
+
+
+def test_large_matrices_go_the_layers_own_way(monkeypatch):
+    room = tt.backend.for_device("cpu").sublayers(np.ones(1))
+    monkeypatch.setattr(room, "MOST_WEIGHTS", 3 * D * D - 1)
+    assert not is_fused(decoder_layer()(*inputs()))
 
 
 def test_a_layer_that_does_not_drop_goes_the_fast_way():
