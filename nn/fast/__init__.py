@@ -3,4 +3,17 @@
 To import it is to register them. It changes no number but by rounding, and everything works without it.
 """
 
-from . import activations, attention, dropout, embedding, linear, losses, normalization, optim, recurrent, topk, windows
+from . import (
+    activations,
+    attention,
+    dropout,
+    embedding,
+    linear,
+    losses,
+    normalization,
+    optim,
+    recurrent,
+    sublayers,
+    topk,
+    windows,
+)

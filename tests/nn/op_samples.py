@@ -592,3 +592,66 @@ for _reverse in (False, True):
                 for kind in ("tanh", "relu")
             ),
         )
+
+# ---- whole sub-layers, which only the engine room knows as ops
+
+sublayers = room("nn.fast.sublayers")
+
+
+def _normalized(x, weight, bias, eps=1e-5):
+    x = x - x.mean(axis=-1, keepdims=True)
+    out = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * weight
+    return out if bias is None else out + bias
+
+
+def _feed_forward_reference(x, weight1, bias1, weight2, bias2, weight, bias):
+    hidden = np.maximum(x @ weight1.T + (0 if bias1 is None else bias1), 0)
+    return _normalized(x + hidden @ weight2.T + (0 if bias2 is None else bias2), weight, bias)
+
+
+def _attend_reference(x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, mask):
+    source = x if memory is None else memory
+    projected = zip((x, source, source), np.split(weight, 3), [0.0] * 3 if bias is None else np.split(bias, 3))
+    q, k, v = ((a @ w.T + b).reshape(len(a), -1, 2, 2).transpose(0, 2, 1, 3) for a, w, b in projected)
+    mask = ~mask if mask is not None and mask.dtype == bool else mask
+    heads = _attended(q, k, v, mask).transpose(0, 2, 1, 3).reshape(x.shape)
+    return _normalized(x + heads @ out_weight.T + (0 if out_bias is None else out_bias), norm_weight, norm_bias)
+
+
+def _sublayer(*shapes, bias=True):
+    """Matrices of these shapes, each with a bias, and the weight and bias of a norm over 4 elements."""
+    parameters = [p for rows, columns in shapes for p in (draw((rows, columns)), draw((rows,)) if bias else None)]
+    return [*parameters, draw((4,), 0.5, 1.5), draw((4,)) if bias else None]
+
+
+if sublayers is not None:
+    register(
+        "feed_forward",
+        *(
+            Sample(
+                lambda *a: sublayers._feed_forward(*a, eps=1e-5),
+                [draw(shape), *_sublayer((6, 4), (4, 6), bias=bias)],
+                _feed_forward_reference,
+            )
+            for shape, bias in (((2, 3, 4), True), ((5, 4), False), ((2, 0, 4), True))
+        ),
+    )
+    _hidden = np.array([[True, False, False, True], [True, True, True, True]])
+    register(
+        "attend",
+        *(
+            Sample(
+                lambda *a: sublayers._attend(*a, num_heads=2, scale=1 / math.sqrt(2), eps=1e-5),
+                [draw((2, target, 4)), memory, *_sublayer((12, 4), (4, 4), bias=bias), mask],
+                _attend_reference,
+            )
+            for target, memory, bias, mask in (
+                (4, None, True, None),
+                (4, None, False, np.triu(np.ones((1, 1, 4, 4), bool), 1)),
+                (3, draw((2, 4, 4)), True, _hidden[:, None, None]),
+                (3, draw((2, 4, 4)), False, None),
+                (3, draw((2, 4, 4)), True, draw((1, 1, 3, 4))),
+                (0, draw((2, 4, 4)), True, None),
+            )
+        ),
+    )

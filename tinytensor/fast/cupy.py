@@ -93,6 +93,10 @@ def _found() -> Any:
     return cupy.zeros((SLOTS, 2), dtype=np.int64)
 
 
+def sublayers(*arrays: Any) -> None:
+    """No loops over whole sub-layers are here."""
+
+
 def check_range(name: str, what: str, ids: Any, length: int) -> None:
     """See to it that IndexError is raised, when a number is read next, unless all ids are from 0 to length - 1."""
     key = (name, what, length)

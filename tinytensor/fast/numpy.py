@@ -14,7 +14,7 @@ import numpy as np
 from ..backend import numpy as namespace
 from ..backend.sums import accurate_sum
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
-from .threads import in_parts
+from .threads import blas_is_single, hold_blas, in_parts
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
 
@@ -49,6 +49,28 @@ def loops_unasked() -> Any:
     except ImportError:  # a Numba that does not go with this NumPy
         return None
     return loops
+
+
+def sublayers(*arrays: Any) -> Any:
+    """The module of loops over whole sub-layers, for these arrays (None is passed over); or None.
+
+    They are used after `compile_loops`, where BLAS computes on one thread.
+    """
+    if loops is None or not blas_is_single():
+        return None
+    room = _load_sublayers()
+    return room if room is not None and room.fits(*arrays) else None
+
+
+@functools.cache
+def _load_sublayers() -> Any:
+    """That module, where SciPy offers its BLAS; else None."""
+    try:
+        from . import sublayers as room  # only now: SciPy's linear algebra takes a sixth of a second to load
+    except (ImportError, ValueError, KeyError):
+        return None
+    hold_blas()
+    return room
 
 
 def contiguous(x: Any) -> Any:

@@ -97,6 +97,7 @@ _blas: list[Any] = []  # what sets the threads of each OpenBLAS of this process,
 _idle: cores.IdleCores | None = None  # how many cores it may have, from then on
 _lent = 1  # how many threads it has
 _alone = _splits = 0  # at this moment: how many tasks have the cores to themselves, how many times work is split
+_goes_in_shares = False  # the last task that had the cores to itself, by `multiply_in_parts`
 _changing = threading.Lock()
 
 
@@ -234,12 +235,44 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
         _lend(splits=-1)
 
 
+def multiply_in_parts(function: Part, shares: int) -> None:
+    """`in_parts` for shares that are worth a thread each, in which compiled loops call BLAS, on one thread of its own.
+
+    A task that is computed so has no use for threads of BLAS, and those that spin would be in the way of ours.
+    """
+    global _goes_in_shares
+    _goes_in_shares = True
+    _lend(splits=1)
+    try:
+        in_parts(function, shares, shares * AWAKE)
+    finally:
+        _lend(splits=-1)
+
+
+def blas_is_single() -> bool:
+    """Whether BLAS computes on one thread, as `take_cores` makes it do."""
+    return _blas_is_single
+
+
+def hold_blas() -> None:
+    """Let every BLAS compute on one thread that was loaded since `take_cores`."""
+    _lend(splits=1)
+    try:
+        for library in _libraries(user_api="blas") or ():
+            library.set_num_threads(1)
+    finally:
+        _lend(splits=-1)
+
+
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """What some functions give, called at the same time on as many threads as there are; the first error is raised.
 
     Each has its share of the threads for the work inside it; one alone may have those of BLAS (`lend_to_blas`).
     """
-    if len(tasks) == 1 and _blas and _share.get() is None:
+    global _goes_in_shares
+    lends = not _goes_in_shares
+    _goes_in_shares = False
+    if len(tasks) == 1 and _blas and lends and _share.get() is None:
         token = _is_alone.set(True)
         _lend(alone=1)
         try:

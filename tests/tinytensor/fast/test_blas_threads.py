@@ -58,6 +58,20 @@ concurrently([look])
 print("one", told())
 """
 
+SHARES = (
+    PROGRAM[: PROGRAM.index("free = 8")]
+    + """
+cores.IdleCores.begin = lambda self: 8
+from tinytensor.fast.threads import multiply_in_parts
+tt.use_blas_threads()
+concurrently([lambda: multiply_in_parts(look, 2)])
+print("in shares", told())
+for _ in range(2):
+    concurrently([look])
+    print("then", told())
+"""
+)
+
 INTERRUPTED = """
 import signal, threading, time
 from tinytensor.fast import threads as parallel
@@ -147,6 +161,10 @@ def openblas():
 def test_on_all_threads_for_a_task_alone():
     rest = ["split [1] 1", "together [1] 1", "parts 1", "failed [1]", "busy [1]", "idle again [2] 1", "one [1]"]
     assert output(PROGRAM, **TWO) == ["True 1", "alone [2] 1", *rest]
+
+
+def test_a_task_that_goes_in_shares_leaves_the_next_of_its_kind_to_our_threads():
+    assert output(SHARES, **TWO) == ["in shares [1]", "then [1]", "then [2]"]
 
 
 def test_not_where_it_is_switched_off():
