@@ -598,15 +598,11 @@ for _reverse in (False, True):
 sublayers = room("nn.fast.sublayers")
 
 
-def _normalized(x, weight, bias, eps=1e-5):
-    x = x - x.mean(axis=-1, keepdims=True)
-    out = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps) * weight
-    return out if bias is None else out + bias
-
-
 def _feed_forward_reference(x, weight1, bias1, weight2, bias2, weight, bias):
     hidden = np.maximum(x @ weight1.T + (0 if bias1 is None else bias1), 0)
-    return _normalized(x + hidden @ weight2.T + (0 if bias2 is None else bias2), weight, bias)
+    return _normalized(x + hidden @ weight2.T + (0 if bias2 is None else bias2)) * weight + (
+        0 if bias is None else bias
+    )
 
 
 def _attend_reference(x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, mask):
@@ -615,7 +611,8 @@ def _attend_reference(x, memory, weight, bias, out_weight, out_bias, norm_weight
     q, k, v = ((a @ w.T + b).reshape(len(a), -1, 2, 2).transpose(0, 2, 1, 3) for a, w, b in projected)
     mask = ~mask if mask is not None and mask.dtype == bool else mask
     heads = _attended(q, k, v, mask).transpose(0, 2, 1, 3).reshape(x.shape)
-    return _normalized(x + heads @ out_weight.T + (0 if out_bias is None else out_bias), norm_weight, norm_bias)
+    normal = _normalized(x + heads @ out_weight.T + (0 if out_bias is None else out_bias))
+    return normal * norm_weight + (0 if norm_bias is None else norm_bias)
 
 
 def _sublayer(*shapes, bias=True):
