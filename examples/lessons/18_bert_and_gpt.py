@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 import tinytensor as tt
-from tinytensor import nn
+from tinytensor import models, nn
 from tinytensor.models.data.batch import BOS, PAD, padded
 from tinytensor.models.data.languages import TranslationTask, context_pairs, written
 from tinytensor.models.scripts.lesson import Lesson
@@ -37,33 +37,36 @@ seen["Transformer"] = tt.concat([tt.concat([tt.ones((8, 4)), tt.zeros((8, 4))], 
 lesson.show("masks", visualize.matrix(seen, rows=words, columns=words, numbers=False, title="Who sees whom"))
 
 # %% [markdown]
-# ## One model for both
+# ## Two models of the same layers
 #
-# Embeddings, positions, two layers of `nn.TransformerEncoder`, and the embeddings once more as the final projection. A
-# layer of GPT is a layer of the encoder with a causal mask: take cross-attention out of a decoder layer, and that is
-# what remains ([nn/transformer.py](../../nn/transformer.py)).
+# [`models.Encoder`](../../models/encoder.py) is BERT, [`models.LanguageModel`](../../models/language_model.py) is GPT.
+# Both have embeddings, a vector for each position, here two layers of self-attention and feed-forward, and the
+# embeddings once more as the final projection: the score of a word is a dot product with its own vector (Press and Wolf
+# 2017, *tied embeddings*). A layer of GPT is a decoder layer of the Transformer with cross-attention taken out, and
+# what remains is an encoder layer with a causal mask. Does that hold to the number? Here both get the same weights, and
+# the same GELU:
 
 # %%
 task = TranslationTask("en-fr")
 MASK = len(task.source)  # one more id, behind all words
+bert = models.Encoder(MASK + 1, d_model=64, num_heads=4, num_layers=2, dropout=0.0, max_length=32, norm_first=True)
+END = task.source.ids(["."])[0]
+gpt = models.LanguageModel(MASK, d_model=64, num_heads=4, num_layers=2, max_length=32, eos_id=END)
 
 
-class LanguageModel(nn.Module):
-    def __init__(self, causal, d_model=64):
-        super().__init__()
-        self.causal, self.d_model = causal, d_model
-        self.embedding = nn.Embedding(MASK + 1, d_model)
-        self.positions = nn.PositionalEncoding(d_model, dropout=0.0, batch_first=True)
-        layer = nn.TransformerEncoderLayer(d_model, 4, 256, dropout=0.0, batch_first=True, norm_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(d_model))
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+def in_gpts_words(path):
+    """What GPT's model calls a weight of BERT's encoder, whose names are PyTorch's."""
+    for theirs, ours in {"in_proj_": "in_proj.", "linear1": "feed_forward.up", "linear2": "feed_forward.down"}.items():
+        path = path.replace(theirs, ours)
+    return path
 
-    def forward(self, ids):
-        ids = tt.asarray(ids)
-        mask = F.causal_mask(ids.shape[1]) if self.causal else None
-        x = self.positions(self.embedding(ids) * self.d_model**0.5)
-        return self.encoder(x, mask=mask, src_key_padding_mask=ids == PAD) @ self.embedding.weight.mT
 
+of_bert = bert.encoder.layers[0]
+of_gpt = models.LanguageModel(9, d_model=64, num_heads=4, num_layers=1, activation="gelu").layers[0]
+of_gpt.load_state_dict({in_gpts_words(path): weight for path, weight in of_bert.state_dict().items()})
+x, mask = tt.random.randn(1, 8, 64), F.causal_mask(8)
+apart = abs(of_bert(x, src_mask=mask) - of_gpt(x, mask, None)).max()
+lesson.number("a layer of BERT with a causal mask and one of GPT: difference", apart, ".0e")
 
 # %% [markdown]
 # ## What is asked
@@ -92,7 +95,8 @@ def learn(model, question):
     losses = []
     for batch in batches:
         ids, target = question(batch)
-        loss = F.cross_entropy(model(ids).reshape(-1, MASK + 1), tt.asarray(target).reshape(-1), ignore_index=PAD)
+        logits = model(ids)
+        loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), target.reshape(-1), ignore_index=PAD)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -106,7 +110,6 @@ def batch_of(pairs):
 
 training = context_pairs("en-fr", "training", held_out=False)
 batches = [batch_of(islice(training, 64)) for _ in range(300)]
-bert, gpt = LanguageModel(causal=False), LanguageModel(causal=True)
 losses = {"BERT, hidden words": learn(bert, hide), "GPT, next words": learn(gpt, next_words)}
 lesson.show("losses", visualize.curves(losses, title="Two questions, the same layers", x_label="step", y_label="loss"))
 
@@ -141,15 +144,12 @@ for line in ("Paul gave ? a book .", "Emma opens a bag ? closes it .", "Emma bou
     print(line, " ? is", ", ".join(f"{task.source.words[i]} {weights[i]:.0%}" for i in weights.argsort()[:-5:-1]))
 
 # %% [markdown]
-# GPT goes on. Each word is drawn from what it says comes next, and then read with the others:
+# GPT goes on. `generate` draws each word from what the model says comes next, and reads it with the others. Keys and
+# values of words that were read are kept: the mask says that no later word can change them.
 
 # %%
-for _ in range(6):
-    ids = [BOS]
-    while len(ids) < 20 and task.source.words[ids[-1]] != ".":
-        weights = weights_of(gpt, [ids])[0, -1, :MASK].astype(float)
-        ids.append(int(rng.choice(MASK, p=weights / weights.sum())))
-    print(written(task.source.tokens(ids[1:]), "en"))
+for ids in gpt.generate([[BOS]] * 6, 20, temperature=1.0).tolist():
+    print(written(task.source.tokens(ids), "en"))
 
 # %% [markdown]
 # ## A word that comes later
@@ -172,10 +172,12 @@ for name, model in {"BERT": bert, "GPT": gpt}.items():
 # write: what follows would have to be known first. The two questions differ, so the two shares above are no contest.
 #
 # All the rest is size: BERT-base, like the first GPT, has 12 layers, 12 heads and d_model 768, where this has 2, 4 and
-# 64. Both learn their positions, where the Transformer computes them, and have GELU for ReLU.
+# 64. Both learn their positions, where the Transformer computes them, and have GELU for ReLU. What came after them is
+# [lesson 20](20_since_2017.py).
 #
-# `causal_mask` is in [masks.py](../../nn/functional/masks.py), and the encoder that takes it in
-# [transformer.py](../../nn/transformer.py).
+# `causal_mask` is in [masks.py](../../nn/functional/masks.py). Both models, trained longer and with more to look at,
+# are `examples/train_masked_words.py` and `examples/train_language_model.py` ([Language
+# models](../../docs/language-models.md)).
 #
 # ## Try
 #

@@ -1,4 +1,5 @@
 CLAIMS = {
+    "a layer of BERT with a causal mask and one of GPT: difference": (0, 1e-4),
     "hidden words: found": (0.46, 0.12),
     "hidden words: the most frequent word": (0.137, 0.03),
     "next words: found": (0.40, 0.12),
@@ -8,8 +9,8 @@ CLAIMS = {
 }
 
 MUTATIONS = [
-    ("if self.causal else None", "if False else None"),
-    ("LanguageModel(causal=False)", "LanguageModel(causal=True)"),
+    ("src_mask=mask", "src_mask=None"),
+    ('{"BERT": bert, "GPT": gpt}', '{"BERT": gpt, "GPT": gpt}'),
     ("    return np.where(hidden, MASK, ids), ", "    return ids, "),
     ("return ids[:, :-1], ids[:, 1:]", "return ids, ids"),
 ]

@@ -1,0 +1,162 @@
+"""Random models of `transformers` beside ours, which reads the folder that theirs is written into: how far apart.
+
+The tests hold these differences below a bound, and `benchmarks/parity.py` prints them. PyTorch and `transformers` are
+loaded when they are first needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor.models import Encoder, LanguageModel
+
+SIZES = {"vocab_size": 50, "initializer_range": 0.3}
+LLAMA = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, **SIZES}
+ENDS = {"bos_token_id": 1, "eos_token_id": 2}
+IDS = np.random.default_rng(0).integers(3, 50, (3, 12))
+NEW = 10  # ids that are generated behind each prompt
+
+
+def llama(kind: str = "Llama", **options: Any) -> Any:
+    import transformers
+
+    config = getattr(transformers, f"{kind}Config")(**{**LLAMA, **ENDS, "max_position_embeddings": 40, **options})
+    return getattr(transformers, f"{kind}ForCausalLM")(config)
+
+
+def gpt2(**options: Any) -> Any:
+    import transformers
+
+    sizes = {"n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 40}
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**sizes, **SIZES, **ENDS, **options}))
+
+
+def bert(kind: str = "BertForPreTraining", **options: Any) -> Any:
+    import transformers
+
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+    config = transformers.BertConfig(**{**sizes, **SIZES, "max_position_embeddings": 40, **options})
+    return getattr(transformers, kind)(config)
+
+
+def made(make: Callable[[], Any], dtype: str, folder: Path) -> Any:
+    """A model of theirs with weights that matter, written into a folder."""
+    import torch
+
+    torch.manual_seed(0)
+    model = make().to(getattr(torch, dtype)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(folder)
+    return model
+
+
+@contextmanager
+def in_the_dtype_of_the_model() -> Iterator[None]:
+    """Theirs takes angles and mean squares in float32 whatever the model; within this in float64 where the model is."""
+    import torch
+    from transformers.models.llama import modeling_llama
+    from transformers.models.mistral import modeling_mistral
+
+    def normalized(self, x):
+        root = torch.rsqrt((x * x).mean(-1, keepdim=True) + self.variance_epsilon)
+        return self.weight * (x * root)
+
+    def turns(self, x, position_ids, layer_type=None):
+        size = 2 * len(self.inv_freq)
+        base = self.config.rope_parameters["rope_theta"]
+        frequencies = base ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+        angles = position_ids[..., None].double() * torch.cat([frequencies, frequencies])
+        return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+
+    with ExitStack() as patches:
+        for module, name in ((modeling_llama, "Llama"), (modeling_mistral, "Mistral")):
+            patches.enter_context(mock.patch.object(getattr(module, f"{name}RMSNorm"), "forward", normalized))
+            patches.enter_context(mock.patch.object(getattr(module, f"{name}RotaryEmbedding"), "forward", turns))
+        yield
+
+
+def apart(ours: tt.Tensor, theirs: Any, where: Any = ...) -> float:
+    """The largest difference, as a share of the largest value; `where` says which positions count."""
+    theirs = np.asarray(theirs.detach())
+    return float(abs(ours.detach().numpy() - theirs)[where].max() / abs(theirs).max())
+
+
+@tt.no_grad()
+def of_language_model(make: Callable[[], Any], dtype: str, folder: Path) -> tuple[dict[str, float], list[bool]]:
+    """Differences of hidden states and logits, and for each prompt whether both go on with the same ids.
+
+    A model without a head has neither logits nor ids.
+    """
+    import torch
+
+    theirs = made(make, dtype, folder)
+    ours = LanguageModel.from_pretrained(folder)
+    assert ours.embedding.weight.dtype == getattr(tt, dtype)
+    with torch.no_grad():
+        found = theirs(torch.tensor(IDS), output_hidden_states=True)
+    differences = {"hidden states": apart(ours.hidden_states(IDS), found.hidden_states[-1])}
+    if not hasattr(found, "logits"):
+        return differences, []
+    differences["logits"] = apart(ours(IDS), found.logits)
+    return differences, same_ids(ours, theirs)
+
+
+def same_ids(ours: LanguageModel, theirs: Any, beam: int = 1) -> list[bool]:
+    """For each prompt whether both go on with the same ids."""
+    import torch
+
+    options = {"max_new_tokens": NEW, "pad_token_id": 0, "do_sample": False, "num_beams": beam}
+    if beam > 1:
+        options |= {"length_penalty": 1.0, "early_stopping": True}
+    with torch.no_grad():
+        said = theirs.generate(torch.tensor(IDS), attention_mask=torch.ones(IDS.shape, dtype=torch.int64), **options)
+    own = ours.generate(IDS, NEW, beam=beam)
+    pairs = zip(_until_end(own.tolist()), _until_end(said[:, IDS.shape[1] :].tolist()), strict=True)
+    return [first == second for first, second in pairs]
+
+
+def _until_end(ids: list[list[int]]) -> list[list[int]]:
+    """Rows up to the end of the text, which pad otherwise behind it."""
+    return [row[: row.index(2)] if 2 in row else row for row in ids]
+
+
+@tt.no_grad()
+def of_bert(make: Callable[[], Any], dtype: str, folder: Path) -> tuple[dict[str, float], Encoder]:
+    """Differences of hidden states, of pooled vectors, and of logits where theirs has a head; and our model.
+
+    Texts are of different lengths, and have two segments. What both make of padding is nobody's affair.
+    """
+    import torch
+
+    theirs = made(make, dtype, folder)
+    ours = Encoder.from_pretrained(folder)
+    ids, segments = IDS.copy(), (np.arange(12) >= 7) * np.ones((3, 1), dtype=int)
+    ids[1, 9:], ids[2, 4:] = 0, 0
+    shown = ids != 0
+    given = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(shown).long()}
+    with torch.no_grad():
+        found = theirs(**given, token_type_ids=torch.tensor(segments), output_hidden_states=True)
+        states = found.hidden_states[-1]
+        whole = getattr(theirs, "bert", theirs)
+        pooler = None if whole.pooler is None else whole.pooler(states)
+    mean = (states * given["attention_mask"][..., None]).sum(dim=1) / given["attention_mask"].sum(dim=1)[:, None]
+    differences = {
+        "hidden states": apart(ours.hidden_states(ids, segments), states, shown),
+        "pooled, mean": apart(ours.pooled(ids, "mean", segments), mean),
+    }
+    if pooler is not None:
+        differences["pooled, pooler"] = apart(ours.pooled(ids, "pooler", segments), pooler)
+    logits = getattr(found, "logits", getattr(found, "prediction_logits", None))
+    if logits is not None:
+        differences["logits"] = apart(ours(ids, segments), logits, shown)
+    return differences, ours
