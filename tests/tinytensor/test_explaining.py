@@ -264,7 +264,7 @@ def test_a_layer_that_refuses_its_input_shows_its_weight_and_both_shapes(tmp_pat
         tmp_path, lambda: nn.Sequential(nn.Linear(4, 16), nn.Linear(15, 3))(tt.ones((8, 4))), ValueError
     )
     assert failed.startswith("linear")
-    assert "on 8×16 and 3×15 and 3" in words
+    assert "on 8×[16] and 3×[15] and 3" in words
     assert words.count("weight") == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 
 from . import heat as heating
 from .build import FEW
@@ -44,18 +45,24 @@ notebooks and pages show at full size."""
 
 
 def look(
-    structure: Structure, options: Options, title: str | None, failed: str | None = None, ran: int | None = None
+    structure: Structure,
+    options: Options,
+    title: str | None,
+    failed: str | None = None,
+    ran: int | None = None,
+    misfits: Mapping[tuple[int, ...], str] | None = None,
 ) -> Picture:
     """The picture of a structure.
 
     Args:
         failed: the id of an op that an error is about.
         ran: how many ops ran, where the structure has formulas in place of some.
+        misfits: how shapes are written of which some axes do not fit.
 
     Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for was
     not measured.
     """
-    return _Look(structure, options, failed).picture(title, ran)
+    return _Look(structure, options, failed, misfits or {}).picture(title, ran)
 
 
 def _within(name: str, path: tuple[str, ...]) -> str:
@@ -77,9 +84,11 @@ def _from_to(first: str, last: str) -> str:
 
 
 class _Look:
-    def __init__(self, structure: Structure, options: Options, failed: str | None) -> None:
+    def __init__(
+        self, structure: Structure, options: Options, failed: str | None, misfits: Mapping[tuple[int, ...], str]
+    ) -> None:
         self.options = options
-        self.failed = failed
+        self.failed, self.misfits = failed, misfits
         folding = unrolled if options.unroll else fold if options.fold else unfolded
         self.folded = folding(structure)
         self.structure = structure = self.folded.whole
@@ -226,7 +235,8 @@ class _Look:
         words = self._words_of(group, op)
         lines = [words.detail] if words.detail else []
         if op.id == self.failed:
-            lines = ["on " + " and ".join(shape_text(self.values[v].shape) for v in op.inputs if v is not None)]
+            shapes = [self.values[v].shape for v in op.inputs if v is not None]
+            lines = ["on " + " and ".join(self.misfits.get(shape, shape_text(shape)) for shape in shapes)]
         if op.id in self.around:
             lines.append("residual")
         lines.extend(self._heat_lines(group))

@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from .heat import RAMP
-from .label import CELL, Line, lines_of, room
+from .label import CELL, SMALL, Line, lines_of, room
 from .marks import attributes
 from .picture import Box, Picture, Vertex, VertexKind
 from .short_text import cut, printable
@@ -94,7 +94,8 @@ def _table(lines: list[Line], beside: float = 0) -> str:
 def _text(lines: list[Line]) -> str:
     rows = []
     for line in lines:
-        parts = "".join(f"<B>{_escape(text)}</B>" if bold else _escape(text) for text, bold in line.parts)
+        strong = f'<FONT COLOR="{RED}"><B>{{}}</B></FONT>' if line.size == SMALL else "<B>{}</B>"  # what does not fit
+        parts = "".join(strong.format(_escape(text)) if bold else _escape(text) for text, bold in line.parts)
         rows.append(parts if line.size == 13 else f'<FONT POINT-SIZE="{line.size:g}">{parts}</FONT>')
     return "<BR/>".join(rows)
 

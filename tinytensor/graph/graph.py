@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Graph:
         names: Iterable[tuple[str, Tensor]] = (),
         title: str | None = None,
         failed: Node | None = None,
+        misfits: Mapping[tuple[int, ...], str] | None = None,
         **options: Any,
     ) -> None:
         self._nodes = nodes
@@ -61,6 +62,7 @@ class Graph:
         self.title = title
         self.options = with_changes(Options(), options)
         self._failed = failed  # the node that an error is about
+        self._misfits = misfits or {}  # shapes of its operands, with the axes that do not fit in brackets
 
     @staticmethod
     def behind(roots: list[Node], **arguments: Any) -> Graph:
@@ -135,7 +137,7 @@ class Graph:
             structure = measured_again(structure, builder.nodes, chosen.repeat)
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         ran = len(main_ops(self.structure)) if chosen.formulas else None
-        return look(structure, chosen, self.title, failed, ran)
+        return look(structure, chosen, self.title, failed, ran, self._misfits)
 
     def description(self, **options: Any) -> str:
         """The graph in a sentence: the description of its pictures, for those who cannot see them."""

@@ -7,6 +7,7 @@ another one. Here widths come from one table, and Graphviz is told the size of e
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 import unicodedata
 from typing import NamedTuple
@@ -78,9 +79,16 @@ def lines_of(vertex: Vertex, picture: Picture) -> list[Line]:
     lines = [Line(tuple(parts), TITLE)]
     for detail in details:
         rows = textwrap.wrap(printable(detail), LONGEST, max_lines=MOST, placeholder=" …", break_on_hyphens=False)
-        lines.extend(Line(((row, False),), SMALL) for row in rows)
+        lines.extend(Line(_parts(row, vertex.failed), SMALL) for row in rows)
     lines.extend(Line(((printable(row), False),), TEXT) for row in vertex.numbers)
     return lines
+
+
+def _parts(row: str, failed: bool) -> tuple[tuple[str, bool], ...]:
+    """A line in parts; where an op failed, axes in brackets, which do not fit, are bold."""
+    if not failed:
+        return ((row, False),)
+    return tuple((part, part.startswith("[")) for part in re.split(r"(\[\d+\])", row) if part)
 
 
 def room(vertex: Vertex, lines: list[Line]) -> tuple[float, float]:

@@ -235,10 +235,17 @@ def _texts(texts: str, x: float, baselines: list[float] | None) -> str:
             y = f"{baselines[number]:.2f}"
         known = _attributes(parts[0][0])
         about = "".join(f' {name}="{known[name]}"' for name in ("font-family", "font-size", "fill") if name in known)
-        spans = [f'<tspan font-weight="bold">{t}</tspan>' if "bold" in a else t for a, t in parts]
+        spans = [_span(_attributes(a), t, known.get("fill")) if "bold" in a else t for a, t in parts]
         place = f'xml:space="preserve" text-anchor="middle" x="{x:.2f}" y="{y}"'
         written.append(f"<text {place}{about}>{''.join(spans)}</text>\n")
     return "".join(written)
+
+
+def _span(attributes: dict[str, str], text: str, fill: str | None) -> str:
+    """Bold text, in its own colour where that is another than the line's."""
+    own = attributes.get("fill")
+    colour = f' fill="{own}"' if own not in (None, fill) else ""
+    return f'<tspan font-weight="bold"{colour}>{text}</tspan>'
 
 
 def _attributes(text: str) -> dict[str, str]:
@@ -265,6 +272,7 @@ def _dark_mode(marked: bool) -> str:
             parts = f".tinytensor .{body} > polygon:first-of-type"
         rules.extend(shape_rules(parts, fill, line))
     rules.append(f".node.failed > path {{ fill: #5c0f0a; stroke: {RED} }}")
+    rules.append(".node.failed tspan[fill] { fill: #ffb4ab }")
     rules.extend(dark_rules() if marked else ())
     for i, (light, dark) in enumerate(zip(RAMP, RAMP[::-1])):  # the hottest is the brightest in the dark
         ink = "#1a1a1a" if len(RAMP) - 1 - i < DARK else "#ffffff"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -170,7 +171,7 @@ def _show(recording: Recording, error: Exception, path: str | None, options: Map
     nodes: list[Any] = list(recording.nodes)
     note = ""
     for part in (nodes, nodes[-LAST:]):
-        graph = Graph(part, title=text, failed=recording.failed, **options)
+        graph = Graph(part, title=text, failed=recording.failed, misfits=_misfits(str(error)), **options)
         try:
             if path is not None:
                 graph.save(path)
@@ -185,6 +186,14 @@ def _show(recording: Recording, error: Exception, path: str | None, options: Map
         except ValueError as problem:
             note = f"no picture of this error: {problem}"
     return note
+
+
+def _misfits(text: str) -> dict[tuple[int, ...], str]:
+    """Of the shapes that a message has under each other (`messages.aligned`), those with an axis in brackets."""
+    rows = re.findall(r"^  \w+ +((?:\[?\d+\]? *)+)$", text, flags=re.M)
+    shapes = [re.findall(r"\[?\d+\]?", row) for row in rows]
+    times = "\N{MULTIPLICATION SIGN}"
+    return {tuple(int(n.strip("[]")) for n in shape): times.join(shape) for shape in shapes if "[" in "".join(shape)}
 
 
 def in_notebook() -> bool:
