@@ -62,6 +62,8 @@ def _feed_forward(x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, *, 
     ∂L/∂bias1 = Σ h, over the rows
     ∂L/∂weight2 = sᵀ hidden
     ∂L/∂bias2 = Σ s, over the rows
+    ∂L/∂norm_weight = Σ g ⊙ y, over the rows, y being what LayerNorm is given, normalised
+    ∂L/∂norm_bias = Σ g, over the rows
     """
     y = x + linear(relu(linear(x, weight1, bias1)), weight2, bias2)
     return layer_norm(y, y.shape[-1], norm_weight, norm_bias, eps)
@@ -104,7 +106,15 @@ def _attend(
 ):  # fmt: skip
     """LayerNorm(x + MultiHead(x, memory, memory)); memory None: x attends to itself.
 
-    Its gradients are those of LayerNorm, `linear` and `multi_head`, one after the other; x has that of the sum beside.
+    ∂L/∂x = s + p W, s being the gradient of what LayerNorm is given, p that of the projections by the rule of `multi_head`
+    ∂L/∂memory = p W, of keys and values
+    ∂L/∂weight = pᵀ x, for keys and values pᵀ memory
+    ∂L/∂bias = Σ p, over the rows
+    ∂L/∂out_weight = sᵀ heads
+    ∂L/∂out_bias = Σ s, over the rows
+    ∂L/∂norm_weight = Σ g ⊙ y, over the rows, y being what LayerNorm is given, normalised
+    ∂L/∂norm_bias = Σ g, over the rows
+    ∂L/∂mask = as that of `multi_head`
     """
     source = x if memory is None else memory
     heads, _ = by_formula(project(x, source, source, weight, bias), mask, num_heads, scale, None)
