@@ -106,7 +106,7 @@ def _attend(
 ):  # fmt: skip
     """LayerNorm(x + MultiHead(x, memory, memory)); memory None: x attends to itself.
 
-    ∂L/∂x = s + p W, s being the gradient of what LayerNorm is given, p that of the projections by the rule of `multi_head`
+    ∂L/∂x = s + p W, s being the gradient of what LayerNorm is given, p that of the projections (`multi_head`)
     ∂L/∂memory = p W, of keys and values
     ∂L/∂weight = pᵀ x, for keys and values pᵀ memory
     ∂L/∂bias = Σ p, over the rows
