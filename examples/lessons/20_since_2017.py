@@ -55,13 +55,12 @@ lesson.show("gates", visualize.curves({name: (at, y) for name, y in gates.items(
 #
 # The sinusoids of lesson [14] are added to the words once. Rotary positions turn each query and key, at every layer:
 # pair i of its elements by the angle pos / 10000^(2i / d) (Su et al. 2021,
-# [`F.rotate`](../../nn/functional/relative_positions.py)). Turn q by m angles and k by n, and their product has the
-# difference m − n alone: the score knows how far apart they are, not where they stand. The same query and key at all
-# pairs of 64 positions:
+# [`F.rotate`](../../nn/functional/relative_positions.py)). A query turned for position m and a key turned for n
+# have the same product as if one of them alone were turned, for m − n: the score knows how far apart they are, not
+# where they stand. The same query and key at all pairs of 64 positions:
 
 # %%
 place = tt.arange(64)
-distance = place[:, None] - place
 q, k = tt.random.randn(2, 1, 32, dtype=tt.float64)
 angles = F.rotary_angles(place, 32, dtype=tt.float64)
 turned = [F.rotate(tt.broadcast_to(each, (64, 32)), *angles) for each in (q, k)]
@@ -72,8 +71,8 @@ lesson.number("all distances: difference of scores", scores.max() - scores.min()
 lesson.show("rotary", visualize.matrix(scores, title="q · k, turned by their positions", numbers=False))
 
 # %% [markdown]
-# For q = k, all ones, the score is Σᵢ 2 cos(distance / 10000^(2i / d)): largest for neighbours, and smaller
-# with the distance, in waves (the picture below).
+# Along each diagonal is one number. For q = k, all ones, it is Σᵢ 2 cos(distance / 10000^(2i / d)): largest at distance
+# 0, and smaller from there, in waves (the picture below).
 #
 # ## ALiBi: a slope
 #
@@ -86,21 +85,25 @@ lesson.show("rotary", visualize.matrix(scores, title="q · k, turned by their po
 slopes = F.alibi_slopes(8)
 ones = F.rotate(tt.ones((64, 32)), *angles)
 decay = {"rotary": (ones @ ones[0]) / 32} | {f"ALiBi, head {i}": tt.exp(-slopes[i] * place) for i in (1, 3, 5)}
-lesson.show("decay", visualize.curves(decay, title="What is left over a distance", x_label="distance"))
 lesson.number("distance at which ALiBi halves a weight, first head", np.log(2) / slopes[0].item(), ".1f")
 lesson.number("distance at which ALiBi halves a weight, last head", np.log(2) / slopes[7].item(), ".0f")
+lesson.show("decay", visualize.curves(decay, title="What is left over a distance", x_label="distance"))
 
 # %% [markdown]
 # ## A window
 #
-# A position may also see the last w only (Beltagy et al. 2020). A layer then costs n · w, not n², and who writes needs
-# the keys of the last w alone. What is further away still comes, through the layers: after N of them a position knows
-# of 1 + N · (w − 1), as with stacked convolutions. Counted: how many places are there whose word changes what the last
-# position makes of the text?
+# A position may also see the last w only (Beltagy et al. 2020). A layer then needs n · w scores, not n², and who writes
+# needs the keys of the last w alone. What is further away still comes, through the layers: after N of them a position
+# knows of 1 + N · (w − 1), as with stacked convolutions.
 
 # %%
 seen = {"causal": ~F.causal_mask(12), "window of 4": ~F.sliding_window_mask(12, 4)}
 lesson.show("window", visualize.matrix(seen, numbers=False, title="Who sees whom"))
+
+# %% [markdown]
+# Counted: how many places are there whose word changes what the last position makes of the text?
+
+# %%
 same, other = np.ones((16, 16), int), np.ones((16, 16), int) + np.eye(16, dtype=int)  # row i: another word at place i
 for layers in (1, 2, 3):
     model = models.LanguageModel(9, d_model=32, num_heads=4, num_layers=layers, positions="rotary", window=4).double()
@@ -111,8 +114,8 @@ for layers in (1, 2, 3):
 # ## Grouped queries: a smaller cache
 #
 # Who writes keeps the keys and values of all that was read, in every layer. For many long texts that is more than the
-# weights. Queries are not kept, so their heads may stay as many, and share heads of keys and values: two query heads
-# one, or four, or all (Ainslie et al. 2023; all: Shazeer 2019). It is attention whose heads of keys happen to be
+# weights. Queries are not kept, so their heads may stay as many, and share heads of keys and values: by twos, by
+# fours, or all of them one (Ainslie et al. 2023; all: Shazeer 2019). It is attention whose heads of keys happen to be
 # copies:
 
 # %%
@@ -132,12 +135,12 @@ for heads in (64, 8):  # 80 layers, heads of 128, 4,096 positions, 2 bytes a num
 #
 # Large models sometimes fail because W^Q and W^K grow, scores with them, and softmax puts all weight on one word, where
 # it has no gradient (lesson [5](05_scaling.py)). With each head's q and k divided by their own lengths (Henry et al.
-# 2020; here an RMSNorm each), a score is √d times a cosine at most, however large the weights:
+# 2020; here an RMSNorm each), q · k / √d is √d times a cosine: 4 at most for heads of 16, however large the weights.
 
 # %%
 x, weights = tt.random.randn(1, 12, 64), {}
 for name, eps in {"plain": None, "QK-norm": 1e-6}.items():
-    attention = nn.SelfAttention(64, 4, qk_norm=eps, bias=False)  # heads of 16: √16 = 4
+    attention = nn.SelfAttention(64, 4, qk_norm=eps, bias=False)
     for size in (1, 10):
         q, k, _ = attention.heads(x * size)
         weights[f"{name}, times {size}"] = F.softmax(q @ k.mT / 4, dim=-1)[0, 0]
@@ -163,7 +166,8 @@ for name, tied in {"tied": True, "each its own": False}.items():
 # ## All together
 #
 # Llama (Touvron et al. 2023) is `norm="rms"`, `positions="rotary"`, `activation="swiglu"` and no biases; normalisation
-# comes before each sub-layer (lesson [13]) as in GPT-2. Mistral has the window and the shared keys as well:
+# comes before each sub-layer (lesson [13]), as in GPT-2. Its larger models share keys, and Mistral has a window as
+# well.
 
 # %%
 llama = models.LanguageModel(1000, d_model=64, num_heads=4, num_layers=2, num_kv_heads=2, **models.language_model.LLAMA)
