@@ -160,7 +160,7 @@ lesson.number("flops of recurrence / of attention, 256 words", record(recurrence
 # |---|---|---|---|---|
 # | attention | n² d | 1 | 6 | 6 |
 # | recurrence | n d² | n | 3 n + 1 | 193 |
-# | convolution | k n d² | log_k n, or n / k | 9 or so a layer | 38, or 290 |
+# | convolution | k n d² | log_k n, or n / k | 4 a layer, and 2 | 18, or 130 |
 #
 # With five times as much to compute, attention is done in a fraction of the time, on a few cores and in an interpreter,
 # for which every operation costs something. But n² stays n²: for long enough sequences work outgrows waiting, and

@@ -1,7 +1,7 @@
 CLAIMS = {
     "longest path for 64 words, recurrence": (193, 0),
-    "longest path for 64 words, convolutions": (290, 35),
-    "longest path for 64 words, dilated": (38, 6),
+    "longest path for 64 words, convolutions": (130, 16),
+    "longest path for 64 words, dilated": (18, 3),
     "longest path for 64 words, attention": (6, 0),
     "gradient at the first word, 0 layers less": (1, 0.99999),
     "gradient at the first word, 1 layers less": (0, 0),
