@@ -1,5 +1,6 @@
 """When something breaks: shapes axis by axis, and the graph so far with the failing op in red."""
 
+import re
 import sys
 import types
 import xml.etree.ElementTree as ElementTree
@@ -265,6 +266,8 @@ def test_a_layer_that_refuses_its_input_shows_its_weight_and_both_shapes(tmp_pat
     )
     assert failed.startswith("linear")
     assert "on 8×[16] and 3×[15] and 3" in words
+    red_and_bold = re.findall(r'<tspan font-weight="bold" fill="#d00000">(.*?)<', (tmp_path / "error.svg").read_text())
+    assert red_and_bold == ["[16]", "[15]"]
     assert words.count("weight") == 1
 
 
