@@ -54,7 +54,7 @@ def conv1d(
     (length + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
     Raises ValueError where shapes or sizes do not fit, TypeError for integers.
     """
-    return _convolve("conv1d", input, weight, bias, stride, padding, dilation, groups)
+    return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
 
 @lowered
@@ -79,16 +79,15 @@ def conv2d(
     Returns (batch, out_channels, height and width of the result).
     Raises ValueError where shapes or sizes do not fit, TypeError for integers.
     """
-    return _convolve("conv2d", input, weight, bias, stride, padding, dilation, groups)
+    return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
 
 def _convolve(
-    name: str, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+    name: str, axes: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
     x = beside(input, weight)
-    axes = int(name[4])
     steps, apart = sizes(name, "stride", stride, axes, 1), sizes(name, "dilation", dilation, axes, 1)
-    _check(name, x, weight, bias, groups)
+    _check(name, axes, x, weight, bias, groups)
     kernel = weight.shape[2:]
     around = padding_around(name, padding, kernel, steps, apart)
     count_positions(name, x.shape[-axes:], kernel, steps, apart, around)
@@ -114,9 +113,8 @@ def padding_around(
     return tuple((reach // 2, reach - reach // 2) for reach in reaches)
 
 
-def _check(name: str, x: Tensor, weight: Any, bias: Any, groups: int) -> None:
+def _check(name: str, axes: int, x: Tensor, weight: Any, bias: Any, groups: int) -> None:
     """Raise TypeError or ValueError unless input, weight and bias fit together."""
-    axes = int(name[4])
     if x.dtype.kind not in "fc":
         raise TypeError(f"{name}: expected floats, got {x.dtype} of shape {x.shape}; write x.float()")
     if x.ndim not in (axes + 1, axes + 2) or weight.ndim != axes + 2 or 0 in weight.shape:

@@ -40,12 +40,11 @@ _LATER = {name: name.lower() for name in __all__ if name not in globals()} | {
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 
     def __getattr__(name):
-        if name == "swa_utils":
-            return import_module(f"{__name__}.{name}")
         if name not in _LATER:
             raise tt.missing.no_attribute(__name__, name)
-        kind = globals()[name] = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-        return kind
+        module = import_module(f"{__name__}.{_LATER[name]}")
+        found = globals()[name] = module if _LATER[name] == name else getattr(module, name)
+        return found
 
 
 def __dir__():
