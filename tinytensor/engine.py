@@ -162,7 +162,7 @@ def _is_new(gradient: Any, g: Any, node: Node, gradients: Sequence[Any], place: 
         if other is gradient and i != place:
             return False
     for value in (*node.kept.values(), *(node.residuals or ())):  # type: ignore[union-attr]
-        if value is gradient or (type(value) is tuple and any(part is gradient for part in value)):
+        if value is gradient or (type(value) is tuple and id(gradient) in map(id, value)):
             return False
     return True
 

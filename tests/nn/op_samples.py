@@ -622,33 +622,35 @@ def _sublayer(*shapes, bias=True):
 
 
 if sublayers is not None:
+    _hidden = np.where(np.array([[True, False, False, True], [True, True, True, True]]), -np.inf, 0.0)
     register(
-        "feed_forward",
+        "sublayers",
         *(
             Sample(
-                lambda *a: sublayers._feed_forward(*a, eps=1e-5),
-                [draw(shape), *_sublayer((6, 4), (4, 6), bias=bias)],
-                _feed_forward_reference,
+                lambda *a: sublayers._sublayers(*a, plan=(sublayers.Feed(1e-5, False),), hides=(False, False)),
+                [draw(shape), None, None, None, *_sublayer((6, 4), (4, 6), bias=bias)],
+                lambda x, memory, own, across, *a: _feed_forward_reference(x, *a),
             )
-            for shape, bias in (((2, 3, 4), True), ((5, 4), False), ((2, 0, 4), True))
+            for shape, bias in (((2, 3, 4), True), ((1, 5, 4), False), ((2, 0, 4), True))
         ),
-    )
-    _hidden = np.array([[True, False, False, True], [True, True, True, True]])
-    register(
-        "attend",
         *(
             Sample(
-                lambda *a: sublayers._attend(*a, num_heads=2, scale=1 / math.sqrt(2), eps=1e-5),
-                [draw((2, target, 4)), memory, *_sublayer((12, 4), (4, 4), bias=bias), mask],
-                _attend_reference,
+                lambda *a, plan=(sublayers.Attend(2, 1 / math.sqrt(2), memory is not None, 1e-5, False),): (
+                    sublayers._sublayers(*a, plan=plan, hides=(False, False))
+                ),
+                [
+                    draw((2, target, 4)), memory, *((mask, None) if memory is None else (None, mask)),
+                    *_sublayer((12, 4), (4, 4), bias=bias),
+                ],
+                lambda x, memory, own, across, *a: _attend_reference(x, memory, *a, own if memory is None else across),
             )
             for target, memory, bias, mask in (
                 (4, None, True, None),
-                (4, None, False, np.triu(np.ones((1, 1, 4, 4), bool), 1)),
+                (4, None, False, np.triu(np.full((1, 1, 4, 4), -np.inf), 1)),
                 (3, draw((2, 4, 4)), True, _hidden[:, None, None]),
                 (3, draw((2, 4, 4)), False, None),
                 (3, draw((2, 4, 4)), True, draw((1, 1, 3, 4))),
                 (0, draw((2, 4, 4)), True, None),
             )
         ),
-    )
+    )  # fmt: skip

@@ -1,175 +1,360 @@
-"""Whole sub-layers of a Transformer in one compiled loop each, products included: norm(x + f(x)), there and back.
+"""Stacks of a Transformer's sub-layers in compiled loops, products included, there and back.
 
-A sub-layer is a few matrix products with passes over memory between them. Here a block of rows goes through all of it
-while it is in the cache, and the interpreter, whose lock two threads would wait for, is met once, not many times.
-Compiling takes seconds, once; then the loops are read from disk.
+A sub-layer is norm(x + drop(f(x))), or with the norm in front x + drop(f(norm(x))); f is attention or the feed-forward
+network. It is a few matrix products with passes over memory between them. Here the rows of some sentences go through
+all of it, and through all sub-layers of a stack, while they are in the cache; the interpreter, whose lock two threads
+would wait for, is met once for a sub-layer, and threads meet once for a stack. Compiling takes seconds, once; then the
+loops are read from disk.
 
-Rows, or sentences, are divided into *shares*, and these into blocks. A share adds up the gradients of the parameters by
-itself, then those of the shares are added in their order. How many shares there are follows from the sizes alone, so
-that the bits do not depend on the number of threads.
+The sentences of a batch are divided into *shares*, and these into blocks. A share adds up the gradients of the
+parameters by itself, then those of the shares are added in their order. How many shares there are follows from the
+sizes alone, so that the bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
 from ..backend.sums import LONG
 from ..backend.sums import accurate_matmul as matmul
 from .gemm import ADDRESSES, multiply
+from .hashed import Dropping, keeps
 from .loops import _exp, _layer_norm, _layer_norm_gradient, loop
 from .loops import fits as fits
 from .pool import empty
 from .threads import multiply_in_parts
 
 BLOCK = 512  # rows that go through a sub-layer together
-SHARE = 1 << 24  # multiplications and additions of a product that are worth a share
+SHARE = 1 << 25  # multiplications and additions of a stack that are worth a share
 MOST_SHARES = 4
 ROWS = 256  # that a share has at least
-MOST_WEIGHTS = 1 << 17  # elements of a matrix; beside products of larger ones, all else takes little time
+SMALL = 1 << 17  # elements of a matrix whose gradient takes no time beside the products
+REUSE = 1 << 8  # elements of a larger matrix for each row of a share, whose gradient each share writes
 SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
 
 
-def pay_for(*weights: Any) -> bool:
-    """Whether a sub-layer with these matrices gains from its loop."""
-    return all(weight.size <= MOST_WEIGHTS and weight.shape[1] <= LONG for weight in weights)
+def pay_for(rows: int, *weights: Any) -> bool:
+    """Whether sub-layers with these matrices gain from the loops, for so many rows of x."""
+    largest = max(weight.size for weight in weights)
+    return (largest <= SMALL or rows * REUSE >= largest) and all(weight.shape[1] <= LONG for weight in weights)
 
 
-def _shares(rows: int, items: int, operations: int) -> int:
-    """Into how many shares so many rows of so many sentences are divided: a power of two."""
-    shares = 1
-    while 2 * shares <= min(MOST_SHARES, items, rows // ROWS, operations // SHARE):
-        shares *= 2
-    return shares
+def takes_mask(mask: Any, batch: int, heads: int, target: int, source: int) -> bool:
+    """Whether `Attention` takes a mask: of four dimensions, each of this size or 1 but for the last."""
+    return (
+        mask.ndim == 4
+        and mask.shape[-1] == source
+        and all(n in (1, size) for n, size in zip(mask.shape, (batch, heads, target)))
+        and mask.dtype.kind in "bf"
+    )
+
+
+def forward(sublayers: Sequence[Any], x: Any, memory: Any, masks: Sequence[Any], hides: Sequence[bool]) -> Any:
+    """What sub-layers, one after the other, make of x (batch, target, d) and the memory (batch, source, d) or None.
+
+    `masks` are added to the scores of attention to x and to the memory; `takes_mask` says which there may be. `hides`
+    says which of them hold 0 and -inf alone, so that the scores stay as small as they are.
+    """
+    batch, target, d = x.shape
+    work = 2 * batch * target * sum(sublayer.work for sublayer in sublayers)
+    largest = max(weight.size for sublayer in sublayers for weight in (*sublayer.weights, x[0, 0]))
+    shares = _shares(batch, batch * target, work, largest)
+    rows, memory_rows = x.reshape(-1, d), None if memory is None else memory.reshape(-1, d)
+    nothing = np.zeros((0, 0, 0, 0), x.dtype)
+    shifts = [(nothing if mask is None else mask, not hide) for mask, hide in zip(masks, hides)]
+    for sublayer in sublayers:
+        rows = sublayer.start(shares, rows, memory_rows, shifts)
+
+    def compute_shares(i: slice) -> None:
+        for share in shares[i]:
+            for sublayer in sublayers:
+                sublayer.forward(share)
+
+    multiply_in_parts(compute_shares, len(shares))
+    return rows.reshape(x.shape)
+
+
+def backward(sublayers: Sequence[Any], g: Any, memory: Any) -> tuple[Any, Any, list[Any]]:
+    """The gradients for x and for the memory (None without one) and, in their order, for all parameters."""
+    shares, rows = sublayers[0].shares, g.reshape(-1, g.shape[-1])
+    g_memory = None if memory is None else np.zeros(memory.shape, memory.dtype)
+    memory_rows = None if g_memory is None else g_memory.reshape(-1, g.shape[-1])
+    gradients: list[Gradient] = []
+    for sublayer in reversed(sublayers):
+        gradients.insert(0, Gradient(sublayer, rows, memory_rows))
+        rows = gradients[0].g_x
+
+    def compute_shares(i: slice) -> None:
+        for share in shares[i]:
+            for gradient in reversed(gradients):
+                gradient.sublayer.backward(share, gradient)
+
+    multiply_in_parts(compute_shares, len(shares))
+    return rows.reshape(g.shape), g_memory, [total for gradient in gradients for total in gradient.totals()]
+
+
+class Share(NamedTuple):
+    """The sentences of a share, from the first to before the last, and its place among the shares."""
+
+    place: int
+    first: int
+    last: int
+
+    def rows(self, length: int) -> slice:
+        """Those of sentences of this length."""
+        return slice(self.first * length, self.last * length)
+
+
+def _shares(batch: int, rows: int, operations: int, largest: int) -> list[Share]:
+    least = ROWS if largest <= SMALL else max(ROWS, largest // REUSE)
+    count = 1  # a power of two
+    while 2 * count <= min(MOST_SHARES, batch, rows // least, operations // SHARE):
+        count *= 2
+    return [Share(i, batch * i // count, batch * (i + 1) // count) for i in range(count)]
+
+
+class Gradient:
+    """Of a sub-layer: for its x, and those of its parameters, added up over the rows of each share."""
+
+    def __init__(self, sublayer: Any, g: Any, g_memory: Any) -> None:
+        self.sublayer, self.g, self.g_memory = sublayer, g, g_memory
+        self.g_x = empty(g.shape, g.dtype)
+        count, weights, vectors = len(sublayer.shares), sublayer.weights, sublayer.vectors
+        self.weights = [empty((count, *weight.shape), g.dtype) for weight in weights]
+        self.sums = np.zeros((count, sum(vectors)))  # of biases and norms, side by side, in float64
+        self.ends = np.cumsum(vectors)
+
+    def totals(self) -> list[Any]:
+        """The gradients of the parameters, in their order."""
+        weights = [part[0] if len(part) == 1 else np.add.reduce(part, axis=0) for part in self.weights]
+        vectors = np.split(np.add.reduce(self.sums, axis=0).astype(self.g.dtype), self.ends[:-1])
+        return self.sublayer.in_order(weights, vectors)
+
+
+class Norm:
+    """norm(x), for the end of a stack."""
+
+    work = 0
+    weights: tuple[Any, ...] = ()
+
+    def __init__(self, weight: Any, bias: Any, eps: float) -> None:
+        self.weight, self.bias, self.eps = weight, _or_zeros(bias, weight.size, weight.dtype), eps
+        self.vectors = [weight.size, weight.size]
+
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        self.shares, self.x = shares, x
+        self.length = len(x) // shares[-1].last
+        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (x.shape[1], 1, x.shape[1]))
+        return self.out
+
+    def forward(self, share: Share) -> None:
+        r = share.rows(self.length)
+        _layer_norm(self.x[r], self.weight, self.bias, self.eps, self.out[r], self.normal[r], self.factor[r])
+
+    def backward(self, share: Share, found: Gradient) -> None:
+        r, sums = share.rows(self.length), found.sums[share.place].reshape(2, -1)
+        _layer_norm_gradient(found.g[r], self.normal[r], self.factor[r], self.weight, found.g_x[r], sums)
+
+    def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        return vectors
+
+
+class Residual:
+    """What attention and the feed-forward network share: the sum with x, its dropout, and the norm.
+
+    Args:
+        norm_weight, norm_bias, eps: of the norm.
+        norm_first: whether it stands in front.
+        dropping: of what is added to x.
+    """
+
+    def __init__(self, norm_weight: Any, norm_bias: Any, eps: float, norm_first: bool, dropping: Dropping) -> None:
+        self.d, dtype = norm_weight.size, norm_weight.dtype
+        self.norm = norm_weight, _or_zeros(norm_bias, self.d, dtype), dtype.type(eps)
+        self.norm_first, self.dropping = norm_first, _typed(dropping, dtype)
+
+    def start_rows(self, shares: list[Share], x: Any) -> Any:
+        self.shares, self.x = shares, x
+        self.length = len(x) // shares[-1].last
+        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
+        self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
+        return self.out
 
 
 def _or_zeros(bias: Any, size: int, dtype: Any) -> Any:
     return np.zeros(size, dtype) if bias is None else bias
 
 
-class Sums:
-    """The gradients of parameters, added up over the rows of each share."""
-
-    def __init__(self, shares: int, dtype: Any, weights: list[tuple[int, int]], widths: list[int]) -> None:
-        self.weights = [empty((shares, *shape), dtype) for shape in weights]
-        self.vectors = np.zeros((shares, sum(widths)))  # of biases and norms, side by side, in float64
-        self.ends = np.cumsum(widths)
-        self.dtype = dtype
-
-    def total(self) -> tuple[list[Any], list[Any]]:
-        """Those of weights and those of vectors, of all shares together."""
-        weights = [part[0] if len(part) == 1 else np.add.reduce(part, axis=0) for part in self.weights]
-        vectors = np.add.reduce(self.vectors, axis=0).astype(self.dtype)
-        return weights, np.split(vectors, self.ends[:-1])
+def _typed(dropping: Dropping, dtype: Any) -> tuple[Any, ...]:
+    return *dropping.numbers, dtype.type(dropping.scale)
 
 
-# ---- feed-forward: norm(x + max(0, x W₁ᵀ + b₁) W₂ᵀ + b₂)
+# ---- feed-forward: f(x) = drop(max(0, x W₁ᵀ + b₁)) W₂ᵀ + b₂
 
 
-def feed_forward(
-    x: Any, weight1: Any, bias1: Any, weight2: Any, bias2: Any, norm_weight: Any, norm_bias: Any, eps: float
-) -> tuple[Any, tuple[Any, ...]]:
-    """The result for rows x (n, d), and what the gradient needs: the inner layer, rows with mean 0, their factors."""
-    (rows, d), inner, dtype = x.shape, len(weight1), x.dtype
-    bias1, bias2 = _or_zeros(bias1, inner, dtype), _or_zeros(bias2, d, dtype)
-    norm_bias = _or_zeros(norm_bias, d, dtype)
-    hidden, normal, scale, out = (empty((rows, width), dtype) for width in (inner, d, 1, d))
-    shares = _shares(rows, rows, 4 * rows * d * inner)
+class FeedForward(Residual):
+    """The position-wise network; its weights are (inner, d) and (d, inner)."""
 
-    def compute_shares(i: slice) -> None:
-        for share in range(i.start, i.stop):
-            _feed_forward(
-                ADDRESSES[dtype], rows * share // shares, rows * (share + 1) // shares, x, weight1, bias1, weight2,
-                bias2, norm_weight, norm_bias, eps, hidden, normal, scale, out, empty((min(BLOCK, rows), d), dtype),
-            )  # fmt: skip
+    def __init__(self, weight1: Any, bias1: Any, weight2: Any, bias2: Any, *norm: Any, inner: Dropping) -> None:
+        super().__init__(*norm)
+        width, dtype = len(weight1), weight1.dtype
+        self.weights, self.work = (weight1, weight2), 2 * weight1.size
+        self.biases = _or_zeros(bias1, width, dtype), _or_zeros(bias2, self.d, dtype)
+        self.inner = _typed(inner, dtype)
+        self.vectors = [self.d, self.d, self.d, width]  # norm, b₂, b₁
 
-    multiply_in_parts(compute_shares, shares)
-    return out, (hidden, normal, scale)
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        self.hidden = empty((len(x), len(self.weights[0])), x.dtype)
+        return self.start_rows(shares, x)
+
+    def forward(self, share: Share) -> None:
+        r, dtype = share.rows(self.length), self.x.dtype
+        (weight1, weight2), (bias1, bias2) = self.weights, self.biases
+        _feed_forward(
+            ADDRESSES[dtype], r.start, self.x[r], weight1, bias1, weight2, bias2, *self.norm, self.norm_first,
+            self.inner, self.dropping, self.inside[r], self.hidden[r], self.normal[r], self.factor[r], self.out[r],
+            empty((min(BLOCK, r.stop - r.start), self.d), dtype),
+        )  # fmt: skip
+
+    def backward(self, share: Share, found: Gradient) -> None:
+        r, dtype, sums = share.rows(self.length), self.x.dtype, found.sums[share.place]
+        g_total, g_hidden = empty(found.g[r].shape, dtype), empty(self.hidden[r].shape, dtype)
+        _feed_forward_gradient(
+            ADDRESSES[dtype], r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.inner[-1],
+            self.dropping, self.hidden[r], self.normal[r], self.factor[r], found.g_x[r], g_total, g_hidden,
+            sums[: 2 * self.d].reshape(2, self.d), sums[2 * self.d :],
+        )  # fmt: skip
+        matmul(g_hidden.T, self.inside[r], out=found.weights[0][share.place])
+        matmul(g_total.T, self.hidden[r], out=found.weights[1][share.place])
+
+    def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        norm_weight, norm_bias, bias2, bias1 = vectors
+        return [weights[0], bias1, weights[1], bias2, norm_weight, norm_bias]
 
 
 @loop
 def _feed_forward(
-    gemm, start, stop, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, hidden, normal, scale, out, total
-):
-    d, inner, zero = x.shape[1], weight1.shape[0], x.dtype.type(0)
-    for first in range(start, stop, BLOCK):
-        last = min(first + BLOCK, stop)
-        multiply(gemm, x[first:last], False, weight1, True, 0, hidden[first:last])
-        for r in range(first, last):
-            for i in range(inner):
-                value = hidden[r, i] + bias1[i]
-                hidden[r, i] = zero if value <= zero else value
-        multiply(gemm, hidden[first:last], False, weight2, True, 0, total[: last - first])
-        for r in range(first, last):
-            for i in range(d):
-                total[r - first, i] += x[r, i] + bias2[i]
-        _layer_norm(
-            total[: last - first], norm_weight, norm_bias, eps, out[first:last], normal[first:last], scale[first:last]
-        )
+    gemm, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping, dropping,
+    inside, hidden, normal, factor, out, total,
+):  # fmt: skip
+    zero, kept = x.dtype.type(0), inner_dropping[3]
+    low, high, below = inner_dropping[:3]
+    for first in range(0, x.shape[0], BLOCK):
+        last = min(first + BLOCK, x.shape[0])
+        i, h = slice(first, last), hidden[first:last]
+        if norm_first:
+            _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
+        multiply(gemm, inside[i], False, weight1, True, 0, h)
+        columns = h.shape[1]
+        for r in range(h.shape[0]):
+            for c in range(columns):
+                value = h[r, c] + bias1[c]
+                h[r, c] = zero if value <= zero else value
+            if below > 0:
+                place = (start + first + r) * columns
+                for c in range(columns):
+                    h[r, c] *= kept if _keeps(np.uint32(place + c), low, high, below) else zero
+        some = total[: last - first]
+        if norm_first:
+            multiply(gemm, h, False, weight2, True, 0, some)
+            _add_up(x[i], some, bias2, start + first, dropping, out[i])
+        else:
+            multiply(gemm, h, False, weight2, True, 0, out[i])
+            _add_up(x[i], out[i], bias2, start + first, dropping, some)
+            _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
 
 
-def feed_forward_gradient(
-    g: Any, x: Any, weight1: Any, weight2: Any, norm_weight: Any, saved: tuple[Any, ...]
-) -> tuple[Any, ...]:
-    """The gradients for x, of the shape of g, and, in their order, for the parameters of `feed_forward`."""
-    (rows, d), inner, dtype = x.shape, len(weight1), x.dtype
-    g_x = empty(g.shape, dtype)
-    g, found = g.reshape(x.shape), g_x.reshape(x.shape)
-    shares = _shares(rows, rows, 8 * rows * d * inner)
-    sums = Sums(shares, dtype, [weight1.shape, weight2.shape], [d, d, d, inner])
-    hidden, normal, scale = saved
-    g_total, g_hidden = empty(x.shape, dtype), empty(hidden.shape, dtype)
+_keeps = numba.njit(keeps)
 
-    def compute_shares(i: slice) -> None:
-        for share in range(i.start, i.stop):
-            r = slice(rows * share // shares, rows * (share + 1) // shares)
-            vectors = sums.vectors[share]
-            _feed_forward_gradient(
-                ADDRESSES[dtype], r.start, r.stop, g, weight1, weight2, norm_weight, hidden, normal, scale, found,
-                g_total, g_hidden, vectors[: 2 * d].reshape(2, d), vectors[2 * d :],
-            )  # fmt: skip
-            matmul(g_hidden[r].T, x[r], out=sums.weights[0][share])
-            matmul(g_total[r].T, hidden[r], out=sums.weights[1][share])
 
-    multiply_in_parts(compute_shares, shares)
-    (g_weight1, g_weight2), (g_norm_weight, g_norm_bias, g_bias2, g_bias1) = sums.total()
-    return g_x, g_weight1, g_bias1, g_weight2, g_bias2, g_norm_weight, g_norm_bias
+@loop
+def _add_up(x, branch, bias, start, dropping, out):
+    """x + drop(branch + bias); `start` is the number of the first row."""
+    low, high, below, scale = dropping
+    columns = x.shape[1]
+    for r in range(x.shape[0]):
+        if below > 0:
+            place = (start + r) * columns
+            for c in range(columns):
+                factor = scale if _keeps(np.uint32(place + c), low, high, below) else x.dtype.type(0)
+                out[r, c] = x[r, c] + factor * (branch[r, c] + bias[c])
+        else:
+            for c in range(columns):
+                out[r, c] = x[r, c] + (branch[r, c] + bias[c])
+
+
+@loop
+def _to_branch(g, start, dropping, g_branch, sums):
+    """The gradient of `_add_up` for the branch, which is added to the sums, for its bias; for x it is g."""
+    low, high, below, scale = dropping
+    columns = g.shape[1]
+    for r in range(g.shape[0]):
+        if below > 0:
+            place = (start + r) * columns
+            for c in range(columns):
+                factor = scale if _keeps(np.uint32(place + c), low, high, below) else g.dtype.type(0)
+                g_branch[r, c] = g[r, c] * factor
+        else:
+            for c in range(columns):
+                g_branch[r, c] = g[r, c]
+        for c in range(columns):
+            sums[c] += g_branch[r, c]
+
+
+@loop
+def _to_sum(g, normal, factor, norm_weight, norm_first, g_x, norm_sums):
+    """The gradient for x + drop(f(...)), from that for the sub-layer's result."""
+    if norm_first:
+        for r in range(g.shape[0]):
+            for c in range(g.shape[1]):
+                g_x[r, c] = g[r, c]  # not all at once, whose error message would take long to compile
+    else:
+        _layer_norm_gradient(g, normal, factor, norm_weight, g_x, norm_sums)
+
+
+@loop
+def _add_through_norm(g_inside, normal, factor, norm_weight, g_before, g_x, norm_sums):
+    """Add the gradient that comes back through the norm in front to that for x; `g_before` is scratch memory."""
+    _layer_norm_gradient(g_inside, normal, factor, norm_weight, g_before, norm_sums)
+    for r in range(g_x.shape[0]):
+        for c in range(g_x.shape[1]):
+            g_x[r, c] += g_before[r, c]
 
 
 @loop
 def _feed_forward_gradient(
-    gemm, start, stop, g, weight1, weight2, norm_weight, hidden, normal, scale, g_x, g_total, g_hidden, norm_sums, sums
-):
+    gemm, start, g, weight1, weight2, norm_weight, norm_first, kept, dropping, hidden, normal, factor, g_x, g_total,
+    g_hidden, norm_sums, sums,
+):  # fmt: skip
     d = g.shape[1]
-    for first in range(start, stop, BLOCK):
-        i = slice(first, min(first + BLOCK, stop))
-        _layer_norm_gradient(g[i], normal[i], scale[i], norm_weight, g_total[i], norm_sums)
-        _hand_on(g_total[i], g_x[i], sums[:d])
+    within = np.empty((2, min(BLOCK, g.shape[0]) if norm_first else 0, d), g.dtype)
+    for first in range(0, g.shape[0], BLOCK):
+        i = slice(first, min(first + BLOCK, g.shape[0]))
+        _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
+        _to_branch(g_x[i], start + first, dropping, g_total[i], sums[:d])
         multiply(gemm, g_total[i], False, weight2, False, 0, g_hidden[i])
-        _clip(g_hidden[i], hidden[i], sums[d:])
-        multiply(gemm, g_hidden[i], False, weight1, False, 1, g_x[i])
+        _clip(g_hidden[i], hidden[i], kept, sums[d:])
+        if norm_first:
+            g_inside, g_before = within[0, : i.stop - first], within[1, : i.stop - first]
+            multiply(gemm, g_hidden[i], False, weight1, False, 0, g_inside)
+            _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
+        else:
+            multiply(gemm, g_hidden[i], False, weight1, False, 1, g_x[i])
 
 
 @loop
-def _clip(g, hidden, sums):
-    """The gradient through max(0, ...), in place, and added to the sums of its rows."""
+def _clip(g, hidden, kept, sums):
+    """The gradient through drop(max(0, ...)), in place, and added to the sums of its rows."""
     for r in range(g.shape[0]):
         for i in range(g.shape[1]):
-            value = g[r, i]
-            value = g.dtype.type(0) if hidden[r, i] <= 0 else value
+            value = g.dtype.type(0) if hidden[r, i] <= 0 else g[r, i] * kept
             g[r, i] = value
             sums[i] += value
-
-
-@loop
-def _hand_on(rows, copy, sums):
-    """The gradient of a sum: one summand takes it as it is, and it is added to the sums of its rows."""
-    for r in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            copy[r, i] = rows[r, i]  # not all at once, whose error message would take long to compile
-            sums[i] += rows[r, i]
 
 
 @loop
@@ -179,107 +364,117 @@ def _add_rows_up(rows, sums):
             sums[i] += rows[r, i]
 
 
-# ---- attention: norm(x + Concat(head_1, ..., head_h) W_oᵀ + b_o)
+# ---- attention: f(x) = Concat(head_1, ..., head_h) W_oᵀ + b_o
 
 
-class Sizes(NamedTuple):
-    """Of sentences and heads, as the loops take them."""
+class Attention(Residual):
+    """Multi-head attention of x to itself or to the memory; its weights are (3 d, d) and (d, d)."""
 
-    batch: int
-    heads: int
-    target: int
-    source: int
+    def __init__(
+        self, weight: Any, bias: Any, out_weight: Any, out_bias: Any, *norm: Any, heads: int, scale: float,
+        across: bool, weights_dropping: Dropping,
+    ) -> None:  # fmt: skip
+        super().__init__(*norm)
+        dtype = weight.dtype
+        self.weights, self.work = (weight, out_weight), weight.size + out_weight.size
+        self.biases = _or_zeros(bias, 3 * self.d, dtype), _or_zeros(out_bias, self.d, dtype)
+        self.heads, self.scale, self.across = heads, dtype.type(scale), across
+        self.weights_dropping = _typed(weights_dropping, dtype)
+        self.vectors = [self.d, self.d, self.d, 3 * self.d]  # norm, b_o, b
 
-    def operations(self, width: int) -> int:
-        """Multiplications and additions of the products forward."""
-        rows, pairs = self.batch * (self.target + self.source), self.batch * self.target * self.source
-        return 4 * width * (rows * width + pairs)
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        out, batch, dtype = self.start_rows(shares, x), shares[-1].last, x.dtype
+        self.memory: Any = memory if self.across else None
+        self.source = len(memory) // batch if self.across else self.length
+        self.shifts = shifts[self.across]
+        self.query = empty((len(x), self.d if self.across else 3 * self.d), dtype)
+        self.key_value = empty((len(memory), 2 * self.d), dtype) if self.across else self.query
+        self.softmax = empty((batch, self.heads, self.length, self.source), dtype)
+        self.joined = empty(x.shape, dtype)
+        return out
 
+    def forward(self, share: Share) -> None:
+        r, s, dtype = share.rows(self.length), share.rows(self.source), self.x.dtype
+        b, (shifts, added) = slice(share.first, share.last), self.shifts
+        (weight, out_weight), (bias, out_bias) = self.weights, self.biases
+        _attention(
+            ADDRESSES[dtype], r.start, self.x[r], self.memory[s] if self.across else self.inside[r], weight, bias,
+            out_weight, out_bias, *self.norm, self.norm_first, self.scale, shifts[b] if len(shifts) > 1 else shifts,
+            added, self.weights_dropping, self.dropping, self.inside[r], self.query[r], self.key_value[s],
+            self.softmax[b], self.joined[r], self.normal[r], self.factor[r], self.out[r],
+            empty((min(self.block, share.last - share.first) * self.length, self.d), dtype),
+        )  # fmt: skip
 
-def takes_mask(mask: Any, sizes: Sizes) -> bool:
-    """Whether `attention` takes a mask: of four dimensions, each that of `sizes` or 1 but for the last."""
-    return (
-        mask.ndim == 4
-        and mask.shape[-1] == sizes.source
-        and all(n in (1, size) for n, size in zip(mask.shape, sizes))
-        and mask.dtype.kind in "bf"
-    )
+    @property
+    def block(self) -> int:
+        """Sentences that go through together."""
+        return max(1, BLOCK // max(self.length, self.source))
 
+    def backward(self, share: Share, found: Gradient) -> None:
+        r, s, dtype, sums = share.rows(self.length), share.rows(self.source), self.x.dtype, found.sums[share.place]
+        b, d, n = slice(share.first, share.last), self.d, min(self.block, share.last - share.first)
+        g_total, g_query = empty(found.g[r].shape, dtype), empty(self.query[r].shape, dtype)
+        g_key_value = empty(self.key_value[s].shape, dtype) if self.across else g_query
+        _attention_gradient(
+            ADDRESSES[dtype], r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.scale,
+            self.weights_dropping, self.dropping, self.query[r], self.key_value[s], self.softmax[b], self.normal[r],
+            self.factor[r], found.g_x[r], found.g_memory[s] if self.across else found.g_x[r], g_total, g_query,
+            g_key_value, empty((n * self.length, d), dtype), empty((n, *self.softmax.shape[1:]), dtype),
+            sums[: 2 * d].reshape(2, d), sums[2 * d :],
+        )  # fmt: skip
+        g_weight, g_out_weight = (part[share.place] for part in found.weights)
+        own = g_query.shape[1]
+        matmul(g_query.T, self.inside[r], out=g_weight[:own])
+        matmul(g_total.T, self.joined[r], out=g_out_weight)
+        if self.across:
+            matmul(g_key_value.T, self.memory[s], out=g_weight[own:])
 
-def attention(
-    x: Any, memory: Any, weight: Any, bias: Any, out_weight: Any, out_bias: Any, norm_weight: Any, norm_bias: Any,
-    mask: Any, sizes: Sizes, scale: float, eps: float,
-) -> tuple[Any, tuple[Any, ...]]:  # fmt: skip
-    """The result for rows x (batch * target, d), and what the gradient needs.
-
-    `memory` (batch * source, d) is None where x attends to itself. `takes_mask` says which masks there may be.
-    """
-    d, dtype = x.shape[1], x.dtype
-    bias, out_bias = _or_zeros(bias, 3 * d, dtype), _or_zeros(out_bias, d, dtype)
-    norm_bias = _or_zeros(norm_bias, d, dtype)
-    query = empty((len(x), 3 * d if memory is None else d), dtype)
-    key_value = query if memory is None else empty((len(memory), 2 * d), dtype)
-    weights, heads = empty(sizes, dtype), empty(x.shape, dtype)
-    normal, factor, out = (empty((len(x), width), dtype) for width in (d, 1, d))
-    shifts = mask is not None and mask.dtype.kind != "b"
-    if mask is None:
-        mask = np.zeros((0, 0, 0, 0), dtype)
-    elif not shifts:
-        mask = np.where(mask, dtype.type(-math.inf), dtype.type(0))
-    else:
-        mask = np.array(mask, dtype)
-    batch, shares = sizes.batch, _shares(len(x), sizes.batch, sizes.operations(d))
-
-    def compute_shares(i: slice) -> None:
-        for share in range(i.start, i.stop):
-            _attention(
-                ADDRESSES[dtype], batch * share // shares, batch * (share + 1) // shares, *sizes[1:], x,
-                x if memory is None else memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, mask,
-                shifts, dtype.type(scale), eps, query, key_value, weights, heads, normal, factor, out,
-                empty((_sentences(sizes) * sizes.target, d), dtype),
-            )  # fmt: skip
-
-    multiply_in_parts(compute_shares, shares)
-    return out, (query, key_value, weights, heads, normal, factor)
-
-
-def _sentences(sizes: Sizes) -> int:
-    """Of a block."""
-    return min(sizes.batch, max(1, BLOCK // max(sizes.target, sizes.source)))
+    def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        norm_weight, norm_bias, out_bias, bias = vectors
+        return [weights[0], bias, weights[1], out_bias, norm_weight, norm_bias]
 
 
 @loop
 def _attention(
-    gemm, start, stop, num_heads, target, source, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias,
-    mask, shifts, scale, eps, query, key_value, weights, heads, normal, factor, out, total,
+    gemm, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale, shifts,
+    added, weights_dropping, dropping, inside, query, key_value, softmax, joined, normal, factor, out, total,
 ):  # fmt: skip
-    d = x.shape[1]
-    size, own = d // num_heads, query.shape[1]
+    d, (batch, heads, target, source) = x.shape[1], softmax.shape
+    size, own = d // heads, query.shape[1]
     keys = key_value.shape[1] - 2 * d  # where the keys begin
     block = total.shape[0] // target
-    for first in range(start, stop, block):
-        last = min(first + block, stop)
-        t0, t1, s0, s1 = first * target, last * target, first * source, last * source
-        _project(gemm, x[t0:t1], weight[:own], bias[:own], query[t0:t1])
+    dropped = np.empty((target, source), x.dtype)
+    for first in range(0, batch, block):
+        last = min(first + block, batch)
+        i, j = slice(first * target, last * target), slice(first * source, last * source)
+        if norm_first:
+            _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
+        _project(gemm, inside[i], weight[:own], bias[:own], query[i])
         if own == d:
-            _project(gemm, memory[s0:s1], weight[d:], bias[d:], key_value[s0:s1])
+            _project(gemm, memory[j], weight[d:], bias[d:], key_value[j])
         for b in range(first, last):
             q, kv = query[b * target : (b + 1) * target], key_value[b * source : (b + 1) * source]
-            for h in range(num_heads):
+            for h in range(heads):
                 k = kv[:, keys + h * size : keys + (h + 1) * size]
-                multiply(gemm, q[:, h * size : (h + 1) * size], False, k, True, 0, weights[b, h])
-        _softmax(weights, first, last, mask, shifts, scale)
+                multiply(gemm, q[:, h * size : (h + 1) * size], False, k, True, 0, softmax[b, h])
+        _softmax(softmax, first, last, shifts, added, scale)
         for b in range(first, last):
-            kv, by_head = key_value[b * source : (b + 1) * source], heads[b * target : (b + 1) * target]
-            for h in range(num_heads):
+            kv, by_head = key_value[b * source : (b + 1) * source], joined[b * target : (b + 1) * target]
+            for h in range(heads):
+                weights = softmax[b, h]
+                if weights_dropping[2] > 0:
+                    _drop(weights, (start + b * target) * heads + h * target, weights_dropping, dropped)
+                    weights = dropped
                 v = kv[:, keys + d + h * size : keys + d + (h + 1) * size]
-                multiply(gemm, weights[b, h], False, v, False, 0, by_head[:, h * size : (h + 1) * size])
-        rows = t1 - t0
-        multiply(gemm, heads[t0:t1], False, out_weight, True, 0, total[:rows])
-        for r in range(rows):
-            for i in range(d):
-                total[r, i] += x[t0 + r, i] + out_bias[i]
-        _layer_norm(total[:rows], norm_weight, norm_bias, eps, out[t0:t1], normal[t0:t1], factor[t0:t1])
+                multiply(gemm, weights, False, v, False, 0, by_head[:, h * size : (h + 1) * size])
+        some = total[: i.stop - i.start]
+        if norm_first:
+            multiply(gemm, joined[i], False, out_weight, True, 0, some)
+            _add_up(x[i], some, out_bias, start + i.start, dropping, out[i])
+        else:
+            multiply(gemm, joined[i], False, out_weight, True, 0, out[i])
+            _add_up(x[i], out[i], out_bias, start + i.start, dropping, some)
+            _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
 
 
 @loop
@@ -288,6 +483,18 @@ def _project(gemm, x, weight, bias, out):
     for r in range(out.shape[0]):
         for i in range(out.shape[1]):
             out[r, i] += bias[i]
+
+
+@loop
+def _drop(rows, start, dropping, out):
+    """drop(rows); `start` is the number of the first row."""
+    low, high, below, scale = dropping
+    columns = rows.shape[1]
+    for r in range(rows.shape[0]):
+        place = (start + r) * columns
+        for c in range(columns):
+            factor = scale if _keeps(np.uint32(place + c), low, high, below) else rows.dtype.type(0)
+            out[r, c] = rows[r, c] * factor
 
 
 @loop
@@ -327,84 +534,56 @@ def _softmax(weights, first, last, mask, shifts, scale):
             rows[r, i] *= share
 
 
-def attention_gradient(
-    g: Any, x: Any, memory: Any, weight: Any, out_weight: Any, norm_weight: Any, saved: tuple[Any, ...], sizes: Sizes,
-    scale: float,
-) -> tuple[Any, ...]:  # fmt: skip
-    """The gradients for x and for the memory (None without one) and, in their order, for the parameters.
-
-    Those of x and memory are (batch, length, d), as g is.
-    """
-    d, dtype = x.shape[1], x.dtype
-    query, key_value, weights, heads, normal, factor = saved
-    g_x = empty(g.shape, dtype)
-    g_memory = None if memory is None else empty((sizes.batch, sizes.source, d), dtype)
-    g, found = g.reshape(x.shape), g_x.reshape(x.shape)
-    found_memory = found if g_memory is None else g_memory.reshape(memory.shape)
-    batch, shares = sizes.batch, _shares(len(x), sizes.batch, 2 * sizes.operations(d))
-    sums = Sums(shares, dtype, [weight.shape, out_weight.shape], [d, d, d, 3 * d])
-    g_total, g_query = empty(x.shape, dtype), empty(query.shape, dtype)
-    g_key_value = g_query if memory is None else empty(key_value.shape, dtype)
-    n, own = _sentences(sizes), query.shape[1]
-
-    def compute_shares(i: slice) -> None:
-        for share in range(i.start, i.stop):
-            start, stop = batch * share // shares, batch * (share + 1) // shares
-            vectors, (g_weight, g_out_weight) = sums.vectors[share], [part[share] for part in sums.weights]
-            _attention_gradient(
-                ADDRESSES[dtype], start, stop, *sizes[1:], g, weight, out_weight, norm_weight, query, key_value,
-                weights, normal, factor, dtype.type(scale), found, found_memory, g_total, g_query, g_key_value,
-                empty((n * sizes.target, d), dtype), empty((n, *sizes[1:]), dtype), vectors[: 2 * d].reshape(2, d),
-                vectors[2 * d :],
-            )  # fmt: skip
-            r = slice(start * sizes.target, stop * sizes.target)
-            matmul(g_query[r].T, x[r], out=g_weight[:own])
-            matmul(g_total[r].T, heads[r], out=g_out_weight)
-            if memory is not None:
-                s = slice(start * sizes.source, stop * sizes.source)
-                matmul(g_key_value[s].T, memory[s], out=g_weight[own:])
-
-    multiply_in_parts(compute_shares, shares)
-    (g_weight, g_out_weight), (g_norm_weight, g_norm_bias, g_out_bias, g_bias) = sums.total()
-    return g_x, g_memory, g_weight, g_bias, g_out_weight, g_out_bias, g_norm_weight, g_norm_bias
-
-
 @loop
 def _attention_gradient(
-    gemm, start, stop, num_heads, target, source, g, weight, out_weight, norm_weight, query, key_value, weights, normal,
-    factor, scale, g_x, g_memory, g_total, g_query, g_key_value, g_heads, g_weights, norm_sums, sums,
+    gemm, start, g, weight, out_weight, norm_weight, norm_first, scale, weights_dropping, dropping, query, key_value,
+    softmax, normal, factor, g_x, g_memory, g_total, g_query, g_key_value, g_heads, g_weights, norm_sums, sums,
 ):  # fmt: skip
-    d = g.shape[1]
-    size, own = d // num_heads, query.shape[1]
+    d, (batch, heads, target, source) = g.shape[1], softmax.shape
+    size, own = d // heads, query.shape[1]
     keys = key_value.shape[1] - 2 * d
     block = g_weights.shape[0]
-    for first in range(start, stop, block):
-        last = min(first + block, stop)
+    dropped = np.empty((target, source), g.dtype)
+    within = np.empty((2, block * target if norm_first else 0, d), g.dtype)
+    for first in range(0, batch, block):
+        last = min(first + block, batch)
         i, j = slice(first * target, last * target), slice(first * source, last * source)
-        _layer_norm_gradient(g[i], normal[i], factor[i], norm_weight, g_total[i], norm_sums)
-        _hand_on(g_total[i], g_x[i], sums[:d])
-        multiply(gemm, g_total[i], False, out_weight, False, 0, g_heads[: i.stop - i.start])
+        rows = i.stop - i.start
+        _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
+        _to_branch(g_x[i], start + i.start, dropping, g_total[i], sums[:d])
+        multiply(gemm, g_total[i], False, out_weight, False, 0, g_heads[:rows])
         for b in range(first, last):
             g_of = g_heads[(b - first) * target : (b - first + 1) * target]
             kv, g_kv = key_value[b * source : (b + 1) * source], g_key_value[b * source : (b + 1) * source]
-            for h in range(num_heads):
-                g_head, left = g_of[:, h * size : (h + 1) * size], keys + d + h * size
-                multiply(gemm, weights[b, h], True, g_head, False, 0, g_kv[:, left : left + size])
-                multiply(gemm, g_head, False, kv[:, left : left + size], True, 0, g_weights[b - first, h])
-        _softmax_gradient(g_weights[: last - first].reshape(-1, source), weights[first:last].reshape(-1, source), scale)
+            for h in range(heads):
+                g_head, left, weights = g_of[:, h * size : (h + 1) * size], keys + d + h * size, softmax[b, h]
+                v, drops = kv[:, left : left + size], weights_dropping[2] > 0
+                multiply(gemm, g_head, False, v, True, 0, dropped if drops else g_weights[b - first, h])
+                if drops:
+                    place = (start + b * target) * heads + h * target
+                    _drop(dropped, place, weights_dropping, g_weights[b - first, h])
+                    _drop(weights, place, weights_dropping, dropped)
+                    weights = dropped
+                multiply(gemm, weights, True, g_head, False, 0, g_kv[:, left : left + size])
+        _softmax_gradient(g_weights[: last - first].reshape(-1, source), softmax[first:last].reshape(-1, source), scale)
         for b in range(first, last):
             q, g_q = query[b * target : (b + 1) * target], g_query[b * target : (b + 1) * target]
             kv, g_kv = key_value[b * source : (b + 1) * source], g_key_value[b * source : (b + 1) * source]
-            for h in range(num_heads):
+            for h in range(heads):
                 g_scores, left = g_weights[b - first, h], h * size
                 k, g_k = kv[:, keys + left : keys + left + size], g_kv[:, keys + left : keys + left + size]
                 multiply(gemm, g_scores, False, k, False, 0, g_q[:, left : left + size])
                 multiply(gemm, g_scores, True, q[:, left : left + size], False, 0, g_k)
         _add_rows_up(g_query[i], sums[d : d + own])
-        multiply(gemm, g_query[i], False, weight[:own], False, 1, g_x[i])
         if own == d:
             _add_rows_up(g_key_value[j], sums[2 * d :])
-            multiply(gemm, g_key_value[j], False, weight[d:], False, 0, g_memory[j])
+            multiply(gemm, g_key_value[j], False, weight[d:], False, 1, g_memory[j])
+        if norm_first:
+            g_inside, g_before = within[0, :rows], within[1, :rows]
+            multiply(gemm, g_query[i], False, weight[:own], False, 0, g_inside)
+            _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
+        else:
+            multiply(gemm, g_query[i], False, weight[:own], False, 1, g_x[i])
 
 
 @loop

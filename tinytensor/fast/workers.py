@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 Part = Callable[[slice], None]
-
-SPINS = 100  # looks at whether the other threads are done, before going to sleep
 
 _tasks: SimpleQueue[tuple[contextvars.Context, Part, slice, SimpleQueue[BaseException | None]]] = SimpleQueue()
 _workers: list[threading.Thread] = []
@@ -37,10 +34,6 @@ def _run(function: Part, slices: list[slice]) -> list[BaseException]:
         _tasks.put((contextvars.copy_context(), function, part, done))
     try:
         function(slices[0])
-        for _ in range(SPINS):  # the others are about to finish: looking costs less than sleeping and being woken
-            if done.qsize() == len(slices) - 1:
-                break
-            time.sleep(0)
     finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
         failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
     return failures

@@ -1,4 +1,6 @@
-"""Whole sub-layers in compiled loops: the numbers of the layers' own way, which is gone where anything is unusual."""
+"""Stacks of sub-layers in compiled loops: the numbers of the modules' own way, gone where anything is unusual."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.fast import threads
+from tinytensor.fast.hashed import Dropping
 from tinytensor.nn.fast import sublayers
 
 from .test_pairs import ops_behind
@@ -36,7 +39,7 @@ def decoder_layer(dtype=np.float64, kind=nn.TransformerDecoderLayer, **options):
 
 
 def is_fused(out):
-    return "attend" in ops_behind(out)
+    return "sublayers" in ops_behind(out)
 
 
 def inputs(dtype=np.float64, batch=BATCH):
@@ -62,10 +65,10 @@ MASKS = {
 }
 
 
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("options", [{}, {"bias": False}, {"norm_first": True}])
 @pytest.mark.parametrize("name", MASKS)
-def test_a_layer_gives_the_formulas_numbers(name, bias):
-    layer = decoder_layer(bias=bias)
+def test_a_layer_gives_the_formulas_numbers(name, options):
+    layer = decoder_layer(**options)
     assert is_fused(layer(*inputs(), **{k: tt.asarray(mask) for k, mask in MASKS[name].items()}))
     found = outcome(layer, MASKS[name])
     with tt.textbook():
@@ -89,6 +92,81 @@ def test_an_encoder_layer_in_float32():
     for a, b in zip([out.detach(), *gradients], [expected.detach(), *by_formula]):
         assert a.dtype == np.float32
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}, {"batch_first": False}])
+def test_stacks_are_one_op_each(options):
+    tt.manual_seed(2)
+    model = nn.Transformer(D, HEADS, 2, 3, INNER, dropout=0.0, dtype=np.float64, **{"batch_first": True, **options})
+    padding = tt.asarray(PADDING)
+
+    def call():
+        y, x = inputs()
+        if not model.batch_first:
+            x, y = (a.swapaxes(0, 1) for a in (x, y))
+        out = model(x, y, tgt_mask=tt.asarray(CAUSAL), src_key_padding_mask=padding, memory_key_padding_mask=padding)
+        ops = ops_behind(out)
+        return [a.detach().numpy() for a in (out, *tt.grad((out**3).sum(), [*model.parameters()]))], ops
+
+    found, ops = call()
+    assert "sublayers" in ops
+    assert ops.isdisjoint({"layer_norm", "add", "linear", "multi_head"})
+    with tt.textbook():
+        expected, _ = call()
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_a_stack_with_an_unusual_layer_fuses_the_others():
+    encoder = nn.TransformerEncoder(
+        decoder_layer(kind=nn.TransformerEncoderLayer), 3, nn.LayerNorm(D, dtype=np.float64)
+    )
+    x = inputs()[1]
+    assert "linear" not in ops_behind(encoder(x))
+    hooked(encoder.layers[1])
+    expected = encoder(x)
+    assert {"sublayers", "linear"} <= ops_behind(expected)
+    encoder.layers[1].self_attn._forward_hooks.clear()
+    np.testing.assert_allclose(encoder(x).numpy(), expected.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_dropout_is_that_of_the_formula_with_the_same_masks(norm_first):
+    layer, leaves = decoder_layer(dropout=0.3, norm_first=norm_first), inputs()
+    out = layer(*leaves, memory_key_padding_mask=tt.asarray(PADDING))
+    assert is_fused(out)
+    g, wanted = tt.asarray(normal(*out.shape, seed=9)), [*leaves, *layer.parameters()]
+    found = tt.grad(out, wanted, g, retain_graph=True)
+    expected = tt.grad(out, wanted, g, create_graph=True)  # by the formula
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_dropout_repeats_with_the_seed_and_is_new_each_time():
+    layer, (x, memory) = decoder_layer(dropout=0.3), inputs()
+    tt.manual_seed(5)
+    first, second = (layer(x, memory).numpy() for _ in range(2))
+    tt.manual_seed(5)
+    assert layer(x, memory).numpy().tobytes() == first.tobytes() != second.tobytes()
+
+
+def test_dropout_drops_its_share_of_everything_and_keeps_the_mean():
+    kept = [Dropping(0.3, key).mask((200, 500)) for key in np.random.default_rng(0).integers(2**62, size=20).tolist()]
+    assert abs(np.mean(kept) - 0.7) < 0.002
+    for mask in kept:
+        assert abs(mask.mean() - 0.7) < 0.01
+        for neighbour in (mask[:, 1:] ^ mask[:, :-1], mask[1:] ^ mask[:-1]):
+            assert abs(neighbour.mean() - 2 * 0.7 * 0.3) < 0.01
+    apart = np.mean([(a ^ b).mean() for a, b in itertools.pairwise(kept)])
+    assert abs(apart - 2 * 0.7 * 0.3) < 0.005
+
+
+def test_a_probability_of_one_drops_everything():
+    layer = decoder_layer(dropout=1.0)
+    out = layer(*inputs())
+    assert is_fused(out)
+    with tt.textbook():
+        np.testing.assert_allclose(out.numpy(), layer(*inputs()).numpy(), rtol=1e-10)
 
 
 def test_second_derivatives():
@@ -135,14 +213,17 @@ def test_the_number_of_threads_changes_nothing(batch, monkeypatch):
     monkeypatch.setattr(room, "SHARE", 1)
     monkeypatch.setattr(room, "ROWS", 16)
     monkeypatch.setattr(threads, "_threads", 1)
-    layer, masks = decoder_layer(np.float32), {"tgt_mask": CAUSAL}
+    layer, masks = decoder_layer(np.float32, dropout=0.2), {"tgt_mask": CAUSAL}
     found = []
     for count in (1, 2, 4):
         threads._threads = count
+        tt.manual_seed(3)
         found.append(outcome(layer, masks, np.float32, batch))
     for other in found[1:]:
         for a, b in zip(found[0], other):
             assert a.tobytes() == b.tobytes()
+    layer.eval()
+    found = [outcome(layer, masks, np.float32, batch)]
     with tt.textbook():
         expected = outcome(layer, masks, np.float32, batch)
     for a, b in zip(found[0], expected):
@@ -162,12 +243,15 @@ def hooked(layer):
     layer.self_attn.register_forward_hook(lambda module, args, out: None)
 
 
+def with_own_keys(layer):
+    layer.self_attn = nn.MultiheadAttention(D, HEADS, add_zero_attn=True, batch_first=True, dtype=np.float64)
+
+
 UNUSUAL = {
     "another class": ({"kind": type("Mine", (nn.TransformerDecoderLayer,), {})}, None),
-    "norms in front": ({"norm_first": True}, None),
     "another activation": ({"activation": "gelu"}, None),
     "a function": ({"activation": lambda x: F.relu(x)}, None),
-    "dropout": ({"dropout": 0.1}, None),
+    "keys of its own": ({}, with_own_keys),
     "a module replaced": ({}, replaced),
     "a hook": ({}, hooked),
 }
@@ -197,13 +281,10 @@ def test_who_watches_sees_every_op():
 
 def test_large_matrices_go_the_layers_own_way(monkeypatch):
     room = tt.backend.for_device("cpu").sublayers(np.ones(1))
-    monkeypatch.setattr(room, "MOST_WEIGHTS", 3 * D * D - 1)
+    monkeypatch.setattr(room, "SMALL", 3 * D * D - 1)
+    assert is_fused(decoder_layer()(*inputs()))  # there are rows enough
+    monkeypatch.setattr(room, "REUSE", 1)
     assert not is_fused(decoder_layer()(*inputs()))
-
-
-def test_a_layer_that_does_not_drop_goes_the_fast_way():
-    layer = decoder_layer(dropout=0.1)
-    assert is_fused(layer.eval()(*inputs()))
 
 
 def test_mistakes_are_told_by_the_module_they_are_in():
@@ -221,18 +302,18 @@ def test_a_weight_that_was_changed_before_backward_is_named():
     out = layer(*inputs())
     with tt.no_grad():
         layer.linear1.weight += 1.0
-    with pytest.raises(RuntimeError, match="feed_forward .* was changed in place"):
+    with pytest.raises(RuntimeError, match="sublayers .* was changed in place"):
         out.sum().backward()
 
 
-def test_without_loops_the_ops_go_in_pieces(monkeypatch):
-    x, memory = inputs()
+def test_without_loops_the_op_goes_by_its_formula(monkeypatch):
     layer = decoder_layer()
+    x, memory = inputs()
+    plan, arrays = sublayers._plan([layer])
 
     def call():
-        out = sublayers._see(layer.multihead_attn, x, memory, layer.norm2, None, tt.asarray(PADDING))
-        out = sublayers._feed(layer, out, layer.norm3)
-        gradients = tt.grad(out.sum() * 1.5 + (out * out).sum(), [x, memory, layer.linear1.weight])
+        out = sublayers._sublayers(x, memory, None, None, *arrays, plan=tuple(plan), hides=(False, False))
+        gradients = tt.grad((out * out).sum(), [x, memory, layer.linear1.weight])
         return [a.detach().numpy() for a in (out, *gradients)]
 
     found = call()
