@@ -30,7 +30,7 @@ from .pool import empty
 from .threads import multiply_in_parts
 
 BLOCK = 512  # rows that go through a sub-layer together
-SHARE = 1 << 25  # multiplications and additions of a stack that are worth a share
+SHARE = 10**8  # multiplications and additions of a stack, forward, that are worth a share
 MOST_SHARES = 4
 ROWS = 256  # that a share has at least
 SMALL = 1 << 17  # elements of a matrix whose gradient takes no time beside the products
