@@ -110,9 +110,6 @@ def _gpt2(config: Config) -> dict[str, Any]:
 def _llama(config: Config) -> dict[str, Any]:
     config.demand("hidden_act", "silu")
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind != "default":
-        raise PretrainedError(f"{config.path}: rotary positions of type {kind!r}; expected 'default'")
     return {
         "vocabulary": config["vocab_size"],
         "d_model": config["hidden_size"],
@@ -124,6 +121,7 @@ def _llama(config: Config) -> dict[str, Any]:
         "max_length": config["max_position_embeddings"],
         "positions": "rotary",
         "rotary_base": float(rope.get("rope_theta", config.get("rope_theta", 10000.0))),
+        "rotary_stretch": _stretch(config, rope),
         "norm": "rms",
         "norm_eps": config.get("rms_norm_eps", 1e-6),
         "activation": "swiglu",
@@ -133,6 +131,22 @@ def _llama(config: Config) -> dict[str, Any]:
         "tie_weights": config.get("tie_word_embeddings", False),
         **_ends(config),
     }
+
+
+def _stretch(config: Config, rope: dict[str, Any]) -> tuple[Any, ...] | None:
+    """The numbers of `F.RotaryStretch`."""
+    names: dict[str, tuple[str, ...]] = {
+        "default": (),
+        "linear": ("factor",),
+        "llama3": ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
+    }
+    kind = rope.get("rope_type", rope.get("type", "default"))
+    if kind not in names:
+        expected = ", ".join(map(repr, names))
+        raise PretrainedError(f"{config.path}: rotary positions of type {kind!r}; expected {expected}")
+    if missing := [name for name in names[kind] if not isinstance(rope.get(name), (int, float))]:
+        raise PretrainedError(f"{config.path}: rotary positions of type {kind!r} lack {', '.join(missing)}")
+    return tuple([rope[name] for name in names[kind]]) or None
 
 
 def _ends(config: Config) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         positions: "learned" vectors that are added to embeddings; "rotary", which turn queries and keys (Su et al.
             2021); "alibi", slopes on the scores (Press et al. 2022); or None: a causal mask tells order too.
         rotary_base: of rotary positions.
+        rotary_stretch: for longer texts than those of the training, the numbers of `F.RotaryStretch`.
         pairing: of rotary positions, see `F.rotate`.
         norm: "layer" or "rms" (Zhang and Sennrich 2019).
         norm_eps: its eps.
@@ -99,6 +100,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         max_length: int = 1024,
         positions: str | None = "learned",
         rotary_base: float = 10000.0,
+        rotary_stretch: Sequence[Any] | None = None,
         pairing: str = "half",
         norm: str = "layer",
         norm_eps: float = 1e-5,
@@ -122,6 +124,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
                 raise ValueError(f"{name} must be an id below {vocabulary}, got {i!r}")
         self.d_model, self.num_heads, self.max_length, self.window = d_model, num_heads, max_length, window
         self.kind_of_positions, self.rotary_base = positions, rotary_base
+        self.rotary_stretch = None if rotary_stretch is None else F.RotaryStretch(*rotary_stretch)
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
 
         def normalisation() -> nn.Module:
@@ -219,7 +222,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         if self.kind_of_positions != "rotary":
             return None
         head_dim = self.layers[0].self_attn.head_dim
-        return F.rotary_angles(positions, head_dim, self.rotary_base, dtype=self._dtype)
+        return F.rotary_angles(positions, head_dim, self.rotary_base, stretch=self.rotary_stretch, dtype=self._dtype)
 
     @property
     def _dtype(self) -> Any:

@@ -67,9 +67,9 @@ def speed_up() -> Report:
     Numba is installed: neither changes anything of the process (`TINYTENSOR_POOL=0` and `TINYTENSOR_COMPILE_LOOPS=0` in
     the environment switch them off).
 
-    Results differ by rounding, and dropout in stacks that are computed in compiled loops drops other elements for a seed
-    than without. Call it once, as early as you like; again it changes nothing. The library never calls it
-    by itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0`, `TINYTENSOR_BLAS_THREADS=0` and
+    Results differ by rounding, and dropout in stacks that are computed in compiled loops drops other elements for a
+    seed than without. Call it once, as early as you like; again it changes nothing. The library never calls it by
+    itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0`, `TINYTENSOR_BLAS_THREADS=0` and
     `TINYTENSOR_NUM_THREADS=1` in the environment leave out one each.
 
     Returns a report, to be printed or thrown away. It says so where `fast/` is missing, or left out by

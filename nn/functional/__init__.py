@@ -55,12 +55,13 @@ from .nonlinearities import (
 from .normalization import layer_norm, rms_norm
 from .pooling import adaptive_avg_pool1d, adaptive_avg_pool2d, avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 from .recurrent import gru, lstm, rnn
-from .relative_positions import alibi, alibi_slopes, rotary_angles, rotate
+from .relative_positions import RotaryStretch, alibi, alibi_slopes, rotary_angles, rotate
 from .similarity import cosine_similarity, normalize, pairwise_distance
 from .topk import log_softmax_topk
 from .windows import pad, unfold
 
 __all__ = [
+    "RotaryStretch",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "alibi",

@@ -6,7 +6,8 @@ their scores, and what comes of them depends on how far apart two positions are,
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,16 +20,52 @@ from .checks import beside
 PAIRINGS = ("interleaved", "half")
 
 
+class RotaryStretch(NamedTuple):
+    """Rotary positions for texts that are longer than those which a model was trained on: slower angles.
+
+        θ' = θ / factor                                               without `length` (Chen et al. 2023)
+        θ' = (1 - γ) θ / factor + γ θ,   γ = (r - low) / (high - low), within [0, 1],   r = length θ / 2π
+
+    r is how often a pair turns within the texts of the training: what turns `high` times or more there tells
+    neighbours apart and stays as it is (Peng et al. 2023, section 3.2, with the numbers of Llama 3.1).
+
+    Attributes:
+        factor: by how much longer texts may be.
+        length: of the texts of the training; None: all angles are slower.
+        low, high: see above.
+    """
+
+    factor: float
+    length: int | None = None
+    low: float = 1.0
+    high: float = 4.0
+
+    def slowed(self, frequencies: Any) -> Any:
+        """θ' of frequencies θ, raw arrays."""
+        if self.length is None:
+            return frequencies / self.factor
+        turns = self.length * frequencies / (2 * math.pi)
+        kept = np.clip((turns - self.low) / (self.high - self.low), 0, 1)
+        return (1 - kept) * frequencies / self.factor + kept * frequencies
+
+
 def rotary_angles(
-    positions: Any, head_dim: int, base: float = 10000.0, *, dtype: DType = None
+    positions: Any,
+    head_dim: int,
+    base: float = 10000.0,
+    *,
+    stretch: RotaryStretch | None = None,
+    dtype: DType = None,
 ) -> tuple[Tensor, Tensor]:
     """cos and sin of pos / base^(2i / d), by which `rotate` turns pair i at a position (Su et al. 2021, equation 15).
 
-    Shapes: positions (...) of integers -> (..., head_dim / 2) twice. Computed in float64 and rounded once.
+    With a `stretch` they turn more slowly. Shapes: positions (...) of integers -> (..., head_dim / 2) twice. Computed
+    in float64 and rounded once.
     """
     if head_dim < 2 or head_dim % 2:
         raise ValueError(f"rotary_angles: head_dim must be even, for its elements turn in pairs; got {head_dim}")
-    frequencies = tt.asarray(base ** (-np.arange(0, head_dim, 2) / head_dim))
+    raw = base ** (-np.arange(0, head_dim, 2) / head_dim)
+    frequencies = tt.asarray(raw if stretch is None else stretch.slowed(raw))
     positions = tt.asarray(positions)
     angles = tt.astype(positions, tt.float64)[..., None] * frequencies.to(positions.device)
     dtype = tt.get_default_dtype() if dtype is None else dtype

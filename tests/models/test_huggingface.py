@@ -165,7 +165,8 @@ def test_an_index(tmp_path):
     [
         ({"model_type": "t5"}, "a model of type 't5'; expected bert, gpt2, llama, mistral"),
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'; expected 'silu'"),
-        ({"rope_scaling": {"rope_type": "llama3"}}, "rotary positions of type 'llama3'; expected 'default'"),
+        ({"rope_scaling": {"rope_type": "yarn"}}, "of type 'yarn'; expected 'default', 'linear', 'llama3'"),
+        ({"rope_scaling": {"type": "linear"}}, "rotary positions of type 'linear' lack factor"),
         ({"num_attention_heads": 3}, "cannot be made with these arguments"),
         ({"hidden_size": "8"}, "d_model '8', but the weights"),
     ],

@@ -95,6 +95,18 @@ def test_after_rotation_only_distances_count():
     assert abs((layer(x, None, here) - layer(x)).detach().numpy()).max() > 1e-3
 
 
+def test_stretched_positions_leave_fast_pairs_alone():
+    angles = F.rotary_angles(tt.asarray(8), 8, 100.0, dtype=tt.float64)
+    everywhere = F.rotary_angles(tt.asarray(32), 8, 100.0, stretch=F.RotaryStretch(4.0), dtype=tt.float64)
+    for a, b in zip(angles, everywhere):  # every pair turns at a quarter of its speed
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-12)
+    # of frequencies 1, 0.32, 0.1, 0.03 these turn 10, 3.2, 1 and 0.3 times within 20 pi positions
+    kept = F.RotaryStretch(4.0, length=20 * math.pi, low=1.0, high=4.0).slowed(100.0 ** (-np.arange(4) / 4))
+    share = (math.sqrt(10.0) - 1) / 3
+    factors = [1.0, share + (1 - share) / 4, 0.25, 0.25]
+    np.testing.assert_allclose(kept / 100.0 ** (-np.arange(4) / 4), factors, rtol=1e-12)
+
+
 def test_qk_norm_takes_the_length_from_queries_and_keys():
     layer = made(qk_norm=1e-6)
     for head in layer.heads(normal(1, LENGTH, D_MODEL))[:2]:

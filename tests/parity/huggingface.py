@@ -72,9 +72,16 @@ def in_the_dtype_of_the_model() -> Iterator[None]:
         return self.weight * (x * root)
 
     def turns(self, x, position_ids, layer_type=None):
-        size = 2 * len(self.inv_freq)
-        base = self.config.rope_parameters["rope_theta"]
-        frequencies = base ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+        size, rope = 2 * len(self.inv_freq), self.config.rope_parameters
+        frequencies = rope["rope_theta"] ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+        if rope["rope_type"] != "default":
+            kept = torch.zeros_like(frequencies)  # of each, how much is not slowed
+            if rope["rope_type"] == "llama3":
+                low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+                turns = rope["original_max_position_embeddings"] * frequencies / (2 * torch.pi)
+                kept = torch.where(turns > high, 1.0, torch.where(turns < low, 0.0, (turns - low) / (high - low)))
+            frequencies = frequencies * (kept + (1 - kept) / rope["factor"])
+        torch.testing.assert_close(self.inv_freq.double(), frequencies, rtol=1e-6, atol=0.0)
         angles = position_ids[..., None].double() * torch.cat([frequencies, frequencies])
         return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 

@@ -25,6 +25,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 transformers = pytest.importorskip("transformers")
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-12}
+STRETCHED = {
+    "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "original_max_position_embeddings": 12,
+    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+}  # fmt: skip
 LANGUAGE_MODELS = {
     "gpt2": gpt2,
     "gpt2, exact gelu": lambda: gpt2(activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-3),
@@ -34,6 +38,8 @@ LANGUAGE_MODELS = {
     "llama, one head of keys": lambda: llama(num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-3),
     "llama, biases": lambda: llama(attention_bias=True, mlp_bias=True),
     "llama, other angles": lambda: llama(rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "llama, slower angles": lambda: llama(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}),
+    "llama 3.1": lambda: llama(head_dim=16, rope_parameters=STRETCHED),
     "mistral": lambda: llama("Mistral", num_key_value_heads=2, sliding_window=5),
 }
 
