@@ -79,6 +79,7 @@ from tinytensor.fast import threads as parallel
 def part(i):
     if threading.current_thread() is threading.main_thread():
         signal.setitimer(signal.ITIMER_REAL, 0.2)
+        time.sleep(0.1)  # so that the other thread has its part
     else:
         time.sleep(0.6)
 
