@@ -37,7 +37,7 @@ def environment(*places):
 
 
 def run(cwd, *arguments, command=COMMAND, env=None):
-    if command == COMMAND and env is None:
+    if env is None and command[1] != "-c":
         return processes.run([*command, *arguments], cwd=cwd, env=environment(), text=True)
     return subprocess.run(
         [*command, *arguments], cwd=cwd, env=env or environment(), capture_output=True, text=True, timeout=120

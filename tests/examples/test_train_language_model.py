@@ -1,7 +1,6 @@
 """examples/train_language_model.py and train_masked_words.py as processes: output, files, exit codes, going on."""
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from tinytensor import nn
 from tinytensor.models import Encoder
 from tinytensor.models.writer import Writer
 
+from .test_train_copy_task import environment
+
 pytest.importorskip("tqdm")
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +24,8 @@ WORDS = ["--d-model", "16", "--num-heads", "2", "--num-layers", "1", "--batch-si
 
 
 def run(script, cwd, *arguments):
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "examples" / f"{script}.py"), *arguments]
-    return processes.run(command, cwd=cwd, env=environment, text=True)
+    return processes.run(command, cwd=cwd, env=environment(), text=True)
 
 
 def log(folder, event):
