@@ -23,8 +23,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 EXTRAS = (
     "graphviz", "pygraphviz", "safetensors.numpy", "sacrebleu", "scipy.linalg.cython_blas", "scipy.special",
-    "sentencepiece", "threadpoolctl", "tinytensor.fast.loops", "tinytensor.fast.sublayers", "tqdm",
+    "sentencepiece", "threadpoolctl", "tqdm",
 )  # fmt: skip
+FAST = ("tinytensor.fast.loops", "tinytensor.fast.sublayers")
 SERVER = """
 import runpy, sys
 from tests.processes import serve
@@ -35,7 +36,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 def run(command, *, cwd, env, input=None, text=False, timeout=120):
     """`subprocess.run` with captured output, of a command that begins with this Python and options of its."""
-    if not hasattr(socket, "SOCK_SEQPACKET") or not hasattr(os, "fork"):
+    if not sys.platform.startswith("linux"):
         return subprocess.run(command, cwd=cwd, env=env, input=input, capture_output=True, text=text, timeout=timeout)
     command = list(map(str, command))
     script = next(i for i, word in enumerate(command) if word.endswith(".py"))
@@ -53,8 +54,9 @@ def run(command, *, cwd, env, input=None, text=False, timeout=120):
         except TimeoutError:
             os.kill(child, signal.SIGKILL)
             server.settimeout(None)
-            server.recv(100)
+            server.recv(100)  # that it has ended
             raise subprocess.TimeoutExpired(command, timeout) from None
+        server.settimeout(None)
         out.seek(0)
         err.seek(0)
         told = [file.read() for file in (out, err)]
@@ -110,7 +112,8 @@ def _import_all():
     import tinytensor.models
 
     inside = pkgutil.walk_packages(tinytensor.models.__path__, "tinytensor.models.", onerror=lambda name: None)
-    for name in (*(module.name for module in inside), *EXTRAS):
+    fast = FAST if "tinytensor.fast" in sys.modules else ()
+    for name in (*(module.name for module in inside), *EXTRAS, *fast):
         if not name.endswith("__main__"):
             with contextlib.suppress(Exception):  # what is not installed
                 importlib.import_module(name)
