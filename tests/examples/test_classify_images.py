@@ -1,12 +1,12 @@
 """examples/classify_images.py as its user meets it."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tinytensor import nn
 
 from .test_train_copy_task import STANDIN, environment
@@ -18,7 +18,7 @@ FILES = ["digits.svg", "filters.svg", "found.svg", "model.safetensors", "network
 
 def run(cwd, *arguments, env=None):
     command = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(command, cwd=cwd, env=env or environment(), capture_output=True, text=True, timeout=120)
+    return processes.run(command, cwd=cwd, env=env or environment(), text=True)
 
 
 def test_it_trains_reports_and_draws(tmp_path):

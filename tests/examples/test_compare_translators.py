@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tinytensor import nn
 
 from .test_train_copy_task import environment
@@ -19,7 +20,7 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "compare_translators.py"
 
 def run(cwd, *arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=180)
+    return processes.run(command, cwd=cwd, env=environment(), text=True, timeout=180)
 
 
 def rows(text, title):

@@ -2,12 +2,13 @@
 
 import json
 import re
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+
+from tests import processes
 
 from .test_train_copy_task import environment
 
@@ -17,7 +18,7 @@ GRAPHS = ("head", "heads", "multihead", "encoder-layer", "transformer", "bahdana
 
 def run(cwd, *arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    result = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=120)
+    result = processes.run(command, cwd=cwd, env=environment(), text=True)
     lines = result.stderr.splitlines(keepends=True)  # fontconfig, which Graphviz asks for fonts, may have its own say
     result.stderr = "".join(line for line in lines if not line.startswith("Fontconfig "))
     return result

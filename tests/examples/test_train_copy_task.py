@@ -15,12 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import processes
 from tinytensor import nn
 
 pytest.importorskip("tqdm")
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "train_copy_task.py"
+COMMAND = (sys.executable, str(SCRIPT))
 STANDIN = ROOT / "tests" / "standin"
 TINY = ["--d-model", "8", "--num-heads", "2", "--num-layers", "1", "--batch-size", "4", "--max-length", "3"]
 FILES = [
@@ -34,7 +36,9 @@ def environment(*places):
     return {**os.environ, **one_thread, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
 
 
-def run(cwd, *arguments, command=(sys.executable, str(SCRIPT)), env=None):
+def run(cwd, *arguments, command=COMMAND, env=None):
+    if env is None and command[1] != "-c":
+        return processes.run([*command, *arguments], cwd=cwd, env=environment(), text=True)
     return subprocess.run(
         [*command, *arguments], cwd=cwd, env=env or environment(), capture_output=True, text=True, timeout=120
     )

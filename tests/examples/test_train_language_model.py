@@ -1,18 +1,19 @@
 """examples/train_language_model.py and train_masked_words.py as processes: output, files, exit codes, going on."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests import processes
 from tinytensor import nn
 from tinytensor.models import Encoder
 from tinytensor.models.writer import Writer
+
+from .test_train_copy_task import environment
 
 pytest.importorskip("tqdm")
 
@@ -23,9 +24,8 @@ WORDS = ["--d-model", "16", "--num-heads", "2", "--num-layers", "1", "--batch-si
 
 
 def run(script, cwd, *arguments):
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "examples" / f"{script}.py"), *arguments]
-    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    return processes.run(command, cwd=cwd, env=environment(), text=True)
 
 
 def log(folder, event):

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests import processes
 from tinytensor import nn
 from tinytensor.models import Translator
 
@@ -30,7 +31,7 @@ WORDS = {
 
 def run(cwd, *arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=180)
+    return processes.run(command, cwd=cwd, env=environment(), text=True, timeout=180)
 
 
 def log(path, event):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
+from tests import processes
 from tinytensor import nn
 from tinytensor.models import Seq2Seq, Transformer, Translator
 from tinytensor.models.data.languages import ToyText
@@ -37,7 +38,7 @@ def folder(tmp_path_factory):
 def run(cwd, *arguments, lines=LINES):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
     text = lines if isinstance(lines, bytes) else "".join(line + "\n" for line in lines).encode()
-    result = subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, input=text, timeout=120)
+    result = processes.run(command, cwd=cwd, env=environment(), input=text)
     return result.returncode, result.stdout.decode(), result.stderr.decode()
 
 

@@ -1,12 +1,12 @@
 """examples/visualize_attention.py on trained models of all three tasks."""
 
-import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tinytensor import nn
 
 from .test_train_copy_task import TINY, environment
@@ -18,7 +18,7 @@ FILES = ["explorer.html", "grid.svg", "lines.svg", "loss.svg", "mask.svg", "posi
 
 def run(cwd, *arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment(), capture_output=True, text=True, timeout=120)
+    return processes.run(command, cwd=cwd, env=environment(), text=True)
 
 
 @pytest.fixture(scope="module")

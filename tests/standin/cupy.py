@@ -112,20 +112,23 @@ def _raw(value):
 
 def _wrapped(result):
     if isinstance(result, (tuple, list)):
-        return tuple(_wrapped(r) for r in result)
+        return tuple(map(_wrapped, result))
     if not isinstance(result, (np.ndarray, np.generic)):
         return result
     array = np.asarray(result)
-    array.flags.writeable = True  # CuPy knows nothing else, what was broadcast included
+    if not array.flags.writeable:
+        array.flags.writeable = True  # CuPy knows nothing else, what was broadcast included
     return ndarray(array)
 
 
 def _lifted(function):
     def lifted(*args, **kwargs):
-        if not kwargs.get("where", True) or "initial" in kwargs:
-            raise TypeError("Wrong arguments: CuPy knows no `where` or `initial` here")
+        if kwargs:
+            if not kwargs.get("where", True) or "initial" in kwargs:
+                raise TypeError("Wrong arguments: CuPy knows no `where` or `initial` here")
+            kwargs = {name: _raw(value) for name, value in kwargs.items()}
         with np.errstate(all="ignore"):  # a GPU tells nobody of overflows, whatever NumPy was asked to do about them
-            return _wrapped(function(*map(_raw, args), **{name: _raw(value) for name, value in kwargs.items()}))
+            return _wrapped(function(*map(_raw, args), **kwargs))
 
     return lifted
 
@@ -150,7 +153,8 @@ def _names_places(key):
     return builtins.any(isinstance(part, np.ndarray) and part.dtype.kind in "iu" for part in key)
 
 
-ATTRIBUTES = "dtype shape ndim size nbytes strides itemsize T real imag"
+FACTS = "dtype shape ndim size nbytes strides itemsize"
+VIEWS = "T real imag"
 METHODS = """
     all any argmax argmin argsort astype clip conj copy cumprod cumsum diagonal dot flatten max mean min nonzero prod
     ravel repeat reshape round squeeze std sum swapaxes take trace transpose var view
@@ -182,7 +186,9 @@ def _in_place(change):
     return changed
 
 
-for _name in ATTRIBUTES.split():
+for _name in FACTS.split():
+    setattr(ndarray, _name, property(operator.attrgetter(f"_array.{_name}")))
+for _name in VIEWS.split():
     setattr(ndarray, _name, property(lambda self, name=_name: _wrapped(getattr(self._array, name))))
 for _name in METHODS.split():
     setattr(ndarray, _name, _lifted(getattr(np.ndarray, _name)))

@@ -8,14 +8,14 @@ one by one, and the error names the one that is furthest off.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import tinytensor as tt
 
-from ..grad_mode import enable_grad, no_grad
+from ..grad_mode import enable_grad, is_grad_enabled, no_grad
 from ..gradients import grad
 from ..random import Generator
 from ..tensor import Tensor
@@ -91,42 +91,58 @@ def _check(
     result_names: Sequence[str],
 ) -> None:
     generator = Generator(seed)
+    places = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+    with enable_grad():
+        leaves = [tt.tensor(x.detach(), requires_grad=True) if i in places else x for i, x in enumerate(given)]
+        outputs = _results(function, leaves)
+    wanted = [leaves[i] for i in places]
+
+    def results_at(steps: Mapping[int, Tensor]) -> list[Tensor]:
+        moved = [x.detach() + steps[i] if i in steps else x for i, x in enumerate(given)]
+        with no_grad():
+            return _results(function, moved)
+
     for _ in range(projections):
-        difference = _check_projection(function, given, generator, *tolerances)
+        difference = _check_projection(outputs, dict(zip(places, wanted)), results_at, generator, *tolerances)
         if difference is not None:
-            entry = _wrong_entry(function, given, tolerances, names, result_names)
+            if not result_names:
+                result_names = ["result"] if len(outputs) == 1 else [f"result {j}" for j in range(len(outputs))]
+
+            def arrays_at(leaf: int, step: Any) -> list[Any]:
+                found = results_at({places[leaf]: tt.asarray(step, device=wanted[leaf].device)})
+                return [o.detach().numpy() for o in found]
+
+            wanted_names = [names[i] for i in places]
+            entry = find_wrong_entry(outputs, wanted, arrays_at, wanted_names, result_names, *tolerances)
             error = GradientError(f"gradcheck: {difference}" + (f"; {entry}" if entry else ""))
             error.entry = entry
             raise error
 
 
 def _check_projection(
-    function: Callable[..., Any], given: list[Any], generator: Generator, eps: float, atol: float, rtol: float
+    outputs: list[Tensor],
+    leaves: Mapping[int, Tensor],
+    results_at: Callable[[Mapping[int, Tensor]], list[Tensor]],
+    generator: Generator,
+    eps: float,
+    atol: float,
+    rtol: float,
 ) -> str | None:
     """What is apart along one random projection; None where nothing is."""
-    places = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
+    weights = [generator.normal(o.shape, dtype=o.dtype, device=o.device) for o in outputs]
     with enable_grad():
-        leaves = [tt.tensor(x.detach(), requires_grad=True) if i in places else x for i, x in enumerate(given)]
-        outputs = [o for o in _several(function(*leaves)) if o.dtype.kind == "f"]
-        weights = [generator.normal(o.shape, dtype=o.dtype, device=o.device) for o in outputs]
         total = _weighted(outputs, weights)
-        wanted = [leaves[i] for i in places]
-        if total._node is None:
-            gradients: list[Tensor | None] = [None] * len(wanted)
-        else:
-            gradients = list(grad(total, wanted, allow_unused=True))
-    if not any(x.size for x in wanted):
+        gradients: Sequence[Tensor | None] = [None] * len(leaves)
+        if total._node is not None:
+            gradients = grad(total, list(leaves.values()), retain_graph=True, allow_unused=True)
+    if not any(x.size for x in leaves.values()):
         return None  # there is no direction in which to go
-    directions = [generator.normal(x.shape, dtype=x.dtype, device=x.device) for x in wanted]
+    directions = [generator.normal(x.shape, dtype=x.dtype, device=x.device) for x in leaves.values()]
     analytic = sum((g * v).sum().item() for g, v in zip(gradients, directions) if g is not None)
     values = []
-    with no_grad():
-        for sign in (1, -1):
-            moved = list(given)
-            for i, v in zip(places, directions):
-                moved[i] = given[i].detach() + v * (sign * eps)
-            results = [o for o in _several(function(*moved)) if o.dtype.kind == "f"]
-            values.append(_weighted(results, weights).item())
+    for step in (eps, -eps):
+        results = results_at({i: v * step for i, v in zip(leaves, directions)})
+        values.append(_weighted(results, weights).item())
     numeric = (values[0] - values[1]) / (2 * eps)
     if np.isclose(analytic, numeric, rtol=rtol, atol=atol):
         return None
@@ -134,32 +150,6 @@ def _check_projection(
         f"along a random direction the gradient gives {analytic:.10g}, "
         f"differences give {numeric:.10g} (apart by {abs(analytic - numeric):.3g})"
     )
-
-
-def _wrong_entry(
-    function: Callable[..., Any],
-    given: list[Any],
-    tolerances: tuple[float, float, float],
-    names: Sequence[str],
-    result_names: Sequence[str],
-) -> WrongEntry | None:
-    """The entry of the Jacobian that is furthest off."""
-    places = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
-    with enable_grad():
-        leaves = [tt.tensor(x.detach(), requires_grad=True) if i in places else x for i, x in enumerate(given)]
-        outputs = [o for o in _several(function(*leaves)) if o.dtype.kind == "f"]
-    if not result_names:
-        result_names = ["result"] if len(outputs) == 1 else [f"result {j}" for j in range(len(outputs))]
-
-    def results_at(leaf: int, step: Any) -> list[Any]:
-        place = places[leaf]
-        moved = list(given)
-        moved[place] = moved[place].detach() + tt.asarray(step, device=moved[place].device)
-        with no_grad():
-            return [o.detach().numpy() for o in _several(function(*moved)) if o.dtype.kind == "f"]
-
-    wanted, wanted_names = [leaves[i] for i in places], [names[i] for i in places]
-    return find_wrong_entry(outputs, wanted, results_at, wanted_names, result_names, *tolerances)
 
 
 def gradgradcheck(
@@ -173,12 +163,15 @@ def gradgradcheck(
     seed: int = 0,
     names: Sequence[str] | None = None,
 ) -> bool:
-    """`gradcheck` of a function's gradient: second derivatives, also with respect to the incoming gradient."""
+    """`gradcheck` of a function's gradient: second derivatives, also with respect to the incoming gradient.
+
+    The differences are those of an ordinary backward pass, `create_graph=True` gives what is compared with them.
+    """
     given = _inputs("gradgradcheck", inputs)
     names = _names(function, given, names)
     places = [i for i, x in enumerate(given) if isinstance(x, Tensor) and x.requires_grad]
     with no_grad():
-        outputs = [o for o in _several(function(*given)) if o.dtype.kind == "f"]
+        outputs = _results(function, given)
     generator = Generator(seed + 1)
     cotangents = [
         tt.tensor(generator.normal(o.shape, dtype=o.dtype, device=o.device), requires_grad=True) for o in outputs
@@ -188,23 +181,25 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> list[Tensor]:
         values, g = list(args[: len(given)]), list(args[len(given) :])
+        differentiated = is_grad_enabled()
         with enable_grad():
             leaves = [v if v.requires_grad else tt.tensor(v, requires_grad=True) for v in (values[i] for i in places)]
             for i, leaf in zip(places, leaves):
                 values[i] = leaf
-            results = [o for o in _several(function(*values)) if o.dtype.kind == "f"]
-            found = grad(results, leaves, g, create_graph=True, allow_unused=True)
+            results = _results(function, values)
+            found = grad(results, leaves, g, create_graph=differentiated, allow_unused=True)
         reached[:] = [f"(gradient of {names[i]})" for i, f in zip(places, found) if f is not None]
         return [f for f in found if f is not None]
 
-    gradients(*given, *cotangents)
     incoming = ["g"] if len(cotangents) == 1 else [f"g {j}" for j in range(len(cotangents))]
     _check(gradients, [*given, *cotangents], (eps, atol, rtol), projections, seed, [*names, *incoming], reached)
     return True
 
 
-def _several(result: Any) -> list[Tensor]:
-    return [result] if isinstance(result, Tensor) else list(result)
+def _results(function: Callable[..., Any], inputs: Sequence[Any]) -> list[Tensor]:
+    """The function's results that are floats."""
+    result = function(*inputs)
+    return [o for o in ([result] if isinstance(result, Tensor) else result) if o.dtype.kind == "f"]
 
 
 def _weighted(outputs: list[Tensor], weights: list[Tensor]) -> Tensor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,7 @@ class Case:
 
     Attributes:
         places: of the inputs that are differentiated.
+        expected: the results, and the gradients of an ordinary backward pass, computed once.
         name, names: of the function and of its inputs, as errors call them.
     """
 
@@ -129,7 +131,7 @@ class Case:
 
     def floating(self, *inputs: Any) -> list[Tensor]:
         """The results that have gradients."""
-        return [out for out in self(*inputs) if out._node is not None]
+        return _recorded(self(*inputs))
 
     def backward(
         self, leaves: list[Any], outs: list[Tensor], create_graph: bool = False, ones: bool = False
@@ -142,6 +144,22 @@ class Case:
     def gradients(self, leaves: list[Any], create_graph: bool = False) -> list[Any]:
         """The gradients of the leaves."""
         return self.backward(leaves, self.floating(*leaves), create_graph)
+
+    def both(self, leaves: list[Any]) -> tuple[list[Tensor], list[Any]]:
+        """The results, and the gradients of the leaves, none where nothing is differentiated."""
+        results = self(*leaves)
+        return results, self.backward(leaves, _recorded(results)) if self.places else []
+
+    @cached_property
+    def expected(self) -> tuple[list[Tensor], list[Any]]:
+        leaves = self.leaves()
+        results = self(*leaves)
+        copies = [tt.tensor(out) for out in results]  # before backward could write into them
+        return copies, self.backward(leaves, _recorded(results)) if self.places else []
+
+
+def _recorded(results: Sequence[Tensor]) -> list[Tensor]:
+    return [out for out in results if out._node is not None]
 
 
 def _incoming(outs: Sequence[Tensor]) -> list[Tensor]:
@@ -172,6 +190,8 @@ def same(check: str, found: Any, expected: Any, rtol: float = 1e-10, atol: float
     found, expected = (x.detach().numpy() if isinstance(x, Tensor) else np.asarray(x) for x in (found, expected))
     if found.shape != expected.shape:
         raise AssertionError(f"{check}: shape {found.shape}, expected {expected.shape}")
+    if np.array_equal(found, expected):
+        return
     wrong = ~np.isclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
     if wrong.any():
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -214,7 +234,9 @@ def as_bytes(x: Any) -> Any:
 
 
 def check_float32(case: Case) -> None:
-    wide, narrow = case(*case.leaves()), case(*case.leaves(dtypes.float32))
+    wide, wide_gradients = case.expected
+    leaves = case.leaves(dtypes.float32)
+    narrow = case(*leaves)
     for out64, out32 in zip(wide, narrow):
         expected = {dtypes.float64: dtypes.float32, dtypes.complex128: dtypes.complex64}.get(out64.dtype, out64.dtype)
         has_floats = any(isinstance(x, Tensor) and x.dtype.kind == "f" for x in case.inputs)
@@ -222,13 +244,11 @@ def check_float32(case: Case) -> None:
             raise AssertionError(f"float32: inputs in float32 give a result in {out32.dtype}, expected {expected}")
     if not case.places:
         return
-    leaves = case.leaves(dtypes.float32)
-    outs = case.floating(*leaves)
+    outs = _recorded(narrow)
     with named("float32 backward"):
         for node in nodes_of(outs):
             _check_rule_dtype(node, outs[0].device)
         narrow_gradients = case.backward(leaves, outs)
-        wide_gradients = case.gradients(case.leaves())
     for i, found, wanted in zip(case.places, narrow_gradients, wide_gradients):
         if found is None:
             continue
@@ -254,8 +274,7 @@ def _check_rule_dtype(node: Node, device: str) -> None:
 
 def check_layouts(case: Case) -> None:
     """The same values in strided, reversed and column-major memory."""
-    expected = case(*case.leaves())
-    gradients = case.gradients(case.leaves()) if case.places else []
+    expected, gradients = case.expected
     for layout, lay in (("strided", _strided), ("reversed", _reversed), ("column-major", _column_major)):
         leaves = []
         for i, x in enumerate(case.inputs):
@@ -263,7 +282,7 @@ def check_layouts(case: Case) -> None:
                 x = wrap(lay(x._data), None).requires_grad_(i in case.places)
             leaves.append(x)
         with named(f"{layout} inputs"):
-            found, found_gradients = case(*leaves), case.gradients(leaves) if case.places else []
+            found, found_gradients = case.both(leaves)
         for a, b in zip([*found, *found_gradients], [*expected, *gradients]):
             if a is not None:
                 same(f"{layout} inputs", a, b)
@@ -322,8 +341,8 @@ def check_second_order(case: Case) -> None:
 
 
 def check_create_graph(case: Case) -> None:
-    raw, recorded = case.gradients(case.leaves()), case.gradients(case.leaves(), create_graph=True)
-    for i, a, b in zip(case.places, raw, recorded):
+    recorded = case.gradients(case.leaves(), create_graph=True)
+    for i, a, b in zip(case.places, case.expected[1], recorded):
         if (a is None) != (b is None):
             raise AssertionError(f"create_graph: the gradient of {case.names[i]} is {b}, without it {a}")
         if a is not None:
@@ -334,11 +353,10 @@ def check_fused(case: Case, second_order: bool) -> None:
     outs = case.floating(*case.leaves())
     if all(node.op is None or node.op.pure for node in nodes_of(outs)):
         return
-    fast = case.gradients(case.leaves())
     with textbook():
-        expected, slow = case.floating(*case.leaves()), case.gradients(case.leaves())
-    labels = [*["result"] * len(outs), *[f"gradient of {case.names[i]}" for i in case.places]]
-    for label, a, b in zip(labels, [*outs, *fast], [*expected, *slow], strict=True):
+        expected, slow = case.both(case.leaves())
+    labels = [*["result"] * len(expected), *[f"gradient of {case.names[i]}" for i in case.places]]
+    for label, a, b in zip(labels, [*case.expected[0], *case.expected[1]], [*expected, *slow], strict=True):
         if b is not None:
             same(label, a, b, 1e-9)
     if second_order:
@@ -372,7 +390,7 @@ def nodes_of(outs: Sequence[Tensor]) -> list[Node]:
 
 def check_released(case: Case) -> None:
     """Whatever is not kept may be overwritten after the forward pass without harm to the gradient."""
-    expected = case.gradients(case.leaves())
+    expected = case.expected[1]
     leaves = case.leaves()
     outs = case.floating(*leaves)
     kept = [a for node in nodes_of(outs) for _, a in kept_arrays(node)]
@@ -400,7 +418,7 @@ def kept_needed(
 
 
 def needed_by(case: Case) -> dict[str, bool]:
-    expected = case.gradients(case.leaves())
+    expected = case.expected[1]
     count = sum(len(kept_arrays(node)) for node in nodes_of(case.floating(*case.leaves())))
     needed: dict[str, bool] = {}
     for place in range(count):

@@ -11,11 +11,14 @@ import os
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import processes
+
+from ..test_train_copy_task import environment
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "examples" / "lessons"
@@ -28,7 +31,7 @@ LINES = {"19_a_framework": 150}
 
 def run(path, *arguments, cwd):
     command = [sys.executable, "-W", "error", str(path), *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, encoding="utf-8", timeout=300)
+    return processes.run(command, cwd=cwd, env=environment(), text=True, timeout=300)
 
 
 @pytest.fixture(scope="session")

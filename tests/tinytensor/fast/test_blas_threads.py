@@ -148,7 +148,7 @@ def output(program, *arguments, **environment):
     return result.stdout.splitlines()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def openblas():
     found = pytest.importorskip("threadpoolctl").threadpool_info()
     if not cores.can_tell():

@@ -169,7 +169,7 @@ print(bits, (now.ru_minflt - before) // {steps}, now.ru_maxrss - peak)
 
 
 def trained(setting, threads=1, steps=12):
-    environment = os.environ | {"TINYTENSOR_POOL": setting}
+    environment = os.environ | {"TINYTENSOR_POOL": setting, "OPENBLAS_NUM_THREADS": "1"}
     program = TRAIN.format(threads=threads, steps=steps)
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
