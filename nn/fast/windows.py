@@ -107,6 +107,8 @@ class Windows:
 
 @_convolution.forward
 def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups):
+    if loops := xp.convolutions(*(arrays := tuple(a if a is None else xp.contiguous(a) for a in (x, weight, bias)))):
+        return loops.convolution(*arrays, stride, dilation, around, groups), (loops, *arrays[:2])
     padded = _padded(xp, x, around, 0)
     windows = Windows(padded, weight, stride, dilation, groups)
     filters = xp.contiguous(weight).reshape(groups, len(weight) // groups, -1)
@@ -128,6 +130,9 @@ def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups
 
 @_convolution.backward
 def convolution_backward(xp, g, saved, needs, *, stride, dilation, around, groups):
+    if len(saved) == 3:
+        loops, x, weight = saved
+        return loops.convolution_gradient(xp.contiguous(g), x, weight, needs, stride, dilation, around, groups)
     padded, weight = saved
     windows = Windows(padded, weight, stride, dilation, groups)
     filters = xp.contiguous(weight).reshape(groups, len(weight) // groups, -1)
@@ -163,6 +168,11 @@ def convolution_backward(xp, g, saved, needs, *, stride, dilation, around, group
 
 @_max_pool.forward
 def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
+    if kernel == stride == (2, 2) and max(dilation) == 1 and not any(map(any, around)):
+        images = xp.contiguous(x).reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+        if largest_of_squares := xp.kernel("largest_of_squares", images):
+            out = largest_of_squares(images)
+            return out.reshape(*x.shape[:-2], *out.shape[1:]), (images, out)
     padded = _padded(xp, x, around, -math.inf)
     count = positions(padded.shape[-len(kernel) :], kernel, stride, dilation)
     out = xp.empty((*x.shape[: -len(kernel)], *count), dtype=x.dtype)
@@ -186,6 +196,9 @@ def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
 @_max_pool.backward
 def max_pool_backward(xp, g, saved, needs, *, kernel, stride, dilation, around):
     padded, out = saved
+    if out.ndim < g.ndim:  # squares of images
+        gradient = xp.kernel("largest_of_squares_gradient", padded)(xp.contiguous(g).reshape(out.shape), padded, out)
+        return (gradient.reshape(*g.shape[:-2], *padded.shape[1:]),)
     met = _met(out.shape[-len(kernel) :], kernel, stride, dilation)
     g_padded = xp.zeros(padded.shape, dtype=padded.dtype)
     apart = all(s >= k for s, k in zip(stride, kernel)) and max(dilation) == 1  # no number is in two windows
