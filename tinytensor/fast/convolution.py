@@ -23,7 +23,7 @@ from .loops import loop
 from .pool import empty
 from .threads import multiply_in_parts
 
-SHARE = 1 << 22  # multiplications and additions that are worth a share
+SHARE = 1 << 23  # multiplications and additions that are worth a share
 MOST_SHARES = 32
 HELD = 1 << 16  # elements that windows hold in a piece: few enough for the cache of a core
 LEAST = 256  # positions of a piece all the same, where windows hold many elements
@@ -236,18 +236,19 @@ def convolution_gradient(
     matrices = weights.reshape(groups, sizes.filters, -1)
     g = g.reshape(len(x), len(weight), sizes.rows, sizes.columns)
     g_images = empty(images.shape, x.dtype) if needs[0] else images
-    shares = _shares(len(x), 4 * g[:, 0].size * matrices.size)
+    shares = _shares(len(x), 2 * g[:, 0].size * matrices.size)
     turned = groups, matrices.shape[2], sizes.filters  # the gradients of the weights, transposed: their product is so
     g_weights = np.zeros((shares if needs[1] else 1, *turned))  # in float64
     g_biases = np.zeros((shares, len(weight)))
 
     def differentiate_shares(i: slice) -> None:
         scratch = Scratch(sizes, len(starts), x.dtype)
+        laid_out, part = np.zeros_like(scratch.images), empty(turned, x.dtype)
         for share in range(i.start, i.stop):
             _differentiate(
                 ADDRESSES[x.dtype], len(x) * share // shares, len(x) * (share + 1) // shares, g, images, matrices,
                 needs[0], needs[1], g_images, g_weights[share % len(g_weights)], g_biases[share], starts, sizes,
-                scratch.images, np.zeros_like(scratch.images), scratch.held, scratch.results, empty(turned, x.dtype),
+                scratch.images, laid_out, scratch.held, scratch.results, part,
             )  # fmt: skip
 
     multiply_in_parts(differentiate_shares, shares)

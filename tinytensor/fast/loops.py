@@ -343,7 +343,7 @@ def _relu_gradient(g, out, gradient):
 def largest_of_squares(x: Any) -> Any:
     """For images x (n, height, width), of which an odd last row or column is left out."""
     out = np.empty((len(x), x.shape[1] // 2, x.shape[2] // 2), x.dtype)
-    in_parts(lambda i: _largest_of_squares(x[i], out[i]), len(x), x.size)
+    in_parts(lambda i: _largest_of_squares(x[i], out[i]), len(x), 2 * x.size)
     return out
 
 
@@ -378,7 +378,7 @@ def _larger_neighbours(x, out):
 def largest_of_squares_gradient(g: Any, x: Any, out: Any) -> Any:
     """The gradient for x, shared evenly among equal ones of a square."""
     gradient = (np.zeros if x.shape[1] % 2 or x.shape[2] % 2 else np.empty)(x.shape, x.dtype)
-    in_parts(lambda i: _largest_of_squares_gradient(g[i], x[i], out[i], gradient[i]), len(x), 2 * x.size)
+    in_parts(lambda i: _largest_of_squares_gradient(g[i], x[i], out[i], gradient[i]), len(x), 4 * x.size)
     return gradient
 
 
