@@ -217,5 +217,5 @@ def max_pool_backward(xp, g, saved, needs, *, kernel, stride, dilation, around):
             else:
                 found[key] += share * hit
 
-    xp.in_parts(share_of_rows, len(g), 4 * out.size * len(met))
+    xp.in_parts(share_of_rows, len(g), 4 * out.size * len(met), width=math.prod(padded.shape[1:]))
     return (g_padded[_inside(padded.shape[-len(kernel) :], around)],)
