@@ -45,7 +45,8 @@ def pools_first(modules: list[Any]) -> Iterator[Module]:
 
 def _is_pool(module: Any) -> bool:
     """Whether it pools largest numbers, of which each window has one: apart, they may all be in what is put around."""
-    return (_is_plain(module, MaxPool1d) or _is_plain(module, MaxPool2d)) and module.dilation == 1
+    is_known = _is_plain(module, MaxPool1d) or _is_plain(module, MaxPool2d)
+    return is_known and module.dilation == 1 and not module.return_indices
 
 
 Sequential.forward = forward  # type: ignore[method-assign]

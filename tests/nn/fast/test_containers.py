@@ -29,6 +29,7 @@ def hooked(module):
         ([hooked(nn.ReLU()), nn.MaxPool2d(2)], [0, 1]),
         ([nn.ReLU(), hooked(nn.MaxPool2d(2))], [0, 1]),
         ([nn.ReLU(), nn.MaxPool2d(2, 1, 1, 3)], [0, 1]),
+        ([nn.ReLU(), nn.MaxPool2d(2, return_indices=True)], [0, 1]),
         ([nn.ReLU()], [0]),
         ([], []),
     ],
@@ -37,7 +38,7 @@ def test_which_pool_comes_first(modules, order):
     assert list(pools_first(modules)) == [modules[i] for i in order]
 
 
-@pytest.mark.parametrize("pool", [nn.MaxPool2d(2), nn.MaxPool2d(3, 2, 1), nn.MaxPool2d(3, 1)])
+@pytest.mark.parametrize("pool", [nn.MaxPool2d(2), nn.MaxPool2d(3, 2, 1, ceil_mode=True), nn.MaxPool2d(3, 1)])
 def test_the_bits_are_the_same(pool, device):
     chain = nn.Sequential(nn.ReLU(), pool)
     numbers = np.random.default_rng(0).integers(-2, 3, (2, 3, 7, 6)).astype(np.float32)  # with many equal ones
