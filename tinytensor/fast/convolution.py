@@ -82,10 +82,11 @@ def _evenly(count: int, most: int) -> int:
     return -(-count // -(-count // max(1, most)))
 
 
-def _shares(batch: int, operations: int) -> int:
-    """Into how many shares so many samples are divided: a power of two."""
+def _shares(batch: int, sizes: Sizes, elements: int) -> int:
+    """Into how many shares so many samples are divided, with weights of so many elements: a power of two."""
+    operations = 2 * batch * sizes.rows * sizes.columns * elements
     shares = 1
-    while 2 * shares <= min(MOST_SHARES, batch, operations // SHARE):
+    while 2 * shares <= min(MOST_SHARES, batch // sizes.samples, operations // SHARE):
         shares *= 2
     return shares
 
@@ -116,7 +117,7 @@ def convolution(x: Any, weight: Any, bias: Any, stride: Any, dilation: Any, arou
     matrices = weights.reshape(groups, sizes.filters, -1)
     bias = np.zeros(len(weight), x.dtype) if bias is None else bias
     out = empty((len(x), len(weight), sizes.rows, sizes.columns), x.dtype)
-    shares = _shares(len(x), 2 * out[:, 0].size * matrices.size)
+    shares = _shares(len(x), sizes, matrices.size)
 
     def convolve_shares(i: slice) -> None:
         scratch = Scratch(sizes, len(starts), x.dtype)
@@ -166,10 +167,17 @@ def _lay_out(x, s, n, images, sizes):
                 if sizes.across == 1:
                     _copy(x[s + i, c, h], images[i, c, row + sizes.left : row + sizes.left + x.shape[3]])
                 else:
-                    for w in range(x.shape[3]):
-                        z = w + sizes.left
-                        place = row + z % sizes.across * sizes.deep * sizes.pitch + z // sizes.across
-                        images[i, c, place] = x[s + i, c, h, w]
+                    for part in range(sizes.across):
+                        w, place, size = _every(part, x.shape[3], sizes)
+                        _copy_every(x[s + i, c, h], w, sizes.across, images[i, c, row + place : row + place + size])
+
+
+@loop
+def _every(part, width, sizes):
+    """With a stride: the first column that goes into a part, where it goes in a row, and how many go there."""
+    first = (part - sizes.left) % sizes.across
+    place = part * sizes.deep * sizes.pitch + (first + sizes.left) // sizes.across
+    return first, place, max(0, (width - first + sizes.across - 1) // sizes.across)
 
 
 @loop
@@ -191,6 +199,18 @@ def _gather(images, n, group, t, size, starts, held, sizes):
 def _copy(x, out):
     for i in range(out.size):
         out[i] = x[i]
+
+
+@loop
+def _copy_every(x, first, step, out):
+    for i in range(out.size):
+        out[i] = x[np.uint64(first) + np.uint64(i) * np.uint64(step)]
+
+
+@loop
+def _put_every(x, out, first, step):
+    for i in range(x.size):
+        out[np.uint64(first) + np.uint64(i) * np.uint64(step)] = x[i]
 
 
 @loop
@@ -236,7 +256,7 @@ def convolution_gradient(
     matrices = weights.reshape(groups, sizes.filters, -1)
     g = g.reshape(len(x), len(weight), sizes.rows, sizes.columns)
     g_images = empty(images.shape, x.dtype) if needs[0] else images
-    shares = _shares(len(x), 2 * g[:, 0].size * matrices.size)
+    shares = _shares(len(x), sizes, matrices.size)
     turned = groups, matrices.shape[2], sizes.filters  # the gradients of the weights, transposed: their product is so
     g_weights = np.zeros((shares if needs[1] else 1, *turned))  # in float64
     g_biases = np.zeros((shares, len(weight)))
@@ -322,10 +342,9 @@ def _take_out(images, n, x, s, sizes):
                 if sizes.across == 1:
                     _copy(images[i, c, row + sizes.left : row + sizes.left + x.shape[3]], x[s + i, c, h])
                 else:
-                    for w in range(x.shape[3]):
-                        z = w + sizes.left
-                        place = row + z % sizes.across * sizes.deep * sizes.pitch + z // sizes.across
-                        x[s + i, c, h, w] = images[i, c, place]
+                    for part in range(sizes.across):
+                        w, place, size = _every(part, x.shape[3], sizes)
+                        _put_every(images[i, c, row + place : row + place + size], x[s + i, c, h], w, sizes.across)
             for j in range(images.shape[2]):
                 images[i, c, j] = 0
 
