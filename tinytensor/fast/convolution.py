@@ -12,6 +12,7 @@ threads.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from ..backend.sums import LONG, PART
 from .gemm import ADDRESSES, multiply
 from .loops import fits as fits
 from .loops import loop
-from .pool import empty
+from .pool import LINE, empty
 from .threads import multiply_in_parts
 
 SHARE = 1 << 23  # multiplications and additions that are worth a share
@@ -97,9 +98,17 @@ class Scratch:
     def __init__(self, sizes: Sizes, elements: int, dtype: Any) -> None:
         row = (sizes.down * sizes.across * sizes.deep + 1) * sizes.pitch  # and one more that the last windows reach
         width = sizes.samples * sizes.high * (sizes.pitch if sizes.wide == sizes.columns else sizes.wide)
-        self.images = np.zeros((sizes.samples, sizes.groups * sizes.channels, row), dtype)
-        self.held = empty((sizes.channels * elements, width), dtype)
-        self.results = np.zeros((sizes.filters, width), dtype)  # backward, zeros stay between the rows
+        self.images = _zeros((sizes.samples, sizes.groups * sizes.channels, row), dtype)
+        self.held = _zeros((sizes.channels * elements, width), dtype)
+        self.results = _zeros((sizes.filters, width), dtype)  # backward, zeros stay between the rows
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An array that begins where a line of the cache does: products with others take up to a quarter longer."""
+    size = math.prod(shape)
+    room = np.zeros(size + LINE // dtype.itemsize, dtype)
+    start = -room.ctypes.data % LINE // dtype.itemsize
+    return room[start : start + size].reshape(shape)
 
 
 def _as_images(x: Any, weight: Any, stride: Any, dilation: Any, around: Any, groups: int) -> tuple[Any, ...]:
@@ -135,7 +144,7 @@ def convolution(x: Any, weight: Any, bias: Any, stride: Any, dilation: Any, arou
 def _convolve(gemm, first, last, x, weight, bias, out, starts, sizes, images, held, results):
     for s in range(first, last, sizes.samples):
         n = min(sizes.samples, last - s)
-        _lay_out(x, s, n, images, sizes)
+        _lay_out(x, s, n, images, False, sizes)
         for r in range(0, sizes.rows, sizes.high):
             for c in range(0, sizes.columns, sizes.wide):
                 rows, columns, span = _piece(r, c, sizes)
@@ -157,19 +166,24 @@ def _piece(r, c, sizes):
 
 
 @loop
-def _lay_out(x, s, n, images, sizes):
-    """Write n samples of x from s on into `images`, whose zeros around are there."""
-    for i in range(n):
-        for c in range(x.shape[1]):
-            for h in range(x.shape[2]):
-                y = h + sizes.top
-                row = (y % sizes.down * sizes.across * sizes.deep + y // sizes.down) * sizes.pitch
-                if sizes.across == 1:
-                    _copy(x[s + i, c, h], images[i, c, row + sizes.left : row + sizes.left + x.shape[3]])
-                else:
-                    for part in range(sizes.across):
-                        w, place, size = _every(part, x.shape[3], sizes)
-                        _copy_every(x[s + i, c, h], w, sizes.across, images[i, c, row + place : row + place + size])
+def _lay_out(x, s, n, images, back, sizes):
+    """Write n samples of x from s on into `images`, whose zeros around are there; or `back` from there into x."""
+    for part in range(sizes.across):
+        w, place, size = _every(part, x.shape[3], sizes)
+        for i in range(n):
+            for c in range(x.shape[1]):
+                for h in range(x.shape[2]):
+                    y = h + sizes.top
+                    start = place + (y % sizes.down * sizes.across * sizes.deep + y // sizes.down) * sizes.pitch
+                    stop = start + size
+                    if sizes.across > 1 and back:
+                        _put_every(images[i, c, start:stop], x[s + i, c, h], w, sizes.across)
+                    elif sizes.across > 1:
+                        _take_every(x[s + i, c, h], w, sizes.across, images[i, c, start:stop])
+                    elif back:
+                        _copy(images[i, c, start:stop], x[s + i, c, h])
+                    else:
+                        _copy(x[s + i, c, h], images[i, c, start:stop])
 
 
 @loop
@@ -183,16 +197,16 @@ def _every(part, width, sizes):
 @loop
 def _gather(images, n, group, t, size, starts, held, sizes):
     """Copy what windows hold from position t of the long rows on: a row for each channel and element."""
+    first = group * sizes.channels
     for c in range(sizes.channels):
         for e in range(starts.size):
             start, k = starts[e] + t, c * starts.size + e
             for i in range(n):
-                row = images[i, group * sizes.channels + c]
-                _copy(row[start : start + size], held[k, i * size : (i + 1) * size])
+                _copy(images[i, first + c, start : start + size], held[k, i * size : (i + 1) * size])
 
 
-# Loops over stretches: of an index that is computed, the compiler cannot tell that it is not negative, unless its
-# type says so.
+# Loops over stretches. These are written where they are handed over: one that has a name would have its owners counted.
+# Of an index that is computed, the compiler cannot tell that it is not negative, unless its type says so.
 
 
 @loop
@@ -202,7 +216,7 @@ def _copy(x, out):
 
 
 @loop
-def _copy_every(x, first, step, out):
+def _take_every(x, first, step, out):
     for i in range(out.size):
         out[i] = x[np.uint64(first) + np.uint64(i) * np.uint64(step)]
 
@@ -263,7 +277,7 @@ def convolution_gradient(
 
     def differentiate_shares(i: slice) -> None:
         scratch = Scratch(sizes, len(starts), x.dtype)
-        laid_out, part = np.zeros_like(scratch.images), empty(turned, x.dtype)
+        laid_out, part = _zeros(scratch.images.shape, x.dtype), _zeros(turned, x.dtype)
         for share in range(i.start, i.stop):
             _differentiate(
                 ADDRESSES[x.dtype], len(x) * share // shares, len(x) * (share + 1) // shares, g, images, matrices,
@@ -289,7 +303,7 @@ def _differentiate(
     for s in range(first, last, sizes.samples):
         n = min(sizes.samples, last - s)
         if for_weight:
-            _lay_out(x, s, n, images, sizes)
+            _lay_out(x, s, n, images, False, sizes)
         for r in range(0, sizes.rows, sizes.high):
             for c in range(0, sizes.columns, sizes.wide):
                 rows, columns, span = _piece(r, c, sizes)
@@ -315,7 +329,8 @@ def _differentiate(
                 if for_weight:
                     terms += n * size
         if for_x:
-            _take_out(g_images, n, g_x, s, sizes)
+            _lay_out(g_x, s, n, g_images, True, sizes)
+            _clear(g_images)
     if for_weight:
         _add_up(part, g_weight)
 
@@ -323,30 +338,19 @@ def _differentiate(
 @loop
 def _scatter(held, n, group, t, size, starts, g_images, sizes):
     """Add gradients of what windows hold where it was copied from."""
+    first = group * sizes.channels
     for c in range(sizes.channels):
         for e in range(starts.size):
             start, k = starts[e] + t, c * starts.size + e
             for i in range(n):
-                row = g_images[i, group * sizes.channels + c]
-                _add(held[k, i * size : (i + 1) * size], row[start : start + size])
+                _add(held[k, i * size : (i + 1) * size], g_images[i, first + c, start : start + size])
 
 
 @loop
-def _take_out(images, n, x, s, sizes):
-    """Read n images that were laid out into the samples of x from s on, and leave zeros behind."""
-    for i in range(n):
-        for c in range(x.shape[1]):
-            for h in range(x.shape[2]):
-                y = h + sizes.top
-                row = (y % sizes.down * sizes.across * sizes.deep + y // sizes.down) * sizes.pitch
-                if sizes.across == 1:
-                    _copy(images[i, c, row + sizes.left : row + sizes.left + x.shape[3]], x[s + i, c, h])
-                else:
-                    for part in range(sizes.across):
-                        w, place, size = _every(part, x.shape[3], sizes)
-                        _put_every(images[i, c, row + place : row + place + size], x[s + i, c, h], w, sizes.across)
-            for j in range(images.shape[2]):
-                images[i, c, j] = 0
+def _clear(x):
+    flat = x.reshape(-1)
+    for i in range(flat.size):
+        flat[i] = 0
 
 
 @loop
