@@ -50,7 +50,7 @@ def max_pool1d(
         padding: how many positions that never are the largest stand on either side, at most half of kernel_size.
         dilation: how far apart the neighbours are.
         ceil_mode: whether a window may reach beyond the end, if it begins before it, so that no number is left out.
-        return_indices: whether to return where the largest are as well, the first of equal ones, as int64.
+        return_indices: whether to return a pair, the numbers and their positions (the first of equal ones, int64).
 
     Equal largest numbers share the gradient evenly (in PyTorch the first of them has it all).
     Raises ValueError where sizes do not fit.
@@ -74,7 +74,7 @@ def max_pool2d(
     Args:
         kernel_size, stride, padding, dilation: as for `max_pool1d`, one number, or two for height and width.
         ceil_mode: as for `max_pool1d`.
-        return_indices: the same; where in an image is row * width + column.
+        return_indices: the same; the position in an image is row * width + column.
     """
     return _largest("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 

@@ -308,7 +308,7 @@ def _differentiate(
             for c in range(0, sizes.columns, sizes.wide):
                 rows, columns, span = _piece(r, c, sizes)
                 size = rows * span
-                if terms + n * size > LONG and terms:
+                if terms and terms + n * size > LONG:
                     _add_up(part, g_weight)
                     terms = 0
                 for group in range(sizes.groups):
@@ -331,7 +331,7 @@ def _differentiate(
         if for_x:
             _lay_out(g_x, s, n, g_images, True, sizes)
             _clear(g_images)
-    if for_weight:
+    if terms:
         _add_up(part, g_weight)
 
 
