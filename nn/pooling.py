@@ -14,17 +14,31 @@ from .module import Module
 class MaxPool(Module):
     """What the pools of largest numbers share: their options."""
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> None:
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
         super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
         self.dilation = dilation
+        self.return_indices = return_indices
+        self.ceil_mode = ceil_mode
+
+    def _options(self) -> tuple[Any, ...]:
+        """As the functions take them."""
+        return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
 
     def extra_repr(self) -> str:
         return (
             f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-            "ceil_mode=False"
+            f"ceil_mode={self.ceil_mode}"
         )
 
 
@@ -35,8 +49,8 @@ class MaxPool1d(MaxPool):
     `F.max_pool1d`.
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.max_pool1d(input, self.kernel_size, self.stride, self.padding, self.dilation)
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool1d(input, *self._options())
 
 
 class MaxPool2d(MaxPool):
@@ -46,8 +60,8 @@ class MaxPool2d(MaxPool):
     `F.max_pool2d`.
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.max_pool2d(input, self.kernel_size, self.stride, self.padding, self.dilation)
+    def forward(self, input: Tensor) -> Any:
+        return F.max_pool2d(input, *self._options())
 
 
 class AvgPool1d(Module):
@@ -55,24 +69,29 @@ class AvgPool1d(Module):
 
     Args:
         padding: how many zeros stand on either side.
-        count_include_pad: whether they count in the mean.
+        ceil_mode: whether a window may reach beyond the end, if it begins before it.
+        count_include_pad: whether these zeros count in the mean.
 
     Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions).
     """
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, *, count_include_pad: bool = True
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
     ) -> None:
         super().__init__()
         self.kernel_size = sizes("AvgPool1d", "kernel_size", kernel_size, 1, 1)
         self.stride = self.kernel_size if stride is None else sizes("AvgPool1d", "stride", stride, 1, 1)
         self.padding = sizes("AvgPool1d", "padding", padding, 1, 0)
+        self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool1d(
-            input, self.kernel_size, self.stride, self.padding, count_include_pad=self.count_include_pad
-        )
+        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -83,7 +102,8 @@ class AvgPool2d(Module):
 
     Args:
         padding: how many zeros stand on each side.
-        count_include_pad: whether they count in the mean.
+        ceil_mode: whether a window may reach beyond the end, if it begins before it.
+        count_include_pad: whether these zeros count in the mean.
         divisor_override: what the sum is divided by in place of the size of the window.
 
     Shapes: (batch, channels, height, width), or without the batch -> (batch, channels, *positions).
@@ -94,7 +114,7 @@ class AvgPool2d(Module):
         kernel_size: Any,
         stride: Any = None,
         padding: Any = 0,
-        *,
+        ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
@@ -102,6 +122,7 @@ class AvgPool2d(Module):
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
+        self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
 
@@ -111,8 +132,9 @@ class AvgPool2d(Module):
             self.kernel_size,
             self.stride,
             self.padding,
-            count_include_pad=self.count_include_pad,
-            divisor_override=self.divisor_override,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
         )
 
     def extra_repr(self) -> str:

@@ -4,6 +4,9 @@ What windows hold is copied element by element of the window, each for all posit
 stand in front of each matrix product; the backward pass copies it again rather than keep it. Where windows go on by
 one position, an image is one long row, of which an element of the window meets one stretch: a single copy. At the end
 of each row of the image windows then reach into the next row; what comes of these positions is left out.
+
+Where there are compiled loops, `tinytensor/fast/convolution.py` does the same with less copying, and squares of two by
+two have a pass of their own.
 """
 
 from __future__ import annotations
@@ -107,6 +110,9 @@ class Windows:
 
 @_convolution.forward
 def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups):
+    arrays = tuple(a if a is None else xp.contiguous(a) for a in (x, weight, bias))
+    if loops := xp.convolutions(*arrays):
+        return loops.convolution(*arrays, stride, dilation, around, groups), (loops, *arrays[:2])
     padded = _padded(xp, x, around, 0)
     windows = Windows(padded, weight, stride, dilation, groups)
     filters = xp.contiguous(weight).reshape(groups, len(weight) // groups, -1)
@@ -128,6 +134,9 @@ def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups
 
 @_convolution.backward
 def convolution_backward(xp, g, saved, needs, *, stride, dilation, around, groups):
+    if len(saved) == 3:
+        loops, x, weight = saved
+        return loops.convolution_gradient(xp.contiguous(g), x, weight, needs, stride, dilation, around, groups)
     padded, weight = saved
     windows = Windows(padded, weight, stride, dilation, groups)
     filters = xp.contiguous(weight).reshape(groups, len(weight) // groups, -1)
@@ -163,6 +172,12 @@ def convolution_backward(xp, g, saved, needs, *, stride, dilation, around, group
 
 @_max_pool.forward
 def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
+    if kernel == stride == (2, 2) and max(dilation) == 1 and not any(map(any, around)):
+        images = xp.contiguous(x).reshape(math.prod(x.shape[:-2]), *x.shape[-2:])
+        if largest_of_squares := xp.kernel("largest_of_squares", images):
+            out = largest_of_squares(images)
+            gradient = xp.kernel("largest_of_squares_gradient", images)
+            return out.reshape(*x.shape[:-2], *out.shape[1:]), (images, out, gradient)
     padded = _padded(xp, x, around, -math.inf)
     count = positions(padded.shape[-len(kernel) :], kernel, stride, dilation)
     out = xp.empty((*x.shape[: -len(kernel)], *count), dtype=x.dtype)
@@ -185,6 +200,10 @@ def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
 
 @_max_pool.backward
 def max_pool_backward(xp, g, saved, needs, *, kernel, stride, dilation, around):
+    if len(saved) == 3:
+        images, out, gradient = saved
+        g_images = gradient(xp.contiguous(g).reshape(out.shape), images, out)
+        return (g_images.reshape(*g.shape[:-2], *images.shape[1:]),)
     padded, out = saved
     met = _met(out.shape[-len(kernel) :], kernel, stride, dilation)
     g_padded = xp.zeros(padded.shape, dtype=padded.dtype)
@@ -204,5 +223,5 @@ def max_pool_backward(xp, g, saved, needs, *, kernel, stride, dilation, around):
             else:
                 found[key] += share * hit
 
-    xp.in_parts(share_of_rows, len(g), 4 * out.size * len(met))
+    xp.in_parts(share_of_rows, len(g), 4 * out.size * len(met), width=math.prod(padded.shape[1:]))
     return (g_padded[_inside(padded.shape[-len(kernel) :], around)],)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,25 @@ def _max_pool(x, *, kernel, stride, dilation, around):
 
     ∂L/∂x = g where x is the largest of a window, shared evenly among equal ones, added up where windows overlap
     """
-    if any(map(any, around)):
-        x = pad(x, [n for pair in reversed(around) for n in pair], value=-math.inf)
-    return tt.max(windows(x, kernel, stride, dilation), axis=-1 - len(kernel))
+    return tt.max(windows(_lowest_around(x, around), kernel, stride, dilation), axis=-1 - len(kernel))
 
 
-def max_pool1d(input: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+def _lowest_around(x: Tensor, around: Sequence[tuple[int, int]]) -> Tensor:
+    """x with so many -inf before and after along each of its last axes."""
+    if not any(map(any, around)):
+        return x
+    return pad(x, [n for pair in reversed(around) for n in pair], value=-math.inf)
+
+
+def max_pool1d(
+    input: ArrayLike,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """The largest of `kernel_size` neighbours, at every `stride`-th position.
 
     Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions).
@@ -35,36 +49,77 @@ def max_pool1d(input: ArrayLike, kernel_size: Any, stride: Any = None, padding: 
         stride: how many positions it goes on; default: kernel_size.
         padding: how many positions that never are the largest stand on either side, at most half of kernel_size.
         dilation: how far apart the neighbours are.
+        ceil_mode: whether a window may reach beyond the end, if it begins before it, so that no number is left out.
+        return_indices: whether to return a pair, the numbers and their positions (the first of equal ones, int64).
 
     Equal largest numbers share the gradient evenly (in PyTorch the first of them has it all).
     Raises ValueError where sizes do not fit.
     """
-    return _largest("max_pool1d", 1, input, kernel_size, stride, padding, dilation)
+    return _largest("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def max_pool2d(input: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+def max_pool2d(
+    input: ArrayLike,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """The largest number of each window of an image (Ranzato et al. 2007).
 
     Shapes: (batch, channels, height, width), or without the batch -> (batch, channels, *positions).
 
     Args:
         kernel_size, stride, padding, dilation: as for `max_pool1d`, one number, or two for height and width.
+        ceil_mode: as for `max_pool1d`.
+        return_indices: the same; the position in an image is row * width + column.
     """
-    return _largest("max_pool2d", 2, input, kernel_size, stride, padding, dilation)
+    return _largest("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 def _largest(
-    name: str, axes: int, input: ArrayLike, kernel_size: Any, stride: Any, padding: Any, dilation: Any
-) -> Tensor:
+    name: str,
+    axes: int,
+    input: ArrayLike,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+    return_indices: bool,
+) -> Any:
     x = tt.asarray(input)
     apart = sizes(name, "dilation", dilation, axes, 1)
-    kernel, steps, around = _window(name, axes, x, kernel_size, stride, padding, apart)
-    return _max_pool(x, kernel=kernel, stride=steps, dilation=apart, around=around)
+    kernel, steps, around = _window(name, axes, x, kernel_size, stride, padding, apart, ceil_mode)
+    out = _max_pool(x, kernel=kernel, stride=steps, dilation=apart, around=around)
+    return (out, _places(x.detach(), kernel, steps, apart, around)) if return_indices else out
+
+
+def _places(
+    x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], around: Sequence[tuple[int, int]]
+) -> Tensor:
+    """Where the largest number of each window is, counted along the last axes: row * width + column."""
+    held = windows(_lowest_around(x, around), kernel, stride, dilation)
+    element = tt.argmax(held, axis=-1 - len(kernel))
+    place = tt.zeros_like(element)
+    for axis in range(-len(kernel), 0):
+        within = element // math.prod(kernel[axis:][1:]) % kernel[axis]
+        first = tt.arange(element.shape[axis], device=x.device) * stride[axis] - around[axis][0]
+        first = tt.reshape(first, (-1, *[1] * (-1 - axis)))
+        place = place * x.shape[axis] + first + within * dilation[axis]
+    return place
 
 
 @raised
 def avg_pool1d(
-    input: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, *, count_include_pad: bool = True
+    input: ArrayLike,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> Tensor:
     """The mean of `kernel_size` neighbours, at every `stride`-th position.
 
@@ -73,9 +128,10 @@ def avg_pool1d(
     Args:
         stride: how many positions it goes on; default: kernel_size.
         padding: how many zeros stand on either side, at most half of kernel_size.
-        count_include_pad: whether these zeros count in the mean.
+        ceil_mode: whether a window may reach beyond the end, if it begins before it; what is not there does not count.
+        count_include_pad: whether the zeros on either side count in the mean.
     """
-    return _mean("avg_pool1d", 1, input, kernel_size, stride, padding, count_include_pad, None)
+    return _mean("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
 @raised
@@ -84,7 +140,7 @@ def avg_pool2d(
     kernel_size: Any,
     stride: Any = None,
     padding: Any = 0,
-    *,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
@@ -93,11 +149,11 @@ def avg_pool2d(
     Shapes: (batch, channels, height, width), or without the batch -> (batch, channels, *positions).
 
     Args:
-        kernel_size, stride, padding: as for `avg_pool1d`, one number, or two for height and width.
+        kernel_size, stride, padding, ceil_mode: as for `avg_pool1d`, one number, or two for height and width.
         count_include_pad: whether the zeros around count in the mean.
         divisor_override: what the sum is divided by in place of the size of the window.
     """
-    return _mean("avg_pool2d", 2, input, kernel_size, stride, padding, count_include_pad, divisor_override)
+    return _mean("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def _mean(
@@ -107,25 +163,36 @@ def _mean(
     kernel_size: Any,
     stride: Any,
     padding: Any,
+    ceil_mode: bool,
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Tensor:
     x = tt.asarray(input)
     near = (1,) * axes
-    kernel, steps, around = _window(name, axes, x, kernel_size, stride, padding, near)
+    kernel, steps, around = _window(name, axes, x, kernel_size, stride, padding, near, ceil_mode)
 
-    def sums(x: Tensor) -> Tensor:
+    def sums(x: Tensor, around: Sequence[tuple[int, int]]) -> Tensor:
         return tt.sum(windows(zeros_around(x, around), kernel, steps, near), axis=-1 - axes)
 
     if divisor_override is not None:
-        return sums(x) / divisor_override
-    if count_include_pad:
-        return sums(x) / math.prod(kernel)
-    return sums(x) / sums(tt.ones(x.shape[-axes:], dtype=x.dtype, device=x.device))
+        return sums(x, around) / divisor_override
+    count = [before if count_include_pad else 0 for before, _ in around]  # zeros on either side that count
+    beyond = tuple((before - n, after - n) for n, (before, after) in zip(count, around))
+    if not any(map(any, beyond)):
+        return sums(x, around) / math.prod(kernel)
+    lengths = tuple(length + 2 * n for length, n in zip(x.shape[-axes:], count))
+    return sums(x, around) / sums(tt.ones(lengths, dtype=x.dtype, device=x.device), beyond)
 
 
 def _window(
-    name: str, axes: int, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: tuple[int, ...]
+    name: str,
+    axes: int,
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: tuple[int, ...],
+    ceil_mode: bool,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]:
     """Kernel, stride and padding of a pool, checked: a number each for every axis, of padding two."""
     if x.ndim not in (axes + 1, axes + 2) or x.dtype.kind != "f":
@@ -139,8 +206,19 @@ def _window(
     if any(2 * n > k for n, k in zip(widths, kernel)):
         raise ValueError(f"{name}: padding must be at most half of kernel_size, got {widths} and {kernel}")
     around = tuple((n, n) for n in widths)
+    if ceil_mode:
+        around = tuple(
+            (n, n + _beyond(length + 2 * n, k, s, d, length + n))
+            for n, length, k, s, d in zip(widths, x.shape[-axes:], kernel, steps, dilation)
+        )
     count_positions(name, x.shape[-axes:], kernel, steps, dilation, around)
     return kernel, steps, around
+
+
+def _beyond(length: int, kernel: int, stride: int, dilation: int, end: int) -> int:
+    """How far one more window would reach beyond this length, if it begins before `end`; else 0."""
+    whole, left = divmod(length - dilation * (kernel - 1) - 1, stride)
+    return stride - left if left and (whole + 1) * stride < end else 0
 
 
 # ---- to a size that is given

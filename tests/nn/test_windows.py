@@ -49,6 +49,18 @@ def test_derivatives_of_means_and_norms(device):
         assert tt.gradgradcheck(function, [x, weight, bias])
 
 
+def test_windows_that_reach_beyond_the_end_and_the_places_of_the_largest(device):
+    x = tt.tensor([[[3.0, 1.0, 2.0, 5.0, 4.0]]], requires_grad=True, device=device)
+    largest, places = F.max_pool1d(x, 2, ceil_mode=True, return_indices=True)
+    assert (largest.tolist(), places.tolist()) == ([[[3.0, 5.0, 4.0]]], [[[0, 3, 4]]])
+    assert (places.dtype, places.device, places.requires_grad) == (tt.int64, device, False)
+    assert F.avg_pool1d(x, 2, ceil_mode=True).tolist() == [[[2.0, 3.5, 4.0]]]
+    assert tt.gradcheck(lambda x: F.avg_pool1d(x, 2, ceil_mode=True), [x.detach().double().requires_grad_()])
+    image = tt.asarray(np.arange(12.0).reshape(1, 3, 4) % 7, device=device)
+    largest, places = F.max_pool2d(image, 2, padding=1, return_indices=True)
+    assert (largest.tolist(), places.tolist()) == ([[[0, 2, 3], [4, 6, 4]]], [[[0, 2, 3], [4, 6, 11]]])
+
+
 def test_equal_numbers_of_a_window_share_the_gradient(device):
     x = tt.tensor([[[1.0, 1.0, 0.0, 2.0]]], requires_grad=True, device=device)
     F.max_pool1d(x, 2).sum().backward()

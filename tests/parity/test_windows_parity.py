@@ -86,6 +86,36 @@ def test_pools_with_all_their_options():
     linear("avg_pool1d", normal(2, 3, 8), kernel_size=3, padding=1, count_include_pad=False)
 
 
+BEYOND = [
+    {"kernel_size": 2}, {"kernel_size": 3, "stride": 2}, {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 2, "stride": 3, "padding": 1}, {"kernel_size": 4, "stride": 3}, {"kernel_size": 2, "stride": 4},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", BEYOND)
+@pytest.mark.parametrize("length", [7, 8])
+def test_windows_that_reach_beyond_the_end(length, options):
+    for name in ("max_pool", "avg_pool"):
+        linear(f"{name}1d", normal(2, 3, length), ceil_mode=True, **options)
+        linear(f"{name}2d", normal(3, length, 6), ceil_mode=True, **options)
+    linear("avg_pool2d", normal(2, 3, length, 6), ceil_mode=True, count_include_pad=False, **options)
+    linear("avg_pool2d", normal(2, 3, length, 6), ceil_mode=True, divisor_override=3, **options)
+    linear("max_pool1d", normal(2, 3, length), ceil_mode=True, dilation=2, **options)
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("options", [*BEYOND, {"kernel_size": (2, 3), "padding": (1, 0), "dilation": (2, 1)}])
+def test_the_places_of_the_largest(options, ceil_mode):
+    for name, shape in (("max_pool1d", (2, 3, 8)), ("max_pool2d", (2, 3, 7, 8)), ("max_pool2d", (3, 7, 8))):
+        if name == "max_pool2d" or "dilation" not in options:
+            x = normal(*shape).round(1)  # with some equal ones
+            found = getattr(ours, name)(tt.asarray(x), **options, ceil_mode=ceil_mode, return_indices=True)
+            expected = getattr(theirs, name)(torch.tensor(x), **options, ceil_mode=ceil_mode, return_indices=True)
+            for a, b in zip(found, expected):
+                assert str(a.dtype) in str(b.dtype)
+                np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 @pytest.mark.parametrize("size", [1, 3, 5, (2, 3), (None, 2), 7])
 def test_adaptive_pools(size):
     linear("adaptive_avg_pool2d", normal(2, 3, 6, 7), output_size=size)
@@ -100,7 +130,11 @@ MODULES = [
     (lambda nn, **d: nn.Conv2d(2, 4, 3, padding="same", **d), (2, 6, 5)),
     (lambda nn, **d: nn.MaxPool1d(2), (2, 3, 8)),
     (lambda nn, **d: nn.MaxPool2d(3, 2, 1), (2, 3, 8, 7)),
+    (lambda nn, **d: nn.MaxPool2d(2, ceil_mode=True), (2, 3, 5, 7)),
+    (lambda nn, **d: nn.MaxPool1d(3, 2, 1, 1, False, True), (2, 3, 8)),
     (lambda nn, **d: nn.AvgPool1d(2, 3), (2, 3, 8)),
+    (lambda nn, **d: nn.AvgPool1d(3, 2, 1, True, False), (2, 3, 8)),
+    (lambda nn, **d: nn.AvgPool2d(3, 2, 1, True, False, 5), (2, 3, 8, 7)),
     (lambda nn, **d: nn.AvgPool2d((2, 3), padding=1), (2, 3, 8, 7)),
     (lambda nn, **d: nn.AdaptiveAvgPool1d(3), (2, 3, 8)),
     (lambda nn, **d: nn.AdaptiveAvgPool2d((None, 2)), (2, 3, 8, 7)),

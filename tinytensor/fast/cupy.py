@@ -97,6 +97,10 @@ def sublayers(*arrays: Any) -> None:
     """No loops over whole sub-layers are here."""
 
 
+def convolutions(*arrays: Any) -> None:
+    """Nor over convolutions."""
+
+
 def check_range(name: str, what: str, ids: Any, length: int) -> None:
     """See to it that IndexError is raised, when a number is read next, unless all ids are from 0 to length - 1."""
     key = (name, what, length)

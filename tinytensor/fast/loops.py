@@ -337,6 +337,74 @@ def _relu_gradient(g, out, gradient):
         gradient[i] = g.dtype.type(0) if out[i] <= 0 else g[i]
 
 
+# ---- pooling: of each square of two by two neighbours the largest
+
+
+def largest_of_squares(x: Any) -> Any:
+    """For images x (n, height, width), of which an odd last row or column is left out."""
+    out = np.empty((len(x), x.shape[1] // 2, x.shape[2] // 2), x.dtype)
+    in_parts(lambda i: _largest_of_squares(x[i], out[i]), len(x), 2 * x.size)
+    return out
+
+
+@loop
+def _largest_of_squares(x, out):
+    larger = np.empty(x.shape[2], x.dtype)  # of two rows
+    for n in range(out.shape[0]):
+        for r in range(out.shape[1]):
+            _larger_of_rows(x[n, 2 * r], x[n, 2 * r + 1], larger)
+            _larger_neighbours(larger, out[n, r])
+
+
+@loop
+def _larger(a, b):
+    """NaN where one of them is; without a branch, which the compiler's vectors have not."""
+    return a if (a > b) | (a != a) else b
+
+
+@loop
+def _larger_of_rows(above, below, out):
+    for i in range(out.size):
+        out[i] = _larger(above[i], below[i])
+
+
+@loop
+def _larger_neighbours(x, out):
+    for i in range(out.size):
+        left = np.uint64(2) * np.uint64(i)  # surely not negative, which the compiler has to know
+        out[i] = _larger(x[left], x[left + np.uint64(1)])
+
+
+def largest_of_squares_gradient(g: Any, x: Any, out: Any) -> Any:
+    """The gradient for x, shared evenly among equal ones of a square."""
+    gradient = (np.zeros if x.shape[1] % 2 or x.shape[2] % 2 else np.empty)(x.shape, x.dtype)
+    in_parts(lambda i: _largest_of_squares_gradient(g[i], x[i], out[i], gradient[i]), len(x), 4 * x.size)
+    return gradient
+
+
+@loop
+def _largest_of_squares_gradient(g, x, out, gradient):
+    for n in range(out.shape[0]):
+        for r in range(out.shape[1]):
+            a, b = 2 * r, 2 * r + 1
+            _share_in_squares(g[n, r], x[n, a], x[n, b], out[n, r], gradient[n, a], gradient[n, b])
+
+
+@loop
+def _share_in_squares(g, above, below, out, g_above, g_below):
+    none, one = out.dtype.type(0), out.dtype.type(1)
+    for i in range(out.size):
+        left = np.uint64(2) * np.uint64(i)
+        right = left + np.uint64(1)
+        a = one if above[left] == out[i] else none
+        b = one if above[right] == out[i] else none
+        c = one if below[left] == out[i] else none
+        d = one if below[right] == out[i] else none
+        count = a + b + c + d
+        share = g[i] / (count if count > none else one)
+        g_above[left], g_above[right], g_below[left], g_below[right] = a * share, b * share, c * share, d * share
+
+
 # ---- the rows of an embedding, and the optimiser
 
 

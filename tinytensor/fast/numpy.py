@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -52,21 +53,28 @@ def loops_unasked() -> Any:
 
 
 def sublayers(*arrays: Any) -> Any:
-    """The module of loops over whole sub-layers, for these arrays (None is passed over); or None.
+    """The module of loops over whole sub-layers, for these arrays (None is passed over); or None."""
+    return _multiplying("sublayers", arrays)
 
-    They are used after `compile_loops`, where BLAS computes on one thread.
-    """
+
+def convolutions(*arrays: Any) -> Any:
+    """The module of loops over convolutions, for these arrays (None is passed over); or None."""
+    return _multiplying("convolution", arrays)
+
+
+def _multiplying(name: str, arrays: tuple[Any, ...]) -> Any:
+    """A module of loops that multiply matrices: for use after `compile_loops`, where BLAS computes on one thread."""
     if loops is None or not blas_is_single():
         return None
-    room = _load_sublayers()
+    room = _load(name)
     return room if room is not None and room.fits(*arrays) else None
 
 
 @functools.cache
-def _load_sublayers() -> Any:
+def _load(name: str) -> Any:
     """That module, where SciPy offers its BLAS; else None."""
     try:
-        from . import sublayers as room  # only now: SciPy's linear algebra takes a sixth of a second to load
+        room = import_module(f".{name}", __package__)  # only now: SciPy's linear algebra takes a sixth of a second
     except (ImportError, ValueError, KeyError):
         return None
     hold_blas()
