@@ -554,6 +554,9 @@ KEYWORDS = {
     "keepdim": ("keepdims",),
     "unbiased": ("correction",),
     "ddof": ("correction",),
+    "end": ("stop",),
+    "right": ("side",),
+    "steps": ("num",),
     "diagonal": ("k", "offset"),
     "size": ("shape",),
     "loc": ("mean",),
@@ -567,6 +570,14 @@ ADVICE = {
     "out": "what it gives is new; x[...] = result writes into x",
 }
 """What to do for arguments that no function has."""
+
+
+OF_TWO = {"max": "maximum", "min": "minimum"}
+
+
+def no_axis(name: str, problem: str) -> TypeError:
+    """The error for what is no axis; PyTorch's `max` takes a second Tensor there."""
+    return TypeError(f"{name}: {problem}" + (f"; of two Tensors it is tt.{OF_TWO[name]}" if name in OF_TWO else ""))
 
 
 def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] = ()) -> TypeError:

@@ -54,6 +54,7 @@ def test_pad_of_other_numbers_and_of_fewer_positions():
     linear("pad", normal(2, 3, 4), pad=(1, 0, 0, 2, 1, 1), value=0.5)
     linear("pad", normal(3, 5), pad=(-1, 2, 1, -2))
     linear("pad", normal(3, 5), pad=(-1, -1), value=2.0)
+    linear("pad", normal(2, 3, 4, 5), pad=(-1, 1, 2, -1), mode="circular")
     assert ours.pad(tt.arange(3), (1, 1), value=7).tolist() == theirs.pad(torch.arange(3), (1, 1), value=7).tolist()
 
 

@@ -124,6 +124,11 @@ for _name in ("isfinite", "isinf", "isnan", "signbit"):
     _special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0])
     register(_name, Sample(getattr(tt, _name), [_special], getattr(np, _name), differentiable=()))
 register("round", Sample(tt.round, [np.array([0.5, 1.5, -2.5, 2.4])], np.round, differentiable=()))
+for _decimals in (1, -1):
+    register(
+        "round",
+        Sample(tt.round, [np.array([0.13, 16.38, -24.7])], np.round, {"decimals": _decimals}, differentiable=()),
+    )
 for _name in ("ceil", "floor", "trunc", "round", "positive", "bitwise_invert"):
     alike(_name, integers((3,)))
 for _name in ("logical_not", "bitwise_invert"):

@@ -40,7 +40,8 @@ def quantile(
     The q-quantile of n sorted elements is the one of rank q (n - 1), counted from 0 (Hyndman and Fan, 1996, type 7).
 
     Args:
-        q: a number or a vector; the result has its shape, and behind it what is left of the shape of x.
+        q: a number or a vector; the result has its shape, and behind it what is left of the shape of x. A Tensor that
+            requires a gradient has one under "linear": how far apart the two elements are, times n - 1.
         axis: one, several, or None for all.
         interpolation: where the rank lies between two elements: "linear" between them, the "lower", the "higher", the
             "nearest", or the "midpoint". NumPy calls it `method`.
@@ -64,7 +65,10 @@ def quantile(
     below = np.floor(rank).astype(np.int64)
     low = ordered[..., tt.asarray(below, device=x.device)]
     high = ordered[..., tt.asarray(np.ceil(rank).astype(np.int64), device=x.device)]
-    found = low + (high - low) * tt.asarray(rank - below, dtype=x.dtype, device=x.device)
+    part = tt.asarray(rank - below, dtype=x.dtype, device=x.device)
+    if isinstance(q, Tensor) and interpolation == "linear":
+        part = tt.reshape(q, (-1,)) * (count - 1) - tt.asarray(below, dtype=x.dtype, device=x.device)
+    found = low + (high - low) * part
     found = tt.where(tt.isnan(ordered[..., -1:]), math.nan, found)  # they are sorted to the end
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape)) if keepdims else tuple(x.shape[i] for i in rest)
     return tt.reshape(tt.moveaxis(found, -1, 0), (*shares.shape, *kept))
