@@ -50,8 +50,10 @@ ADAPTED: dict[str, Callable[..., Any]] = {
 RANDOM = {"dropout", "dropout1d", "dropout2d", "empty", "empty_like", "rand_like", "randn_like"}
 """Operators whose numbers nobody foretells: shapes alone are compared, and so are those with a `dropout_p`."""
 
-RENAMED = {"bucketize", "gather", "msort", "repeat_interleave", "take_along_dim", "unflatten", "unique"}
-"""Operators that an error gives another name for, whose arguments are others, too."""
+RENAMED = {
+    "bucketize", "gather", "msort", "repeat_interleave", "resolve_conj", "take_along_dim", "unflatten", "unique",
+}  # fmt: skip
+"""Operators that an error gives another name for, of what is not quite the same."""
 
 DECIDED = [
     ("std|var", "other", "divides by n, unless `correction` says otherwise"),
@@ -74,6 +76,11 @@ DECIDED = [
     ("max|min", "is out of range", "of two Tensors it is another function"),
     ("to", "name it", "non_blocking and copy have their names"),
     ("std|var", "got None", "divides by n, unless `correction` says otherwise"),
+    ("linalg.eig|linalg.svd", "specified up to multiplication", "PyTorch's own error"),
+    ("linalg.cholesky", "another gradient", "what makes a matrix no longer Hermitian has no part in it"),
+    ("std|var|sigmoid|nn.functional.silu", "expected real numbers", "is for real numbers"),
+    ("logaddexp|logcumsumexp", "not supported for the input types", "is for real numbers"),
+    (".*", "drop the imaginary part", "no imaginary part is dropped"),
     ("searchsorted", "got out_int32=", "places are of 64 bits"),
     ("searchsorted", "expected a sorted vector", "searches one vector"),
     ("linalg.solve", "", "a right side of one dimension alone is a vector"),
@@ -166,16 +173,14 @@ def other_gradient(theirs: Any, mine: Any, leaves: list[tuple[Any, Any]], tolera
     """How the gradients of the leaves differ, or None."""
     import torch
 
-    total, sum_of = None, None
+    total, sum_of = 0.0, 0.0
     for a, b in zip(flat(theirs), flat(mine)):
         if isinstance(a, torch.Tensor) and a.requires_grad and (a.is_floating_point() or a.is_complex()):
             w = weights(array_of(a))
-            t = (a * torch.from_numpy(w)).sum()
-            total = t.real + t.imag if t.is_complex() else t if total is None else total + t
-            m = tt.sum(b * tt.asarray(w))
-            m = tt.real(m) + tt.imag(m) if m.dtype.kind == "c" else m
-            sum_of = m if sum_of is None else sum_of + m
-    if total is None:
+            t, m = (a * torch.from_numpy(w)).sum(), tt.sum(b * tt.asarray(w))
+            total = total + (t.real + t.imag if t.is_complex() else t)
+            sum_of = sum_of + (tt.real(m) + tt.imag(m) if m.dtype.kind == "c" else m)
+    if isinstance(total, float):
         return None
     wanted = torch.autograd.grad(total, [a for a, _ in leaves], allow_unused=True)
     found: Any = [None] * len(leaves)

@@ -266,7 +266,7 @@ def _logsumexp_rule(xp, g, out, x, axis, keepdims):
 
 @op(floating=True, x=_logsumexp_rule)
 def _logsumexp(xp, x, *, axis, keepdims):
-    largest = xp.max(x, axis=axis, keepdims=True)
+    largest = xp.max(xp.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True)
     largest = xp.where(xp.isfinite(largest), largest, 0.0)
     total = xp.sum(xp.exp(x - largest), axis=axis, keepdims=True)
     nothing = total == 0
