@@ -34,7 +34,7 @@ _KNOWN = """
 HOLOMORPHIC = set(_KNOWN.split())
 """Names of ops whose gradient rules give f'(z) g also for complex z. Add the name of an op of your own."""
 
-NOT_HOLOMORPHIC = {"conj", "signdet", "cholesky", "eigh", "eig", "svd", "pinv", "qr"}
+NOT_HOLOMORPHIC = {"conj", "signdet", "cholesky", "eigh", "eig", "svd", "pinv", "qr", "rfft"}
 """Names of ops with complex results whose rules give the gradient itself."""
 
 
