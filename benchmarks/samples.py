@@ -1,7 +1,7 @@
-"""PyTorch's own samples of its operators, as installed, through the operators of tinytensor that bear the same names.
+"""PyTorch's own samples of its operators and modules, as installed, through those of tinytensor with the same names.
 
     python benchmarks/samples.py                              # counts: right, wrong, refused; and why, by operator
-    python benchmarks/samples.py --only cross_entropy,sum     # some operators
+    python benchmarks/samples.py --only cross_entropy,LSTM    # some operators and modules
     python benchmarks/samples.py --dtype complex128           # float64 by default; float32 too
 
 Each sample is called with PyTorch's order of arguments, as a method where a Tensor has one of that name and as a
@@ -26,7 +26,7 @@ import numpy as np
 from command_line import Parser, refuse, require_torch
 
 import tinytensor as tt
-from tinytensor import hints
+from tinytensor import hints, nn
 from tinytensor.nn import functional as F
 
 PLACES = {"nn.functional.": F, "linalg.": tt.linalg, "special.": tt.special, "fft.": tt.fft}
@@ -72,6 +72,21 @@ DECIDED = [
     ("max|min", "of two Tensors it is", "of two Tensors it is another function"),
     ("linalg.eigh|linalg.eigvalsh", "UPLO", "reads the lower triangle"),
     ("linalg.pinv|linalg.matrix_rank", "hermitian", "is the same for Hermitian matrices"),
+    ("LSTM", "proj_size", "projections are left out"),
+    (".*Pool.*", "return_indices|ceil_mode", "ceil_mode and return_indices are left out"),
+    (
+        "BatchNorm.*|nn.functional.batch_norm",
+        "more than one number|expected \\(batch",
+        "takes the statistics of a batch",
+    ),
+    ("CrossEntropyLoss", "other numbers", "the mean over nothing but ignored targets is 0, not NaN"),
+    (
+        "Transformer.*",
+        "expected a Module|must be Tensor, not Tensor",
+        "a layer or function of PyTorch's is handed over",
+    ),
+    ("sgn", "ZeroTensor", "PyTorch's own error"),
+    ("cat", "out of range", "joins arrays of one number of dimensions"),
     ("linalg.pinv", "a tolerance is a number|positional", "a tolerance is one for each matrix, and has its name"),
     ("max|min", "is out of range", "of two Tensors it is another function"),
     ("to", "name it", "non_blocking and copy have their names"),
@@ -112,6 +127,8 @@ def ours(value: Any, leaves: list[tuple[Any, Any]]) -> Any:
     import torch
 
     if isinstance(value, torch.Tensor):
+        if (known := next((b for a, b in leaves if a is value), None)) is not None:
+            return known
         array = np.array(value.detach().resolve_conj().resolve_neg().numpy())
         tensor = tt.asarray(array)
         if value.requires_grad:
@@ -212,7 +229,7 @@ def outcomes(
         for function in functions:
             leaves: list[tuple[Any, Any]] = []
             first, *rest = (ours(v, leaves) for v in (sample.input, *sample.args))
-            kwargs = {k: ours(v, leaves) for k, v in sample.kwargs.items()}
+            kwargs = ours_by_name(sample.kwargs, leaves)
             try:
                 mine = function(first, *rest, **renamed(function, kwargs))
             except Exception as error:
@@ -230,6 +247,37 @@ def outcomes(
         yield outcome
 
 
+def outcomes_of_module(info: Any, dtype: Any, tolerance: float) -> Iterator[tuple[str, str]]:
+    """For each sample of a module: right, wrong or refused, and why; weights are carried over by `load_state_dict`."""
+    import torch
+
+    kind = getattr(nn, info.module_cls.__name__)
+    for training in (True, False):
+        torch.manual_seed(0)
+        for sample in info.module_inputs_func(info, "cpu", dtype, True, training):
+            made, given = sample.constructor_input, sample.forward_input
+            theirs = info.module_cls(*made.args, **made.kwargs).to(dtype).train(training)
+            leaves: list[tuple[Any, Any]] = []
+            try:
+                arguments, options = ours(made.args, []), ours_by_name(made.kwargs, [])
+                mine = kind(*arguments, **renamed(kind, options)).to(ours(dtype, [])).train(training)
+                mine.load_state_dict({name: array_of(value) for name, value in theirs.state_dict().items()})
+                expected = theirs(*given.args, **given.kwargs)
+                found = mine(*ours(given.args, leaves), **ours_by_name(given.kwargs, leaves))
+                leaves += zip(theirs.parameters(), mine.parameters())
+                random = any(getattr(part, "p", 0) for part in theirs.modules()) or getattr(theirs, "dropout", 0)
+                why = difference(expected, found, tolerance, bool(training and random))
+                if why is None and not random:
+                    why = other_gradient(expected, found, leaves, tolerance)
+                yield ("right" if why is None else "wrong", why or "")
+            except Exception as error:
+                yield "refused", _first_line(error)
+
+
+def ours_by_name(values: dict[str, Any], leaves: list[tuple[Any, Any]]) -> dict[str, Any]:
+    return {name: ours(value, leaves) for name, value in values.items()}
+
+
 def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0]
 
@@ -237,6 +285,31 @@ def _first_line(error: Exception) -> str:
 def decision(name: str, why: str) -> str | None:
     """Which decision an outcome follows from, if one does."""
     return next((d for names, said, d in DECIDED if re.fullmatch(names, name) and re.search(said, why)), None)
+
+
+class Tally:
+    """What became of the samples of operators, or of modules."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.counts = what, Counter[str]()
+        self.reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self.names: Counter[str] = Counter()
+
+    def add(self, name: str, found: Iterator[tuple[str, str]]) -> None:
+        self.names["here"] += 1
+        for outcome, why in found:
+            if outcome != "right" and (decided := decision(name, why)):
+                outcome, why = "decided otherwise", decided
+            self.counts[outcome] += 1
+            if outcome != "right":
+                self.reasons[outcome, name][re.sub(r"\d[\d., e+-]*", "#", why)[:150]] += 1
+
+    def tell(self, quiet: bool) -> None:
+        for (outcome, name), found in sorted(self.reasons.items() if not quiet else ()):
+            for why, number in found.most_common():
+                print(f"{outcome:18} {number:4} {name:36} {why}")
+        names, counts = (", ".join(f"{n} {what}" for what, n in c.most_common()) for c in (self.names, self.counts))
+        print(f"{self.what}: {names}; {sum(self.counts.values())} samples: {counts}")
 
 
 def main() -> None:
@@ -251,34 +324,31 @@ def main() -> None:
         refuse("torch.testing needs expecttest; pip install expecttest")
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.common_modules import module_db
 
     warnings.simplefilter("ignore")
-    dtype = getattr(torch, arguments.dtype)
-    counts: Counter[str] = Counter()
-    reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    operators: Counter[str] = Counter()
-    for info in op_db:
-        if arguments.only and not arguments.only & {info.name, info.name.rpartition(".")[2]}:
-            continue
-        functions = find(info.name)
-        if not functions or not info.supports_dtype(dtype, "cpu"):
-            operators["not here" if not functions else "not for this dtype"] += 1
-            continue
-        operators["here"] += 1
-        with np.errstate(all="ignore"):
-            tolerance = 1e-4 if dtype == torch.float32 else 1e-9
-            for outcome, why in outcomes(info, functions, dtype, tolerance, arguments.most):
-                if outcome != "right" and (decided := decision(info.name, why)):
-                    outcome, why = "decided otherwise", decided
-                counts[outcome] += 1
-                if outcome != "right":
-                    reasons[outcome, info.name][re.sub(r"\d[\d., e+-]*", "#", why)[:150]] += 1
-    if not arguments.quiet:
-        for (outcome, name), found in sorted(reasons.items()):
-            for why, number in found.most_common():
-                print(f"{outcome:18} {number:4} {name:36} {why}")
-    print(f"operators: {', '.join(f'{n} {what}' for what, n in operators.items())}")
-    print(f"samples: {sum(counts.values())}: {', '.join(f'{n} {what}' for what, n in counts.most_common())}")
+    dtype, only = getattr(torch, arguments.dtype), arguments.only
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-9
+    operators, modules = Tally("operators"), Tally("modules")
+    with np.errstate(all="ignore"):
+        for info in op_db:
+            functions = find(info.name)
+            if only and not only & {info.name, info.name.rpartition(".")[2]}:
+                continue
+            if not functions or not info.supports_dtype(dtype, "cpu"):
+                operators.names["not here" if not functions else "not for this dtype"] += 1
+            else:
+                operators.add(info.name, outcomes(info, functions, dtype, tolerance, arguments.most))
+        for info in module_db if dtype.is_floating_point else ():
+            name = info.module_cls.__name__
+            if only and name not in only:
+                continue
+            if hasattr(nn, name):
+                modules.add(name, outcomes_of_module(info, dtype, tolerance))
+            else:
+                modules.names["not here"] += 1
+    operators.tell(arguments.quiet)
+    modules.tell(arguments.quiet)
 
 
 if __name__ == "__main__":
