@@ -7,6 +7,7 @@ from typing import Any
 from tinytensor import Tensor
 
 from . import functional as F
+from .functional.pooling import refuse
 from .functional.windows import sizes
 from .module import Module
 
@@ -14,8 +15,17 @@ from .module import Module
 class MaxPool(Module):
     """What the pools of largest numbers share: their options."""
 
-    def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> None:
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        return_indices: bool = False,
+        ceil_mode: bool = False,
+    ) -> None:
         super().__init__()
+        refuse(type(self).__name__, ceil_mode, return_indices)
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
@@ -61,9 +71,15 @@ class AvgPool1d(Module):
     """
 
     def __init__(
-        self, kernel_size: Any, stride: Any = None, padding: Any = 0, *, count_include_pad: bool = True
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
     ) -> None:
         super().__init__()
+        refuse("AvgPool1d", ceil_mode)
         self.kernel_size = sizes("AvgPool1d", "kernel_size", kernel_size, 1, 1)
         self.stride = self.kernel_size if stride is None else sizes("AvgPool1d", "stride", stride, 1, 1)
         self.padding = sizes("AvgPool1d", "padding", padding, 1, 0)
@@ -94,11 +110,12 @@ class AvgPool2d(Module):
         kernel_size: Any,
         stride: Any = None,
         padding: Any = 0,
-        *,
+        ceil_mode: bool = False,
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
         super().__init__()
+        refuse("AvgPool2d", ceil_mode)
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding

@@ -16,7 +16,8 @@ there, `_parts` takes them out.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+import sys
+from typing import NamedTuple, Never
 
 import tinytensor as tt
 
@@ -123,7 +124,7 @@ def _eigh(xp, x):
     return _packed(xp, x, *xp.linalg.eigh(x))
 
 
-def eigh(x: ArrayLike, /) -> EighResult:
+def eigh(x: ArrayLike, /, **unknown: Never) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices: x = V diag(λ) Vᴴ.
 
     Of x, (..., n, n), which is taken for symmetric, only the lower triangle is read. The eigenvectors of equal
@@ -131,14 +132,18 @@ def eigh(x: ArrayLike, /) -> EighResult:
     sign is not determined either, nor is the phase of a complex one: what depends on the phase has no gradient, and
     backward raises RuntimeError.
     """
+    if unknown:
+        raise tt.hints.unknown_keyword("eigh", unknown)
     x = square("eigh", x)
     n = x.shape[-1]
     values, vectors = _parts(tt, _eigh(x), (n,), (n, n))
     return EighResult(tt.real(values), vectors)
 
 
-def eigvalsh(x: ArrayLike, /) -> Tensor:
+def eigvalsh(x: ArrayLike, /, **unknown: Never) -> Tensor:
     """The eigenvalues of symmetric (or Hermitian) matrices in ascending order: (..., n, n) -> (..., n)."""
+    if unknown:
+        raise tt.hints.unknown_keyword("eigvalsh", unknown)
     return eigh(x).eigenvalues
 
 
@@ -239,7 +244,7 @@ def svdvals(x: ArrayLike, /) -> Tensor:
 
 
 def matrix_rank(
-    x: ArrayLike, /, *, rtol: float | ArrayLike | None = None, atol: float | ArrayLike | None = None
+    x: ArrayLike, /, *, rtol: float | ArrayLike | None = None, atol: float | ArrayLike | None = None, **unknown: Never
 ) -> Tensor:
     """How many singular values are larger than `rtol` times the largest, and than `atol`.
 
@@ -249,6 +254,8 @@ def matrix_rank(
         rtol: a number, or one for each matrix; default: max(m, n) times the dtype's eps, or 0 where `atol` is given.
         atol: the same; default: 0.
     """
+    if unknown:
+        raise tt.hints.unknown_keyword("matrix_rank", unknown)
     x = as_matrix("matrix_rank", x)
     _check_tolerances("matrix_rank", x, rtol, atol)
     with tt.no_grad():
@@ -295,12 +302,21 @@ def _pinv(xp, x, *, rtol, atol):
     return xp.matmul(_adjoint(xp, vh) * inverse[..., None, :], _adjoint(xp, u))
 
 
-def pinv(x: ArrayLike, /, *, rtol: float | ArrayLike | None = None, atol: float | ArrayLike | None = None) -> Tensor:
+def pinv(
+    x: ArrayLike,
+    /,
+    *,
+    rtol: float | ArrayLike | None = None,
+    atol: float | ArrayLike | None = None,
+    **unknown: Never,
+) -> Tensor:
     """The (Moore-Penrose) pseudo-inverse: (..., m, n) -> (..., n, m).
 
     Singular values up to `rtol` times the largest, or up to `atol`, count as 0; these are as for `matrix_rank`. The
     gradient holds where a small step changes the rank of no matrix.
     """
+    if unknown:
+        raise tt.hints.unknown_keyword("pinv", unknown)
     x = as_matrix("pinv", x)
     _check_tolerances("pinv", x, rtol, atol)
     rtol, atol = (t._data if isinstance(t, Tensor) else t for t in (rtol, atol))
@@ -352,3 +368,6 @@ def qr(x: ArrayLike, /, *, mode: str = "reduced") -> QRResult:
         raise ValueError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
     x = as_matrix("qr", x)
     return QRResult(*_parts(tt, _qr(x, mode=mode), *_qr_shapes(x.shape, mode)))
+
+
+tt.missing.hide_what_is_refused(sys.modules[__name__])

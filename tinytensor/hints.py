@@ -567,6 +567,10 @@ KEYWORDS = {
 
 ADVICE = {
     "requires_grad": "call requires_grad_() on what it gives",
+    "UPLO": "leave it out: of each matrix the lower triangle is read",
+    "hermitian": "leave it out: what it gives is the same",
+    "as_tuple": "it always gives a tuple",
+    "out_int32": "places are int64",
     "out": "what it gives is new; x[...] = result writes into x",
 }
 """What to do for arguments that no function has."""

@@ -284,7 +284,7 @@ def matrix_norm(
         axis: the dimensions of rows and of columns.
     """
     x = as_matrix("matrix_norm", x)
-    if len(normalize_axes("matrix_norm", axis, x.shape, unknown=unknown)) != 2:
+    if len(normalize_axes("matrix_norm", axis, x.shape, unknown=unknown)) != 2 or not isinstance(axis, (tuple, list)):
         raise ValueError(f"matrix_norm: a matrix has two axes, got axis {axis} of shape {x.shape}")
     if axis != (-2, -1):
         norm = matrix_norm(tt.moveaxis(x, axis, (-2, -1)), ord, keepdims=keepdims)

@@ -410,9 +410,11 @@ class Methods(TensorCore):
             raise tt.hints.unknown_keyword("norm", unknown)
         x = self if dtype is None else self._as(dtype)
         axes = normalize_axes("norm", axis, self.shape)
+        if p not in ("fro", "nuc") and isinstance(p, str):
+            raise ValueError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
         if p == "nuc":
             return tt.linalg.matrix_norm(x, "nuc", axes, keepdims=keepdims)
-        return tt.linalg.vector_norm(x, 2 if p == "fro" else p, axis=axes, keepdims=keepdims)
+        return tt.linalg.vector_norm(x, 2 if isinstance(p, str) else p, axis=axes, keepdims=keepdims)
 
     def inner(self, other: ArrayLike) -> Tensor:
         """The products summed over the last dimension of both."""

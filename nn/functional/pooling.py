@@ -26,7 +26,15 @@ def _max_pool(x, *, kernel, stride, dilation, around):
     return tt.max(windows(x, kernel, stride, dilation), axis=-1 - len(kernel))
 
 
-def max_pool1d(input: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+def max_pool1d(
+    input: ArrayLike,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor:
     """The largest of `kernel_size` neighbours, at every `stride`-th position.
 
     Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions).
@@ -35,22 +43,42 @@ def max_pool1d(input: ArrayLike, kernel_size: Any, stride: Any = None, padding: 
         stride: how many positions it goes on; default: kernel_size.
         padding: how many positions that never are the largest stand on either side, at most half of kernel_size.
         dilation: how far apart the neighbours are.
+        ceil_mode, return_indices: False.
 
     Equal largest numbers share the gradient evenly (in PyTorch the first of them has it all).
     Raises ValueError where sizes do not fit.
     """
+    refuse("max_pool1d", ceil_mode, return_indices)
     return _largest("max_pool1d", 1, input, kernel_size, stride, padding, dilation)
 
 
-def max_pool2d(input: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+def max_pool2d(
+    input: ArrayLike,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor:
     """The largest number of each window of an image (Ranzato et al. 2007).
 
     Shapes: (batch, channels, height, width), or without the batch -> (batch, channels, *positions).
 
     Args:
         kernel_size, stride, padding, dilation: as for `max_pool1d`, one number, or two for height and width.
+        ceil_mode, return_indices: False.
     """
+    refuse("max_pool2d", ceil_mode, return_indices)
     return _largest("max_pool2d", 2, input, kernel_size, stride, padding, dilation)
+
+
+def refuse(name: str, ceil_mode: bool, return_indices: bool = False) -> None:
+    """Raise ValueError for what pools leave out, and say how it is done."""
+    if ceil_mode:
+        raise ValueError(f"{name}: ceil_mode is left out; put F.pad in front, so that the last window is a whole one")
+    if return_indices:
+        raise ValueError(f"{name}: return_indices is left out; tt.argmax of what F.unfold gives are the places")
 
 
 def _largest(
@@ -64,7 +92,12 @@ def _largest(
 
 @raised
 def avg_pool1d(
-    input: ArrayLike, kernel_size: Any, stride: Any = None, padding: Any = 0, *, count_include_pad: bool = True
+    input: ArrayLike,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> Tensor:
     """The mean of `kernel_size` neighbours, at every `stride`-th position.
 
@@ -73,8 +106,10 @@ def avg_pool1d(
     Args:
         stride: how many positions it goes on; default: kernel_size.
         padding: how many zeros stand on either side, at most half of kernel_size.
+        ceil_mode: False.
         count_include_pad: whether these zeros count in the mean.
     """
+    refuse("avg_pool1d", ceil_mode)
     return _mean("avg_pool1d", 1, input, kernel_size, stride, padding, count_include_pad, None)
 
 
@@ -84,7 +119,7 @@ def avg_pool2d(
     kernel_size: Any,
     stride: Any = None,
     padding: Any = 0,
-    *,
+    ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
 ) -> Tensor:
@@ -94,9 +129,11 @@ def avg_pool2d(
 
     Args:
         kernel_size, stride, padding: as for `avg_pool1d`, one number, or two for height and width.
+        ceil_mode: False.
         count_include_pad: whether the zeros around count in the mean.
         divisor_override: what the sum is divided by in place of the size of the window.
     """
+    refuse("avg_pool2d", ceil_mode)
     return _mean("avg_pool2d", 2, input, kernel_size, stride, padding, count_include_pad, divisor_override)
 
 

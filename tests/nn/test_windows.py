@@ -119,6 +119,9 @@ IMAGE = tt.ones((2, 4, 6, 6))
         (lambda: F.conv2d(IMAGE, tt.ones((3, 4, 3, 7))), ValueError, "do not fit into an input of width 6"),
         (lambda: F.conv2d(IMAGE, tt.ones((3, 4, 3, 3)), stride=(1, 2, 3)), TypeError, "a sequence of two, got"),
         (lambda: nn.Conv2d(4, 6, 3, padding_mode="reflect"), ValueError, "padding_mode must be 'zeros', .*'reflect'"),
+        (lambda: F.max_pool2d(IMAGE, 2, ceil_mode=True), ValueError, "max_pool2d: ceil_mode is left out; put F.pad in"),
+        (lambda: nn.AvgPool1d(2, ceil_mode=True), ValueError, "AvgPool1d: ceil_mode is left out"),
+        (lambda: nn.MaxPool1d(2, return_indices=True), ValueError, "MaxPool1d: return_indices is left out; tt.argmax"),
         (lambda: F.max_pool2d(IMAGE, 2, padding=2), ValueError, r"max_pool2d: padding must be at most half of kernel"),
         (
             lambda: F.max_pool2d(tt.ones((2, 2)), 2),

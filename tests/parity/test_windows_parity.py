@@ -85,6 +85,11 @@ def test_pools_with_all_their_options():
     linear("avg_pool2d", normal(2, 3, 8, 7), kernel_size=3, padding=1, count_include_pad=False)
     linear("avg_pool2d", normal(2, 3, 8, 7), kernel_size=(2, 3), divisor_override=5)
     linear("avg_pool1d", normal(2, 3, 8), kernel_size=3, padding=1, count_include_pad=False)
+    image = normal(2, 3, 6, 6)  # all by position
+    close(
+        ours.avg_pool2d(image, 2, 2, 1, False, False, 3),
+        theirs.avg_pool2d(torch.tensor(image), 2, 2, 1, False, False, 3),
+    )
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, (2, 3), (None, 2), 7])

@@ -96,8 +96,10 @@ def topk(
     return tt.take_along_axis(x, order, axis=axis), order
 
 
-def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
+def nonzero(x: ArrayLike, /, **unknown: Never) -> tuple[Tensor, ...]:
     """For each dimension, the indices of the elements that are not zero."""
+    if unknown:
+        raise tt.hints.unknown_keyword("nonzero", unknown)
     x = tt.asarray(x)
     if x.ndim == 0:
         raise ValueError("nonzero: expected at least 1 dimension, got a 0-d array")
