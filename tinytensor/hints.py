@@ -36,7 +36,8 @@ PACKAGE = """
     mul = multiply: tt.multiply(x, y)
     div true_divide = divide: tt.divide(x, y)
     neg = negative: tt.negative(x)
-    power float_power = pow: tt.pow(x, 2)
+    power = pow: tt.pow(x, 2)
+    float_power: tt.pow(x.double(), 2)
     mod = remainder: tt.remainder(x, y)
     fmod: x - y * tt.trunc(x / y)
     divmod: x // y, x % y

@@ -53,7 +53,7 @@ def normalize_axis(
     if unknown:
         raise tt.hints.unknown_keyword(name, unknown)
     ndim = len(shape) + room
-    if not hasattr(axis, "__index__") or getattr(axis, "shape", None):
+    if isinstance(axis, Tensor) or not hasattr(axis, "__index__") or getattr(axis, "shape", None):
         raise tt.hints.no_axis(name, f"{argument} must be an integer, got {describe(axis)}")
     if not -ndim <= axis < ndim:
         known = f"expected {-ndim} to {ndim - 1}" if ndim else "it has none"
