@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,11 +22,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, input: Tensor) -> Tensor:
-        start, end = (check_dim("Flatten", input, dim) for dim in (self.start_dim, self.end_dim))
-        if start > end:
-            raise ValueError(f"Flatten: start_dim {self.start_dim} is behind end_dim {self.end_dim} in {input.shape}")
-        length = math.prod(input.shape[start : end + 1])
-        return tt.reshape(input, (*input.shape[:start], length, *input.shape[end + 1 :]))
+        return tt.asarray(input).flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"

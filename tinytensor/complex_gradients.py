@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import tinytensor as tt
+
 from .backend import for_array
-from .engine import TENSORS
+from .engine import TENSORS, _vjp_by_formula
 from .node import Node
 from .primitive import Primitive
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
 __all__ = ["HOLOMORPHIC"]
 
@@ -26,12 +28,13 @@ _KNOWN = """
     add subtract multiply divide pow negative positive square sqrt reciprocal exp expm1 log log1p log2 log10 sin cos tan
     asin acos atan sinh cosh tanh asinh acosh atanh where masked_fill round sum mean prod cumulative_sum cumulative_prod
     astype to_device reshape permute_dims matrix_transpose expand_dims squeeze broadcast_to concat flip roll tile tril
-    triu getitem scatter index_set matmul einsum det inv solve fft ifft
+    triu getitem scatter index_set matmul einsum det inv solve fft ifft rsqrt
+    exp2 sinc logsumexp
 """
 HOLOMORPHIC = set(_KNOWN.split())
 """Names of ops whose gradient rules give f'(z) g also for complex z. Add the name of an op of your own."""
 
-NOT_HOLOMORPHIC = {"conj", "signdet", "cholesky", "eigh", "eig", "svd", "pinv", "qr"}
+NOT_HOLOMORPHIC = {"conj", "signdet", "cholesky", "eigh", "eig", "svd", "pinv", "qr", "rfft"}
 """Names of ops with complex results whose rules give the gradient itself."""
 
 
@@ -45,8 +48,14 @@ def vjp(
 ) -> list[Any]:
     """The gradient of each input of a node with a complex result, given that of the result.
 
+    That of a fused op is the gradient of its formula, whose ops come here one by one.
     Raises NotImplementedError for an op whose rules are not known to hold for complex numbers.
     """
+    if not op.pure:
+        if create_graph:
+            return _vjp_by_formula(node, op, g, parents)
+        with tt.enable_grad():
+            return [x if x is None else x._data for x in _vjp_by_formula(node, op, wrap(g, None), parents)]
     if op.name not in HOLOMORPHIC | NOT_HOLOMORPHIC:
         raise NotImplementedError(
             f"{op.name} has no gradient for complex numbers; if its rule is the derivative of a holomorphic function, "

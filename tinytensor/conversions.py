@@ -51,12 +51,25 @@ class Conversions(TensorCore):
     def _to_numpy(self) -> Any:
         return backend.for_array(self._data).to_numpy(self._data)
 
-    def to(self, *args: Tensor | DType, device: Device = None, dtype: DType = None) -> Tensor:
+    def to(
+        self,
+        *args: Tensor | DType,
+        device: Device = None,
+        dtype: DType = None,
+        non_blocking: bool = False,
+        copy: bool = False,
+    ) -> Tensor:
         """This Tensor on a device and in a dtype: `x.to("gpu")`, `x.to(tt.float64)`; self if nothing changes.
 
         Differentiable. Raises DeviceError where the device is missing.
+
+        Args:
+            non_blocking: changes nothing here.
+            copy: a new Tensor also where nothing changes.
         """
         for value in args:
+            if isinstance(value, bool):
+                raise TypeError(f"to: got {value}; name it: non_blocking={value}, or copy={value}")
             if isinstance(value, str) and value in backend.DEVICES:
                 device = value
             elif isinstance(value, Tensor):
@@ -66,7 +79,8 @@ class Conversions(TensorCore):
             else:
                 dtype = value
         result: Any = self if dtype is None else tt.astype(self, dtype, copy=False)
-        return result if device is None else tt.functions.shapes.to_device(result, device)
+        result = result if device is None else tt.functions.shapes.to_device(result, device)
+        return tt.positive(self) if copy and result is self else result
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Tensor:
         """This Tensor on a device, under the array API standard's name."""

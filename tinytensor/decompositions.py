@@ -16,7 +16,8 @@ there, `_parts` takes them out.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+import sys
+from typing import NamedTuple, Never
 
 import tinytensor as tt
 
@@ -123,7 +124,7 @@ def _eigh(xp, x):
     return _packed(xp, x, *xp.linalg.eigh(x))
 
 
-def eigh(x: ArrayLike, /) -> EighResult:
+def eigh(x: ArrayLike, /, **unknown: Never) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices: x = V diag(λ) Vᴴ.
 
     Of x, (..., n, n), which is taken for symmetric, only the lower triangle is read. The eigenvectors of equal
@@ -131,14 +132,18 @@ def eigh(x: ArrayLike, /) -> EighResult:
     sign is not determined either, nor is the phase of a complex one: what depends on the phase has no gradient, and
     backward raises RuntimeError.
     """
+    if unknown:
+        raise tt.hints.unknown_keyword("eigh", unknown)
     x = square("eigh", x)
     n = x.shape[-1]
     values, vectors = _parts(tt, _eigh(x), (n,), (n, n))
     return EighResult(tt.real(values), vectors)
 
 
-def eigvalsh(x: ArrayLike, /) -> Tensor:
+def eigvalsh(x: ArrayLike, /, **unknown: Never) -> Tensor:
     """The eigenvalues of symmetric (or Hermitian) matrices in ascending order: (..., n, n) -> (..., n)."""
+    if unknown:
+        raise tt.hints.unknown_keyword("eigvalsh", unknown)
     return eigh(x).eigenvalues
 
 
@@ -238,25 +243,43 @@ def svdvals(x: ArrayLike, /) -> Tensor:
     return svd(x, full_matrices=False).S
 
 
-def matrix_rank(x: ArrayLike, /, *, rtol: float | ArrayLike | None = None) -> Tensor:
-    """How many singular values are larger than `rtol` times the largest; default: max(m, n) times the dtype's eps.
+def matrix_rank(
+    x: ArrayLike, /, *, rtol: float | ArrayLike | None = None, atol: float | ArrayLike | None = None, **unknown: Never
+) -> Tensor:
+    """How many singular values are larger than `rtol` times the largest, and than `atol`.
 
     Shapes: (..., m, n) -> (...). An integer, without a gradient.
+
+    Args:
+        rtol: a number, or one for each matrix; default: max(m, n) times the dtype's eps, or 0 where `atol` is given.
+        atol: the same; default: 0.
     """
+    if unknown:
+        raise tt.hints.unknown_keyword("matrix_rank", unknown)
     x = as_matrix("matrix_rank", x)
+    _check_tolerances("matrix_rank", x, rtol, atol)
     with tt.no_grad():
         s = svdvals(x)
     if not s.shape[-1]:
         return tt.zeros(s.shape[:-1], dtype=dtypes.int64, device=x.device)
-    return tt.count_nonzero(s > _cutoff(tt, s, x.shape, rtol), axis=-1)
+    return tt.count_nonzero(s > _cutoff(tt, s, x.shape, rtol, atol), axis=-1)
 
 
-def _cutoff(xp, s, shape, rtol):
-    """Below which singular values count as 0, which `rtol` says for each matrix."""
+def _check_tolerances(name, x, *tolerances):
+    for each in tolerances:
+        if getattr(each, "ndim", 0) > x.ndim - 2:
+            raise ValueError(
+                f"{name}: a tolerance is a number, or one for each matrix: {x.shape[:-2]}, not {each.shape}"
+            )
+
+
+def _cutoff(xp, s, shape, rtol, atol):
+    """Below which singular values count as 0, which `rtol` and `atol` say for each matrix."""
     if rtol is None:
-        rtol = max(shape[-2:]) * dtypes.finfo(s.dtype).eps
-    largest = xp.max(s, axis=s.ndim - 1, keepdims=True)
-    return largest * (rtol if isinstance(rtol, (int, float)) else rtol[..., None])
+        rtol = max(shape[-2:]) * dtypes.finfo(s.dtype).eps if atol is None else 0.0
+    rtol, atol = (t if t is None or isinstance(t, (int, float)) else t[..., None] for t in (rtol, atol))
+    below = xp.max(s, axis=s.ndim - 1, keepdims=True) * rtol
+    return below if atol is None else xp.maximum(below, atol)
 
 
 def _pinv_rule(xp, g, out, x):
@@ -270,23 +293,34 @@ def _pinv_rule(xp, g, out, x):
 
 
 @op(floating=True, x=_pinv_rule)
-def _pinv(xp, x, *, rtol):
+def _pinv(xp, x, *, rtol, atol):
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     if not s.shape[-1]:
         return xp.copy(xp.matrix_transpose(x))  # of nothing
-    kept = s > _cutoff(xp, s, x.shape, rtol)
+    kept = s > _cutoff(xp, s, x.shape, rtol, atol)
     inverse = xp.where(kept, 1 / xp.where(kept, s, 1.0), 0.0)
     return xp.matmul(_adjoint(xp, vh) * inverse[..., None, :], _adjoint(xp, u))
 
 
-def pinv(x: ArrayLike, /, *, rtol: float | ArrayLike | None = None) -> Tensor:
+def pinv(
+    x: ArrayLike,
+    /,
+    *,
+    rtol: float | ArrayLike | None = None,
+    atol: float | ArrayLike | None = None,
+    **unknown: Never,
+) -> Tensor:
     """The (Moore-Penrose) pseudo-inverse: (..., m, n) -> (..., n, m).
 
-    Singular values up to `rtol` times the largest count as 0; default: max(m, n) times the dtype's eps. The gradient
-    holds where a small step changes the rank of no matrix.
+    Singular values up to `rtol` times the largest, or up to `atol`, count as 0; these are as for `matrix_rank`. The
+    gradient holds where a small step changes the rank of no matrix.
     """
-    rtol = rtol._data if isinstance(rtol, Tensor) else rtol
-    return _pinv(as_matrix("pinv", x), rtol=rtol)
+    if unknown:
+        raise tt.hints.unknown_keyword("pinv", unknown)
+    x = as_matrix("pinv", x)
+    _check_tolerances("pinv", x, rtol, atol)
+    rtol, atol = (t._data if isinstance(t, Tensor) else t for t in (rtol, atol))
+    return _pinv(x, rtol=rtol, atol=atol)
 
 
 # ---- Q and R
@@ -334,3 +368,6 @@ def qr(x: ArrayLike, /, *, mode: str = "reduced") -> QRResult:
         raise ValueError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
     x = as_matrix("qr", x)
     return QRResult(*_parts(tt, _qr(x, mode=mode), *_qr_shapes(x.shape, mode)))
+
+
+tt.missing.hide_what_is_refused(sys.modules[__name__])

@@ -2,9 +2,10 @@
 
     X[k] = sum_j x[j] exp(-2 pi i j k / n)        (`ifft`: with a plus, and divided by n)
 
-A transform is the product with a symmetric matrix, so that its gradient rule is the transform itself: F' g = F g. The
-one that NumPy's or CuPy's fast Fourier transform computes is an op; all others are made of it. Real numbers have a
-spectrum of which one half is the conjugate of the other, and `rfft`, `irfft`, `hfft` and `ihfft` keep one.
+A transform is the product with a symmetric matrix, so that its gradient rule is the transform itself: F' g = F g. Real
+numbers have a spectrum of which one half is the conjugate of the other, and `rfft`, `irfft`, `hfft` and `ihfft` keep
+one. Of `rfft` and `irfft` each one's gradient is the other, but for the factor 2 of what stands for two conjugates.
+These four, which NumPy's or CuPy's fast Fourier transform computes, are ops; all others are made of them.
 
 `norm` says which of the pair is divided by n: "backward" `ifft`, "forward" `fft`, "ortho" both, by sqrt(n).
 """
@@ -39,6 +40,29 @@ def _fft(xp, x, *, axis, norm):
 @op(floating=True, x=lambda xp, g, axis, norm: xp.fft.ifft(g, axis=axis, norm=norm))
 def _ifft(xp, x, *, axis, norm):
     return xp.fft.ifft(x, axis=axis, norm=norm)
+
+
+def _with_twins(xp, x, n, axis, factor):
+    """Half of a spectrum of n, times a factor but for the frequencies 0 and n / 2, which have no conjugate twin."""
+    first, last = (slice(0, 1), slice((n + 1) // 2, None))
+    twins = x[_along(axis, slice(1, (n + 1) // 2))] * factor
+    return xp.concat([x[_along(axis, first)], twins, x[_along(axis, last)]], axis=axis)
+
+
+def _rfft_rule(xp, g, shape, axis, norm):
+    """Re(F^H g), over the half that is there: the inverse transform of g, with the twins halved"""
+    n = shape[axis]
+    return xp.fft.irfft(_with_twins(xp, g, n, axis, 0.5), n=n, axis=axis, norm=OTHER_WAY[norm])
+
+
+@op(floating=True, x=_rfft_rule)
+def _rfft(xp, x, *, axis, norm):
+    return xp.fft.rfft(x, axis=axis, norm=norm)
+
+
+@op(x=lambda xp, g, n, axis, norm: _with_twins(xp, xp.fft.rfft(g, axis=axis, norm=OTHER_WAY[norm]), n, axis, 2.0))
+def _irfft(xp, x, *, n, axis, norm):
+    return xp.fft.irfft(x, n=n, axis=axis, norm=norm)
 
 
 def _checked(name: str, x: ArrayLike, n: int | None, axis: int, norm: str) -> tuple[Tensor, int, int]:
@@ -87,7 +111,7 @@ def rfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "
     x, n, axis = _checked("rfft", x, n, axis, norm)
     if x.dtype.kind == "c":
         raise TypeError(f"rfft: expected real numbers, got {x.dtype}; use fft")
-    return _of_length(fft(x, n=n, axis=axis, norm=norm), n // 2 + 1, axis)
+    return _rfft(_of_length(x, n, axis), axis=axis, norm=norm)
 
 
 def irfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
@@ -98,9 +122,8 @@ def irfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 
     x = tt.asarray(x)
     axis = normalize_axis("irfft", axis, x.shape)
     x, n, axis = _checked("irfft", x, 2 * (x.shape[axis] - 1) if n is None else n, axis, norm)
-    half = _of_length(x, n // 2 + 1, axis)
-    mirrored = tt.conj(tt.flip(half[_along(axis, slice(1, (n + 1) // 2))], axis=axis))
-    return tt.real(ifft(tt.concat([half, mirrored], axis=axis), axis=axis, norm=norm))
+    half = _of_length(x if x.dtype.kind == "c" else x + 0j, n // 2 + 1, axis)
+    return _irfft(half, n=n, axis=axis, norm=norm)
 
 
 def hfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:

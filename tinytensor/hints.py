@@ -36,7 +36,8 @@ PACKAGE = """
     mul = multiply: tt.multiply(x, y)
     div true_divide = divide: tt.divide(x, y)
     neg = negative: tt.negative(x)
-    power float_power = pow: tt.pow(x, 2)
+    power = pow: tt.pow(x, 2)
+    float_power: tt.pow(x.double(), 2)
     mod = remainder: tt.remainder(x, y)
     fmod: x - y * tt.trunc(x / y)
     divmod: x // y, x % y
@@ -554,6 +555,9 @@ KEYWORDS = {
     "keepdim": ("keepdims",),
     "unbiased": ("correction",),
     "ddof": ("correction",),
+    "end": ("stop",),
+    "right": ("side",),
+    "steps": ("num",),
     "diagonal": ("k", "offset"),
     "size": ("shape",),
     "loc": ("mean",),
@@ -564,9 +568,21 @@ KEYWORDS = {
 
 ADVICE = {
     "requires_grad": "call requires_grad_() on what it gives",
+    "UPLO": "leave it out: of each matrix the lower triangle is read",
+    "hermitian": "leave it out: what it gives is the same",
+    "as_tuple": "it always gives a tuple",
+    "out_int32": "places are int64",
     "out": "what it gives is new; x[...] = result writes into x",
 }
 """What to do for arguments that no function has."""
+
+
+OF_TWO = {"max": "maximum", "min": "minimum"}
+
+
+def no_axis(name: str, problem: str) -> TypeError:
+    """The error for what is no axis; PyTorch's `max` takes a second Tensor there."""
+    return TypeError(f"{name}: {problem}" + (f"; of two Tensors it is tt.{OF_TWO[name]}" if name in OF_TWO else ""))
 
 
 def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] = ()) -> TypeError:

@@ -245,9 +245,7 @@ def _euclidean(xp, x, *, axis):
     return xp.sqrt(xp.sum(x * x, axis=axis, keepdims=True))
 
 
-def vector_norm(
-    x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2, **unknown: Never
-) -> Tensor:
+def vector_norm(x: ArrayLike, /, ord: float = 2, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """(sum |x|**ord)**(1/ord) over `axis`; `ord` may be infinite or 0 (how many are not zero).
 
     The gradient of the norm of zero is 0, and so is that of an element which is 0, where |x|**ord has none.
@@ -275,14 +273,22 @@ def vector_norm(
     return norm if keepdims else tt.squeeze(norm, axes)
 
 
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """A norm of the last two dimensions.
+def matrix_norm(
+    x: ArrayLike, /, ord: Any = "fro", axis: Axis = (-2, -1), keepdims: bool = False, **unknown: Never
+) -> Tensor:
+    """A norm of matrices, which are the last two dimensions.
 
     Args:
         ord: "fro" (Frobenius), "nuc" (the sum of the singular values), 2 or -2 (the largest or smallest of them), 1 or
             -1 (the largest or smallest column sum), inf or -inf (row sum).
+        axis: the dimensions of rows and of columns.
     """
     x = as_matrix("matrix_norm", x)
+    if len(normalize_axes("matrix_norm", axis, x.shape, unknown=unknown)) != 2 or not isinstance(axis, (tuple, list)):
+        raise ValueError(f"matrix_norm: a matrix has two axes, got axis {axis} of shape {x.shape}")
+    if axis != (-2, -1):
+        norm = matrix_norm(tt.moveaxis(x, axis, (-2, -1)), ord, keepdims=keepdims)
+        return tt.moveaxis(norm, (-2, -1), axis) if keepdims else norm
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord not in ("nuc", 2, -2, 1, -1, math.inf, -math.inf):

@@ -173,9 +173,9 @@ class Methods(TensorCore):
         """log(|gamma(x)|), which `tt.special` calls gammaln, as SciPy does."""
         return tt.special.gammaln(self)
 
-    def logit(self) -> Tensor:
-        """log(x / (1 - x)), the inverse of sigmoid."""
-        return tt.special.logit(self)
+    def logit(self, eps: Number | None = None) -> Tensor:
+        """log(x / (1 - x)), the inverse of sigmoid; with `eps`, of x kept that far from 0 and 1."""
+        return tt.special.logit(self, eps)
 
     def nan_to_num(self, nan: Number = 0.0, posinf: Number | None = None, neginf: Number | None = None) -> Tensor:
         """x with numbers in place of NaN, inf and -inf; default of the latter: the dtype's largest and smallest."""
@@ -191,9 +191,9 @@ class Methods(TensorCore):
 
     # ---- of two
 
-    def add(self, other: Operand) -> Tensor:
-        """x + other, element by element."""
-        return tt.add(self, other)
+    def add(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """x + alpha * other, element by element."""
+        return tt.add(self, other if alpha == 1 else tt.multiply(other, alpha))
 
     def atan2(self, other: Operand) -> Tensor:
         """The angle of the point (other, x), from -pi to pi."""
@@ -223,13 +223,22 @@ class Methods(TensorCore):
         """The magnitude of x with the sign of other; at x = 0 its gradient is 0."""
         return tt.copysign(self, other)
 
-    def div(self, other: Operand) -> Tensor:
-        """x / other; integers divide to the default float dtype."""
-        return tt.divide(self, other)
+    def div(self, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+        """x / other; integers divide to the default float dtype.
 
-    def divide(self, other: Operand) -> Tensor:
-        """x / other; integers divide to the default float dtype."""
-        return tt.divide(self, other)
+        Args:
+            rounding_mode: "floor" for `floor_divide`, "trunc" for the integer part. These have gradient 0.
+        """
+        if rounding_mode not in (None, "floor", "trunc"):
+            raise ValueError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
+        if rounding_mode == "floor":
+            return tt.floor_divide(self, other)
+        quotient = tt.divide(self, other)
+        if rounding_mode is None:
+            return quotient
+        return tt.astype(tt.trunc(quotient), tt.result_type(self, other), copy=False)
+
+    divide = div
 
     def eq(self, other: Operand) -> Tensor:
         """x == other, element by element."""
@@ -327,13 +336,11 @@ class Methods(TensorCore):
         """x - floor(x / other) * other: the remainder with the sign of other."""
         return tt.remainder(self, other)
 
-    def sub(self, other: Operand) -> Tensor:
-        """x - other, element by element."""
-        return tt.subtract(self, other)
+    def sub(self, other: Operand, *, alpha: Number = 1) -> Tensor:
+        """x - alpha * other, element by element."""
+        return tt.subtract(self, other if alpha == 1 else tt.multiply(other, alpha))
 
-    def subtract(self, other: Operand) -> Tensor:
-        """x - other, element by element."""
-        return tt.subtract(self, other)
+    subtract = sub
 
     def true_divide(self, other: Operand) -> Tensor:
         """x / other; integers divide to the default float dtype."""
@@ -389,12 +396,25 @@ class Methods(TensorCore):
         """Every product of an element of this vector with one of the other: (n,), (m,) -> (n, m)."""
         return tt.linalg.outer(self, other)
 
-    def norm(self, p: Number = 2, *, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
-        """The p-norm over `axis`, of all elements as one vector by default."""
+    def norm(
+        self,
+        p: Number | str = "fro",
+        axis: Axis = None,
+        keepdims: Truth = False,
+        *,
+        dtype: DType = None,
+        **unknown: Never,
+    ) -> Tensor:
+        """The p-norm over `axis`, of all elements as one vector by default; "fro" is 2, and "nuc" that of a matrix."""
         if unknown:
             raise tt.hints.unknown_keyword("norm", unknown)
+        x = self if dtype is None else self._as(dtype)
         axes = normalize_axes("norm", axis, self.shape)
-        return tt.linalg.vector_norm(self, ord=p, axis=axes, keepdims=keepdims)
+        if p not in ("fro", "nuc") and isinstance(p, str):
+            raise ValueError(f"norm: p must be a number, 'fro' or 'nuc', got {p!r}")
+        if p == "nuc":
+            return tt.linalg.matrix_norm(x, "nuc", axes, keepdims=keepdims)
+        return tt.linalg.vector_norm(x, 2 if isinstance(p, str) else p, axis=axes, keepdims=keepdims)
 
     def inner(self, other: ArrayLike) -> Tensor:
         """The products summed over the last dimension of both."""
@@ -428,23 +448,30 @@ class Methods(TensorCore):
             raise tt.hints.unknown_keyword("count_nonzero", unknown)
         return tt.count_nonzero(self, axis=axis)
 
-    def cumprod(self, axis: Integer = 0, **unknown: Never) -> Tensor:
+    def cumprod(self, axis: Integer = 0, *, dtype: DType = None, **unknown: Never) -> Tensor:
         """Running products along `axis`; gradients are exact also at zeros."""
         if unknown:
             raise tt.hints.unknown_keyword("cumprod", unknown)
-        return tt.cumulative_prod(self, axis=normalize_axis("cumprod", axis, self.shape))
+        return tt.cumulative_prod(self, axis=normalize_axis("cumprod", axis, self.shape), dtype=dtype)
 
-    def cumsum(self, axis: Integer = 0, **unknown: Never) -> Tensor:
+    def cumsum(self, axis: Integer = 0, *, dtype: DType = None, **unknown: Never) -> Tensor:
         """Running sums along `axis`."""
         if unknown:
             raise tt.hints.unknown_keyword("cumsum", unknown)
-        return tt.cumulative_sum(self, axis=normalize_axis("cumsum", axis, self.shape))
+        return tt.cumulative_sum(self, axis=normalize_axis("cumsum", axis, self.shape), dtype=dtype)
 
-    def diff(self, n: Integer = 1, *, axis: Integer = -1, **unknown: Never) -> Tensor:
-        """The differences between neighbours along `axis`, taken n times."""
+    def diff(
+        self,
+        n: Integer = 1,
+        axis: Integer = -1,
+        prepend: ArrayLike | None = None,
+        append: ArrayLike | None = None,
+        **unknown: Never,
+    ) -> Tensor:
+        """The differences between neighbours along `axis`, taken n times, of x with what is joined to its ends."""
         if unknown:
             raise tt.hints.unknown_keyword("diff", unknown)
-        return tt.diff(self, n=n, axis=axis)
+        return tt.diff(self, n=n, axis=axis, prepend=prepend, append=append)
 
     def logcumsumexp(self, axis: Integer, **unknown: Never) -> Tensor:
         """log(cumsum(exp(x))) along `axis`, without overflow."""
@@ -464,17 +491,21 @@ class Methods(TensorCore):
             raise tt.hints.unknown_keyword("nansum", unknown)
         return tt.nansum(self, axis=axis, keepdims=keepdims)
 
-    def quantile(self, q: Any, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
+    def quantile(
+        self, q: Any, axis: Axis = None, keepdims: Truth = False, *, interpolation: str = "linear", **unknown: Never
+    ) -> Tensor:
         """The values below which the shares q of the elements over `axis` lie."""
         if unknown:
             raise tt.hints.unknown_keyword("quantile", unknown)
-        return tt.quantile(self, q, axis=axis, keepdims=keepdims)
+        return tt.quantile(self, q, axis=axis, keepdims=keepdims, interpolation=interpolation)
 
-    def topk(self, k: Integer, axis: Integer = -1, **unknown: Never) -> tuple[Tensor, Tensor]:
-        """The k largest elements in descending order, and their places."""
+    def topk(
+        self, k: Integer, axis: Integer = -1, largest: Truth = True, sorted: Truth = True, **unknown: Never
+    ) -> tuple[Tensor, Tensor]:
+        """The k largest elements in descending order, or the smallest in ascending order, and their places."""
         if unknown:
             raise tt.hints.unknown_keyword("topk", unknown)
-        return tt.topk(self, k, axis=axis)
+        return tt.topk(self, k, axis=axis, largest=largest, sorted=sorted)
 
     # ---- the same elements, elsewhere
 

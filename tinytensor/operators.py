@@ -242,9 +242,9 @@ class Operators(TensorCore):
         """e to the power x."""
         return tt.exp(self)
 
-    def flatten(self) -> Tensor:
-        """The elements as one dimension, in row-major order."""
-        return tt.reshape(self, (-1,))
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        """The elements of the dimensions from start_dim to end_dim as one, in row-major order."""
+        return tt.functions.shapes.flatten(self, start_dim, end_dim)
 
     def isnan(self) -> Tensor:
         """Whether each element is NaN."""
@@ -274,11 +274,11 @@ class Operators(TensorCore):
             raise tt.hints.unknown_keyword("max", unknown)
         return tt.max(self, axis=axis, keepdims=keepdims)
 
-    def mean(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-        """The arithmetic mean over `axis`; of nothing it is NaN."""
+    def mean(self, axis: Axis = None, keepdims: bool = False, *, dtype: DType = None, **unknown: Never) -> Tensor:
+        """The arithmetic mean over `axis`, in `dtype` (default: that of x); of nothing it is NaN."""
         if unknown:
             raise tt.hints.unknown_keyword("mean", unknown)
-        return tt.mean(self, axis=axis, keepdims=keepdims)
+        return tt.mean(self if dtype is None else tt.astype(self, dtype), axis=axis, keepdims=keepdims)
 
     def min(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
         """The smallest element over `axis`, NaN before all; equal ones share the gradient evenly."""
@@ -290,19 +290,19 @@ class Operators(TensorCore):
         """x with its dimensions in the order `axes`."""
         return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
-    def prod(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
+    def prod(self, axis: Axis = None, keepdims: bool = False, *, dtype: DType = None, **unknown: Never) -> Tensor:
         """The product over `axis`; its gradients are exact also where elements are zero."""
         if unknown:
             raise tt.hints.unknown_keyword("prod", unknown)
-        return tt.prod(self, axis=axis, keepdims=keepdims)
+        return tt.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Tensor:
         """The elements in another shape, in row-major order; one length may be -1."""
         return tt.reshape(self, shape[0] if len(shape) == 1 else shape)
 
-    def round(self) -> Tensor:
-        """The nearest integer, halves to the even one, in x's dtype."""
-        return tt.round(self)
+    def round(self, decimals: int = 0) -> Tensor:
+        """The nearest integer, halves to the even one, in x's dtype; with `decimals` the nearest such decimal."""
+        return tt.round(self, decimals=decimals)
 
     def sigmoid(self) -> Tensor:
         """1 / (1 + exp(-x)), without overflow, of real numbers."""
@@ -334,11 +334,11 @@ class Operators(TensorCore):
             raise tt.hints.unknown_keyword("std", unknown)
         return tt.std(self, axis=axis, correction=correction, keepdims=keepdims)
 
-    def sum(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-        """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype."""
+    def sum(self, axis: Axis = None, keepdims: bool = False, *, dtype: DType = None, **unknown: Never) -> Tensor:
+        """The sum over `axis`. Integers add up in 64 bits; floats stay in their dtype unless `dtype` is given."""
         if unknown:
             raise tt.hints.unknown_keyword("sum", unknown)
-        return tt.sum(self, axis=axis, keepdims=keepdims)
+        return tt.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def take(self, indices: ArrayLike, axis: int | None = None) -> Tensor:
         """The slices of x at the integer `indices` along `axis` (which may be left out for one dimension)."""

@@ -24,8 +24,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def logit(x: ArrayLike, /) -> Tensor:
-    """log(x / (1 - x)), the inverse of expit; NaN outside of 0 to 1."""
+def logit(x: ArrayLike, /, eps: float | None = None) -> Tensor:
+    """log(x / (1 - x)), the inverse of expit; NaN outside of 0 to 1, unless x is kept from `eps` to 1 - `eps`."""
+    x = x if eps is None else tt.clip(x, eps, 1 - eps)
     return tt.log(x) - tt.log1p(tt.negative(x))
 
 

@@ -60,7 +60,8 @@ class Attention(NamedTuple):
     dropped: Any
 
     def is_long(self, xp: Any) -> bool:
-        return is_long(self.query.shape[-2], self.key.shape[-2], xp.device)
+        real = self.query.dtype.kind == "f"  # complex numbers have no largest, by which blocks are joined
+        return real and is_long(self.query.shape[-2], self.key.shape[-2], xp.device)
 
     def heads(self) -> list[tuple[int, ...]]:
         """The indices of all leading dimensions."""

@@ -6,7 +6,7 @@ import math
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.typing import ArrayLike
+from tinytensor.typing import ArrayLike, DType
 
 from .checks import check_dim
 from .precision import raised
@@ -82,13 +82,16 @@ def _softmax(x, *, axis):
 
 
 @raised
-def softmax(input: ArrayLike, dim: int = -1) -> Tensor:
+def softmax(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
     """exp(x_i) / sum_j exp(x_j) along `dim`, without overflow.
+
+    Args:
+        dtype: what the input is cast to before; float32 for 16-bit scores.
 
     A row in which every entry is -inf gives zeros with zero gradients (PyTorch: NaN), so that attention with
     everything masked stays harmless.
     """
-    return _softmax(input, axis=check_dim("softmax", input, dim))
+    return _softmax(input if dtype is None else tt.astype(input, dtype), axis=check_dim("softmax", input, dim))
 
 
 @tt.op
@@ -104,6 +107,10 @@ def _log_softmax(x, *, axis):
 
 
 @raised
-def log_softmax(input: ArrayLike, dim: int = -1) -> Tensor:
-    """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000]."""
-    return _log_softmax(input, axis=check_dim("log_softmax", input, dim))
+def log_softmax(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
+    """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000].
+
+    Args:
+        dtype: what the input is cast to before.
+    """
+    return _log_softmax(input if dtype is None else tt.astype(input, dtype), axis=check_dim("log_softmax", input, dim))

@@ -173,18 +173,38 @@ def _difference(name: str, input: Any, target: Any) -> Tensor:
     return x - y
 
 
+def _weight(name: str, weight: Any, losses: Tensor) -> Tensor:
+    """The weights of losses, of which each must have one."""
+    w = beside(weight, losses)
+    if w.shape != losses.shape:
+        raise ValueError(f"{name}: weight {w.shape} must have the shape of the losses, {losses.shape}")
+    return w
+
+
+def _weigh(name: str, losses: Tensor, weight: Operand | None, reduction: str) -> Tensor:
+    """The losses, each times its weight, reduced; the mean is over the sum of the weights."""
+    if weight is None:
+        return _reduce(losses, reduction)
+    w = _weight(name, weight, losses)
+    return tt.sum(losses * w) / tt.sum(w) if reduction == "mean" else _reduce(losses * w, reduction)
+
+
 @raised
-def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean") -> Tensor:
-    """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant."""
+def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
+    """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant.
+
+    Args:
+        weight: how much each element counts, of the shape of the losses; a mean is over the sum of the weights.
+    """
     _check_reduction("mse_loss", reduction)
-    return _reduce(tt.square(_difference("mse_loss", input, target)), reduction)
+    return _weigh("mse_loss", tt.square(_difference("mse_loss", input, target)), weight, reduction)
 
 
 @raised
-def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean") -> Tensor:
-    """The absolute difference. Warns where the shapes differ."""
+def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
+    """The absolute difference. Warns where the shapes differ. `weight` as for `mse_loss`."""
     _check_reduction("l1_loss", reduction)
-    return _reduce(tt.abs(_difference("l1_loss", input, target)), reduction)
+    return _weigh("l1_loss", tt.abs(_difference("l1_loss", input, target)), weight, reduction)
 
 
 @raised
@@ -203,17 +223,27 @@ def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean",
 
 
 @raised
-def huber_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+def huber_loss(
+    input: ArrayLike,
+    target: ArrayLike,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Operand | None = None,
+) -> Tensor:
     """d² / 2 where the difference d is small, delta (|d| - delta / 2) where |d| is delta and more (Huber 1964).
 
     Warns where the shapes differ. Raises ValueError unless delta is above 0.
+
+    Args:
+        weight: how much each element counts, of the shape of the losses; a mean is over their number, as in PyTorch.
     """
     _check_reduction("huber_loss", reduction)
     if not delta > 0:
         raise ValueError(f"huber_loss: delta must be above 0, got {delta}")
     d = _difference("huber_loss", input, target)
     size = tt.abs(d)
-    return _reduce(tt.where(size < delta, 0.5 * d * d, delta * (size - 0.5 * delta)), reduction)
+    losses = tt.where(size < delta, 0.5 * d * d, delta * (size - 0.5 * delta))
+    return _reduce(losses if weight is None else losses * _weight("huber_loss", weight, losses), reduction)
 
 
 # ---- probabilities, and yes or no

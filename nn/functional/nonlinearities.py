@@ -9,7 +9,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.typing import ArrayLike, Operand
+from tinytensor.typing import ArrayLike, DType, Operand
 
 from .activations import softmax
 from .checks import beside, check_dim
@@ -154,9 +154,9 @@ def softsign(input: ArrayLike) -> Tensor:
     return x / (1 + tt.abs(x))
 
 
-def softmin(input: ArrayLike, dim: int = -1) -> Tensor:
-    """softmax(-x) along `dim`: the smallest number gets the most."""
-    x = tt.asarray(input)
+def softmin(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
+    """softmax(-x) along `dim`: the smallest number gets the most. `dtype` is what x is cast to before."""
+    x = tt.asarray(input if dtype is None else tt.astype(input, dtype))
     return softmax(-x, dim=check_dim("softmin", x, dim))
 
 

@@ -47,6 +47,10 @@ def pad(input: ArrayLike, pad: Sequence[int], mode: str = "constant", value: flo
         return tt.index_set(frame, tuple(place), x[tuple(kept)])
     if value is not None:
         raise ValueError(f"pad: a value is for mode 'constant', got {value} with {mode!r}")
+    if mode == "circular":  # the ring is closed behind what is taken away
+        ends = [(max(-before, 0), length - max(-after, 0)) for length, (before, after) in zip(x.shape, pairs)]
+        x = x[tuple(slice(first, last) for first, last in ends)]
+        pairs = [(max(before, 0), max(after, 0)) for before, after in pairs]
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             places = _places(mode, x.shape[axis], before, after)

@@ -57,6 +57,43 @@ def test_broadcast_views(sample: Sample, device):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+FOR_REAL_NUMBERS = {"gelu", "gru", "lstm", "max_pool"}
+"""Fused ops without a complex version: they are made of erf, sigmoid and max."""
+
+
+def turned(x):
+    """Complex numbers near real ones, which are turned by a little each."""
+    real = isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all()
+    return np.asarray(x * np.exp(1j * np.linspace(0.1, 0.4, x.size)).reshape(x.shape)) if real else x
+
+
+@pytest.mark.parametrize("name", sorted(name for name, op in NN.items() if not op.pure and name in SAMPLES))
+def test_complex_numbers_go_by_the_formula(name):
+    """Of complex numbers the pair gives the formula's values, and the gradient is that of the formula."""
+    for sample in SAMPLES[name][:4]:
+        inputs = [turned(x) for x in sample.inputs]
+
+        def gradients(inputs=inputs, sample=sample):
+            floats = [isinstance(x, np.ndarray) and x.dtype.kind in "fc" for x in inputs]
+            xs = [tt.tensor(x, requires_grad=True) if f else x for x, f in zip(inputs, floats)]
+            out = sample.function(*xs, **sample.params)
+            out = out[0] if isinstance(out, tuple) else out
+            leaves = [x for x, f in zip(xs, floats) if f]
+            return [out, *tt.grad(out, leaves, tt.ones_like(out) * (1 + 2j), allow_unused=True)]
+
+        if name in FOR_REAL_NUMBERS:
+            with pytest.raises((NotImplementedError, RuntimeError, TypeError, ValueError), match="complex|floats"):
+                gradients()
+            continue
+        found = gradients()
+        with tt.textbook():
+            expected = gradients()
+        for a, b in zip(found, expected, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
+
+
 def test_every_function_is_public():
     for name in nn.functional.__all__:
         assert callable(getattr(nn.functional, name))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tinytensor.nn import functional as F
 
 torch = pytest.importorskip("torch")
 
@@ -35,6 +36,17 @@ PAIRS = {  # ours, PyTorch's, the inputs
         lambda x: tt.linalg.vector_norm(x, axis=-1),
         lambda x: torch.linalg.vector_norm(x, dim=-1),
         [complexes(2, 3)],
+    ),
+    "rsqrt": (tt.rsqrt, torch.rsqrt, [complexes(3)]),
+    "exp2": (tt.exp2, torch.exp2, [complexes(3)]),
+    "sinc": (tt.sinc, torch.sinc, [complexes(3)]),
+    "logsumexp": (lambda x: tt.logsumexp(5 * x, axis=1), lambda x: (5 * x).logsumexp(1), [complexes(2, 4)]),
+    "linear": (F.linear, torch.nn.functional.linear, [complexes(2, 3), complexes(4, 3), complexes(4)]),
+    "conv1d": (F.conv1d, torch.nn.functional.conv1d, [complexes(2, 3, 5), complexes(2, 3, 2), complexes(2)]),
+    "rms_norm": (
+        lambda x, w: F.rms_norm(x, (3,), w, 1e-5),
+        lambda x, w: torch.nn.functional.rms_norm(x, (3,), w, 1e-5),
+        [complexes(2, 3), complexes(3)],
     ),
     "inv": (tt.linalg.inv, torch.linalg.inv, [complexes(2, 3, 3)]),
     "det": (tt.linalg.det, torch.linalg.det, [complexes(2, 4, 4)]),

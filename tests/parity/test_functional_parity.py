@@ -85,6 +85,15 @@ def test_softmax(shape, dim, scale):
         compare(name, normal(*shape) * scale, dim=dim)
 
 
+def test_the_dtype_of_softmax():
+    x = (300 * normal(2, 3)).astype(np.float16)
+    for name in ("softmax", "log_softmax", "softmin"):
+        found = getattr(ours, name)(tt.asarray(x), dim=-1, dtype=tt.float32)
+        expected = getattr(theirs, name)(torch.tensor(x), dim=-1, dtype=torch.float32)
+        assert found.dtype == tt.float32
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-30)
+
+
 # ---- linear, embedding, layer norm
 
 

@@ -20,6 +20,12 @@ def test_differences(reduction):
         compare("smooth_l1_loss", X, Y, reduction=reduction, beta=size)
         compare("huber_loss", X, Y, reduction=reduction, delta=size)
     compare("smooth_l1_loss", X, Y, reduction=reduction, beta=0, second_order=False)
+    weight = uniform(4, 6, seed=2)
+    compare("mse_loss", X, Y, reduction=reduction, weight=weight)
+    compare("l1_loss", X, Y, reduction=reduction, weight=weight, second_order=False)
+    compare("huber_loss", X, Y, reduction=reduction, weight=weight)
+    with pytest.raises(ValueError, match=r"mse_loss: weight \(6,\) must have the shape of the losses, \(4, 6\)"):
+        nn.functional.mse_loss(X, Y, weight=weight[0])
 
 
 @pytest.mark.parametrize("reduction", [*REDUCTIONS, "batchmean"])

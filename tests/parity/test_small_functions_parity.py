@@ -42,6 +42,25 @@ CASES = {  # ours, PyTorch's, the inputs
     "kron": (lambda x, y: x.kron(y), lambda x, y: x.kron(y), [draw(2, 3), draw(2, 1)]),
     "logcumsumexp": (lambda x: x.logcumsumexp(1), lambda x: x.logcumsumexp(1), [draw(2, 5)]),
     "quantile": (lambda x: x.quantile(0.3, 1), lambda x: x.quantile(0.3, 1), [draw(2, 5)]),
+    "quantile and its share": (
+        lambda x, q: x.quantile(q, 1),
+        lambda x, q: x.quantile(q, 1),
+        [draw(2, 5), RNG.uniform(0.1, 0.9, 2)],
+    ),
+    "the smallest": (lambda x: x.topk(2, 1, False)[0], lambda x: x.topk(2, 1, False)[0], [draw(2, 5)]),
+    "logit with bounds": (lambda x: x.logit(0.2), lambda x: x.logit(0.2), [draw(6, low=0.01, high=0.99)]),
+    "sum with alpha": (lambda x, y: x.add(y, alpha=3), lambda x, y: x.add(y, alpha=3), [draw(4), draw(4)]),
+    "matrix_norm of other axes": (
+        lambda x: tt.linalg.matrix_norm(x, "nuc", (2, 0), True),
+        lambda x: torch.linalg.matrix_norm(x, "nuc", (2, 0), True),
+        [draw(3, 2, 4)],
+    ),
+    "vector_norm by position": (
+        lambda x: tt.linalg.vector_norm(x, 3, 1),
+        lambda x: torch.linalg.vector_norm(x, 3, 1),
+        [draw(3, 2)],
+    ),
+    "pinv": (lambda x: tt.linalg.pinv(x, atol=0.2), lambda x: torch.linalg.pinv(x, atol=0.2), [draw(3, 2)]),
     "quantiles": (
         lambda x: tt.quantile(x, [0.1, 0.8], axis=0, keepdims=True),
         lambda x: torch.quantile(x, torch.tensor([0.1, 0.8], dtype=torch.float64), dim=0, keepdim=True),
@@ -96,3 +115,20 @@ def test_of_two_with_holes(name):
     (expected[torch.tensor(kept)] ** 2).sum().backward()
     for x, t in zip(xs, ts):
         np.testing.assert_allclose(x.grad.numpy(), t.grad.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("tolerances", [{}, {"rtol": 0.3}, {"atol": 1.5}, {"rtol": 0.1, "atol": 0.5}])
+def test_what_counts_as_zero(tolerances):
+    matrices = np.stack([np.diag([4.0, 1.0, 1e-17]), np.diag([2.0, 2.0, 0.5])])
+    for name in ("matrix_rank", "pinv"):
+        found = getattr(tt.linalg, name)(tt.asarray(matrices), **tolerances)
+        expected = getattr(torch.linalg, name)(torch.tensor(matrices), **tolerances)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-12)
+    with pytest.raises(ValueError, match=r"a tolerance is a number, or one for each matrix: \(2,\), not \(2, 1\)"):
+        tt.linalg.pinv(matrices, rtol=tt.ones((2, 1)))
+
+
+def test_numbers_between_two_tensors_keep_their_digits():
+    found = tt.linspace(tt.asarray(0.1, dtype=tt.float32), 1, 7, dtype=tt.float64)
+    expected = torch.linspace(torch.tensor(0.1), 1, 7, dtype=torch.float64)
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-15)

@@ -54,6 +54,7 @@ def test_pad_of_other_numbers_and_of_fewer_positions():
     linear("pad", normal(2, 3, 4), pad=(1, 0, 0, 2, 1, 1), value=0.5)
     linear("pad", normal(3, 5), pad=(-1, 2, 1, -2))
     linear("pad", normal(3, 5), pad=(-1, -1), value=2.0)
+    linear("pad", normal(2, 3, 4, 5), pad=(-1, 1, 2, -1), mode="circular")
     assert ours.pad(tt.arange(3), (1, 1), value=7).tolist() == theirs.pad(torch.arange(3), (1, 1), value=7).tolist()
 
 
@@ -84,6 +85,11 @@ def test_pools_with_all_their_options():
     linear("avg_pool2d", normal(2, 3, 8, 7), kernel_size=3, padding=1, count_include_pad=False)
     linear("avg_pool2d", normal(2, 3, 8, 7), kernel_size=(2, 3), divisor_override=5)
     linear("avg_pool1d", normal(2, 3, 8), kernel_size=3, padding=1, count_include_pad=False)
+    image = normal(2, 3, 6, 6)  # all by position
+    close(
+        ours.avg_pool2d(image, 2, 2, 1, False, False, 3),
+        theirs.avg_pool2d(torch.tensor(image), 2, 2, 1, False, False, 3),
+    )
 
 
 BEYOND = [

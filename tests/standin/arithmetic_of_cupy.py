@@ -70,4 +70,4 @@ def _of_something(transform):
     return transformed
 
 
-fft, ifft = _of_something(np.fft.fft), _of_something(np.fft.ifft)
+fft, ifft, rfft, irfft = (_of_something(getattr(np.fft, name)) for name in ("fft", "ifft", "rfft", "irfft"))

@@ -203,7 +203,7 @@ mod = remainder  # noqa: F821
 
 LINALG = "cholesky det eig eigh inv norm qr slogdet solve svd"
 linalg = SimpleNamespace(**{name: _lifted(getattr(linalg_of_cupy, name)) for name in LINALG.split()})
-fft = SimpleNamespace(fft=_lifted(arithmetic_of_cupy.fft), ifft=_lifted(arithmetic_of_cupy.ifft))
+fft = SimpleNamespace(**{n: _lifted(getattr(arithmetic_of_cupy, n)) for n in ("fft", "ifft", "rfft", "irfft")})
 cuda = SimpleNamespace(
     is_available=lambda: True,
     Device=lambda device=None: SimpleNamespace(synchronize=lambda: None),

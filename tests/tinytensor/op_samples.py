@@ -124,6 +124,11 @@ for _name in ("isfinite", "isinf", "isnan", "signbit"):
     _special = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0])
     register(_name, Sample(getattr(tt, _name), [_special], getattr(np, _name), differentiable=()))
 register("round", Sample(tt.round, [np.array([0.5, 1.5, -2.5, 2.4])], np.round, differentiable=()))
+for _decimals in (1, -1):
+    register(
+        "round",
+        Sample(tt.round, [np.array([0.13, 16.38, -24.7])], np.round, {"decimals": _decimals}, differentiable=()),
+    )
 for _name in ("ceil", "floor", "trunc", "round", "positive", "bitwise_invert"):
     alike(_name, integers((3,)))
 for _name in ("logical_not", "bitwise_invert"):
@@ -530,6 +535,19 @@ def _np_parts_of(function):
     return lambda x, **params: np.stack([np.real(function(x, **params)), np.imag(function(x, **params))])
 
 
+def _half_of(name, shape, axis, norm):
+    """A sample of `rfft`, or of `irfft`, whose complex input is made of one that is real."""
+    if name == "fft":
+        return Sample(_parts_of(tt.fft.rfft), [draw(shape)], _np_parts_of(np.fft.rfft), {"axis": axis, "norm": norm})
+    options = {"axis": axis, "norm": norm, "n": 2 * shape[axis] - len(shape)}  # odd, and even
+    return Sample(
+        lambda x, **params: tt.fft.irfft(x * (1 + 0.5j) - 1j, **params),
+        [draw(shape)],
+        lambda x, **params: np.fft.irfft(x * (1 + 0.5j) - 1j, **params),
+        options,
+    )
+
+
 for _name in ("fft", "ifft"):
     for _shape, _axis, _norm in (
         ((5,), -1, "backward"),
@@ -539,3 +557,4 @@ for _name in ("fft", "ifft"):
     ):
         _ours, _theirs = _parts_of(getattr(tt.fft, _name)), _np_parts_of(getattr(np.fft, _name))
         register(_name, Sample(_ours, [draw(_shape)], _theirs, {"axis": _axis, "norm": _norm}))
+        register({"fft": "rfft", "ifft": "irfft"}[_name], _half_of(_name, _shape, _axis, _norm))

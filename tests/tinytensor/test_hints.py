@@ -84,6 +84,28 @@ def test_a_hinted_name_does_not_exist_and_its_example_runs(place, name):
         exec(compile(example, name, "exec"), names)
 
 
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (
+            lambda x: tt.linalg.eigh(x, UPLO="U"),
+            "eigh: got UPLO=; leave it out: of each matrix the lower",
+        ),
+        (lambda x: tt.linalg.pinv(x, hermitian=True), "pinv: got hermitian=; leave it out: what it gives is the same"),
+        (lambda x: tt.nonzero(x, as_tuple=True), "nonzero: got as_tuple=; it always gives a tuple"),
+        (lambda x: tt.searchsorted(x[0], x, right=True), "got right=; tinytensor names it side"),
+        (lambda x: x.max(x), r"max: axis must be an integer, got \(3, 3\) float32; of two Tensors it is tt.maximum"),
+        (
+            lambda x: x.var(correction=None),
+            "var: correction must be a number, got None; 0 divides by n",
+        ),
+    ],
+)
+def test_an_argument_that_is_not_here_says_what_to_write(call, says):
+    with pytest.raises(TypeError, match=says):
+        call(tt.eye(3))
+
+
 def test_what_python_would_guess_is_not_said():
     for name in ("numel", "long"):
         with pytest.raises(AttributeError) as caught:

@@ -1,4 +1,7 @@
-"""The public namespace against the array API standard (2025.12), as array-api-strict has it."""
+"""The public namespace against the array API standard (2025.12), as array-api-strict has it: names and signatures.
+
+What the functions compute is held against it in `test_standard.py`.
+"""
 
 import builtins
 import inspect
@@ -47,8 +50,10 @@ def test_signature_is_compatible(name):
         if parameter.kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
             assert parameter.name in ours, f"{name} lacks the argument {parameter.name!r}"
             wanted, found = parameter.default, ours[parameter.name].default
-            if isinstance(wanted, (bool, int, float, str)):
+            if wanted is None or isinstance(wanted, (bool, int, float, str)):
                 assert found == wanted, f"{name}({parameter.name}={found!r}), the standard says {wanted!r}"
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and not variadic:
+            assert list(ours).index(parameter.name) == list(standard).index(parameter.name)
 
 
 @pytest.mark.parametrize("package", [tt, nn, models], ids=lambda package: package.__name__)
@@ -76,55 +81,7 @@ def test_names_that_shadow_builtins_do_not_reach_the_modules():
             assert getattr(module, name, getattr(builtins, name)) is getattr(builtins, name)
 
 
-# ---- result dtypes
-
-DTYPES = [tt.bool, tt.int8, tt.int32, tt.int64, tt.uint8, tt.float32, tt.float64]
-REDUCTIONS = ["sum", "prod", "max", "min", "mean", "all", "any", "argmax", "argmin", "std", "var", "cumulative_sum"]
-UNARY = ["abs", "negative", "sign", "exp", "floor", "isnan", "logical_not", "bitwise_invert", "square", "round"]
-BINARY = ["add", "multiply", "divide", "maximum", "less", "logical_and", "bitwise_and", "floor_divide", "pow"]
-
-
-def both(name, *values):
-    """The result of array-api-strict, or None where the standard leaves the dtypes open."""
-    try:
-        return getattr(strict, name)(*[strict.asarray(v) for v in values])
-    except TypeError:
-        return None
-
-
-def one_array(dtype):
-    return np.array([1, 2, 3]).astype(dtype)
-
-
-def two_arrays(first, second):
-    return np.array([1, 1, 3]).astype(first), np.array([1, 2, 1]).astype(second)
-
-
-ONE_ARRAY = [(n, d) for n in REDUCTIONS + UNARY for d in DTYPES if both(n, one_array(d)) is not None]
-TWO_ARRAYS = [(n, a, b) for n in BINARY for a in DTYPES for b in DTYPES if both(n, *two_arrays(a, b)) is not None]
-
-
-def test_the_standard_says_enough():
-    assert len(ONE_ARRAY) > 100
-    assert len(TWO_ARRAYS) > 100
-
-
-@pytest.mark.parametrize(("name", "dtype"), ONE_ARRAY, ids=str)
-def test_dtype_and_values_of_one_array(name, dtype):
-    values = one_array(dtype)
-    expected = both(name, values)
-    found = getattr(tt, name)(tt.asarray(values))
-    assert str(found.dtype) == str(expected.dtype._np_dtype)
-    np.testing.assert_allclose(found.numpy(), np.asarray(expected._array), rtol=1e-6)
-
-
-@pytest.mark.parametrize(("name", "first", "second"), TWO_ARRAYS, ids=str)
-def test_dtype_of_two_arrays(name, first, second):
-    a, b = two_arrays(first, second)
-    expected = both(name, a, b)
-    found = getattr(tt, name)(tt.asarray(a), tt.asarray(b))
-    assert str(found.dtype) == str(expected.dtype._np_dtype)
-    np.testing.assert_array_equal(found.numpy(), np.asarray(expected._array))
+# ---- dtypes
 
 
 def test_isdtype():

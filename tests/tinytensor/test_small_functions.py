@@ -65,6 +65,9 @@ def test_quantiles_of_nan_and_of_integers():
     found = tt.quantile(tt.asarray([1, 2, 3, 4]), 0.5)
     assert (found.item(), found.dtype) == (2.5, tt.float32)
     assert tt.median(tt.asarray([4.0, 1.0, 3.0, 2.0])).item() == 2  # PyTorch's; NumPy's is 2.5
+    assert tt.median(tt.asarray([1.0, math.inf, math.inf])).item() == math.inf
+    found = tt.median(tt.asarray([2**60 + 1, 2**60 + 3, 3]))
+    assert (found.item(), found.dtype) == (2**60 + 1, tt.int64)
 
 
 @pytest.mark.parametrize(

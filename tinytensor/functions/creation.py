@@ -272,6 +272,7 @@ def linspace(
     """`num` evenly spaced numbers from start to stop."""
     if unknown:
         raise tt.hints.unknown_keyword("linspace", unknown)
+    start, stop = (end.item() if hasattr(end, "item") else end for end in (start, stop))  # in all their digits
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     default = dtypes.default_complex() if is_complex else dtypes.get_default_dtype()
     dtype = default if dtype is None else dtypes.as_dtype(dtype)

@@ -446,9 +446,12 @@ def trunc(xp, x):
 
 
 @op(x=_zero)
-def round(xp, x):
-    """The nearest integer, halves to the even one, in x's dtype."""
-    return xp.round(x) if x.dtype.kind in "fc" else xp.copy(x)
+def round(xp, x, *, decimals=0):
+    """The nearest integer, halves to the even one, in x's dtype; with `decimals` the nearest such decimal fraction."""
+    if decimals == 0 or x.dtype.kind not in "fc":
+        return xp.round(x) if x.dtype.kind in "fc" else xp.copy(x)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    return xp.round(x * scale) / scale if decimals > 0 else xp.round(x / scale) * scale
 
 
 @op(x=_zero)

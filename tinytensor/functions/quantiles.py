@@ -24,6 +24,9 @@ INTERPOLATIONS: dict[str, Callable[[Any], Any]] = {
 }
 """What is made of a rank that lies between two elements."""
 
+ELEMENTS = ("lower", "higher", "nearest")
+"""Those that give an element itself, in the dtype of x."""
+
 
 def quantile(
     x: ArrayLike,
@@ -40,7 +43,8 @@ def quantile(
     The q-quantile of n sorted elements is the one of rank q (n - 1), counted from 0 (Hyndman and Fan, 1996, type 7).
 
     Args:
-        q: a number or a vector; the result has its shape, and behind it what is left of the shape of x.
+        q: a number or a vector; the result has its shape, and behind it what is left of the shape of x. A Tensor that
+            requires a gradient has one under "linear": how far apart the two elements are, times n - 1.
         axis: one, several, or None for all.
         interpolation: where the rank lies between two elements: "linear" between them, the "lower", the "higher", the
             "nearest", or the "midpoint". NumPy calls it `method`.
@@ -54,7 +58,7 @@ def quantile(
     shares = np.asarray(tt.asarray(q).detach().numpy() if isinstance(q, Tensor) else q, dtype=np.float64)
     if shares.ndim > 1 or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(f"quantile: q must be a number from 0 to 1, or a vector of such; got {shares.tolist()}")
-    x = x if x.dtype.kind == "f" else tt.astype(x, dtypes.get_default_dtype())
+    x = x if x.dtype.kind == "f" or interpolation in ELEMENTS else tt.astype(x, dtypes.get_default_dtype())
     rest = [i for i in range(x.ndim) if i not in axes]
     count = math.prod(x.shape[i] for i in axes)
     if not count:
@@ -62,10 +66,15 @@ def quantile(
     ordered = tt.sort(tt.reshape(tt.permute_dims(x, rest + list(axes)), (*[x.shape[i] for i in rest], count)))
     rank = INTERPOLATIONS[interpolation](shares.reshape(-1) * (count - 1))
     below = np.floor(rank).astype(np.int64)
-    low = ordered[..., tt.asarray(below, device=x.device)]
-    high = ordered[..., tt.asarray(np.ceil(rank).astype(np.int64), device=x.device)]
-    found = low + (high - low) * tt.asarray(rank - below, dtype=x.dtype, device=x.device)
-    found = tt.where(tt.isnan(ordered[..., -1:]), math.nan, found)  # they are sorted to the end
+    found = ordered[..., tt.asarray(below, device=x.device)]
+    if interpolation not in ELEMENTS:
+        gap = ordered[..., tt.asarray(np.ceil(rank).astype(np.int64), device=x.device)] - found
+        part = tt.asarray(rank - below, dtype=x.dtype, device=x.device)
+        if isinstance(q, Tensor) and interpolation == "linear":
+            part = tt.reshape(q, (-1,)) * (count - 1) - tt.asarray(below, dtype=x.dtype, device=x.device)
+        found = found + gap * part
+    if x.dtype.kind == "f":
+        found = tt.where(tt.isnan(ordered[..., -1:]), math.nan, found)  # they are sorted to the end
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape)) if keepdims else tuple(x.shape[i] for i in rest)
     return tt.reshape(tt.moveaxis(found, -1, 0), (*shares.shape, *kept))
 
@@ -73,7 +82,7 @@ def quantile(
 def median(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The element in the middle of those over `axis`; of an even number the lower of the two, as in PyTorch.
 
-    `quantile(x, 0.5)` is NumPy's, the mean of the two. NaN where one is NaN.
+    `quantile(x, 0.5)` is NumPy's, the mean of the two. NaN where one is NaN; of integers it is one.
     """
     x = tt.asarray(x)
     axes = normalize_axes("median", axis, x.shape, unknown=unknown)

@@ -53,8 +53,8 @@ def normalize_axis(
     if unknown:
         raise tt.hints.unknown_keyword(name, unknown)
     ndim = len(shape) + room
-    if not hasattr(axis, "__index__") or getattr(axis, "shape", None):
-        raise TypeError(f"{name}: {argument} must be an integer, got {describe(axis)}")
+    if isinstance(axis, Tensor) or not hasattr(axis, "__index__") or getattr(axis, "shape", None):
+        raise tt.hints.no_axis(name, f"{argument} must be an integer, got {describe(axis)}")
     if not -ndim <= axis < ndim:
         known = f"expected {-ndim} to {ndim - 1}" if ndim else "it has none"
         raise IndexError(f"{name}: {argument} {axis} is out of range for a Tensor of shape {shape}; {known}")
@@ -118,10 +118,12 @@ def mean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknow
     return _mean(x, axis=normalize_axes("mean", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
 
-def _real(name: str, x: Any) -> Tensor:
+def _real(name: str, x: Any, correction: Any) -> Tensor:
     x = tt.asarray(x)
     if x.dtype.kind == "c":
         raise TypeError(f"{name}: expected real numbers, got {x.dtype}")
+    if correction is None:
+        raise TypeError(f"{name}: correction must be a number, got None; 0 divides by n, and 1 by n - 1")
     return x
 
 
@@ -132,7 +134,7 @@ def var(
 
     Computed in two passes, so that a large mean costs no accuracy.
     """
-    x = _real("var", x)
+    x = _real("var", x, correction)
     axes = normalize_axes("var", axis, x.shape, unknown=unknown)
     if x.dtype == dtypes.float16:  # in which squares overflow from 256 on
         wide = var(tt.astype(x, dtypes.float32), axis=axes, correction=correction, keepdims=keepdims)
@@ -167,7 +169,7 @@ def std(
     x: ArrayLike, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False, **unknown: Never
 ) -> Tensor:
     """The standard deviation, sqrt(var(x)); where all elements are equal its gradient is 0."""
-    x = _real("std", x)
+    x = _real("std", x, correction)
     return _std(x, axis=normalize_axes("std", axis, x.shape, unknown=unknown), correction=correction, keepdims=keepdims)
 
 
@@ -264,7 +266,7 @@ def _logsumexp_rule(xp, g, out, x, axis, keepdims):
 
 @op(floating=True, x=_logsumexp_rule)
 def _logsumexp(xp, x, *, axis, keepdims):
-    largest = xp.max(x, axis=axis, keepdims=True)
+    largest = xp.max(xp.real(x) if x.dtype.kind == "c" else x, axis=axis, keepdims=True)
     largest = xp.where(xp.isfinite(largest), largest, 0.0)
     total = xp.sum(xp.exp(x - largest), axis=axis, keepdims=True)
     nothing = total == 0

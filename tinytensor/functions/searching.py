@@ -68,8 +68,14 @@ def sort(x: ArrayLike, /, *, axis: int = -1, descending: bool = False, stable: b
     return tt.take_along_axis(x, argsort(x, axis=axis, descending=descending), axis=axis)
 
 
-def topk(x: ArrayLike, /, k: int, *, axis: int = -1, **unknown: Never) -> tuple[Tensor, Tensor]:
+def topk(
+    x: ArrayLike, /, k: int, *, axis: int = -1, largest: bool = True, sorted: bool = True, **unknown: Never
+) -> tuple[Tensor, Tensor]:
     """The k largest elements along `axis`, in descending order, and their indices; the first of equal ones first.
+
+    Args:
+        largest: False for the k smallest, in ascending order.
+        sorted: they are in order whatever it says.
 
     >>> values, places = tt.topk(tt.asarray([3, 1, 2]), 2)
     >>> values, places
@@ -79,6 +85,9 @@ def topk(x: ArrayLike, /, k: int, *, axis: int = -1, **unknown: Never) -> tuple[
     axis = normalize_axis("topk", axis, x.shape, unknown=unknown)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"topk: k={k} of {x.shape[axis]} elements along axis {axis}")
+    if not largest:
+        order = tt.take(argsort(x, axis=axis), tt.arange(k, device=x.device), axis=axis)
+        return tt.take_along_axis(x, order, axis=axis), order
     xp = for_array(x._data)
     turned = xp.moveaxis(x._data, axis, -1)
     rows = xp.reshape(turned, (math.prod(turned.shape[:-1]), turned.shape[-1]))
@@ -87,19 +96,27 @@ def topk(x: ArrayLike, /, k: int, *, axis: int = -1, **unknown: Never) -> tuple[
     return tt.take_along_axis(x, order, axis=axis), order
 
 
-def nonzero(x: ArrayLike, /) -> tuple[Tensor, ...]:
+def nonzero(x: ArrayLike, /, **unknown: Never) -> tuple[Tensor, ...]:
     """For each dimension, the indices of the elements that are not zero."""
+    if unknown:
+        raise tt.hints.unknown_keyword("nonzero", unknown)
     x = tt.asarray(x)
     if x.ndim == 0:
         raise ValueError("nonzero: expected at least 1 dimension, got a 0-d array")
     return tuple(wrap(found, None) for found in for_array(x._data).nonzero(x._data))
 
 
-def searchsorted(x1: ArrayLike, x2: ArrayLike, /, *, side: str = "left", sorter: ArrayLike | None = None) -> Tensor:
+def searchsorted(
+    x1: ArrayLike, x2: ArrayLike, /, *, side: str = "left", sorter: ArrayLike | None = None, **unknown: Never
+) -> Tensor:
     """Where in the sorted vector x1 each element of x2, or the number x2, would have to stand."""
+    if unknown:
+        raise tt.hints.unknown_keyword("searchsorted", unknown)
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     a = tt.asarray(x1)
+    if a.ndim != 1:
+        raise ValueError(f"searchsorted: expected a sorted vector, got shape {a.shape}; write a loop over its rows")
     b = _beside(x2, a)
     if sorter is not None:
         a = tt.take(a, sorter)

@@ -6,6 +6,7 @@ Each one's gradient moves the elements back.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from operator import index
 from typing import Any, Never, SupportsIndex
@@ -158,6 +159,18 @@ def _expanded(x: Tensor, axes: tuple[int, ...], unknown: Any) -> Tensor:
     for place in places:
         x = expand_dims(x, axis=place)
     return x
+
+
+def flatten(x: ArrayLike, /, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """x with its dimensions from start_dim to end_dim as one, in row-major order; a number becomes a vector of one."""
+    x = tt.asarray(x)
+    if not x.ndim:
+        return reshape(x, (1,))
+    first = normalize_axis("flatten", start_dim, x.shape, "start_dim")
+    last = normalize_axis("flatten", end_dim, x.shape, "end_dim")
+    if first > last:
+        raise ValueError(f"flatten: start_dim {start_dim} is behind end_dim {end_dim} in a Tensor of shape {x.shape}")
+    return reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
 def unsqueeze(x: ArrayLike, /, axis: int) -> Tensor:

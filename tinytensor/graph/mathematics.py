@@ -21,7 +21,7 @@ SUM, PRODUCT, POWER, ATOM = range(4)  # how tightly a term holds together
 
 NAMED = frozenset({
     "abs", "arccos", "cos", "cosh", "exp", "floor_divide", "log", "sign", "sin", "sinh", "tan", "tanh", "floor", "tril",
-    "triu", "flip", "roll", "digamma", "polygamma", "fft", "ifft",
+    "triu", "flip", "roll", "digamma", "polygamma", "fft", "ifft", "rfft", "irfft",
 })  # fmt: skip
 """Functions that are written with their own names."""
 
