@@ -314,9 +314,7 @@ class Tally:
 def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument("--only", type=lambda text: set(text.split(",")), help="operators, by PyTorch's names")
-    parser.add_argument(
-        "--dtype", choices=["float32", "float64", "complex128"], default="float64"
-    )
+    parser.add_argument("--dtype", choices=["float32", "float64", "complex128"], default="float64")
     parser.add_argument("--most", type=int, default=40, help="of an operator's samples (default: 40, 0: all of them)")
     parser.add_argument("--quiet", action="store_true", help="the counts alone")
     arguments = parser.parse_args()
