@@ -15,8 +15,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.backend import for_array
-from tinytensor.fast.hashed import Dropping
+from tinytensor.backend import for_array, for_device
 from tinytensor.modes import state
 from tinytensor.tensor import wrap
 
@@ -40,7 +39,7 @@ from .attention import by_formula, project
 from .attention_blocks import is_long
 
 FLOATS = (tt.float32, tt.float64)
-NOTHING = Dropping()
+NOTHING = for_device("cpu").dropping()  # no dropout
 
 
 class Attend(NamedTuple):
@@ -54,7 +53,7 @@ class Attend(NamedTuple):
     across: bool
     eps: float
     norm_first: bool
-    dropping: tuple[Dropping, Dropping] = (NOTHING, NOTHING)
+    dropping: tuple[Any, Any] = (NOTHING, NOTHING)
 
     def formula(self, x, memory, mask, weight, bias, out_weight, out_bias, *norm):
         def attend(x):
@@ -81,7 +80,7 @@ class Feed(NamedTuple):
 
     eps: float
     norm_first: bool
-    dropping: tuple[Dropping, Dropping] = (NOTHING, NOTHING)
+    dropping: tuple[Any, Any] = (NOTHING, NOTHING)
 
     def formula(self, x, memory, mask, weight1, bias1, weight2, bias2, *norm):
         def feed(x):
@@ -114,11 +113,11 @@ def _residual(plan: Attend | Feed, x: Any, f: Callable[[Any], Any], norm_weight:
     return norm(x + _drop(f(x), plan.dropping[1]))
 
 
-def _drop(x: Any, dropping: Dropping) -> Any:
+def _drop(x: Any, dropping: Any) -> Any:
     return x * _mask(dropping, x.shape) * dropping.scale if dropping else x
 
 
-def _mask(dropping: Dropping, shape: tuple[int, ...]) -> Tensor:
+def _mask(dropping: Any, shape: tuple[int, ...]) -> Tensor:
     return tt.asarray(dropping.mask(shape))
 
 
@@ -278,13 +277,13 @@ def _plan(layers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """How the sub-layers of these layers go, and their arrays."""
     keys: Any = None
 
-    def dropping(p: float, training: bool) -> Dropping:
+    def dropping(p: float, training: bool) -> Any:
         nonlocal keys
         if not p or not training:
             return NOTHING
         if keys is None:
             keys = iter(tt.random.integers(2**62, shape=6 * len(layers)).numpy().tolist())
-        return Dropping(p, next(keys))
+        return for_device("cpu").dropping(p, next(keys))
 
     plan: list[Any] = []
     arrays: list[Any] = []

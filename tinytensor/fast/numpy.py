@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backend import numpy as namespace
 from ..backend.sums import accurate_sum
+from .hashed import Dropping
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
 from .threads import blas_is_single, hold_blas, in_parts
 
@@ -55,6 +56,11 @@ def loops_unasked() -> Any:
 def sublayers(*arrays: Any) -> Any:
     """The module of loops over whole sub-layers, for these arrays (None is passed over); or None."""
     return _multiplying("sublayers", arrays)
+
+
+def dropping(p: float = 0.0, key: int = 0) -> Dropping:
+    """Dropout that hashes a key and each element's number, as the loops over sub-layers do."""
+    return Dropping(p, key)
 
 
 def convolutions(*arrays: Any) -> Any:
