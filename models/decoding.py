@@ -87,11 +87,7 @@ def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hy
 
     Raises ValueError where no id can follow, because all logits but padding's are -inf or some are NaN.
     """
-
-    def likeliest(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
-        return _likeliest(logits, 1, model.pad_id)
-
-    return _in_halves(lambda half: _one_for_each(model, half, max_length, likeliest), model, source)
+    return [best for (best,) in beam_search(model, source, beam=1, max_length=max_length)]
 
 
 def sample(
@@ -177,7 +173,11 @@ def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) 
 
 
 def _one_for_each(
-    model: Decodable, source: Tensor, max_length: Limit, choose: Callable[[Tensor, Any], tuple[Tensor, Tensor]]
+    model: Decodable,
+    source: Tensor,
+    max_length: Limit,
+    choose: Callable[[Tensor, Any], tuple[Tensor, Tensor]],
+    length_penalty: float = 1.0,
 ) -> list[Hypothesis]:
     """Decode with one branch.
 
@@ -202,7 +202,7 @@ def _one_for_each(
             if sentences.size:
                 where = tt.asarray(places, device=source.device)
                 last, state = last[where], model.reorder(state, where, tt.zeros_like(where)[:, None])
-    return [_hypothesis(*parts, 1.0) for parts in zip(ids, log_probabilities)]
+    return [_hypothesis(*parts, length_penalty) for parts in zip(ids, log_probabilities)]
 
 
 # ---- several hypotheses for each sentence
@@ -244,7 +244,16 @@ def beam_search(
     """
     if beam < 1:
         raise ValueError(f"beam_search: beam must be at least 1, got {beam}")
-    return _in_halves(lambda half: _search(model, half, beam, length_penalty, max_length), model, source)
+
+    def likeliest(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
+        return _likeliest(logits, 1, model.pad_id)
+
+    def decode(part: Tensor) -> list[list[Hypothesis]]:
+        if beam > 1:
+            return _search(model, part, beam, length_penalty, max_length)
+        return [[one] for one in _one_for_each(model, part, max_length, likeliest, length_penalty)]
+
+    return _in_halves(decode, model, source)
 
 
 def _search(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import numpy as namespace
-from ..backend.sums import accurate_sum
+from ..backend.sums import LONG, accurate_sum
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
 from .threads import blas_is_single, hold_blas, in_parts
 
@@ -62,6 +62,15 @@ def sublayers(*arrays: Any) -> Any:
     return room if room is not None and room.fits(*arrays) else None
 
 
+def decoding(*arrays: Any) -> Any:
+    """Likewise the module of loops that compute a layer for a position more."""
+    if sublayers(*arrays) is None:
+        return None
+    from . import decoding as room  # only now, as those are loaded
+
+    return room
+
+
 @functools.cache
 def _load_sublayers() -> Any:
     """That module, where SciPy offers its BLAS; else None."""
@@ -71,6 +80,14 @@ def _load_sublayers() -> Any:
         return None
     hold_blas()
     return room
+
+
+def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> bool:
+    """out = rows weightᵀ + bias, where there is a loop for so few rows; whether there is."""
+    if loops is None or len(rows) > loops.FEW or rows.shape[1] > LONG or not loops.fits(rows, weight, bias, out):
+        return False
+    loops.few_rows(rows, weight, bias, out)
+    return True
 
 
 def contiguous(x: Any) -> Any:

@@ -1,0 +1,214 @@
+"""A step of decoding: all layers of a decoder in one compiled loop, where no gradient is wanted.
+
+`TransformerDecoder.step` goes this way where the loop of `tinytensor/fast/decoding.py` is there and nothing unusual is
+asked for: layers of these very classes without hooks, norms before or behind, ReLU or GELU, no dropout at work, float32
+or float64, nobody who watches. All else goes through the layers' own `step`.
+"""
+
+from __future__ import annotations
+
+import functools
+from operator import is_
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tinytensor import Tensor
+from tinytensor.backend import for_array
+from tinytensor.modes import state
+from tinytensor.tensor import wrap
+
+from ..attention import MultiheadAttention
+from ..decoder_cache import DecoderCache
+from ..functional.activations import gelu, relu
+from ..functional.attention import watch
+from ..functional.precision import autocast
+from ..layers import Dropout, LayerNorm, Linear
+from ..module import Module
+from ..transformer import TransformerDecoder, TransformerDecoderLayer
+
+FLOATS = (np.dtype("float32"), np.dtype("float64"))
+
+LAYER: dict[str, type[Module]] = {
+    "self_attn": MultiheadAttention, "multihead_attn": MultiheadAttention, "linear1": Linear, "linear2": Linear,
+    "norm1": LayerNorm, "norm2": LayerNorm, "norm3": LayerNorm,
+    "dropout": Dropout, "dropout1": Dropout, "dropout2": Dropout, "dropout3": Dropout,
+}  # fmt: skip
+"""The modules of a decoder layer, unless somebody put others in their place."""
+
+METHODS = {"forward", "step", "_sublayers", "_feed_forward", "attend", "project", "project_query"}
+
+
+class Plan:
+    """What was found out about a decoder at the first step from a cache; each step asks whether it still holds.
+
+    Attributes:
+        stack: the layers as the loop takes them; None where they compute something else.
+        norm: the norm at the end, unless the loop has it in it.
+    """
+
+    def __init__(self, decoder: TransformerDecoder, dtype: Any, loops: Any) -> None:
+        modules = list(decoder.modules())
+        self.hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+        self.dropping = [module for module in modules if _drops(module)]
+        self.slots = [(module._parameters, name) for module in modules for name in module._parameters]
+        self.arrays = [_array(*slot) for slot in self.slots]
+        self.stack, self.norm = None, decoder.norm
+        layers = [_layer(layer, dtype, loops) for layer in decoder.layers]
+        if not layers or None in layers or not self.holds():
+            return
+        end = (None, None, 0.0)
+        if is_plain(self.norm, LayerNorm) and fit(
+            found := arrays_of(self.norm), dtype, decoder.layers[0].linear2.out_features
+        ):
+            self.norm, end = None, (*found, decoder.norm.eps)
+        self.stack = loops.Stack(*map(list, zip(*layers)), end)
+
+    def holds(self) -> bool:
+        """Whether nobody hooks into a module, nothing is dropped, and the parameters are those arrays still."""
+        return (
+            not any(self.hooks)
+            and not any(module.training for module in self.dropping)
+            and all(map(is_, self.arrays, [_array(*slot) for slot in self.slots]))
+        )
+
+
+_plans: WeakKeyDictionary[DecoderCache, Plan] = WeakKeyDictionary()
+
+
+def step(
+    decoder: TransformerDecoder, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None
+) -> Tensor | None:
+    """What `TransformerDecoder.step` gives; None where that is to be gone through."""
+    if not nobody_looks(tgt) or tgt._data.ndim != 3 or not cache.layers:
+        return None
+    x = tgt._data
+    loops = for_array(x).decoding(x)
+    if loops is None or not _is_kept(cache, x, tgt_key_padding_mask):
+        return None
+    plan = _plans.get(cache)
+    if plan is None or not plan.holds():
+        plan = _plans[cache] = Plan(decoder, x.dtype, loops)
+    if plan.stack is None or len(plan.stack.sizes) != len(cache.layers):
+        return None
+    hidden = loops.as_mask(_extend(cache, x.shape[1], tgt_key_padding_mask), x.dtype)
+    memory_hidden = loops.as_mask(None if cache.memory_hidden is None else cache.memory_hidden._data, x.dtype)
+    places = cache.layers[0].places
+    kept = [layer.grow(places + x.shape[1])._data for layer in cache.layers]
+    out = plan.stack.step(x, kept, [layer.memory._data for layer in cache.layers], places, hidden, memory_hidden)
+    return wrap(out, None) if plan.norm is None else plan.norm(wrap(out, None))
+
+
+def nobody_looks(x: Tensor) -> bool:
+    """Whether nothing but the result is wanted of a computation, which is one on a processor with floats of ours."""
+    array = x._data
+    return (
+        state.plain is False
+        and state.recording is None
+        and not state.anomaly
+        and watch.see is None
+        and autocast.get() is None
+        and type(array) is np.ndarray
+        and array.dtype in FLOATS
+        and array.flags.carray
+        and array.size > 0
+    )
+
+
+def _is_kept(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
+    """Whether what is kept fits to x and its padding, is as long in each layer, and no gradient is wanted of it."""
+    first = cache.layers[0]
+    shapes = first.memory._data.shape, first._buffer._data.shape
+    if not shapes[0][::2] == shapes[1][::2] == (len(x), 2 * x.shape[2]):
+        return False
+    for layer in cache.layers:
+        for kept, shape in zip((layer.memory, layer._buffer), shapes):
+            array = kept._data
+            if kept._node is not None or not (array.dtype == x.dtype and array.shape == shape and array.flags.carray):
+                return False
+        if layer.places != first.places:
+            return False
+    is_mask = padding is None or (type(padding._data) is np.ndarray and padding._data.shape == x.shape[:2])
+    return is_mask and (cache.hidden is None or cache.hidden._data.shape[:2] == x.shape[:2])
+
+
+def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
+    """What `DecoderCache.extend` gives and does, on raw arrays."""
+    fresh = ~np.eye(branches, dtype=bool)[None]
+    if padding is not None:
+        fresh = fresh | padding._data[:, None]
+    else:
+        fresh = np.repeat(fresh, len(cache.layers[0].memory._data), axis=0)
+    hidden = fresh if cache.hidden is None else np.concatenate((cache.hidden._data, fresh), axis=2)
+    cache.hidden, cache.length = wrap(hidden, None), cache.length + 1
+    return hidden[:, None]
+
+
+def _drops(module: Module) -> bool:
+    """Whether a module drops something in training."""
+    return bool(module.p if isinstance(module, Dropout) else isinstance(module, MultiheadAttention) and module.dropout)
+
+
+def _array(parameters: dict[str, Any], name: str) -> Any:
+    parameter = parameters[name]
+    return None if parameter is None else parameter._data
+
+
+def arrays_of(module: Module, weight: str = "weight", bias: str = "bias") -> tuple[Any, Any]:
+    """A module's weight and bias; None for what it does without."""
+    return _array(module._parameters, weight), _array(module._parameters, bias)
+
+
+def is_plain(module: Any, kind: type[Module]) -> bool:
+    """Whether a module is of this very class, and none of its methods was put in the place of the class's."""
+    return type(module) is kind and METHODS.isdisjoint(vars(module))
+
+
+def fit(arrays: tuple[Any, Any], dtype: Any, *shape: int) -> bool:
+    """Whether a weight of this shape and a bias, or None, are as the loops take them: they would read beside others."""
+    return arrays[0] is not None and all(
+        a is None or (type(a) is np.ndarray and a.dtype == dtype and a.shape == expected and a.flags.carray)
+        for a, expected in zip(arrays, (shape, shape[:1]))
+    )
+
+
+def _layer(layer: Any, dtype: Any, loops: Any) -> tuple[list[Any], list[int], list[float]] | None:
+    """Arrays, sizes and reals of a layer, as `Stack` takes them; None where its `step` computes something else."""
+    if not is_plain(layer, TransformerDecoderLayer) or not (layer.activation is relu or layer.activation is gelu):
+        return None
+    if not all(is_plain(getattr(layer, name), kind) for name, kind in LAYER.items()):
+        return None
+    attentions, norms = (layer.self_attn, layer.multihead_attn), (layer.norm1, layer.norm2, layer.norm3)
+    if any(attention.has_own_keys or not is_plain(attention.out_proj, Linear) for attention in attentions):
+        return None
+    d, inner = layer.self_attn.embed_dim, layer.linear1.out_features
+    pairs = [
+        *((arrays_of(attention, "in_proj_weight", "in_proj_bias"), (3 * d, d)) for attention in attentions),
+        *((arrays_of(attention.out_proj), (d, d)) for attention in attentions),
+        (arrays_of(layer.linear1), (inner, d)),
+        (arrays_of(layer.linear2), (d, inner)),
+        *((arrays_of(norm), (d,)) for norm in norms),
+    ]
+    if not all(fit(pair, dtype, *shape) for pair, shape in pairs):
+        return None
+    activation = loops.GELU if layer.activation is gelu else loops.RELU
+    return (
+        [array for pair, _ in pairs for array in pair],
+        [inner, *(attention.num_heads for attention in attentions), activation, layer.norm_first],
+        [*(attention.scale for attention in attentions), *(norm.eps for norm in norms)],
+    )
+
+
+own_step = TransformerDecoder.step
+
+
+@functools.wraps(own_step)
+def _step(
+    self: TransformerDecoder, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None
+) -> Tensor:
+    out = step(self, tgt, cache, tgt_key_padding_mask) if type(self) is TransformerDecoder else None
+    return own_step(self, tgt, cache, tgt_key_padding_mask) if out is None else out
+
+
+TransformerDecoder.step = _step  # type: ignore[method-assign]
