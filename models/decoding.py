@@ -117,7 +117,7 @@ def sample(
             log_p = F.log_softmax(logits, dim=-1)
         if model.pad_id is not None:
             log_p[:, model.pad_id] = -np.inf
-        _check_possible(tt.max(log_p, axis=-1))
+        _check_possible(tt.max(log_p, axis=-1).numpy())
         numbers = tt.asarray(generator.uniform((batch, 1), dtype=tt.float64).numpy()[sentences], device=logits.device)
         below = tt.cumulative_sum(next_probabilities(log_p, temperature, top_k, top_p), axis=-1)
         ids = tt.sum(below <= numbers * below[:, -1:], axis=-1, keepdims=True)
@@ -192,7 +192,7 @@ def _one_for_each(
     while sentences.size:
         logits, state = model.next_logits(last, state)
         last, reached = choose(logits[:, 0], sentences)
-        for i, following, log_probability in zip(sentences.tolist(), last[:, 0].tolist(), reached[:, 0].tolist()):
+        for i, (following,), (log_probability,) in zip(sentences.tolist(), last.tolist(), reached.tolist()):
             ids[i].append(following)
             log_probabilities[i].append(log_probability)
         going_on = np.array([ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences])
@@ -347,13 +347,13 @@ def _likeliest(logits: Tensor, count: int, pad_id: int | None) -> tuple[Tensor, 
     """The likeliest ids of each branch but padding, and their log-probabilities, (..., count) each."""
     with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
         log_probabilities, ids = F.log_softmax_topk(logits, count, excluded=pad_id)
-    _check_possible(log_probabilities[..., 0])
+    _check_possible(log_probabilities.numpy()[..., 0])
     return ids, log_probabilities
 
 
-def _check_possible(log_probabilities: Tensor) -> None:
+def _check_possible(log_probabilities: np.ndarray) -> None:
     """Raise ValueError where the likeliest id, padding apart, has no probability: none can follow."""
-    if not np.isfinite(log_probabilities.numpy()).all():
+    if not np.isfinite(log_probabilities).all():
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
             "look for what overflows in the model, or for weights that diverged in training"

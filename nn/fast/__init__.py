@@ -14,6 +14,7 @@ from . import (
     normalization,
     optim,
     recurrent,
+    self_attention,
     sublayers,
     topk,
     windows,

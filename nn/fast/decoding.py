@@ -37,7 +37,7 @@ LAYER: dict[str, type[Module]] = {
 }  # fmt: skip
 """The modules of a decoder layer, unless somebody put others in their place."""
 
-METHODS = {"forward", "step", "_sublayers", "_feed_forward", "attend", "project", "project_query"}
+METHODS = {"forward", "step", "_sublayers", "_feed_forward", "attend", "project", "project_query", "heads"}
 
 
 class Plan:
@@ -52,8 +52,8 @@ class Plan:
         modules = list(decoder.modules())
         self.hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
         self.dropping = [module for module in modules if _drops(module)]
-        self.slots = [(module._parameters, name) for module in modules for name in module._parameters]
-        self.arrays = [_array(*slot) for slot in self.slots]
+        self.slots = [(m._parameters, name) for m in modules for name, p in m._parameters.items() if p is not None]
+        self.arrays = [parameters[name]._data for parameters, name in self.slots]
         self.stack, self.norm = None, decoder.norm
         layers = [_layer(layer, dtype, loops) for layer in decoder.layers]
         if not layers or None in layers or not self.holds():
@@ -70,7 +70,7 @@ class Plan:
         return (
             not any(self.hooks)
             and not any(module.training for module in self.dropping)
-            and all(map(is_, self.arrays, [_array(*slot) for slot in self.slots]))
+            and all(map(is_, self.arrays, [parameters[name]._data for parameters, name in self.slots]))
         )
 
 
@@ -161,8 +161,13 @@ def arrays_of(module: Module, weight: str = "weight", bias: str = "bias") -> tup
 
 
 def is_plain(module: Any, kind: type[Module]) -> bool:
-    """Whether a module is of this very class, and none of its methods was put in the place of the class's."""
-    return type(module) is kind and METHODS.isdisjoint(vars(module))
+    """Whether a module is of this very class, has no methods of its own, and nobody hooks into it."""
+    return (
+        type(module) is kind
+        and not module._forward_hooks
+        and not module._forward_pre_hooks
+        and METHODS.isdisjoint(vars(module))
+    )
 
 
 def fit(arrays: tuple[Any, Any], dtype: Any, *shape: int) -> bool:

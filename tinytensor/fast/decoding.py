@@ -1,8 +1,8 @@
-"""A position more of sequences whose keys and values are kept: all layers of a decoder in one compiled loop.
+"""A position more of sequences whose keys and values are kept, in compiled loops: all layers of a decoder in one.
 
 A step of decoding has a row for each branch, and wants no gradient. Its products take microseconds, so that the
-interpreter, if it were asked for each op of each layer, would take most of the time. Compiling takes seconds, once; then
-the loop is read from disk.
+interpreter, if it were asked for each op of each layer, would take most of the time. Compiling takes seconds, once;
+then the loops are read from disk.
 
 A mask is added to the scores, and is empty where there is none: `as_mask`.
 """
@@ -17,11 +17,12 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .few_rows import FEW, _multiply
 from .gemm import ADDRESSES, multiply
-from .loops import FEW, _few_rows, _layer_norm, loop
+from .loops import _exp, _layer_norm, loop
 from .sublayers import _softmax
 
-RELU, GELU = range(2)
+RELU, GELU, GELU_TANH, SILU, SIGMOID, IDENTITY = range(6)
 FIRST, SEEN, OUT, SEEN_OUT, INNER, OUTER, NORM1, NORM2, NORM3 = range(0, 18, 2)  # where the address of a weight stands
 
 
@@ -30,6 +31,9 @@ def as_mask(hidden: Any, dtype: Any) -> Any:
     if hidden is None or not hidden.any():
         return np.empty((0, 0, 0, 0), dtype)
     return np.where(hidden, dtype.type(-math.inf), dtype.type(0))
+
+
+# ---- the decoder of a Transformer
 
 
 class Stack:
@@ -104,13 +108,13 @@ def _step(
         for r in range(len(x)):
             for i in range(2 * d):
                 kept[r // branches, places + r % branches, i] = own[r, d + i]
-        _attend(gemm, own, branches, kept, places + branches, mask, sizes[n, 1], reals[n, 0], attended)
+        _attend(gemm, own, branches, kept, places + branches, mask, False, sizes[n, 1], reals[n, 0], attended)
         _linear(gemm, attended, at[OUT:], y)
         _after(x, y, at[NORM1:], eps[0], first)
 
         _before(x, at[NORM2:], eps[1], first, y)
         _linear(gemm, y, at[SEEN:], query)  # the first rows of all: keys and values are there
-        _attend(gemm, query, branches, memory, source, memory_mask, sizes[n, 2], reals[n, 1], attended)
+        _attend(gemm, query, branches, memory, source, memory_mask, False, sizes[n, 2], reals[n, 1], attended)
         _linear(gemm, attended, at[SEEN_OUT:], y)
         _after(x, y, at[NORM2:], eps[1], first)
 
@@ -162,7 +166,7 @@ def _linear(gemm, x, at, out):
     weight = carray(_pointer(at[0]), (out.shape[1], x.shape[1]), x.dtype)
     bias = _vector(at[1], out.shape[1], x)
     if x.shape[0] <= FEW:
-        _few_rows(x, weight, bias, 0, out.shape[1], out)
+        _multiply(x, weight, bias, 0, out.shape[1], out)
         return
     multiply(gemm, x, False, weight, True, 0, out)
     if bias.size:
@@ -172,30 +176,134 @@ def _linear(gemm, x, at, out):
 
 
 @loop
-def _attend(gemm, query, branches, kept, places, mask, heads, scale, out):
-    """Concat(head_1, ..., head_h): the first columns of `query` attend to keys and values of their item."""
-    batch, d = kept.shape[0], out.shape[1]
-    size = d // heads
+def _attend(gemm, query, branches, kept, places, mask, shifts, heads, scale, out):
+    """Concat(head_1, ..., head_h): the first columns of `query` attend to keys and values of their item.
+
+    So many of the heads one after the other share one of keys and values as there are fewer of these.
+    """
+    batch, width = kept.shape[0], kept.shape[2] // 2
+    size, shared = out.shape[1] // heads, out.shape[1] // width
     weights = np.empty((batch, heads, branches, places), out.dtype)
     for b in range(batch):
         rows = query[b * branches : (b + 1) * branches]
         for h in range(heads):
-            columns = slice(h * size, (h + 1) * size)
-            multiply(gemm, rows[:, columns], False, kept[b, :places, columns], True, 0, weights[b, h])
-    _softmax(weights, 0, batch, mask, False, out.dtype.type(scale))
+            first = h // shared * size
+            key = kept[b, :places, first : first + size]
+            multiply(gemm, rows[:, h * size : (h + 1) * size], False, key, True, 0, weights[b, h])
+    _softmax(weights, 0, batch, mask, shifts, out.dtype.type(scale))
     for b in range(batch):
         rows = out[b * branches : (b + 1) * branches]
         for h in range(heads):
-            value = kept[b, :places, d + h * size : d + (h + 1) * size]
+            first = width + h // shared * size
+            value = kept[b, :places, first : first + size]
             multiply(gemm, weights[b, h], False, value, False, 0, rows[:, h * size : (h + 1) * size])
 
 
 @loop
 def _activate(x, activation):
-    flat, zero = x.reshape(-1), x.dtype.type(0)
+    flat, one = x.reshape(-1), x.dtype.type(1)
     if activation == RELU:
         for i in range(flat.size):
-            flat[i] = zero if flat[i] <= zero else flat[i]
-    else:
+            flat[i] = 0 * one if flat[i] <= 0 else flat[i]
+    elif activation == GELU:
         for i in range(flat.size):
             flat[i] *= x.dtype.type(0.5 * (1 + math.erf(flat[i] / math.sqrt(2))))
+    elif activation == GELU_TANH:  # 1 + tanh(u) is twice the sigmoid of 2 u
+        slope, bend = x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
+        for i in range(flat.size):
+            flat[i] *= _sigmoid(slope * flat[i] * (one + bend * flat[i] * flat[i]))
+    elif activation == SILU:
+        for i in range(flat.size):
+            flat[i] *= _sigmoid(flat[i])
+    elif activation == SIGMOID:
+        for i in range(flat.size):
+            flat[i] = _sigmoid(flat[i])
+
+
+@loop
+def _sigmoid(x):
+    most = type(x)(80)
+    return type(x)(1) / (type(x)(1) + _exp(most if -x > most else -x))
+
+
+# ---- self-attention and feed-forward networks of a language model
+
+
+def self_attention(
+    x: Any, parameters: tuple[Any, ...], kept: Any, places: int, mask: Any, angles: tuple[Any, Any], heads: int,
+    kv_heads: int, scale: float, is_interleaved: bool,
+) -> Any:  # fmt: skip
+    """What self-attention makes of x (batch, branches, d), beside keys and values that are kept.
+
+    Args:
+        parameters: weight and bias, or None, of the projections and of the output.
+        kept, places: as for `Stack.step`, for so many heads of keys and values.
+        mask: as of `as_mask`, or what else is added to the scores.
+        angles: cos and sin, (batch * branches, size / 2) or, where nothing is turned, empty.
+        is_interleaved: whether elements side by side are turned, not those that are half a head apart.
+    """
+    at = np.array([address(array) for array in parameters])
+    out = np.empty_like(x)
+    _self_attention(
+        ADDRESSES[x.dtype], x, at, kept, places, mask, *angles, heads, kv_heads, len(parameters[0]), scale,
+        is_interleaved, out,
+    )  # fmt: skip
+    return out
+
+
+@loop
+def _self_attention(
+    gemm, x, at, kept, places, mask, cos, sin, heads, kv_heads, projected, scale, is_interleaved, out
+):  # fmt: skip
+    branches, d = x.shape[1:]
+    rows, size = x.reshape(-1, d), projected // (heads + 2 * kv_heads)
+    own, attended = np.empty((len(rows), projected), x.dtype), np.empty((len(rows), heads * size), x.dtype)
+    _linear(gemm, rows, at, own)
+    if cos.size:
+        _turn(own, (heads + kv_heads) * size, size, cos, sin, is_interleaved)
+    for r in range(len(rows)):
+        for i in range(kept.shape[2]):
+            kept[r // branches, places + r % branches, i] = own[r, heads * size + i]
+    _attend(gemm, own, branches, kept, places + branches, mask, True, heads, scale, attended)
+    _linear(gemm, attended, at[2:], out.reshape(-1, d))
+
+
+@loop
+def _turn(rows, end, size, cos, sin, is_interleaved):
+    """Turn the heads of each row up to column `end` by their angles."""
+    half = size // 2
+    step, apart = (2, 1) if is_interleaved else (1, half)
+    for r in range(len(rows)):
+        for first in range(0, end, size):
+            for i in range(half):
+                j = first + i * step
+                a, b = rows[r, j], rows[r, j + apart]
+                rows[r, j] = a * cos[r, i] - b * sin[r, i]
+                rows[r, j + apart] = a * sin[r, i] + b * cos[r, i]
+
+
+def feed_forward(x: Any, parameters: tuple[Any, ...], activation: int) -> Any:
+    """What a feed-forward network makes of rows x (n, d).
+
+    `parameters` are weight and bias, or None, of the map up, of that down, and of the gate, whose weight may be None.
+    """
+    out = np.empty_like(x)
+    at = np.array([address(array) for array in parameters])
+    _feed_forward(ADDRESSES[x.dtype], x, at, len(parameters[0]), activation, out)
+    return out
+
+
+@loop
+def _feed_forward(gemm, x, at, inner, activation, out):
+    hidden = np.empty((len(x), inner), x.dtype)
+    _linear(gemm, x, at, hidden)
+    if at[4]:
+        gate = np.empty_like(hidden)
+        _linear(gemm, x, at[4:], gate)
+        _activate(gate, activation)
+        for r in range(len(x)):
+            for i in range(inner):
+                hidden[r, i] *= gate[r, i]
+    else:
+        _activate(hidden, activation)
+    _linear(gemm, hidden, at[2:], out)

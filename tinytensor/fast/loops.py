@@ -89,56 +89,6 @@ def _sum_of_exponentials(x, r, shift):
     return total + rest
 
 
-# ---- linear maps of few rows
-
-
-FEW = 16  # rows; of more, a product by BLAS is as fast
-
-
-def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> None:
-    """out = rows weightᵀ + bias. BLAS would copy the weight first, which for few rows takes longer than their sums."""
-    bias = np.empty(0, rows.dtype) if bias is None else bias
-
-    def multiply_pairs(i: slice) -> None:
-        _few_rows(rows, weight, bias, 2 * i.start, min(2 * i.stop, len(weight)), out)
-
-    in_parts(multiply_pairs, -(-len(weight) // 2), weight.size * (3 + len(rows)) // 16)
-
-
-@loop
-def _few_rows(rows, weight, bias, start, stop, out):
-    """The columns of the result from `start`, which is even, to `stop`; no bias where that is empty."""
-    count, columns, zero = rows.shape[0], rows.shape[1], rows.dtype.type(0)
-    for j in range(start, stop, 2):
-        last = min(j + 1, stop - 1)  # the same column twice where their number is odd
-        w, v = weight[j], weight[last]
-        for r in range(0, count - 3, 4):  # eight sums at once, for which each element is read once
-            x0, x1, x2, x3 = rows[r], rows[r + 1], rows[r + 2], rows[r + 3]
-            a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = zero
-            for i in range(columns):
-                a0 += x0[i] * w[i]
-                a1 += x1[i] * w[i]
-                a2 += x2[i] * w[i]
-                a3 += x3[i] * w[i]
-                b0 += x0[i] * v[i]
-                b1 += x1[i] * v[i]
-                b2 += x2[i] * v[i]
-                b3 += x3[i] * v[i]
-            out[r, j], out[r + 1, j], out[r + 2, j], out[r + 3, j] = a0, a1, a2, a3
-            out[r, last], out[r + 1, last], out[r + 2, last], out[r + 3, last] = b0, b1, b2, b3
-        for r in range(count // 4 * 4, count):
-            a = b = zero
-            for i in range(columns):
-                a += rows[r, i] * w[i]
-                b += rows[r, i] * v[i]
-            out[r, j], out[r, last] = a, b
-        if bias.size:
-            for r in range(count):
-                out[r, j] += bias[j]
-                if last > j:
-                    out[r, last] += bias[last]
-
-
 # ---- layer normalisation
 
 
@@ -351,6 +301,28 @@ def _largest_places(x, places):
                     j -= 1
                 best[j], places[r, j] = x[r, i], i
                 count = min(count + 1, k)
+
+
+def likeliest(rows: Any, excluded: int, places: Any, log_probabilities: Any) -> None:
+    """Write where the largest of each row is, the first of equal ones, and the logarithm of its softmax, (n, 1) each.
+
+    The class `excluded` has its share of the probability, but is never the one; -1: there is none.
+    """
+    in_parts(lambda i: _likeliest(rows[i], excluded, places[i], log_probabilities[i]), len(rows), 6 * rows.size)
+
+
+@loop
+def _likeliest(rows, excluded, places, log_probabilities):
+    for r in range(rows.shape[0]):
+        place, best = 0, rows.dtype.type(-math.inf)
+        for i in range(rows.shape[1]):
+            if rows[r, i] > best and i != excluded:
+                place, best = i, rows[r, i]
+        shift = best
+        if excluded >= 0 and rows[r, excluded] > best:
+            shift = rows[r, excluded]
+        places[r, 0] = place
+        log_probabilities[r, 0] = float(best) - shift - math.log(_sum_of_exponentials(rows, r, shift))
 
 
 @numba.njit

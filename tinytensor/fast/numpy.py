@@ -84,9 +84,13 @@ def _load_sublayers() -> Any:
 
 def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> bool:
     """out = rows weightᵀ + bias, where there is a loop for so few rows; whether there is."""
-    if loops is None or len(rows) > loops.FEW or rows.shape[1] > LONG or not loops.fits(rows, weight, bias, out):
+    if loops is None:
         return False
-    loops.few_rows(rows, weight, bias, out)
+    from . import few_rows as room  # only now, as Numba is there
+
+    if len(rows) > room.FEW or rows.shape[1] > LONG or not loops.fits(rows, weight, bias, out):
+        return False
+    room.multiply(rows, weight, bias, out)
     return True
 
 
