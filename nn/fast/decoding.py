@@ -26,6 +26,7 @@ from ..functional.attention import watch
 from ..functional.precision import autocast
 from ..layers import Dropout, LayerNorm, Linear
 from ..module import Module
+from ..self_attention import SelfAttention
 from ..transformer import TransformerDecoder, TransformerDecoderLayer
 
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
@@ -41,35 +42,25 @@ METHODS = {"forward", "step", "_sublayers", "_feed_forward", "attend", "project"
 
 
 class Plan:
-    """What was found out about a decoder at the first step from a cache; each step asks whether it still holds.
+    """What was found out about a module at the first step from a cache; each step asks whether it still holds.
 
     Attributes:
-        stack: the layers as the loop takes them; None where they compute something else.
-        norm: the norm at the end, unless the loop has it in it.
+        taken: the module as a loop takes it; None where it computes something else.
     """
 
-    def __init__(self, decoder: TransformerDecoder, dtype: Any, loops: Any) -> None:
-        modules = list(decoder.modules())
-        self.hooks = [hooks for module in modules for hooks in (module._forward_hooks, module._forward_pre_hooks)]
-        self.dropping = [module for module in modules if _drops(module)]
+    def __init__(self, module: Module) -> None:
+        modules = list(module.modules())
+        self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
+        self.dropping = [m for m in modules if _drops(m)]
         self.slots = [(m._parameters, name) for m in modules for name, p in m._parameters.items() if p is not None]
         self.arrays = [parameters[name]._data for parameters, name in self.slots]
-        self.stack, self.norm = None, decoder.norm
-        layers = [_layer(layer, dtype, loops) for layer in decoder.layers]
-        if not layers or None in layers or not self.holds():
-            return
-        end = (None, None, 0.0)
-        if is_plain(self.norm, LayerNorm) and fit(
-            found := arrays_of(self.norm), dtype, decoder.layers[0].linear2.out_features
-        ):
-            self.norm, end = None, (*found, decoder.norm.eps)
-        self.stack = loops.Stack(*map(list, zip(*layers)), end)
+        self.taken: Any = None
 
     def holds(self) -> bool:
         """Whether nobody hooks into a module, nothing is dropped, and the parameters are those arrays still."""
         return (
             not any(self.hooks)
-            and not any(module.training for module in self.dropping)
+            and not any(m.training for m in self.dropping)
             and all(map(is_, self.arrays, [parameters[name]._data for parameters, name in self.slots]))
         )
 
@@ -89,15 +80,17 @@ def step(
         return None
     plan = _plans.get(cache)
     if plan is None or not plan.holds():
-        plan = _plans[cache] = Plan(decoder, x.dtype, loops)
-    if plan.stack is None or len(plan.stack.sizes) != len(cache.layers):
+        plan = _plans[cache] = Plan(decoder)
+        plan.taken = _stack(decoder, x.dtype, loops) if plan.holds() else None
+    if plan.taken is None or len(decoder.layers) != len(cache.layers):
         return None
+    stack, norm = plan.taken
     hidden = loops.as_mask(_extend(cache, x.shape[1], tgt_key_padding_mask), x.dtype)
     memory_hidden = loops.as_mask(None if cache.memory_hidden is None else cache.memory_hidden._data, x.dtype)
     places = cache.layers[0].places
     kept = [layer.grow(places + x.shape[1])._data for layer in cache.layers]
-    out = plan.stack.step(x, kept, [layer.memory._data for layer in cache.layers], places, hidden, memory_hidden)
-    return wrap(out, None) if plan.norm is None else plan.norm(wrap(out, None))
+    out = stack.step(x, kept, [layer.memory._data for layer in cache.layers], places, hidden, memory_hidden)
+    return wrap(out, None) if norm is None else norm(wrap(out, None))
 
 
 def nobody_looks(x: Tensor) -> bool:
@@ -145,19 +138,17 @@ def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
     return hidden[:, None]
 
 
-def _drops(module: Module) -> bool:
+def _drops(module: Any) -> bool:
     """Whether a module drops something in training."""
-    return bool(module.p if isinstance(module, Dropout) else isinstance(module, MultiheadAttention) and module.dropout)
+    if isinstance(module, Dropout):
+        return module.p > 0
+    return isinstance(module, (MultiheadAttention, SelfAttention)) and module.dropout > 0
 
 
-def _array(parameters: dict[str, Any], name: str) -> Any:
-    parameter = parameters[name]
-    return None if parameter is None else parameter._data
-
-
-def arrays_of(module: Module, weight: str = "weight", bias: str = "bias") -> tuple[Any, Any]:
+def arrays_of(module: Module, weight: str = "weight", bias: str = "bias") -> tuple[Any, ...]:
     """A module's weight and bias; None for what it does without."""
-    return _array(module._parameters, weight), _array(module._parameters, bias)
+    found = (module._parameters.get(name) for name in (weight, bias))
+    return tuple(None if parameter is None else parameter._data for parameter in found)
 
 
 def is_plain(module: Any, kind: type[Module]) -> bool:
@@ -170,12 +161,23 @@ def is_plain(module: Any, kind: type[Module]) -> bool:
     )
 
 
-def fit(arrays: tuple[Any, Any], dtype: Any, *shape: int) -> bool:
+def fit(arrays: tuple[Any, ...], dtype: Any, *shape: int) -> bool:
     """Whether a weight of this shape and a bias, or None, are as the loops take them: they would read beside others."""
     return arrays[0] is not None and all(
         a is None or (type(a) is np.ndarray and a.dtype == dtype and a.shape == expected and a.flags.carray)
         for a, expected in zip(arrays, (shape, shape[:1]))
     )
+
+
+def _stack(decoder: TransformerDecoder, dtype: Any, loops: Any) -> tuple[Any, Module | None] | None:
+    """The layers as the loop takes them, and the norm at the end unless it is among them; None where they differ."""
+    layers, norm = [_layer(layer, dtype, loops) for layer in decoder.layers], decoder.norm
+    if not layers or None in layers:
+        return None
+    end: tuple[Any, Any, float] = (None, None, 0.0)
+    if is_plain(norm, LayerNorm) and fit(found := arrays_of(norm), dtype, decoder.layers[0].linear2.out_features):
+        end, norm = (*found, norm.eps), None
+    return loops.Stack(*map(list, zip(*layers)), end), norm
 
 
 def _layer(layer: Any, dtype: Any, loops: Any) -> tuple[list[Any], list[int], list[float]] | None:

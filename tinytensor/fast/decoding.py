@@ -30,7 +30,7 @@ def as_mask(hidden: Any, dtype: Any) -> Any:
     """What is added to scores (batch, heads, branches, places) to hide what `hidden`, which broadcasts to it, says."""
     if hidden is None or not hidden.any():
         return np.empty((0, 0, 0, 0), dtype)
-    return np.where(hidden, dtype.type(-math.inf), dtype.type(0))
+    return np.ascontiguousarray(np.where(hidden, dtype.type(-math.inf), dtype.type(0)))
 
 
 # ---- the decoder of a Transformer
@@ -226,84 +226,98 @@ def _sigmoid(x):
     return type(x)(1) / (type(x)(1) + _exp(most if -x > most else -x))
 
 
-# ---- self-attention and feed-forward networks of a language model
+# ---- a layer of a language model
 
 
-def self_attention(
-    x: Any, parameters: tuple[Any, ...], kept: Any, places: int, mask: Any, angles: tuple[Any, Any], heads: int,
-    kv_heads: int, scale: float, is_interleaved: bool,
-) -> Any:  # fmt: skip
-    """What self-attention makes of x (batch, branches, d), beside keys and values that are kept.
+class Block:
+    """A layer of a language model as the loop takes it; the numbers are those of `_block`.
 
     Args:
-        parameters: weight and bias, or None, of the projections and of the output.
-        kept, places: as for `Stack.step`, for so many heads of keys and values.
-        mask: as of `as_mask`, or what else is added to the scores.
-        angles: cos and sin, (batch * branches, size / 2) or, where nothing is turned, empty.
-        is_interleaved: whether elements side by side are turned, not those that are half a head apart.
+        arrays: weight and bias, None where there is none, of the projections, of attention's output, of the maps up and
+            down, of the gate, and of both norms.
+        norms: eps of both norms.
     """
-    at = np.array([address(array) for array in parameters])
-    out = np.empty_like(x)
-    _self_attention(
-        ADDRESSES[x.dtype], x, at, kept, places, mask, *angles, heads, kv_heads, len(parameters[0]), scale,
-        is_interleaved, out,
-    )  # fmt: skip
-    return out
+
+    def __init__(
+        self, arrays: list[Any], heads: int, kv_heads: int, scale: float, is_interleaved: bool, activation: int,
+        is_rms: bool, norms: tuple[float, float],
+    ) -> None:  # fmt: skip
+        self.arrays = arrays  # so that they stay where they are
+        self.addresses = np.array([address(array) for array in arrays])
+        widths = len(arrays[0]), len(arrays[4])
+        self.settings = *widths, heads, kv_heads, float(scale), is_interleaved, activation, is_rms, *map(float, norms)
+
+    def step(self, x: Any, kept: Any, places: int, mask: Any, shifts: bool, angles: tuple[Any, Any]) -> Any:
+        """What the layer makes of x (batch, branches, d), beside keys and values that are kept, as for `Stack.step`.
+
+        Args:
+            mask: as of `as_mask`; or, with `shifts`, other numbers to add to the scores.
+            angles: cos and sin, (batch * branches, size / 2) or, where nothing is turned, empty.
+        """
+        out = x.copy()
+        _block(ADDRESSES[x.dtype], out, self.addresses, kept, places, mask, shifts, *angles, *self.settings)
+        return out
 
 
 @loop
-def _self_attention(
-    gemm, x, at, kept, places, mask, cos, sin, heads, kv_heads, projected, scale, is_interleaved, out
+def _block(
+    gemm, out, at, kept, places, mask, shifts, cos, sin, projected, inner, heads, kv_heads, scale, is_interleaved,
+    activation, is_rms, eps1, eps2,
 ):  # fmt: skip
-    branches, d = x.shape[1:]
-    rows, size = x.reshape(-1, d), projected // (heads + 2 * kv_heads)
-    own, attended = np.empty((len(rows), projected), x.dtype), np.empty((len(rows), heads * size), x.dtype)
-    _linear(gemm, rows, at, own)
+    branches, d = out.shape[1:]
+    x, size = out.reshape(-1, d), projected // (heads + 2 * kv_heads)
+    y, own = np.empty_like(x), np.empty((len(x), projected), x.dtype)
+    attended, hidden = np.empty((len(x), heads * size), x.dtype), np.empty((len(x), inner), x.dtype)
+
+    _norm(x, at[10:], eps1, is_rms, y)
+    _linear(gemm, y, at, own)
     if cos.size:
         _turn(own, (heads + kv_heads) * size, size, cos, sin, is_interleaved)
-    for r in range(len(rows)):
+    for r in range(len(x)):
         for i in range(kept.shape[2]):
             kept[r // branches, places + r % branches, i] = own[r, heads * size + i]
-    _attend(gemm, own, branches, kept, places + branches, mask, True, heads, scale, attended)
-    _linear(gemm, attended, at[2:], out.reshape(-1, d))
+    _attend(gemm, own, branches, kept, places + branches, mask, shifts, heads, scale, attended)
+    _linear(gemm, attended, at[2:], y)
+    _after(x, y, at, eps1, True)
 
-
-@loop
-def _turn(rows, end, size, cos, sin, is_interleaved):
-    """Turn the heads of each row up to column `end` by their angles."""
-    half = size // 2
-    step, apart = (2, 1) if is_interleaved else (1, half)
-    for r in range(len(rows)):
-        for first in range(0, end, size):
-            for i in range(half):
-                j = first + i * step
-                a, b = rows[r, j], rows[r, j + apart]
-                rows[r, j] = a * cos[r, i] - b * sin[r, i]
-                rows[r, j + apart] = a * sin[r, i] + b * cos[r, i]
-
-
-def feed_forward(x: Any, parameters: tuple[Any, ...], activation: int) -> Any:
-    """What a feed-forward network makes of rows x (n, d).
-
-    `parameters` are weight and bias, or None, of the map up, of that down, and of the gate, whose weight may be None.
-    """
-    out = np.empty_like(x)
-    at = np.array([address(array) for array in parameters])
-    _feed_forward(ADDRESSES[x.dtype], x, at, len(parameters[0]), activation, out)
-    return out
-
-
-@loop
-def _feed_forward(gemm, x, at, inner, activation, out):
-    hidden = np.empty((len(x), inner), x.dtype)
-    _linear(gemm, x, at, hidden)
-    if at[4]:
+    _norm(x, at[12:], eps2, is_rms, y)
+    _linear(gemm, y, at[4:], hidden)
+    if at[8]:
         gate = np.empty_like(hidden)
-        _linear(gemm, x, at[4:], gate)
+        _linear(gemm, y, at[8:], gate)
         _activate(gate, activation)
         for r in range(len(x)):
             for i in range(inner):
                 hidden[r, i] *= gate[r, i]
     else:
         _activate(hidden, activation)
-    _linear(gemm, hidden, at[2:], out)
+    _linear(gemm, hidden, at[6:], y)
+    _after(x, y, at, eps2, True)
+
+
+@loop
+def _norm(x, norm, eps, is_rms, out):
+    if not is_rms:
+        _normalize(x, norm, eps, out)
+        return
+    weight = _vector(norm[0], x.shape[1], x)
+    for r in range(x.shape[0]):
+        squares = 0.0
+        for i in range(x.shape[1]):
+            squares += x[r, i] ** 2
+        factor = x.dtype.type(1 / math.sqrt(squares / x.shape[1] + eps))
+        for i in range(x.shape[1]):
+            out[r, i] = x[r, i] * factor * weight[i]
+
+
+@loop
+def _turn(rows, end, size, cos, sin, is_interleaved):
+    """Turn the heads of each row up to column `end` by its angles."""
+    step, apart = (2, 1) if is_interleaved else (1, size // 2)
+    for r in range(len(rows)):
+        for first in range(0, end, size):
+            for i in range(size // 2):
+                j = first + i * step
+                a, b = rows[r, j], rows[r, j + apart]
+                rows[r, j] = a * cos[r, i] - b * sin[r, i]
+                rows[r, j + apart] = a * sin[r, i] + b * cos[r, i]

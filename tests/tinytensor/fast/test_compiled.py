@@ -81,7 +81,8 @@ def test_every_loop_is_called(loops, monkeypatch):
     monkeypatch.setitem(attention_blocks.LONG, "cpu", 1)
     x = tt.random.randn(1, 3, 8).requires_grad_()
     F.scaled_dot_product_attention(x, x, x).sum().backward()
-    beam_search(Transformer(9, d_model=8, num_heads=2, num_layers=1, d_ff=8), [[3, 4]], max_length=3)
+    for beam in (1, 5):
+        beam_search(Transformer(9, d_model=8, num_heads=2, num_layers=1, d_ff=8), [[3, 4]], beam=beam, max_length=3)
     assert called == names
 
 
