@@ -45,15 +45,17 @@ class Plan:
     """What was found out about a module at the first step from a cache; each step asks whether it still holds.
 
     Attributes:
+        module: of which it tells.
         taken: the module as a loop takes it; None where it computes something else.
     """
 
     def __init__(self, module: Module) -> None:
-        modules = list(module.modules())
+        self.module, modules = module, list(module.modules())
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
         self.dropping = [m for m in modules if _drops(m)]
-        self.slots = [(m._parameters, name) for m in modules for name, p in m._parameters.items() if p is not None]
-        self.arrays = [parameters[name]._data for parameters, name in self.slots]
+        owned: list[dict[str, Any]] = [m._parameters for m in modules]
+        self.slots = [(held, name) for held in owned for name, p in held.items() if p is not None]
+        self.arrays = [held[name]._data for held, name in self.slots]
         self.taken: Any = None
 
     def holds(self) -> bool:
@@ -61,7 +63,7 @@ class Plan:
         return (
             not any(self.hooks)
             and not any(m.training for m in self.dropping)
-            and all(map(is_, self.arrays, [parameters[name]._data for parameters, name in self.slots]))
+            and all(map(is_, self.arrays, [held[name]._data for held, name in self.slots]))
         )
 
 
@@ -79,9 +81,9 @@ def step(
     if loops is None or not _is_kept(cache, x, tgt_key_padding_mask):
         return None
     plan = _plans.get(cache)
-    if plan is None or not plan.holds():
+    if plan is None or plan.module is not decoder or not plan.holds():
         plan = _plans[cache] = Plan(decoder)
-        plan.taken = _stack(decoder, x.dtype, loops) if plan.holds() else None
+        plan.taken = _stack(decoder, x, loops) if plan.holds() else None
     if plan.taken is None or len(decoder.layers) != len(cache.layers):
         return None
     stack, norm = plan.taken
@@ -169,18 +171,20 @@ def fit(arrays: tuple[Any, ...], dtype: Any, *shape: int) -> bool:
     )
 
 
-def _stack(decoder: TransformerDecoder, dtype: Any, loops: Any) -> tuple[Any, Module | None] | None:
-    """The layers as the loop takes them, and the norm at the end unless it is among them; None where they differ."""
-    layers, norm = [_layer(layer, dtype, loops) for layer in decoder.layers], decoder.norm
+def _stack(decoder: TransformerDecoder, x: Any, loops: Any) -> tuple[Any, Module | None] | None:
+    """The layers as the loop takes them for x, and the norm at the end unless it is among them; None for others."""
+    d, dtype = x.shape[2], x.dtype
+    layers = [_layer(layer, d, dtype, loops) for layer in decoder.layers]
+    norm: Any = decoder.norm
     if not layers or None in layers:
         return None
     end: tuple[Any, Any, float] = (None, None, 0.0)
-    if is_plain(norm, LayerNorm) and fit(found := arrays_of(norm), dtype, decoder.layers[0].linear2.out_features):
+    if is_plain(norm, LayerNorm) and fit(found := arrays_of(norm), dtype, d):
         end, norm = (*found, norm.eps), None
     return loops.Stack(*map(list, zip(*layers)), end), norm
 
 
-def _layer(layer: Any, dtype: Any, loops: Any) -> tuple[list[Any], list[int], list[float]] | None:
+def _layer(layer: Any, d: int, dtype: Any, loops: Any) -> tuple[list[Any], list[int], list[float]] | None:
     """Arrays, sizes and reals of a layer, as `Stack` takes them; None where its `step` computes something else."""
     if not is_plain(layer, TransformerDecoderLayer) or not (layer.activation is relu or layer.activation is gelu):
         return None
@@ -189,7 +193,7 @@ def _layer(layer: Any, dtype: Any, loops: Any) -> tuple[list[Any], list[int], li
     attentions, norms = (layer.self_attn, layer.multihead_attn), (layer.norm1, layer.norm2, layer.norm3)
     if any(attention.has_own_keys or not is_plain(attention.out_proj, Linear) for attention in attentions):
         return None
-    d, inner = layer.self_attn.embed_dim, layer.linear1.out_features
+    inner = layer.linear1.out_features
     pairs = [
         *((arrays_of(attention, "in_proj_weight", "in_proj_bias"), (3 * d, d)) for attention in attentions),
         *((arrays_of(attention.out_proj), (d, d)) for attention in attentions),

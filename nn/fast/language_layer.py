@@ -40,23 +40,21 @@ def step(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: L
     if cache is None or not nobody_looks(x) or x._data.ndim != 3 or x._data.size > MOST_ROWS * x._data.shape[2]:
         return None
     array = x._data
-    batch, branches, _ = array.shape
+    batch, branches, d = array.shape
     if (loops := for_array(array).decoding(array)) is None:
         return None
     plan = _plans.get(cache)
-    if plan is None or not plan.holds():
+    if plan is None or plan.module is not layer or not plan.holds():
         plan = _plans[cache] = Plan(layer)
         plan.taken = _block(layer, array, loops) if plan.holds() else None
-    if plan.taken is None:
+    if (block := plan.taken) is None or block.d != d:
         return None
-    places, attention = cache.places, layer.self_attn
-    scores = batch, attention.num_heads, branches, places + branches
-    added = _as_added(loops, mask, scores, array.dtype)
-    angles = _angles(rotation, batch, branches, attention.head_dim, array.dtype)
-    if added is None or angles is None or not _is_kept(cache, (batch, attention.kv_size), array.dtype):
+    places = cache.places
+    added = _as_added(loops, mask, (batch, block.heads, branches, places + branches), array.dtype)
+    angles = _angles(rotation, batch, branches, block.head_dim, array.dtype)
+    if added is None or angles is None or not _is_kept(cache, (batch, block.kv_size), array.dtype):
         return None
-    kept = cache.grow(places + branches)._data
-    return wrap(plan.taken.step(array, kept, places, *added, angles), None)
+    return wrap(block.step(array, cache.grow(places + branches)._data, places, *added, angles), None)
 
 
 def _block(layer: Layer, x: Any, loops: Any) -> Any:

@@ -86,9 +86,15 @@ def _pointer(typing: Any, address: Any) -> Any:
 
 
 @loop
+def _array(address, shape, like):
+    """The array that lies there."""
+    return carray(_pointer(address), shape, like.dtype)  # type: ignore[call-arg]
+
+
+@loop
 def _vector(address, size, like):
-    """The array that lies there; empty where there is none."""
-    return carray(_pointer(address), (size if address else 0,), like.dtype)
+    """Likewise; empty where there is none."""
+    return _array(address, (size if address else 0,), like)
 
 
 @loop
@@ -100,8 +106,8 @@ def _step(
     y, attended, query, own = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty((len(x), 3 * d), x.dtype)
     for n in range(len(addresses)):
         at, eps, first = addresses[n], reals[n, 2:], sizes[n, 4] > 0
-        kept = carray(_pointer(where[n, 0]), (batch, room, 2 * d), x.dtype)
-        memory = carray(_pointer(where[n, 1]), (batch, source, 2 * d), x.dtype)
+        kept = _array(where[n, 0], (batch, room, 2 * d), x)
+        memory = _array(where[n, 1], (batch, source, 2 * d), x)
 
         _before(x, at[NORM1:], eps[0], first, y)
         _linear(gemm, y, at[FIRST:], own)
@@ -163,7 +169,7 @@ def _normalize(x, norm, eps, out):
 @loop
 def _linear(gemm, x, at, out):
     """out = x weightᵀ + bias, with as many rows of the weight as there are columns of the result."""
-    weight = carray(_pointer(at[0]), (out.shape[1], x.shape[1]), x.dtype)
+    weight = _array(at[0], (out.shape[1], x.shape[1]), x)
     bias = _vector(at[1], out.shape[1], x)
     if x.shape[0] <= FEW:
         _multiply(x, weight, bias, 0, out.shape[1], out)
@@ -236,6 +242,10 @@ class Block:
         arrays: weight and bias, None where there is none, of the projections, of attention's output, of the maps up and
             down, of the gate, and of both norms.
         norms: eps of both norms.
+
+    Attributes:
+        d: the size of the vectors.
+        heads, head_dim, kv_size: as those of the attention.
     """
 
     def __init__(
@@ -244,8 +254,20 @@ class Block:
     ) -> None:  # fmt: skip
         self.arrays = arrays  # so that they stay where they are
         self.addresses = np.array([address(array) for array in arrays])
-        widths = len(arrays[0]), len(arrays[4])
-        self.settings = *widths, heads, kv_heads, float(scale), is_interleaved, activation, is_rms, *map(float, norms)
+        (projected, self.d), inner = arrays[0].shape, len(arrays[4])
+        self.heads, self.head_dim = heads, projected // (heads + 2 * kv_heads)
+        self.kv_size = 2 * kv_heads * self.head_dim
+        self.settings = (
+            projected,
+            inner,
+            heads,
+            kv_heads,
+            float(scale),
+            is_interleaved,
+            activation,
+            is_rms,
+            *map(float, norms),
+        )
 
     def step(self, x: Any, kept: Any, places: int, mask: Any, shifts: bool, angles: tuple[Any, Any]) -> Any:
         """What the layer makes of x (batch, branches, d), beside keys and values that are kept, as for `Stack.step`.

@@ -41,7 +41,7 @@ def _multiply(rows, weight, bias, start, stop, out):
     for j in range(start, stop, 2):
         if pair <= 2 * SHORT:
             for line in range(0, pair, LINE):
-                _fetch(ahead + j // 2 * pair + line)
+                _fetch(ahead + j // 2 * pair + line)  # type: ignore[call-arg]
         last = min(j + 1, stop - 1)  # the same column twice where their number is odd
         w, v = weight[j], weight[last]
         for r in range(0, count - 3, 4):  # eight sums at once, for which each element is read once
