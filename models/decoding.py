@@ -27,7 +27,7 @@ Limit = int | tuple[float, int]
 
 T = TypeVar("T")
 
-MANY = 32  # sentences of which two halves are decoded faster than all at once
+MANY = 8  # sentences of which two halves are decoded faster than all at once
 
 
 class Decodable(Protocol):
@@ -87,11 +87,7 @@ def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hy
 
     Raises ValueError where no id can follow, because all logits but padding's are -inf or some are NaN.
     """
-
-    def likeliest(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
-        return _likeliest(logits, 1, model.pad_id)
-
-    return _in_halves(lambda half: _one_for_each(model, half, max_length, likeliest), model, source)
+    return [best for (best,) in beam_search(model, source, beam=1, max_length=max_length)]
 
 
 def sample(
@@ -121,7 +117,7 @@ def sample(
             log_p = F.log_softmax(logits, dim=-1)
         if model.pad_id is not None:
             log_p[:, model.pad_id] = -np.inf
-        _check_possible(tt.max(log_p, axis=-1))
+        _check_possible(tt.max(log_p, axis=-1).numpy())
         numbers = tt.asarray(generator.uniform((batch, 1), dtype=tt.float64).numpy()[sentences], device=logits.device)
         below = tt.cumulative_sum(next_probabilities(log_p, temperature, top_k, top_p), axis=-1)
         ids = tt.sum(below <= numbers * below[:, -1:], axis=-1, keepdims=True)
@@ -177,7 +173,11 @@ def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) 
 
 
 def _one_for_each(
-    model: Decodable, source: Tensor, max_length: Limit, choose: Callable[[Tensor, Any], tuple[Tensor, Tensor]]
+    model: Decodable,
+    source: Tensor,
+    max_length: Limit,
+    choose: Callable[[Tensor, Any], tuple[Tensor, Tensor]],
+    length_penalty: float = 1.0,
 ) -> list[Hypothesis]:
     """Decode with one branch.
 
@@ -192,7 +192,7 @@ def _one_for_each(
     while sentences.size:
         logits, state = model.next_logits(last, state)
         last, reached = choose(logits[:, 0], sentences)
-        for i, following, log_probability in zip(sentences.tolist(), last[:, 0].tolist(), reached[:, 0].tolist()):
+        for i, (following,), (log_probability,) in zip(sentences.tolist(), last.tolist(), reached.tolist()):
             ids[i].append(following)
             log_probabilities[i].append(log_probability)
         going_on = np.array([ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences])
@@ -202,7 +202,7 @@ def _one_for_each(
             if sentences.size:
                 where = tt.asarray(places, device=source.device)
                 last, state = last[where], model.reorder(state, where, tt.zeros_like(where)[:, None])
-    return [_hypothesis(*parts, 1.0) for parts in zip(ids, log_probabilities)]
+    return [_hypothesis(*parts, length_penalty) for parts in zip(ids, log_probabilities)]
 
 
 # ---- several hypotheses for each sentence
@@ -244,7 +244,16 @@ def beam_search(
     """
     if beam < 1:
         raise ValueError(f"beam_search: beam must be at least 1, got {beam}")
-    return _in_halves(lambda half: _search(model, half, beam, length_penalty, max_length), model, source)
+
+    def likeliest(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
+        return _likeliest(logits, 1, model.pad_id)
+
+    def decode(part: Tensor) -> list[list[Hypothesis]]:
+        if beam > 1:
+            return _search(model, part, beam, length_penalty, max_length)
+        return [[one] for one in _one_for_each(model, part, max_length, likeliest, length_penalty)]
+
+    return _in_halves(decode, model, source)
 
 
 def _search(
@@ -316,10 +325,10 @@ def _best_continuations(
 
 
 def _in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T]:
-    """What `decode` gives for a batch; of many sentences, for two halves that are decoded side by side."""
+    """What `decode` gives for a batch; of many sentences and with threads, for two halves side by side."""
     with tt.no_grad(), evaluating(model):
         source = as_ids(model, source)
-        if len(source) < MANY or source.device != "cpu":
+        if len(source) < MANY or source.device != "cpu" or tt.get_num_threads() < 2:
             return decode(source)
         middle = len(source) // 2
         found = nn.parallel.side_by_side([partial(decode, half) for half in (source[:middle], source[middle:])])
@@ -338,13 +347,13 @@ def _likeliest(logits: Tensor, count: int, pad_id: int | None) -> tuple[Tensor, 
     """The likeliest ids of each branch but padding, and their log-probabilities, (..., count) each."""
     with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
         log_probabilities, ids = F.log_softmax_topk(logits, count, excluded=pad_id)
-    _check_possible(log_probabilities[..., 0])
+    _check_possible(log_probabilities.numpy()[..., 0])
     return ids, log_probabilities
 
 
-def _check_possible(log_probabilities: Tensor) -> None:
+def _check_possible(log_probabilities: np.ndarray) -> None:
     """Raise ValueError where the likeliest id, padding apart, has no probability: none can follow."""
-    if not np.isfinite(log_probabilities.numpy()).all():
+    if not np.isfinite(log_probabilities).all():
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
             "look for what overflows in the model, or for weights that diverged in training"

@@ -22,6 +22,7 @@ from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 from tinytensor.nn.decoder_cache import DecoderCache, LayerCache
 from tinytensor.nn.functional.attention import watch
+from tinytensor.nn.language_layer import Layer
 from tinytensor.nn.self_attention import Rotation
 
 from .decoding import Decodable, Recomputed, beam_search, greedy, sample
@@ -38,19 +39,6 @@ LLAMA: dict[str, Any] = {"positions": "rotary", "norm": "rms", "activation": "sw
 POSITIONS = ("learned", "rotary", "alibi", None)
 NORMS = ("layer", "rms")
 STD = 0.02  # of the first weights (Radford et al. 2018, section 4.1)
-
-
-class Layer(nn.Module):
-    """Self-attention, then a feed-forward network, each normalised before and added to what comes in."""
-
-    def __init__(self, self_attn: nn.SelfAttention, feed_forward: nn.FeedForward, norms: list[nn.Module], p: float):
-        super().__init__()
-        self.norm1, self.norm2 = norms
-        self.self_attn, self.feed_forward, self.dropout = self_attn, feed_forward, nn.Dropout(p)
-
-    def forward(self, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Tensor:
-        x = x + self.dropout(self.self_attn(self.norm1(x), mask, rotation, cache))
-        return x + self.dropout(self.feed_forward(self.norm2(x)))
 
 
 class LanguageModel(ReadsHuggingFace, nn.Module):

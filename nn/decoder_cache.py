@@ -95,15 +95,19 @@ class LayerCache:
 
     def append(self, projected: Tensor) -> Tensor:
         """Add keys and values (batch, branches, 2 * d_model); returns all there are."""
-        end = self.places + projected.shape[1]
+        first, end = self.places, self.places + projected.shape[1]
+        self.grow(end)[:, first:end] = projected
+        return self._buffer[:, :end]
+
+    def grow(self, end: int) -> Tensor:
+        """The buffer, with so many places; what stands in the last ones is the caller's affair."""
         if end > self._buffer.shape[1]:
             batch, capacity, size = self._buffer.shape
             more = max(end - 1 + FIRST, 2 * capacity) - capacity
-            room = tt.empty((batch, more, size), dtype=projected.dtype, device=projected.device)
+            room = tt.empty((batch, more, size), dtype=self._buffer.dtype, device=self._buffer.device)
             self._buffer = tt.concat([self._buffer, room], axis=1)
-        self._buffer[:, self.places : end] = projected
         self.places = end
-        return self._buffer[:, :end]
+        return self._buffer
 
     def take(self, batch: Tensor, moved: Tensor) -> None:
         """Keep these items of the batch, in this order; `moved` are the places that get another item than they had."""

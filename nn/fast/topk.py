@@ -29,7 +29,10 @@ def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tens
         with np.errstate(all="ignore"):  # rows of nothing but -inf, or with NaN, give NaN
             log_probabilities[i] = log_probabilities_at(xp, rows[i], places[i], excluded)
 
-    xp.in_parts(rank_rows, len(rows), 6 * rows.size, width=classes)
+    if k == 1 and (likeliest := xp.kernel("likeliest", rows)):
+        likeliest(rows, -1 if excluded is None else excluded, places, log_probabilities)
+    else:
+        xp.in_parts(rank_rows, len(rows), 6 * rows.size, width=classes)
     shape = (*logits.shape[:-1], k)
     return wrap(xp.reshape(log_probabilities, shape), None), wrap(xp.reshape(places, shape), None)
 

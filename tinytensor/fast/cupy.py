@@ -23,6 +23,11 @@ def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
     return found if found is not None and kernels.fits(*arrays) else None
 
 
+def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> bool:
+    """There is none of our own: cuBLAS has one for any number of rows."""
+    return False
+
+
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x).reshape(x.shape)
 
@@ -99,6 +104,10 @@ def sublayers(*arrays: Any) -> None:
 
 def convolutions(*arrays: Any) -> None:
     """Nor over convolutions."""
+
+
+def decoding(*arrays: Any) -> None:
+    """Nor are any for a position more."""
 
 
 def check_range(name: str, what: str, ids: Any, length: int) -> None:

@@ -303,6 +303,28 @@ def _largest_places(x, places):
                 count = min(count + 1, k)
 
 
+def likeliest(rows: Any, excluded: int, places: Any, log_probabilities: Any) -> None:
+    """Write where the largest of each row is, the first of equal ones, and the logarithm of its softmax, (n, 1) each.
+
+    The class `excluded` has its share of the probability, but is never the one; -1: there is none.
+    """
+    in_parts(lambda i: _likeliest(rows[i], excluded, places[i], log_probabilities[i]), len(rows), 6 * rows.size)
+
+
+@loop
+def _likeliest(rows, excluded, places, log_probabilities):
+    for r in range(rows.shape[0]):
+        place, best = 0, rows.dtype.type(-math.inf)
+        for i in range(rows.shape[1]):
+            if rows[r, i] > best and i != excluded:
+                place, best = i, rows[r, i]
+        shift = best
+        if excluded >= 0 and rows[r, excluded] > best:
+            shift = rows[r, excluded]
+        places[r, 0] = place
+        log_probabilities[r, 0] = float(best) - shift - math.log(_sum_of_exponentials(rows, r, shift))
+
+
 @numba.njit
 def _before(a, b):
     """Whether a is larger, NaN being larger than every number."""

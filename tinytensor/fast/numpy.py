@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import numpy as namespace
-from ..backend.sums import accurate_sum
+from ..backend.sums import LONG, accurate_sum
 from .hashed import Dropping
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
 from .threads import blas_is_single, hold_blas, in_parts
@@ -76,6 +76,11 @@ def _multiplying(name: str, arrays: tuple[Any, ...]) -> Any:
     return room if room is not None and room.fits(*arrays) else None
 
 
+def decoding(*arrays: Any) -> Any:
+    """Likewise the module of loops that compute a layer for a position more."""
+    return _multiplying("decoding", arrays)
+
+
 @functools.cache
 def _load(name: str) -> Any:
     """That module, where SciPy offers its BLAS; else None."""
@@ -85,6 +90,18 @@ def _load(name: str) -> Any:
         return None
     hold_blas()
     return room
+
+
+def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> bool:
+    """out = rows weightᵀ + bias, where there is a loop for so few rows; whether there is."""
+    if loops is None:
+        return False
+    from . import few_rows as room  # only now, as Numba is there
+
+    if len(rows) > room.FEW or rows.shape[1] > LONG or not loops.fits(rows, weight, bias, out):
+        return False
+    room.multiply(rows, weight, bias, out)
+    return True
 
 
 def contiguous(x: Any) -> Any:

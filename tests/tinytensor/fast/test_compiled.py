@@ -82,7 +82,8 @@ def test_every_loop_is_called(loops, monkeypatch):
     x = tt.random.randn(1, 3, 8).requires_grad_()
     F.scaled_dot_product_attention(x, x, x).sum().backward()
     F.max_pool2d(x[None], 2).sum().backward()
-    beam_search(Transformer(9, d_model=8, num_heads=2, num_layers=1, d_ff=8), [[3, 4]], max_length=3)
+    for beam in (1, 5):
+        beam_search(Transformer(9, d_model=8, num_heads=2, num_layers=1, d_ff=8), [[3, 4]], beam=beam, max_length=3)
     assert called == names
 
 

@@ -1,0 +1,298 @@
+"""Steps of decoding in compiled loops: the numbers of the layers' own way, which is gone where anything is unusual."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
+from tinytensor.fast import threads
+from tinytensor.models.decoding import beam_search
+from tinytensor.models.language_model import GPT2, LLAMA, LanguageModel
+from tinytensor.models.transformer import Transformer
+
+pytest.importorskip("numba")
+D, HEADS, INNER, BATCH, SOURCE = 8, 2, 12, 3, 4
+PADDING = np.arange(SOURCE) >= np.array([[4], [2], [0]])
+
+
+@pytest.fixture(autouse=True)
+def taken(monkeypatch, loops):
+    """What the loops were asked for, in their order."""
+    monkeypatch.setattr(threads, "_blas_is_single", True)
+    from tinytensor.fast import decoding, sublayers  # noqa: F401  (a BLAS that is loaded first is held)
+
+    asked = []
+
+    def watched(kind):
+        own = kind.step
+        return lambda self, *given: asked.append(kind.__name__) or own(self, *given)
+
+    for kind in (decoding.Stack, decoding.Block):
+        monkeypatch.setattr(kind, "step", watched(kind))
+    return asked
+
+
+def normal(*shape, seed=0, dtype=np.float64):
+    return tt.asarray(np.random.default_rng(seed).normal(size=shape).astype(dtype))
+
+
+def shaken(module):
+    """The module, with parameters that are none of their first values."""
+    with tt.no_grad():
+        for i, parameter in enumerate(module.parameters()):
+            parameter += 0.3 * normal(*parameter.shape, seed=i, dtype=parameter.dtype)
+    return module
+
+
+def decoder(dtype=np.float64, norm=True, kind=nn.TransformerDecoder, **options):
+    tt.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(D, HEADS, INNER, **{"dropout": 0.0, "dtype": dtype, **options})
+    return shaken(kind(layer, 2, nn.LayerNorm(D, dtype=dtype) if norm else None))
+
+
+def outputs(module, widths=(1,) * 20, dtype=np.float64, padding=PADDING, between=lambda step: None):
+    """What steps give, of branches that divide and of items that leave and change places."""
+    rng = np.random.default_rng(0)
+    cache = module.start(normal(BATCH, SOURCE, D, dtype=dtype), None if padding is None else tt.asarray(padding))
+    found, items = [], BATCH
+    for step, width in enumerate(widths):
+        branches = 1 if cache.hidden is None else cache.hidden.shape[1]
+        hidden = rng.random((items, branches)) < 0.2 if padding is not None else None
+        x = normal(items, branches, D, seed=step, dtype=dtype)
+        found.append(module.step(x, cache, None if hidden is None else tt.asarray(hidden)).numpy())
+        kept = rng.permutation(items)[: max(1, items - (step % 5 == 4))]
+        cache.reorder(tt.asarray(kept), tt.asarray(rng.integers(0, branches, (len(kept), width))))
+        items = len(kept)
+        between(step)
+    return found
+
+
+def both_ways(compute):
+    """The same from the loops and from the formulas."""
+    found = compute()
+    with tt.textbook():
+        return found, compute()
+
+
+WIDTHS = [1, 3, 3, 2, 4, 20, 1, 2, 5, 3]  # of 20 branches so many rows that BLAS multiplies
+
+
+@tt.no_grad()
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("options", [{}, {"bias": False, "scale": 1.5}, {"activation": "gelu"}])
+@pytest.mark.parametrize("padding", [None, PADDING])
+def test_steps_of_a_decoder_are_the_formulas(norm_first, options, padding, taken):
+    module = decoder(norm_first=norm_first, **options)
+    for widths in ((1,) * 20, WIDTHS):
+        found, expected = both_ways(lambda: outputs(module, widths, padding=padding))
+        assert len(taken) == len(widths)
+        taken.clear()
+        for a, b in zip(found, expected):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@tt.no_grad()
+def test_steps_in_float32(taken):
+    module = decoder(np.float32, norm=False)
+    found, expected = both_ways(lambda: outputs(module, WIDTHS, np.float32))
+    assert len(taken) == len(WIDTHS)
+    for a, b in zip(found, expected):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-5)
+
+
+class Own(nn.TransformerDecoderLayer):
+    """A layer of somebody's own."""
+
+    def _feed_forward(self, x):
+        return super()._feed_forward(x) * 0.5
+
+
+def with_layer(layer):
+    return nn.TransformerDecoder(layer.double(), 2)
+
+
+UNUSUAL = {
+    "gradients": lambda: (decoder(), tt.enable_grad()),
+    "dropout": lambda: (decoder(dropout=0.5), contextlib.nullcontext()),
+    "a hook": lambda: (hooked(decoder()), contextlib.nullcontext()),
+    "another layer": lambda: (with_layer(Own(D, HEADS, INNER, 0.0)), contextlib.nullcontext()),
+    "another activation": lambda: (decoder(activation=tt.tanh), contextlib.nullcontext()),
+    "a recording": lambda: (decoder(), nn.record_attention()),
+    "textbook": lambda: (decoder(), tt.textbook()),
+    "anomaly": lambda: (decoder(), tt.detect_anomaly()),
+}
+
+
+def hooked(module):
+    module.layers[1].norm2.register_forward_hook(lambda *given: None)
+    return module
+
+
+@tt.no_grad()
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_what_is_unusual_goes_the_layers_own_way(name, taken):
+    module, mode = UNUSUAL[name]()
+    with mode:
+        cache = module.start(normal(BATCH, SOURCE, D))
+        assert module.step(normal(BATCH, 1, D), cache).shape == (BATCH, 1, D)
+    assert not taken
+
+
+@tt.no_grad()
+def test_hooks_modes_and_weights_may_change_between_two_steps(taken):
+    """Each step is as the decoder is then, and both ways go on from the same cache."""
+
+    def change(module, step):
+        if step == 2:
+            module.layers[0].linear1.weight.data = module.layers[0].linear1.weight.data * 2
+        if step == 4:
+            module.layers[0].linear1.bias = nn.Parameter(normal(INNER, seed=7))
+        if step == 6:
+            module.layers[1].linear2.weight *= 0.5
+        if step == 8:
+            module.layers[1].register_forward_hook(lambda *given: None)
+
+    def compute():
+        module = decoder()
+        return outputs(module, (1,) * 12, between=lambda step: change(module, step))
+
+    found, expected = both_ways(compute)
+    assert len(taken) == 9
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@tt.no_grad()
+def test_mistakes_are_told_as_ever(taken):
+    module = decoder()
+    cache = module.start(normal(BATCH, SOURCE, D))
+    module.step(normal(BATCH, 1, D), cache)
+    with pytest.raises(ValueError, match=r"\(3, 1\), got \(3, 2\); see reorder"):
+        module.step(normal(BATCH, 2, D), cache)
+    with pytest.raises(ValueError, match="8"):
+        module.step(normal(BATCH, 1, D + 1), cache)
+    assert len(taken) == 1
+
+
+def test_a_beam_finds_what_the_formulas_find(taken):
+    tt.manual_seed(0)
+    model = shaken(Transformer(40, d_model=D, num_heads=HEADS, num_layers=2, d_ff=INNER).double())
+    source = np.random.default_rng(0).integers(3, 40, (5, 6))
+    source[1, 4:] = source[3, 2:] = 0
+    for beam in (1, 3):
+        found, expected = both_ways(lambda: beam_search(model, source, beam=beam, max_length=12))
+        assert [[h.ids for h in each] for each in found] == [[h.ids for h in each] for each in expected]
+    assert taken
+
+
+@tt.no_grad()
+def test_another_decoder_may_go_on_from_a_cache(taken):
+    def compute():
+        first, second = decoder(), decoder(norm=False, activation="gelu")
+        cache = first.start(normal(BATCH, SOURCE, D))
+        return [module.step(normal(BATCH, 1, D), cache).numpy() for module in (first, second, first)]
+
+    found, expected = both_ways(compute)
+    assert len(taken) == 3
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+# ---- language models
+
+MODELS = {
+    "gpt2": GPT2,
+    "llama": {**LLAMA, "num_kv_heads": 2},
+    "alibi": {"positions": "alibi", "activation": "silu"},
+    "window": {"positions": None, "window": 3, "activation": "geglu"},
+    "interleaved": {
+        "positions": "rotary",
+        "pairing": "interleaved",
+        "activation": "glu",
+        "num_kv_heads": 1,
+        "norm": "rms",
+    },
+    "others": {"activation": "bilinear", "bias": False, "head_dim": 3},
+    "relu": {"activation": "relu", "attention_bias": False},
+}
+
+
+def language_model(dtype=tt.float64, **options):
+    tt.manual_seed(0)
+    sizes = {"d_model": D, "num_heads": 4, "num_layers": 2, "d_ff": INNER, "max_length": 24}
+    return shaken(LanguageModel(30, **{**sizes, **options}).to(dtype)).eval()
+
+
+def logits(model):
+    """Of some steps behind prompts of different lengths, of branches that divide."""
+    rng = np.random.default_rng(0)
+    prompt = rng.integers(3, 30, (3, 5))
+    prompt[1, 2:] = 0
+    state, found = model.initial_state(prompt), []
+    first, state = model.next_logits(prompt[:, :1], state)
+    for width in (1, 3, 3, 6, 2):
+        branches = first.shape[1]
+        state = model.reorder(state, tt.asarray(np.array([2, 0, 1])), tt.asarray(rng.integers(0, branches, (3, width))))
+        first, state = model.next_logits(rng.integers(3, 30, (3, width)), state)
+        found.append(first.numpy())
+    return found
+
+
+@tt.no_grad()
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_of_a_language_model_are_the_formulas(name, taken):
+    model = language_model(**MODELS[name])
+    found, expected = both_ways(lambda: logits(model))
+    assert taken == ["Block"] * 12  # the prompt, then five steps, in two layers
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
+
+
+@tt.no_grad()
+def test_a_language_model_in_float32(taken):
+    model = language_model(tt.float32, **LLAMA)
+    found, expected = both_ways(lambda: logits(model))
+    assert taken
+    for a, b in zip(found, expected):
+        assert a.dtype == np.float32
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gradients", "a hook", "dropout", "normalised queries"])
+def test_what_is_unusual_in_a_language_model_goes_its_own_way(name, taken):
+    model = language_model(qk_norm=name == "normalised queries", dropout=0.5 if name == "dropout" else 0.0)
+    if name == "a hook":
+        for layer in model.layers:
+            layer.feed_forward.up.register_forward_pre_hook(lambda *given: None)
+    model.train(name == "dropout")
+    with tt.set_grad_enabled(name == "gradients"):
+        state = model.initial_state([[3, 4]])
+        _, state = model.next_logits([[5]], state)
+        out, _ = model.next_logits([[5]], state)
+    assert out.shape == (1, 1, 30)
+    assert not taken
+
+
+@tt.no_grad()
+def test_vectors_of_another_size_are_told_as_ever(taken):
+    layer = language_model().layers[0]
+    cache = nn.decoder_cache.LayerCache(tt.empty((2, 0, layer.self_attn.kv_size), dtype=tt.float64))
+    layer(normal(2, 1, D), None, None, cache)
+    with pytest.raises(ValueError, match="normalized_shape"):
+        layer(normal(2, 1, D + 1), None, None, cache)
+    assert len(taken) == 1
+
+
+def test_masks_and_angles_that_the_loop_does_not_know(taken):
+    """Of heads apart: such a step is the layer's own."""
+    layer = language_model(**LLAMA).layers[0]
+    x = normal(2, 1, D)
+    cos, sin = F.rotary_angles(tt.zeros((2, 4, 1), dtype=tt.int64), 2, dtype=tt.float64)
+    for mask, rotation in ((tt.zeros((2, 4, 1, 1), dtype=tt.bool), (cos, sin)), (tt.zeros((1, 1)), None)):
+        with tt.no_grad():
+            cache = nn.decoder_cache.LayerCache(tt.empty((2, 0, layer.self_attn.kv_size), dtype=tt.float64))
+            assert layer(x, mask, rotation, cache).shape == x.shape
+    assert not taken
