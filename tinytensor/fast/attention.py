@@ -375,8 +375,8 @@ def _attend_back(
                 if wide <= 0:
                     continue
                 multiply(
-                    q.reshape(-1), r0 * width, width, 1, k_turned.reshape(-1), c0 * size, COLUMNS, size * COLUMNS, False,
-                    weights.reshape(-1), 0, KEYS, high, wide, size,
+                    q.reshape(-1), r0 * width, width, 1, k_turned.reshape(-1), c0 * size, COLUMNS, size * COLUMNS,
+                    False, weights.reshape(-1), 0, KEYS, high, wide, size,
                 )  # fmt: skip
                 multiply(
                     g_out.reshape(-1), r0 * value_width, value_width, 1, v_turned.reshape(-1), c0 * value_size, COLUMNS,
