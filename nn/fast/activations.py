@@ -1,4 +1,4 @@
-"""Fast pairs of the activation functions, and softmax on raw arrays, which attention computes with as well."""
+"""Fast pairs of activation functions, and softmax on raw arrays, which attention computes with as well."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..functional.activations import _gelu, _gelu_tanh, _log_softmax, _softmax, relu
+from ..functional.nonlinearities import _silu
 
 # ---- ReLU
 
@@ -93,6 +94,30 @@ def gelu_tanh_backward(xp, g, saved, needs):
     slope += t
     slope += 1
     slope *= 0.5
+    slope *= g
+    return (slope,)
+
+
+# ---- SiLU
+
+
+@_silu.forward
+def silu_forward(xp, x):
+    if (silu := xp.kernel("silu", x)) is not None:
+        return silu(x), (x, None)
+    share = xp.sigmoid(x)
+    return x * share, (x, share)
+
+
+@_silu.backward
+def silu_backward(xp, g, saved, needs):
+    x, share = saved
+    if share is None:
+        return (xp.kernel("silu_gradient", x)(xp.contiguous(g), x),)
+    slope = 1 - share
+    slope *= x
+    slope += 1
+    slope *= share
     slope *= g
     return (slope,)
 

@@ -43,7 +43,7 @@ def attend(xp: Any, given: blocks.Attention, out: Any) -> tuple[Any, ...]:
     else the dropout mask, the weights, and the weights after dropout. From compiled loops: what they are, what each
     query sees, the result, that logarithm, and the dropout mask.
     """
-    if (loops := loops_for(xp, given)) and (seen := loops.intervals(given.mask, given.causal, *given.lengths())):
+    if (loops := loops_for(xp, given)) and (seen := loops.intervals(given.mask, given.causal, given.query, given.key)):
         keep = dropout_mask(given)
         how = () if keep is None else (keep, given.dropped.scale)
         return loops, seen, out, loops.attend(*given[:3], seen, given.scale, out, *how), keep

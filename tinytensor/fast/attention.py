@@ -35,29 +35,29 @@ class Intervals(NamedTuple):
     last: Any
 
 
-def intervals(mask: Any, causal: bool, target: int, source: int) -> Intervals | None:
-    """What queries see under a boolean mask (None, or two to four dimensions; True hides), and causally or not.
+def intervals(mask: Any, causal: bool, query: Any, key: Any) -> Intervals | None:
+    """What queries see, causally or not, under a boolean mask that broadcasts to the weights (True hides) or None.
 
     None where it is no interval for some query.
     """
+    target, source = query.shape[-2], key.shape[-2]
     first, last = np.zeros((1, 1, target), np.int64), np.full((1, 1, target), source)
     if causal:
         last = np.minimum(last, np.arange(1, target + 1))
     if mask is None:
         return Intervals(first, last)
-    mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    mask = mask.reshape((1,) * (query.ndim - mask.ndim) + mask.shape)
+    if mask.ndim == 3:
+        mask = mask[:, None]
     seen = np.ascontiguousarray(np.broadcast_to(~mask, (*mask.shape[:3], source)))
     begin = seen.argmax(axis=-1)
-    end = source - seen[..., ::-1].argmax(axis=-1)
     count = np.count_nonzero(seen, axis=-1)
-    end = np.where(count, end, begin)
+    end = np.where(count, source - seen[..., ::-1].argmax(axis=-1), begin)
     if not np.array_equal(end - begin, count):
         return None
     shape = (*mask.shape[:2], target)
-    return Intervals(
-        np.ascontiguousarray(np.broadcast_to(np.maximum(first, begin), shape)),
-        np.ascontiguousarray(np.broadcast_to(np.maximum(np.minimum(last, end), begin), shape)),
-    )
+    first, last = np.maximum(first, begin), np.minimum(last, end)
+    return Intervals(*(np.array(np.broadcast_to(x, shape), order="C") for x in (first, np.maximum(first, last))))
 
 
 def fits(*arrays: Any) -> bool:
@@ -67,7 +67,7 @@ def fits(*arrays: Any) -> bool:
 
 
 class Heads(NamedTuple):
-    """An array (batch, heads, length, size), whose heads may lie anywhere in memory, as the loops take it.
+    """An array (batch, heads, length, size), whose rows may lie anywhere in memory, as the loops take it.
 
     Attributes:
         flat: all from its first element to its last.
@@ -78,13 +78,18 @@ class Heads(NamedTuple):
     apart: tuple[int, int, int]
 
 
-def _heads(x: Any) -> Heads:
+def _to_read(x: Any) -> Heads:
+    """Of a copy where it does not lie as the loops want it."""
+    whole = x.strides[-1] == x.itemsize or x.shape[-1] == 1
+    plain = whole and min(x.strides) >= 0 and x.flags.writeable and x.flags.aligned
+    return _to_write(x if plain else np.array(x, order="C"))
+
+
+def _to_write(x: Any) -> Heads:
     if x.ndim == 3:
         x = x[:, None]
-    if x.strides[-1] != x.itemsize or min(x.strides) < 0 or not x.flags.writeable or not x.flags.aligned:
-        x = np.array(x)
     apart = [stride // x.itemsize for stride in x.strides]
-    span = 1 + sum((length - 1) * step for length, step in zip(x.shape, apart))
+    span = 1 + sum((length - 1) * step for length, step in zip(x.shape[:3], apart)) + x.shape[-1] - 1
     return Heads(np.lib.stride_tricks.as_strided(x, (span,), (x.itemsize,)), tuple(apart[:3]))
 
 
@@ -113,7 +118,7 @@ def _work(items: int, sizes: Sizes) -> int:
 
 def _mask_of(keep: Any) -> Any:
     """What dropout keeps, (batch, heads, target, source), in a flat array; an empty one without dropout."""
-    return np.zeros(0, bool) if keep is None else np.ascontiguousarray(keep).reshape(-1)
+    return np.zeros(0, bool) if keep is None else np.require(keep, bool, ["C", "W"]).reshape(-1)
 
 
 def _panels(rows: int, size: int, dtype: Any) -> Any:
@@ -132,7 +137,7 @@ def attend(
     items, sizes = _sizes(query, value)
     dtype = query.dtype
     log_total = empty((items, sizes.target), dtype)
-    arrays = [_heads(x) for x in (query, key, value, out)]
+    arrays = [*map(_to_read, (query, key, value)), _to_write(out)]
     flat, apart = [a.flat for a in arrays], np.array([a.apart for a in arrays])
     kept, columns, width = _mask_of(keep), padded(sizes.source, COLUMNS), padded(sizes.value_size, COLUMNS)
 
@@ -321,7 +326,7 @@ def attend_back(
     """Write the gradients for query, key and value into three arrays, given that of the result."""
     items, sizes = _sizes(query, value)
     dtype = query.dtype
-    arrays = [_heads(x) for x in (query, key, value, out, g, *gradients)]
+    arrays = [*map(_to_read, (query, key, value, out, g)), *map(_to_write, gradients)]
     flat, apart = [a.flat for a in arrays], np.array([a.apart for a in arrays])
     kept, rows, columns = _mask_of(keep), padded(sizes.target, ROWS), padded(sizes.source, COLUMNS)
     width, value_width = padded(sizes.size, COLUMNS), padded(sizes.value_size, COLUMNS)

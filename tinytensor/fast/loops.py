@@ -17,9 +17,16 @@ from typing import Any
 import numba
 import numpy as np
 
+from .activations import (  # noqa: F401  (found here by name)
+    gelu,
+    gelu_gradient,
+    gelu_tanh,
+    gelu_tanh_gradient,
+    silu,
+    silu_gradient,
+)
 from .compiling import _exp, loop
 from .compiling import fits as fits
-from .gelu import gelu, gelu_gradient, gelu_tanh, gelu_tanh_gradient  # noqa: F401  (found here by name)
 from .threads import in_parts
 
 PIECE = 1 << 16  # elements of a parameter that a thread updates at once
@@ -137,6 +144,67 @@ def _layer_norm_gradient(g, normal, scale, weight, g_x, sums):
         mean, mean_along = g.dtype.type(_sum(h) / columns), g.dtype.type(_dot(h, y) / columns)
         for i in range(columns):
             h[i] = scale[r, 0] * (h[i] - mean - y[i] * mean_along)
+
+
+# ---- normalisation by the root mean square
+
+
+def rms_norm(rows: Any, weight: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The result, the rows with mean square 1, and the factor that each row (n, 1) was scaled by."""
+    out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype=rows.dtype)
+
+    def normalize_rows(i: slice) -> None:
+        _rms_norm(rows[i], weight, eps, out[i], normal[i], scale[i])
+
+    in_parts(normalize_rows, len(rows), 2 * rows.size)
+    return out, normal, scale
+
+
+@loop
+def _rms_norm(x, weight, eps, out, normal, scale):
+    columns = x.shape[1]
+    for r in range(x.shape[0]):
+        row = x[r]
+        factor = x.dtype.type(1 / math.sqrt(_dot(row, row) / columns + eps))
+        scale[r, 0] = factor
+        for i in range(columns):
+            value = row[i] * factor
+            normal[r, i] = value
+            if weight is not None:
+                value *= weight[i]
+            out[r, i] = value
+
+
+def rms_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any]:
+    """The gradients for the rows and for the weight."""
+    g_x = np.empty_like(normal)
+    sums: dict[int, Any] = {}  # of each part
+
+    def differentiate_rows(i: slice) -> None:
+        sums[i.start] = np.zeros(normal.shape[1])
+        _rms_norm_gradient(g[i], normal[i], scale[i], weight, g_x[i], sums[i.start])
+
+    in_parts(differentiate_rows, len(normal), 2 * normal.size)
+    return g_x, sum(sums[start] for start in sorted(sums)).astype(normal.dtype)
+
+
+@loop
+def _rms_norm_gradient(g, normal, scale, weight, g_x, sums):
+    columns = g.shape[1]
+    along = np.zeros(columns, g.dtype)
+    for r in range(g.shape[0]):
+        row, y, h = g[r], normal[r], g_x[r]
+        for i in range(columns):
+            along[i] += row[i] * y[i]
+        if (r + 1) % FEW_ROWS == 0 or r + 1 == g.shape[0]:
+            for i in range(columns):
+                sums[i] += along[i]
+                along[i] = 0
+        for i in range(columns):
+            h[i] = row[i] if weight is None else row[i] * weight[i]
+        mean_along = g.dtype.type(_dot(h, y) / columns)
+        for i in range(columns):
+            h[i] = scale[r, 0] * (h[i] - y[i] * mean_along)
 
 
 # ---- cross-entropy

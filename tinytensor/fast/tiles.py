@@ -111,7 +111,7 @@ def _multiply_tile(typing: Any, real: Any, a: Any, a_row: Any, a_step: Any, b: A
                 total.add_incoming(vector([0.0] * lanes) if start is None else start[n], block)
         row = builder.mul(k, b_row)
         columns = [load(at(b, builder.add(row, counter(v * lanes)), vector)) for v in range(TILE.vectors)]
-        added = []
+        added: list[Any] = []
         for r, v in sums:
             if v == 0:  # an element of a, as often as a vector has places
                 offset = builder.add(builder.mul(counter(r), a_row), builder.mul(k, a_step))

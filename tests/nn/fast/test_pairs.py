@@ -53,7 +53,7 @@ def test_the_fast_pairs():
     assert FUSED == [
         "attend", "attention", "convolution", "cross_entropy", "dropout", "embedding", "feed_forward", "gelu",
         "gelu_tanh", "gru", "layer_norm", "linear", "log_softmax", "lstm", "max_pool", "multi_head", "relu",
-        "rms_norm", "rnn", "softmax",
+        "rms_norm", "rnn", "silu", "softmax",
     ]  # fmt: skip
 
 

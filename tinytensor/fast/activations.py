@@ -1,4 +1,4 @@
-"""GELU and its approximation by tanh in one pass over memory each, there and back."""
+"""GELU, its approximation by tanh, and SiLU in one pass over memory each, there and back."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def gelu_tanh(x: Any) -> Any:
 
 def gelu_tanh_gradient(g: Any, x: Any) -> Any:
     return _each(_gelu_tanh_gradient, g, x)
+
+
+def silu(x: Any) -> Any:
+    """x / (1 + exp(-x))."""
+    return _each(_silu, x)
+
+
+def silu_gradient(g: Any, x: Any) -> Any:
+    return _each(_silu_gradient, g, x)
 
 
 def _each(function: Any, *arrays: Any) -> Any:
@@ -97,28 +106,42 @@ def _gelu_gradient(g, x, out):
         out[i] = g[i] * (half * (one + _erf(x[i] * root)) + x[i] * density)
 
 
-@loop
-def _gelu_tanh(x, out):
-    for i in range(x.size):
-        out[i] = x[i] * _below(x[i])
-
-
-@loop
-def _gelu_tanh_gradient(g, x, out):
-    one, slope, bend = x.dtype.type(1), x.dtype.type(2 * ROOT), x.dtype.type(3 * BEND)
-    for i in range(x.size):
-        below = _below(x[i])
-        out[i] = g[i] * (below + x[i] * below * (one - below) * slope * (one + bend * x[i] * x[i]))
-
-
 ROOT, BEND = math.sqrt(2 / math.pi), 0.044715  # u = ROOT (x + BEND x³)
 
 
 @loop
-def _below(x):
-    """1 / (1 + exp(-2 u))."""
-    kind = type(x)
-    one = kind(1)
-    twice = kind(2 * ROOT) * x * (one + kind(BEND) * x * x)
-    e = _exp(-abs(twice))
-    return (one if twice >= 0 else e) / (one + e)
+def _gelu_tanh(x, out):
+    one, slope, bend = x.dtype.type(1), x.dtype.type(2 * ROOT), x.dtype.type(BEND)
+    for i in range(x.size):
+        out[i] = x[i] * _share(slope * x[i] * (one + bend * x[i] * x[i]))[0]
+
+
+@loop
+def _gelu_tanh_gradient(g, x, out):
+    one, three, slope, bend = x.dtype.type(1), x.dtype.type(3), x.dtype.type(2 * ROOT), x.dtype.type(BEND)
+    for i in range(x.size):
+        square = bend * x[i] * x[i]
+        share, change = _share(slope * x[i] * (one + square))
+        out[i] = g[i] * (share + x[i] * change * slope * (one + three * square))
+
+
+@loop
+def _silu(x, out):
+    for i in range(x.size):
+        out[i] = x[i] * _share(x[i])[0]
+
+
+@loop
+def _silu_gradient(g, x, out):
+    for i in range(x.size):
+        share, change = _share(x[i])
+        out[i] = g[i] * (share + x[i] * change)
+
+
+@loop
+def _share(x):
+    """The sigmoid p = 1 / (1 + exp(-x)) and p (1 - p), from numbers that do not cancel out."""
+    one = type(x)(1)
+    e = _exp(-abs(x))
+    larger = one / (one + e)
+    return larger if x >= 0 else e * larger, e * larger * larger
