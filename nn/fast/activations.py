@@ -1,4 +1,4 @@
-"""Fast pairs of the activation functions, and softmax on raw arrays, which attention computes with as well."""
+"""Fast pairs of activation functions, and softmax on raw arrays, which attention computes with as well."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ..functional.activations import _gelu, _gelu_tanh, _log_softmax, _softmax, relu
+from ..functional.nonlinearities import _silu
 
 # ---- ReLU
 
@@ -43,6 +44,8 @@ def relu_backward(xp, g, saved, needs):
 
 @_gelu.forward
 def gelu_forward(xp, x):
+    if (gelu := xp.kernel("gelu", x)) is not None:
+        return gelu(x), (x, None)
     below = xp.erf(x * (1 / math.sqrt(2)))
     below += 1
     below *= 0.5
@@ -52,6 +55,8 @@ def gelu_forward(xp, x):
 @_gelu.backward
 def gelu_backward(xp, g, saved, needs):
     x, below = saved
+    if below is None:
+        return (xp.kernel("gelu_gradient", x)(xp.contiguous(g), x),)
     slope = xp.exp(x * x * -0.5)
     slope *= x
     slope *= 1 / math.sqrt(2 * math.pi)
@@ -62,6 +67,8 @@ def gelu_backward(xp, g, saved, needs):
 
 @_gelu_tanh.forward
 def gelu_tanh_forward(xp, x):
+    if (gelu_tanh := xp.kernel("gelu_tanh", x)) is not None:
+        return gelu_tanh(x), (x, None, None)
     square = x * x
     inner = square * 0.044715
     inner += 1
@@ -77,6 +84,8 @@ def gelu_tanh_forward(xp, x):
 @_gelu_tanh.backward
 def gelu_tanh_backward(xp, g, saved, needs):
     x, square, t = saved
+    if t is None:
+        return (xp.kernel("gelu_tanh_gradient", x)(xp.contiguous(g), x),)
     slope = square * (3 * 0.044715)
     slope += 1
     slope *= math.sqrt(2 / math.pi)
@@ -85,6 +94,30 @@ def gelu_tanh_backward(xp, g, saved, needs):
     slope += t
     slope += 1
     slope *= 0.5
+    slope *= g
+    return (slope,)
+
+
+# ---- SiLU
+
+
+@_silu.forward
+def silu_forward(xp, x):
+    if (silu := xp.kernel("silu", x)) is not None:
+        return silu(x), (x, None)
+    share = xp.sigmoid(x)
+    return x * share, (x, share)
+
+
+@_silu.backward
+def silu_backward(xp, g, saved, needs):
+    x, share = saved
+    if share is None:
+        return (xp.kernel("silu_gradient", x)(xp.contiguous(g), x),)
+    slope = 1 - share
+    slope *= x
+    slope += 1
+    slope *= share
     slope *= g
     return (slope,)
 

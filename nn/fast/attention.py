@@ -20,6 +20,7 @@ from . import attention_blocks as blocks
 from .activations import SAFE, softmax_gradient_in_place, softmax_rows
 from .dropout import drop_into
 from .tuning import ATTENTION_WORK as WORK
+from .tuning import LOOPS_FROM
 
 
 def dropout_mask(given: blocks.Attention) -> Any:
@@ -27,12 +28,25 @@ def dropout_mask(given: blocks.Attention) -> Any:
     return None if given.dropped is None else given.dropped.keep._data
 
 
+def loops_for(xp: Any, given: blocks.Attention) -> Any:
+    """The compiled loops, where they take what is given: no added mask, and no dropout that a seed stands for."""
+    boolean = given.mask is None or (given.mask.dtype.kind == "b" and given.mask.ndim > 1)
+    if not boolean or math.prod(given.lengths()) < LOOPS_FROM or isinstance(given.dropped, blocks.SeededDropped):
+        return None
+    return xp.attention_loops(given.query, given.key, given.value)
+
+
 def attend(xp: Any, given: blocks.Attention, out: Any) -> tuple[Any, ...]:
     """Attention on raw arrays, into `out`; returns what `attend_back` needs, None for what it does not.
 
     That is the mask, the result and the logarithm of what the weights were divided by, where attention went in blocks;
-    else the dropout mask, the weights, and the weights after dropout.
+    else the dropout mask, the weights, and the weights after dropout. From compiled loops: what they are, what each
+    query sees, the result, that logarithm, and the dropout mask.
     """
+    if (loops := loops_for(xp, given)) and (seen := loops.intervals(given.mask, given.causal, given.query, given.key)):
+        keep = dropout_mask(given)
+        how = () if keep is None else (keep, given.dropped.scale)
+        return loops, seen, out, loops.attend(*given[:3], seen, given.scale, out, *how), keep
     if given.is_long(xp):
         return given.mask, out, blocks.attend(xp, given, out), None, None, None
     keep = dropout_mask(given)
@@ -77,6 +91,10 @@ def attend_back(
 ) -> Any:
     """Write the gradients of `attend` for q, k and v into `outs`; returns that of the mask where it is asked for."""
     q, k, v = given.query, given.key, given.value
+    if len(saved) == 5:  # no mask had a gradient
+        loops, seen, out, log_total, keep = saved
+        how = () if keep is None else (keep, given.dropped.scale)
+        return loops.attend_back(g, q, k, v, seen, given.scale, out, log_total, outs, *how)
     mask, out, log_total, keep, weights, kept = saved
     if weights is None:
         given = given._replace(mask=mask)

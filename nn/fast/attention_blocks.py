@@ -59,9 +59,13 @@ class Attention(NamedTuple):
     scale: float
     dropped: Any
 
+    def lengths(self) -> tuple[int, int]:
+        """How many queries and keys there are."""
+        return self.query.shape[-2], self.key.shape[-2]
+
     def is_long(self, xp: Any) -> bool:
         real = self.query.dtype.kind == "f"  # complex numbers have no largest, by which blocks are joined
-        return real and is_long(self.query.shape[-2], self.key.shape[-2], xp.device)
+        return real and is_long(*self.lengths(), xp.device)
 
     def heads(self) -> list[tuple[int, ...]]:
         """The indices of all leading dimensions."""

@@ -72,6 +72,9 @@ def layer_norm_backward(xp, g, saved, needs, *, eps):
 def rms_norm_forward(xp, x, weight, *, axes, eps):
     rows = xp.contiguous(x).reshape(math.prod(x.shape[: -len(axes)]), math.prod(x.shape[-len(axes) :]))
     weights = None if weight is None else weight.reshape(-1)
+    if rms_norm := xp.kernel("rms_norm", rows, weights):
+        out, normal, scale = rms_norm(rows, weights, eps)
+        return out.reshape(x.shape), (normal, scale, weight)
     normal = xp.empty_like(rows)
     out = normal if weight is None else xp.empty_like(rows)
     scale = xp.empty((len(rows), 1), dtype=rows.dtype)
@@ -91,6 +94,9 @@ def rms_norm_backward(xp, g, saved, needs, *, axes, eps):
     normal, scale, weight = saved
     g_rows = xp.contiguous(g).reshape(normal.shape)
     weights = None if weight is None else weight.reshape(-1)
+    if gradient := xp.kernel("rms_norm_gradient", g_rows, normal, scale, weights):
+        g_rows, g_weight = gradient(g_rows, normal, scale, weights)
+        return g_rows.reshape(g.shape), g_weight.reshape(weight.shape) if needs[1] else None
     g_x: Any = xp.empty(g.shape, dtype=normal.dtype) if needs[0] else None
     g_x_rows: Any = g_x.reshape(normal.shape) if needs[0] else None
     sums: dict[int, Any] = {}  # for the weight, by the first row of each part

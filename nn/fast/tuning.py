@@ -23,3 +23,6 @@ ATTENTION_WORK = 12
 
 WINDOWS_BLOCK = 1 << 17
 """Elements that windows hold for the samples of one matrix product on the CPU: few enough for the cache of a core."""
+
+LOOPS_FROM = 1 << 13
+"""Elements of a head's weights from which on attention goes through compiled loops, where they are switched on."""

@@ -18,11 +18,19 @@ from .precision import raised
 # ---- a gate that the input itself opens: x times a number from 0 to 1
 
 
+@tt.op
+def _silu(x):
+    """x σ(x).
+
+    ∂L/∂x = g ⊙ (σ(x) + x ⊙ σ(x) ⊙ (1 − σ(x)))
+    """
+    return x * tt.sigmoid(x)
+
+
 @raised
 def silu(input: ArrayLike) -> Tensor:
     """x σ(x), also called Swish (Hendrycks and Gimpel 2016; Ramachandran, Zoph and Le 2017)."""
-    x = tt.asarray(input)
-    return x * tt.sigmoid(x)
+    return _silu(tt.asarray(input))
 
 
 @raised

@@ -60,16 +60,10 @@ def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable
     if len(losses) > 1:
         generators = [Generator(int(seed)) for seed in tt.random.integers(2**62, shape=len(losses)).numpy()]
     tasks = [partial(_gradients, loss, generator, wanted) for loss, generator in zip(losses, generators)]
-    found = side_by_side(tasks, "gpu" if any(p.device != "cpu" for p in wanted) else "cpu")
-    for parameter, *gradients in zip(wanted, *(gradients for _, gradients in found)):
-        total = None
-        for gradient in gradients:
-            if total is None:
-                total = gradient
-            elif gradient is not None:
-                total._data += gradient._data
-        if total is not None:
-            parameter.grad = total if parameter.grad is None else parameter.grad + total
+    device = "gpu" if any(p.device != "cpu" for p in wanted) else "cpu"
+    found = side_by_side(tasks, device)
+    of_each = list(zip(wanted, *(gradients for _, gradients in found)))
+    side_by_side([partial(_add_up, of_each[i :: len(losses)]) for i in range(len(losses))], device)
     with tt.no_grad():
         return tt.reshape(sum((loss for loss, _ in found[1:]), found[0][0]), ())
 
@@ -80,6 +74,19 @@ def _gradients(
     with nullcontext() if generator is None else using(generator):
         loss = loss_of()
         return loss.detach(), tt.grad(loss, wanted, allow_unused=True)
+
+
+def _add_up(of_each: Sequence[tuple[Any, ...]]) -> None:
+    """Add to `.grad` of some parameters the sum of the gradients that stand beside each."""
+    for parameter, *gradients in of_each:
+        total = None
+        for gradient in gradients:
+            if total is None:
+                total = gradient
+            elif gradient is not None:
+                total._data += gradient._data
+        if total is not None:
+            parameter.grad = total if parameter.grad is None else parameter.grad + total
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[T]:

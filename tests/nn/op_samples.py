@@ -38,6 +38,7 @@ def _or_nothing(function):
 register("relu", *(Sample(F.relu, [apart(s)], lambda x: np.maximum(x, 0)) for s in ((3, 4), (), (0,), (2, 0, 3))))
 for _shape in ((3, 4), (), (0,), (2, 0, 3)):
     register("gelu", Sample(F.gelu, [draw(_shape, -3, 3)], lambda x: x * scipy.special.ndtr(x)))
+    register("silu", Sample(F.silu, [draw(_shape, -3, 3)], lambda x: x * scipy.special.expit(x)))
     register(
         "gelu_tanh",
         Sample(

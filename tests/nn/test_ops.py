@@ -57,7 +57,7 @@ def test_broadcast_views(sample: Sample, device):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
-FOR_REAL_NUMBERS = {"gelu", "gru", "lstm", "max_pool"}
+FOR_REAL_NUMBERS = {"gelu", "gru", "lstm", "max_pool", "silu"}
 """Fused ops without a complex version: they are made of erf, sigmoid and max."""
 
 

@@ -16,60 +16,20 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.core.errors import NumbaError
-from numba.extending import overload
 
+from .activations import (  # noqa: F401  (found here by name)
+    gelu,
+    gelu_gradient,
+    gelu_tanh,
+    gelu_tanh_gradient,
+    silu,
+    silu_gradient,
+)
+from .compiling import _exp, loop
+from .compiling import fits as fits
 from .threads import in_parts
 
-REALS = (np.dtype("float32"), np.dtype("float64"))
 PIECE = 1 << 16  # elements of a parameter that a thread updates at once
-
-
-def loop(function: Any) -> Any:
-    """A function over raw arrays, compiled; other threads run meanwhile."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy"}
-    try:
-        return numba.njit(function, cache=True, **options)
-    except (RuntimeError, NumbaError):  # no folder that could be written to
-        return numba.njit(function, **options)
-
-
-def fits(*arrays: Any) -> bool:
-    """Whether the loops take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
-    dtype = arrays[0].dtype
-    present = [a for a in arrays if a is not None]
-    return dtype in REALS and not [a for a in present if not (a.dtype == dtype and a.size and a.flags.carray)]
-
-
-# ---- the exponential function, in arithmetic that the compiler can do on many elements at once
-
-
-LOG2_E = np.float32(math.log2(math.e))
-LN2_HIGH = np.float32(0.693359375)  # few bits, so that its product with a small integer is exact
-LN2_LOW = np.float32(math.log(2) - 0.693359375)
-TERMS = tuple(np.float32(1 / math.factorial(k)) for k in range(8))
-LEAST = np.float32(-87.3)  # e to this is the smallest number with all its digits; below, the result is 0
-
-
-def _exp(x: Any) -> Any:
-    """e^x, for x up to 88 in float32."""
-    return math.exp(x)
-
-
-def _exp32(x):
-    n = np.floor(x * LOG2_E + np.float32(0.5))  # e^x = 2^n e^r with |r| <= ln(2)/2
-    r = x - n * LN2_HIGH - n * LN2_LOW
-    y = TERMS[7]
-    for k in (6, 5, 4, 3, 2, 1, 0):
-        y = TERMS[k] + r * y
-    two_to_n = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)  # n put where the exponent is
-    return np.float32(0) if x < LEAST else y * two_to_n
-
-
-@overload(_exp, jit_options={"fastmath": {"contract"}})  # in another order, r would lose digits
-def _choose_exp(x):
-    return _exp32 if x == numba.float32 else (lambda x: math.exp(x))
-
 
 RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
 
@@ -107,23 +67,44 @@ def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any,
 def _layer_norm(x, weight, bias, eps, out, normal, scale):
     columns = x.shape[1]
     for r in range(x.shape[0]):
-        total = 0.0
+        row, deviation = x[r], normal[r]
+        mean = x.dtype.type(_sum(row) / columns)
         for i in range(columns):
-            total += x[r, i]
-        mean = x.dtype.type(total / columns)
-        squares = 0.0
-        for i in range(columns):  # two passes: the variance of what is left
-            squares += (x[r, i] - mean) ** 2
-        factor = x.dtype.type(1 / math.sqrt(squares / columns + eps))
+            deviation[i] = row[i] - mean
+        factor = x.dtype.type(1 / math.sqrt(_dot(deviation, deviation) / columns + eps))  # of what is left: two passes
         scale[r, 0] = factor
         for i in range(columns):
-            normal[r, i] = (x[r, i] - mean) * factor
-            value = normal[r, i]
+            deviation[i] *= factor
+            value = deviation[i]
             if weight is not None:
                 value *= weight[i]
             if bias is not None:
                 value += bias[i]
             out[r, i] = value
+
+
+@loop
+def _sum(x):
+    """The sum of a row, in float64 from run to run."""
+    total = 0.0
+    for start in range(0, x.size, RUN):
+        part, run = x.dtype.type(0), x[start : start + RUN]
+        for i in range(run.size):
+            part += run[i]
+        total += part
+    return total
+
+
+@loop
+def _dot(x, y):
+    """The product of two rows, in float64 from run to run."""
+    total = 0.0
+    for start in range(0, x.size, RUN):
+        part, run, other = x.dtype.type(0), x[start : start + RUN], y[start : start + RUN]
+        for i in range(run.size):
+            part += run[i] * other[i]
+        total += part
+    return total
 
 
 def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -140,21 +121,90 @@ def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[A
     return g_x, g_weight, g_bias
 
 
+FEW_ROWS = 64  # rows that are added up in their own dtype
+
+
 @loop
 def _layer_norm_gradient(g, normal, scale, weight, g_x, sums):
     columns = g.shape[1]
+    along = np.zeros(columns, g.dtype)
+    whole = np.zeros(columns, g.dtype)
     for r in range(g.shape[0]):
-        total, along = 0.0, 0.0
+        row, y, h = g[r], normal[r], g_x[r]
         for i in range(columns):
-            sums[0, i] += g[r, i] * normal[r, i]
-            sums[1, i] += g[r, i]
-            h = g[r, i] if weight is None else g[r, i] * weight[i]
-            total += h
-            along += h * normal[r, i]
-        mean, mean_along = g.dtype.type(total / columns), g.dtype.type(along / columns)
+            along[i] += row[i] * y[i]
+            whole[i] += row[i]
+        if (r + 1) % FEW_ROWS == 0 or r + 1 == g.shape[0]:
+            for i in range(columns):
+                sums[0, i] += along[i]
+                sums[1, i] += whole[i]
+                along[i] = whole[i] = 0
         for i in range(columns):
-            h = g[r, i] if weight is None else g[r, i] * weight[i]
-            g_x[r, i] = scale[r, 0] * (h - mean - normal[r, i] * mean_along)
+            h[i] = row[i] if weight is None else row[i] * weight[i]
+        mean, mean_along = g.dtype.type(_sum(h) / columns), g.dtype.type(_dot(h, y) / columns)
+        for i in range(columns):
+            h[i] = scale[r, 0] * (h[i] - mean - y[i] * mean_along)
+
+
+# ---- normalisation by the root mean square
+
+
+def rms_norm(rows: Any, weight: Any, eps: float) -> tuple[Any, Any, Any]:
+    """The result, the rows with mean square 1, and the factor that each row (n, 1) was scaled by."""
+    out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype=rows.dtype)
+
+    def normalize_rows(i: slice) -> None:
+        _rms_norm(rows[i], weight, eps, out[i], normal[i], scale[i])
+
+    in_parts(normalize_rows, len(rows), 2 * rows.size)
+    return out, normal, scale
+
+
+@loop
+def _rms_norm(x, weight, eps, out, normal, scale):
+    columns = x.shape[1]
+    for r in range(x.shape[0]):
+        row = x[r]
+        factor = x.dtype.type(1 / math.sqrt(_dot(row, row) / columns + eps))
+        scale[r, 0] = factor
+        for i in range(columns):
+            value = row[i] * factor
+            normal[r, i] = value
+            if weight is not None:
+                value *= weight[i]
+            out[r, i] = value
+
+
+def rms_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any]:
+    """The gradients for the rows and for the weight."""
+    g_x = np.empty_like(normal)
+    sums: dict[int, Any] = {}  # of each part
+
+    def differentiate_rows(i: slice) -> None:
+        sums[i.start] = np.zeros(normal.shape[1])
+        _rms_norm_gradient(g[i], normal[i], scale[i], weight, g_x[i], sums[i.start])
+
+    in_parts(differentiate_rows, len(normal), 2 * normal.size)
+    return g_x, sum(sums[start] for start in sorted(sums)).astype(normal.dtype)
+
+
+@loop
+def _rms_norm_gradient(g, normal, scale, weight, g_x, sums):
+    columns = g.shape[1]
+    along = np.zeros(columns, g.dtype)
+    for r in range(g.shape[0]):
+        row, y, h = g[r], normal[r], g_x[r]
+        for i in range(columns):
+            along[i] += row[i] * y[i]
+        if (r + 1) % FEW_ROWS == 0 or r + 1 == g.shape[0]:
+            for i in range(columns):
+                sums[i] += along[i]
+                along[i] = 0
+        for i in range(columns):
+            h[i] = row[i] if weight is None else row[i] * weight[i]
+        mean_along = g.dtype.type(_dot(h, y) / columns)
+        for i in range(columns):
+            h[i] = scale[r, 0] * (h[i] - y[i] * mean_along)
 
 
 # ---- cross-entropy

@@ -104,6 +104,18 @@ def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> bool:
     return True
 
 
+def attention_loops(*arrays: Any) -> Any:
+    """The module of loops over the heads of attention, for these queries, keys and values; or None.
+
+    They are used after `compile_loops`: to compile them takes seconds.
+    """
+    if loops is None:
+        return None
+    from . import attention  # only now, as the loops themselves
+
+    return attention if attention.fits(*arrays) else None
+
+
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
 

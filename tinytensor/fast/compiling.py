@@ -1,0 +1,59 @@
+"""How loops are compiled, which arrays they take, and functions of numbers that they can do on many at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba
+import numpy as np
+from numba.core.errors import NumbaError
+from numba.extending import overload
+
+REALS = (np.dtype("float32"), np.dtype("float64"))
+
+
+def loop(function: Any) -> Any:
+    """A function over raw arrays, compiled; other threads run meanwhile."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy"}
+    try:
+        return numba.njit(function, cache=True, **options)
+    except (RuntimeError, NumbaError):  # no folder that could be written to
+        return numba.njit(function, **options)
+
+
+def fits(*arrays: Any) -> bool:
+    """Whether the loops take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
+    dtype = arrays[0].dtype
+    present = [a for a in arrays if a is not None]
+    return dtype in REALS and not [a for a in present if not (a.dtype == dtype and a.size and a.flags.carray)]
+
+
+# ---- the exponential function, in arithmetic that the compiler can do on many elements at once
+
+
+LOG2_E = np.float32(math.log2(math.e))
+LN2_HIGH = np.float32(0.693359375)  # few bits, so that its product with a small integer is exact
+LN2_LOW = np.float32(math.log(2) - 0.693359375)
+TERMS = tuple(np.float32(1 / math.factorial(k)) for k in range(8))
+LEAST = np.float32(-87.3)  # e to this is the smallest number with all its digits; below, the result is 0
+
+
+def _exp(x: Any) -> Any:
+    """e^x, for x up to 88 in float32."""
+    return math.exp(x)
+
+
+def _exp32(x):
+    n = np.floor(x * LOG2_E + np.float32(0.5))  # e^x = 2^n e^r with |r| <= ln(2)/2
+    r = x - n * LN2_HIGH - n * LN2_LOW
+    y = TERMS[7]
+    for k in (6, 5, 4, 3, 2, 1, 0):
+        y = TERMS[k] + r * y
+    two_to_n = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)  # n put where the exponent is
+    return np.float32(0) if x < LEAST else y * two_to_n
+
+
+@overload(_exp, jit_options={"fastmath": {"contract"}})  # in another order, r would lose digits
+def _choose_exp(x):
+    return _exp32 if x == numba.float32 else (lambda x: math.exp(x))
