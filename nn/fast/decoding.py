@@ -124,8 +124,17 @@ def _is_kept(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
                 return False
         if layer.places != first.places:
             return False
-    is_mask = padding is None or (type(padding._data) is np.ndarray and padding._data.shape == x.shape[:2])
-    return is_mask and (cache.hidden is None or cache.hidden._data.shape[:2] == x.shape[:2])
+    hidden = cache.hidden
+    return (
+        (hidden is None or hidden._data.shape[:2] == x.shape[:2])
+        and _is_mask(padding, x.shape[:2])
+        and _is_mask(cache.memory_hidden, (len(x), 1, 1, shapes[0][1]))
+    )
+
+
+def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
+    array = None if mask is None else mask._data
+    return array is None or (type(array) is np.ndarray and array.dtype == bool and array.shape == shape)
 
 
 def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:

@@ -176,6 +176,10 @@ def test_mistakes_are_told_as_ever(taken):
     with pytest.raises(ValueError, match="8"):
         module.step(normal(BATCH, 1, D + 1), cache)
     assert len(taken) == 1
+    cache = module.start(normal(BATCH, SOURCE, D), tt.asarray(PADDING[:, 1:]))
+    with pytest.raises(ValueError, match=r"3"):
+        module.step(normal(BATCH, 1, D), cache)
+    assert len(taken) == 1
 
 
 def test_a_beam_finds_what_the_formulas_find(taken):

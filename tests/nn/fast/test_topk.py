@@ -50,3 +50,24 @@ def test_rows_without_a_distribution_give_nan_first(row, device):
     values, _ = F.log_softmax_topk(tt.asarray([row, [0.0, 1.0, 2.0]], device=device), 2)
     assert not np.isfinite(values.numpy()[0, 0])
     assert np.isfinite(values.numpy()[1]).all()
+
+
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+def test_the_likeliest_alone_in_a_loop(dtype, loops, monkeypatch):
+    """Of equal ones the first; the excluded never, but with its share; none where there is no distribution."""
+    rows = np.random.default_rng(0).normal(size=(6, 700))
+    rows[1, [5, 9]] = rows[2, 0] = 30.0
+    rows[3] += 500.0
+    logits, asked, likeliest = tt.asarray(rows, dtype=dtype), [], loops.likeliest
+    monkeypatch.setattr(loops, "likeliest", lambda *given: asked.append(given[1]) or likeliest(*given))
+    for excluded in (None, 0, 5):
+        values, ids = F.log_softmax_topk(logits, 1, excluded=excluded)
+        expected, places = topk.likeliest(logits, 1, excluded)
+        assert ids.tolist() == places.tolist()
+        np.testing.assert_allclose(
+            values.numpy(), expected.numpy(), rtol=0, atol=3e-5 if dtype == tt.float32 else 1e-12
+        )
+    assert asked == [-1, 0, 5]
+    for row in ([math.nan, 0.0], [math.inf, 0.0], [-math.inf] * 2, [1.0, -math.inf]):
+        values, _ = F.log_softmax_topk(tt.asarray([row], dtype=dtype), 1, excluded=0)
+        assert np.isfinite(values.item()) == (row[1] > -math.inf and math.isfinite(row[0]))
