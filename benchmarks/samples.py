@@ -6,8 +6,8 @@
 
 Each sample is called with PyTorch's order of arguments, as a method where a Tensor has one of that name and as a
 function; `dim`, `keepdim` and their kin under the names that docs/names.md gives them. Right means: numbers, shapes,
-and the gradients of whatever asks for one. What docs/silent-differences.md and docs/promises.md decided otherwise than
-PyTorch is counted by itself, with the reason.
+gradients of whatever asks for one, and second derivatives where PyTorch has them. What docs/silent-differences.md and
+docs/promises.md decided otherwise than PyTorch is counted by itself, with the reason.
 
 The samples are in `torch.testing`, which needs `pip install expecttest`.
 """
@@ -66,7 +66,7 @@ DECIDED = [
     (".*", "it has none|at least 1 dimension", "a number has no axis"),
     ("squeeze", "has length", "an axis of another length than 1 is no mistake to be passed over"),
     (".*", "got requires_grad=|cannot be changed in place", "a leaf is made by requires_grad_()"),
-    (".*pool.*", "ceil_mode|return_indices", "ceil_mode and return_indices are left out"),
+    (".*[pP]ool.*", "ceil_mode|return_indices", "ceil_mode and return_indices are left out"),
     ("linalg.svd|linalg.qr", "fill the space", "what fills the space has no gradient"),
     ("linalg.svd|linalg.eig", "other numbers", "the phase of the vectors is free"),
     ("max|min", "of two Tensors it is", "of two Tensors it is another function"),
@@ -84,7 +84,6 @@ DECIDED = [
         "expected a Module|must be Tensor, not Tensor",
         "a layer or function of PyTorch's is handed over",
     ),
-    ("sgn", "ZeroTensor", "PyTorch's own error"),
     ("cat", "out of range", "joins arrays of one number of dimensions"),
     ("linalg.pinv", "a tolerance is a number|positional", "a tolerance is one for each matrix, and has its name"),
     ("max|min", "is out of range", "of two Tensors it is another function"),
@@ -158,11 +157,10 @@ def flat(value: Any) -> list[Any]:
 
 
 def array_of(value: Any) -> np.ndarray:
-    return np.asarray(
-        value.detach().resolve_conj().resolve_neg().numpy()
-        if hasattr(value, "resolve_conj")
-        else (value.detach().numpy() if hasattr(value, "detach") else value)
-    )
+    """A Tensor of either library as an array."""
+    if hasattr(value, "resolve_conj"):
+        return value.detach().resolve_conj().resolve_neg().numpy(force=True)
+    return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
 
 
 def weights(result: np.ndarray) -> np.ndarray:
@@ -186,29 +184,54 @@ def difference(theirs: Any, mine: Any, tolerance: float, shapes_only: bool) -> s
     return None
 
 
-def other_gradient(theirs: Any, mine: Any, leaves: list[tuple[Any, Any]], tolerance: float) -> str | None:
-    """How the gradients of the leaves differ, or None."""
+def weighed(results: Any, one_number: Any) -> Any:
+    """The results of an operator, weighed and added up; 0.0 where none depends on a leaf."""
+    total = 0.0
+    for result in flat(results):
+        if getattr(result, "requires_grad", False):
+            total = total + one_number(result, weights(array_of(result)))
+    return total
+
+
+def theirs_weighed(result: Any, weight: np.ndarray) -> Any:
     import torch
 
-    total, sum_of = 0.0, 0.0
-    for a, b in zip(flat(theirs), flat(mine)):
-        if isinstance(a, torch.Tensor) and a.requires_grad and (a.is_floating_point() or a.is_complex()):
-            w = weights(array_of(a))
-            t, m = (a * torch.from_numpy(w)).sum(), tt.sum(b * tt.asarray(w))
-            total = total + (t.real + t.imag if t.is_complex() else t)
-            sum_of = sum_of + (tt.real(m) + tt.imag(m) if m.dtype.kind == "c" else m)
-    if isinstance(total, float):
+    total = (result * torch.from_numpy(weight)).sum()
+    return total.real + total.imag if total.is_complex() else total
+
+
+def ours_weighed(result: Any, weight: np.ndarray) -> Any:
+    total = tt.sum(result * tt.asarray(weight))
+    return tt.real(total) + tt.imag(total) if total.dtype.kind == "c" else total
+
+
+def other_gradient(
+    theirs: Any, mine: Any, leaves: list[tuple[Any, Any]], tolerance: float, orders: int = 2
+) -> str | None:
+    """How the gradients of the leaves differ, or those of the squares of these, or None."""
+    import torch
+
+    a, b = weighed(theirs, theirs_weighed), weighed(mine, ours_weighed)
+    if isinstance(a, float):
         return None
-    wanted = torch.autograd.grad(total, [a for a, _ in leaves], allow_unused=True)
-    found: Any = [None] * len(leaves)
-    if sum_of.requires_grad:
-        found = tt.grad(sum_of, [b for _, b in leaves], allow_unused=True)
-    for a, b in zip(wanted, found):
-        x = 0.0 if a is None else array_of(a)
-        y = 0.0 if b is None else array_of(b)
-        if not np.allclose(x, y, rtol=10 * tolerance, atol=10 * tolerance, equal_nan=True):
-            return "another gradient"
-    return None
+    first, second = [x for x, _ in leaves], [y for _, y in leaves]
+    higher = {"allow_unused": True, "create_graph": orders > 1}
+    try:
+        wanted = torch.autograd.grad(a, first, **higher)
+    except RuntimeError:  # some of PyTorch's own have no second derivative
+        if orders == 1:
+            return None
+        raise
+    found = [None] * len(second) if isinstance(b, float) else tt.grad(b, second, **higher)
+    for x, y in zip(wanted, found):
+        x, y = (0.0 if g is None else array_of(g) for g in (x, y))
+        near = 10 * tolerance * max(1.0, np.max(np.abs(x), initial=0.0))
+        if not np.allclose(x, y, rtol=10 * tolerance, atol=near, equal_nan=True):
+            return "another gradient" if orders > 1 else "another second derivative"
+    if orders == 1:
+        return None
+    squares = [[g * g.conj() for g in gradients if g is not None] for gradients in (wanted, found)]
+    return other_gradient(*squares, leaves, 100 * tolerance, orders=1)
 
 
 def outcomes(
@@ -315,9 +338,7 @@ class Tally:
 def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument("--only", type=lambda text: set(text.split(",")), help="operators, by PyTorch's names")
-    parser.add_argument(
-        "--dtype", choices=["float32", "float64", "complex128"], default="float64"
-    )
+    parser.add_argument("--dtype", choices=["float32", "float64", "complex128"], default="float64")
     parser.add_argument("--most", type=int, default=40, help="of an operator's samples (default: 40, 0: all of them)")
     parser.add_argument("--quiet", action="store_true", help="the counts alone")
     arguments = parser.parse_args()
