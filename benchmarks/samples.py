@@ -58,10 +58,18 @@ RENAMED = {
 DECIDED = [
     ("std|var", "other", "divides by n, unless `correction` says otherwise"),
     ("max|min|sort|median|nanmedian", "1 results", "gives values alone over an axis"),
-    ("split|repeat", "", "takes the number of parts, or repeats each element, as NumPy does"),
-    ("equal", "", "compares element by element"),
-    ("nonzero", "", "gives a vector for each dimension"),
-    ("scatter|scatter_add|take", "", "takes a key, or an axis: tt.put_along_axis, tt.take_along_axis"),
+    (
+        "split|repeat",
+        "shape|results|positional|count|divide",
+        "takes the number of parts, or repeats each element, as NumPy does",
+    ),
+    ("equal", "another shape", "compares element by element"),
+    ("nonzero", "results|as_tuple", "gives a vector for each dimension"),
+    (
+        "scatter|scatter_add|take",
+        "positional|may be left out",
+        "takes a key, or an axis: tt.put_along_axis, tt.take_along_axis",
+    ),
     ("T", "expected 2 dimensions", "is for matrices"),
     (".*", "it has none|at least 1 dimension", "a number has no axis"),
     ("squeeze", "has length", "an axis of another length than 1 is no mistake to be passed over"),
@@ -96,7 +104,7 @@ DECIDED = [
     (".*", "drop the imaginary part", "no imaginary part is dropped"),
     ("searchsorted", "got out_int32=", "places are of 64 bits"),
     ("searchsorted", "expected a sorted vector", "searches one vector"),
-    ("linalg.solve", "", "a right side of one dimension alone is a vector"),
+    ("linalg.solve", "another shape|mismatch", "a right side of one dimension alone is a vector"),
 ]
 """Where tinytensor decided otherwise than PyTorch (docs/silent-differences.md, names.md, promises.md, left-out.md):
 the operators, what their outcome says, and the decision."""
