@@ -6,8 +6,8 @@
 
 Each sample is called with PyTorch's order of arguments, as a method where a Tensor has one of that name and as a
 function; `dim`, `keepdim` and their kin under the names that docs/names.md gives them. Right means: numbers, shapes,
-and the gradients of whatever asks for one. What docs/silent-differences.md and docs/promises.md decided otherwise than
-PyTorch is counted by itself, with the reason.
+gradients of whatever asks for one, and second derivatives where PyTorch has them. What docs/silent-differences.md and
+docs/promises.md decided otherwise than PyTorch is counted by itself, with the reason.
 
 The samples are in `torch.testing`, which needs `pip install expecttest`.
 """
@@ -58,10 +58,18 @@ RENAMED = {
 DECIDED = [
     ("std|var", "other", "divides by n, unless `correction` says otherwise"),
     ("max|min|sort|median|nanmedian", "1 results", "gives values alone over an axis"),
-    ("split|repeat", "", "takes the number of parts, or repeats each element, as NumPy does"),
-    ("equal", "", "compares element by element"),
-    ("nonzero", "", "gives a vector for each dimension"),
-    ("scatter|scatter_add|take", "", "takes a key, or an axis: tt.put_along_axis, tt.take_along_axis"),
+    (
+        "split|repeat",
+        "shape|results|positional|count|divide",
+        "takes the number of parts, or repeats each element, as NumPy does",
+    ),
+    ("equal", "another shape", "compares element by element"),
+    ("nonzero", "results|as_tuple", "gives a vector for each dimension"),
+    (
+        "scatter|scatter_add|take",
+        "positional|may be left out",
+        "takes a key, or an axis: tt.put_along_axis, tt.take_along_axis",
+    ),
     ("T", "expected 2 dimensions", "is for matrices"),
     (".*", "it has none|at least 1 dimension", "a number has no axis"),
     ("squeeze", "has length", "an axis of another length than 1 is no mistake to be passed over"),
@@ -83,7 +91,6 @@ DECIDED = [
         "expected a Module|must be Tensor, not Tensor",
         "a layer or function of PyTorch's is handed over",
     ),
-    ("sgn", "ZeroTensor", "PyTorch's own error"),
     ("cat", "out of range", "joins arrays of one number of dimensions"),
     ("linalg.pinv", "a tolerance is a number|positional", "a tolerance is one for each matrix, and has its name"),
     ("max|min", "is out of range", "of two Tensors it is another function"),
@@ -96,7 +103,7 @@ DECIDED = [
     (".*", "drop the imaginary part", "no imaginary part is dropped"),
     ("searchsorted", "got out_int32=", "places are of 64 bits"),
     ("searchsorted", "expected a sorted vector", "searches one vector"),
-    ("linalg.solve", "", "a right side of one dimension alone is a vector"),
+    ("linalg.solve", "another shape|mismatch", "a right side of one dimension alone is a vector"),
 ]
 """Where tinytensor decided otherwise than PyTorch (docs/silent-differences.md, names.md, promises.md, left-out.md):
 the operators, what their outcome says, and the decision."""
@@ -157,11 +164,10 @@ def flat(value: Any) -> list[Any]:
 
 
 def array_of(value: Any) -> np.ndarray:
-    return np.asarray(
-        value.detach().resolve_conj().resolve_neg().numpy()
-        if hasattr(value, "resolve_conj")
-        else (value.detach().numpy() if hasattr(value, "detach") else value)
-    )
+    """A Tensor of either library as an array."""
+    if hasattr(value, "resolve_conj"):
+        return value.detach().resolve_conj().resolve_neg().numpy(force=True)
+    return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
 
 
 def weights(result: np.ndarray) -> np.ndarray:
@@ -185,29 +191,54 @@ def difference(theirs: Any, mine: Any, tolerance: float, shapes_only: bool) -> s
     return None
 
 
-def other_gradient(theirs: Any, mine: Any, leaves: list[tuple[Any, Any]], tolerance: float) -> str | None:
-    """How the gradients of the leaves differ, or None."""
+def weighed(results: Any, one_number: Any) -> Any:
+    """The results of an operator, weighed and added up; 0.0 where none depends on a leaf."""
+    total = 0.0
+    for result in flat(results):
+        if getattr(result, "requires_grad", False):
+            total = total + one_number(result, weights(array_of(result)))
+    return total
+
+
+def theirs_weighed(result: Any, weight: np.ndarray) -> Any:
     import torch
 
-    total, sum_of = 0.0, 0.0
-    for a, b in zip(flat(theirs), flat(mine)):
-        if isinstance(a, torch.Tensor) and a.requires_grad and (a.is_floating_point() or a.is_complex()):
-            w = weights(array_of(a))
-            t, m = (a * torch.from_numpy(w)).sum(), tt.sum(b * tt.asarray(w))
-            total = total + (t.real + t.imag if t.is_complex() else t)
-            sum_of = sum_of + (tt.real(m) + tt.imag(m) if m.dtype.kind == "c" else m)
-    if isinstance(total, float):
+    total = (result * torch.from_numpy(weight)).sum()
+    return total.real + total.imag if total.is_complex() else total
+
+
+def ours_weighed(result: Any, weight: np.ndarray) -> Any:
+    total = tt.sum(result * tt.asarray(weight))
+    return tt.real(total) + tt.imag(total) if total.dtype.kind == "c" else total
+
+
+def other_gradient(
+    theirs: Any, mine: Any, leaves: list[tuple[Any, Any]], tolerance: float, orders: int = 2
+) -> str | None:
+    """How the gradients of the leaves differ, or those of the squares of these, or None."""
+    import torch
+
+    a, b = weighed(theirs, theirs_weighed), weighed(mine, ours_weighed)
+    if isinstance(a, float):
         return None
-    wanted = torch.autograd.grad(total, [a for a, _ in leaves], allow_unused=True)
-    found: Any = [None] * len(leaves)
-    if sum_of.requires_grad:
-        found = tt.grad(sum_of, [b for _, b in leaves], allow_unused=True)
-    for a, b in zip(wanted, found):
-        x = 0.0 if a is None else array_of(a)
-        y = 0.0 if b is None else array_of(b)
-        if not np.allclose(x, y, rtol=10 * tolerance, atol=10 * tolerance, equal_nan=True):
-            return "another gradient"
-    return None
+    first, second = [x for x, _ in leaves], [y for _, y in leaves]
+    higher = {"allow_unused": True, "create_graph": orders > 1}
+    try:
+        wanted = torch.autograd.grad(a, first, **higher)
+    except RuntimeError:  # some of PyTorch's own have no second derivative
+        if orders == 1:
+            return None
+        raise
+    found = [None] * len(second) if isinstance(b, float) else tt.grad(b, second, **higher)
+    for x, y in zip(wanted, found):
+        x, y = (0.0 if g is None else array_of(g) for g in (x, y))
+        near = 10 * tolerance * max(1.0, np.max(np.abs(x), initial=0.0))
+        if not np.allclose(x, y, rtol=10 * tolerance, atol=near, equal_nan=True):
+            return "another gradient" if orders > 1 else "another second derivative"
+    if orders == 1:
+        return None
+    squares = [[g * g.conj() for g in gradients if g is not None] for gradients in (wanted, found)]
+    return other_gradient(*squares, leaves, 100 * tolerance, orders=1)
 
 
 def outcomes(

@@ -15,11 +15,11 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "samples.py"
 
 @pytest.mark.slow
 def test_samples():
-    command = [sys.executable, str(SCRIPT), "--most", "5"]
+    command = [sys.executable, str(SCRIPT), "--most", "3"]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     operators, modules = told.splitlines()[-2:]
     for line, most in ((operators, 10), (modules, 0)):
         counts = {what: int(number) for number, what in re.findall(r"(\d+) (right|refused|wrong)", line)}
-        assert counts["right"] > 900, line
+        assert counts["right"] > 600, line
         assert counts.get("wrong", 0) == 0, told
         assert counts.get("refused", 0) <= most, told
