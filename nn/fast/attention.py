@@ -31,8 +31,7 @@ def dropout_mask(given: blocks.Attention) -> Any:
 def loops_for(xp: Any, given: blocks.Attention) -> Any:
     """The compiled loops, where they take what is given: no added mask, and no dropout that a seed stands for."""
     boolean = given.mask is None or (given.mask.dtype.kind == "b" and given.mask.ndim > 1)
-    size = given.query.shape[-2] * given.key.shape[-2]
-    if not boolean or size < LOOPS_FROM or isinstance(given.dropped, blocks.SeededDropped):
+    if not boolean or math.prod(given.lengths()) < LOOPS_FROM or isinstance(given.dropped, blocks.SeededDropped):
         return None
     return xp.attention_loops(given.query, given.key, given.value)
 

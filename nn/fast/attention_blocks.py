@@ -59,8 +59,12 @@ class Attention(NamedTuple):
     scale: float
     dropped: Any
 
+    def lengths(self) -> tuple[int, int]:
+        """How many queries and keys there are."""
+        return self.query.shape[-2], self.key.shape[-2]
+
     def is_long(self, xp: Any) -> bool:
-        return is_long(self.query.shape[-2], self.key.shape[-2], xp.device)
+        return is_long(*self.lengths(), xp.device)
 
     def heads(self) -> list[tuple[int, ...]]:
         """The indices of all leading dimensions."""

@@ -73,6 +73,18 @@ def _load_sublayers() -> Any:
     return room
 
 
+def attention_loops(*arrays: Any) -> Any:
+    """The module of loops over the heads of attention, for these queries, keys and values; or None.
+
+    They are used after `compile_loops`: to compile them takes seconds.
+    """
+    if loops is None:
+        return None
+    from . import attention  # only now, as the loops themselves
+
+    return attention if attention.fits(*arrays) else None
+
+
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
 
@@ -87,18 +99,6 @@ def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
     view = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))  # the same of one number, in a fifth of the time
     view.flags.writeable = False
     return view
-
-
-def attention_loops(*arrays: Any) -> Any:
-    """The module of loops over the heads of attention, for these queries, keys and values; or None.
-
-    They are used after `compile_loops`: to compile them takes seconds.
-    """
-    if loops is None:
-        return None
-    from . import attention  # only now, as the loops themselves
-
-    return attention if attention.fits(*arrays) else None
 
 
 def largest_places(x: Any, k: int) -> Any:
