@@ -1,9 +1,10 @@
-"""What a training step of `models.Transformer` spends its time on, op by op, forward (f, fused ops) and backward (b).
+"""What a training step of a model spends its time on, op by op, forward (f, fused ops) and backward (b).
 
     python benchmarks/profile_step.py [--workload toy] [--dropout 0.1] [--threads 1] [--steps 10]
 
-The workloads are those of train_step.py, computed as one batch. The first line is the whole step, the second the same
-step on one sentence of two words, where little but the interpreter takes time.
+The workloads are those of train_step.py, computed as one batch, and half a batch of language_model.py (gpt2, llama),
+which is what a thread has there. The first line is the whole step, for those of train_step.py the second the same step
+on one sentence of two words, where little but the interpreter takes time.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import interleaved
+import language_model
 import train_step
 from checkout import Checkout
 from command_line import Parser, count, probability, write_json
@@ -57,6 +59,30 @@ def watch_ops(watch: Stopwatch) -> None:
     nn.optim.Adam.step = watch.around("Adam", nn.optim.Adam.step)  # type: ignore[method-assign]
 
 
+def profile_language_model(kind: str, dropout: float, number: int) -> tuple[Callable[[], tuple[dict, dict]], None]:
+    """The same as `profile`, for half a batch of a language model."""
+    watch = Stopwatch()
+
+    def measure() -> tuple[dict[str, float], dict[str, float]]:
+        from tinytensor import nn
+
+        nn.parallel.threads.WORTH_IT = sys.maxsize  # one batch, so that the times of ops do not overlap
+        language_model.BATCH //= 2
+        watch_ops(watch)
+        steps, _ = language_model.ours(kind, dropout)
+        steps(3)
+        watch.seconds.clear()
+        watch.calls.clear()
+        start = time.perf_counter()
+        steps(number)
+        times = {"step": 1e3 * (time.perf_counter() - start) / number}
+        times |= {name: 1e3 * seconds / number for name, seconds in watch.seconds.most_common()}
+        return times, dict.fromkeys(times, 1.0) | {name: calls / number for name, calls in watch.calls.items()}
+
+    Checkout(ROOT)
+    return measure, None
+
+
 def profile(w: Workload, dropout: float, number: int) -> tuple[Callable[[], tuple[dict, dict]], None]:
     """The side: a function that gives milliseconds and calls in a step, by name."""
     watch = Stopwatch()
@@ -86,14 +112,20 @@ def profile(w: Workload, dropout: float, number: int) -> tuple[Callable[[], tupl
 
 def main() -> None:
     parser = Parser(__doc__)
-    parser.add_argument("--workload", choices=list(WORKLOADS), default="toy", help="default toy")
+    kinds = [*WORKLOADS, *language_model.KINDS]
+    parser.add_argument("--workload", choices=kinds, default="toy", help="default toy")
     parser.add_argument("--dropout", type=probability, default=0.0, help="in all the paper's places (default 0)")
     parser.add_argument("--threads", type=count, default=1, help="default 1")
     parser.add_argument("--steps", type=count, default=10, help="the mean is taken of (default 10)")
     parser.add_json()
     arguments = parser.parse_args()
     environment = interleaved.ours(arguments.threads)
-    side = Side(profile, environment, WORKLOADS[arguments.workload], arguments.dropout, arguments.steps)
+    given, how = (arguments.dropout, arguments.steps), arguments.workload
+    side = (
+        Side(profile, environment, WORKLOADS[how], *given)
+        if how in WORKLOADS
+        else Side(profile_language_model, environment, how, *given)
+    )
     times, calls = side.ask()
     side.close()
     for name, value in times.items():

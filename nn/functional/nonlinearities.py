@@ -30,7 +30,8 @@ def _silu(x):
 @raised
 def silu(input: ArrayLike) -> Tensor:
     """x σ(x), also called Swish (Hendrycks and Gimpel 2016; Ramachandran, Zoph and Le 2017)."""
-    return _silu(tt.asarray(input))
+    x = tt.asarray(input)
+    return _silu(x) if x.dtype.kind == "f" else x * tt.sigmoid(x)  # which casts integers and refuses complex numbers
 
 
 @raised

@@ -105,3 +105,12 @@ def test_a_prelu_learns_its_slopes():
 def test_mistakes(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+def test_silu_of_integers_and_of_complex_numbers():
+    ids = tt.asarray([-1, 0, 2])
+    found = F.silu(ids)
+    assert found.dtype == (ids * tt.sigmoid(ids)).dtype
+    np.testing.assert_allclose(found.numpy(), [-0.26894142, 0, 1.76159416], rtol=1e-6)
+    with pytest.raises(TypeError, match="expected real numbers, got complex64"):
+        F.silu(tt.asarray([1 + 2j]))

@@ -67,44 +67,23 @@ def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any,
 def _layer_norm(x, weight, bias, eps, out, normal, scale):
     columns = x.shape[1]
     for r in range(x.shape[0]):
-        row, deviation = x[r], normal[r]
-        mean = x.dtype.type(_sum(row) / columns)
+        total = 0.0
         for i in range(columns):
-            deviation[i] = row[i] - mean
-        factor = x.dtype.type(1 / math.sqrt(_dot(deviation, deviation) / columns + eps))  # of what is left: two passes
+            total += x[r, i]
+        mean = x.dtype.type(total / columns)
+        squares = 0.0
+        for i in range(columns):  # two passes: the variance of what is left
+            squares += (x[r, i] - mean) ** 2
+        factor = x.dtype.type(1 / math.sqrt(squares / columns + eps))
         scale[r, 0] = factor
         for i in range(columns):
-            deviation[i] *= factor
-            value = deviation[i]
+            normal[r, i] = (x[r, i] - mean) * factor
+            value = normal[r, i]
             if weight is not None:
                 value *= weight[i]
             if bias is not None:
                 value += bias[i]
             out[r, i] = value
-
-
-@loop
-def _sum(x):
-    """The sum of a row, in float64 from run to run."""
-    total = 0.0
-    for start in range(0, x.size, RUN):
-        part, run = x.dtype.type(0), x[start : start + RUN]
-        for i in range(run.size):
-            part += run[i]
-        total += part
-    return total
-
-
-@loop
-def _dot(x, y):
-    """The product of two rows, in float64 from run to run."""
-    total = 0.0
-    for start in range(0, x.size, RUN):
-        part, run, other = x.dtype.type(0), x[start : start + RUN], y[start : start + RUN]
-        for i in range(run.size):
-            part += run[i] * other[i]
-        total += part
-    return total
 
 
 def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -121,29 +100,21 @@ def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[A
     return g_x, g_weight, g_bias
 
 
-FEW_ROWS = 64  # rows that are added up in their own dtype
-
-
 @loop
 def _layer_norm_gradient(g, normal, scale, weight, g_x, sums):
     columns = g.shape[1]
-    along = np.zeros(columns, g.dtype)
-    whole = np.zeros(columns, g.dtype)
     for r in range(g.shape[0]):
-        row, y, h = g[r], normal[r], g_x[r]
+        total, along = 0.0, 0.0
         for i in range(columns):
-            along[i] += row[i] * y[i]
-            whole[i] += row[i]
-        if (r + 1) % FEW_ROWS == 0 or r + 1 == g.shape[0]:
-            for i in range(columns):
-                sums[0, i] += along[i]
-                sums[1, i] += whole[i]
-                along[i] = whole[i] = 0
+            sums[0, i] += g[r, i] * normal[r, i]
+            sums[1, i] += g[r, i]
+            h = g[r, i] if weight is None else g[r, i] * weight[i]
+            total += h
+            along += h * normal[r, i]
+        mean, mean_along = g.dtype.type(total / columns), g.dtype.type(along / columns)
         for i in range(columns):
-            h[i] = row[i] if weight is None else row[i] * weight[i]
-        mean, mean_along = g.dtype.type(_sum(h) / columns), g.dtype.type(_dot(h, y) / columns)
-        for i in range(columns):
-            h[i] = scale[r, 0] * (h[i] - mean - y[i] * mean_along)
+            h = g[r, i] if weight is None else g[r, i] * weight[i]
+            g_x[r, i] = scale[r, 0] * (h - mean - normal[r, i] * mean_along)
 
 
 # ---- normalisation by the root mean square
@@ -164,15 +135,14 @@ def rms_norm(rows: Any, weight: Any, eps: float) -> tuple[Any, Any, Any]:
 def _rms_norm(x, weight, eps, out, normal, scale):
     columns = x.shape[1]
     for r in range(x.shape[0]):
-        row = x[r]
-        factor = x.dtype.type(1 / math.sqrt(_dot(row, row) / columns + eps))
+        squares = 0.0
+        for i in range(columns):
+            squares += x[r, i] ** 2
+        factor = x.dtype.type(1 / math.sqrt(squares / columns + eps))
         scale[r, 0] = factor
         for i in range(columns):
-            value = row[i] * factor
-            normal[r, i] = value
-            if weight is not None:
-                value *= weight[i]
-            out[r, i] = value
+            normal[r, i] = x[r, i] * factor
+            out[r, i] = normal[r, i] if weight is None else normal[r, i] * weight[i]
 
 
 def rms_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any]:
@@ -191,20 +161,16 @@ def rms_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any
 @loop
 def _rms_norm_gradient(g, normal, scale, weight, g_x, sums):
     columns = g.shape[1]
-    along = np.zeros(columns, g.dtype)
     for r in range(g.shape[0]):
-        row, y, h = g[r], normal[r], g_x[r]
+        along = 0.0
         for i in range(columns):
-            along[i] += row[i] * y[i]
-        if (r + 1) % FEW_ROWS == 0 or r + 1 == g.shape[0]:
-            for i in range(columns):
-                sums[i] += along[i]
-                along[i] = 0
+            sums[i] += g[r, i] * normal[r, i]
+            h = g[r, i] if weight is None else g[r, i] * weight[i]
+            along += h * normal[r, i]
+        mean_along = g.dtype.type(along / columns)
         for i in range(columns):
-            h[i] = row[i] if weight is None else row[i] * weight[i]
-        mean_along = g.dtype.type(_dot(h, y) / columns)
-        for i in range(columns):
-            h[i] = scale[r, 0] * (h[i] - y[i] * mean_along)
+            h = g[r, i] if weight is None else g[r, i] * weight[i]
+            g_x[r, i] = scale[r, 0] * (h - normal[r, i] * mean_along)
 
 
 # ---- cross-entropy
