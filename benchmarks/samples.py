@@ -334,10 +334,12 @@ class Tally:
             if outcome != "right":
                 self.reasons[outcome, name][re.sub(r"\d[\d., e+-]*", "#", why)[:150]] += 1
 
-    def tell(self, quiet: bool) -> None:
-        for (outcome, name), found in sorted(self.reasons.items() if not quiet else ()):
+    def tell_reasons(self) -> None:
+        for (outcome, name), found in sorted(self.reasons.items()):
             for why, number in found.most_common():
                 print(f"{outcome:18} {number:4} {name:36} {why}")
+
+    def tell_counts(self) -> None:
         names, counts = (", ".join(f"{n} {what}" for what, n in c.most_common()) for c in (self.names, self.counts))
         print(f"{self.what}: {names}; {sum(self.counts.values())} samples: {counts}")
 
@@ -377,8 +379,10 @@ def main() -> None:
                 modules.add(name, outcomes_of_module(info, dtype, tolerance))
             else:
                 modules.names["not here"] += 1
-    operators.tell(arguments.quiet)
-    modules.tell(arguments.quiet)
+    for tally in (operators, modules) if not arguments.quiet else ():
+        tally.tell_reasons()
+    for tally in (operators, modules):
+        tally.tell_counts()
 
 
 if __name__ == "__main__":
