@@ -45,7 +45,7 @@ def relu_backward(xp, g, saved, needs):
 @_gelu.forward
 def gelu_forward(xp, x):
     if (gelu := xp.kernel("gelu", x)) is not None:
-        return gelu(x), (x, None)
+        return gelu(x), (x,)
     below = xp.erf(x * (1 / math.sqrt(2)))
     below += 1
     below *= 0.5
@@ -54,9 +54,10 @@ def gelu_forward(xp, x):
 
 @_gelu.backward
 def gelu_backward(xp, g, saved, needs):
-    x, below = saved
-    if below is None:
+    x = saved[0]
+    if len(saved) == 1:
         return (xp.kernel("gelu_gradient", x)(xp.contiguous(g), x),)
+    below = saved[1]
     slope = xp.exp(x * x * -0.5)
     slope *= x
     slope *= 1 / math.sqrt(2 * math.pi)
@@ -68,7 +69,7 @@ def gelu_backward(xp, g, saved, needs):
 @_gelu_tanh.forward
 def gelu_tanh_forward(xp, x):
     if (gelu_tanh := xp.kernel("gelu_tanh", x)) is not None:
-        return gelu_tanh(x), (x, None, None)
+        return gelu_tanh(x), (x,)
     square = x * x
     inner = square * 0.044715
     inner += 1
@@ -83,9 +84,10 @@ def gelu_tanh_forward(xp, x):
 
 @_gelu_tanh.backward
 def gelu_tanh_backward(xp, g, saved, needs):
-    x, square, t = saved
-    if t is None:
+    x = saved[0]
+    if len(saved) == 1:
         return (xp.kernel("gelu_tanh_gradient", x)(xp.contiguous(g), x),)
+    square, t = saved[1:]
     slope = square * (3 * 0.044715)
     slope += 1
     slope *= math.sqrt(2 / math.pi)
@@ -104,16 +106,17 @@ def gelu_tanh_backward(xp, g, saved, needs):
 @_silu.forward
 def silu_forward(xp, x):
     if (silu := xp.kernel("silu", x)) is not None:
-        return silu(x), (x, None)
+        return silu(x), (x,)
     share = xp.sigmoid(x)
     return x * share, (x, share)
 
 
 @_silu.backward
 def silu_backward(xp, g, saved, needs):
-    x, share = saved
-    if share is None:
+    x = saved[0]
+    if len(saved) == 1:
         return (xp.kernel("silu_gradient", x)(xp.contiguous(g), x),)
+    share = saved[1]
     slope = 1 - share
     slope *= x
     slope += 1

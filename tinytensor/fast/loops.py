@@ -338,7 +338,13 @@ def _likeliest(rows, excluded, places, log_probabilities):
         if excluded >= 0 and rows[r, excluded] > best:
             shift = rows[r, excluded]
         places[r, 0] = place
-        log_probabilities[r, 0] = float(best) - shift - math.log(_sum_of_exponentials(rows, r, shift))
+        log_probabilities[r, 0] = _log_share(best, shift, _sum_of_exponentials(rows, r, shift))
+
+
+@numba.njit(fastmath={"contract"})  # not even in a loop that may add in another order
+def _log_share(logit, shift, total):
+    """logit - shift - log(total) in this order, in which logits that are large lose no digits."""
+    return float(logit) - shift - math.log(total)
 
 
 @numba.njit

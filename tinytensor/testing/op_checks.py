@@ -426,6 +426,8 @@ def needed_by(case: Case) -> dict[str, bool]:
             leaves = case.leaves()
             outs = case.floating(*leaves)
             node, label, array = [(node, *kept) for node in nodes_of(outs) for kept in kept_arrays(node)][place]
+            if array.size == 0:
+                continue
             _replace_kept(node, array, spoil(array))
             name = f"{node.name}.{label}"
             needed[name] = needed.get(name, False) or _changes(case, leaves, outs, expected)
