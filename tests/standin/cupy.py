@@ -2,8 +2,8 @@
 
 NumPy arrays as operands, conversion to NumPy other than by `asnumpy`, and names that CuPy 13 lacks are errors;
 reductions give 0-d arrays; indices out of range wrap round in silence; of several values written to one place the
-first remains; every array can be written to, one that was broadcast at all its places at once; `cupyx.scatter_add` and
-`scatter_max` know the dtypes of CUDA's atomic operations only.
+first remains; every array can be written to, one that was broadcast at all its places at once, from memory that
+overlaps in any order; `cupyx.scatter_add` and `scatter_max` know the dtypes of CUDA's atomic operations only.
 """
 
 import builtins
@@ -93,11 +93,22 @@ class ndarray:
     def __setitem__(self, key, value):
         array, key, value = self._array, _key(self._array, key), _raw(value)
         if not _names_places(key):
-            array[key] = value
+            _write(array, key, value)
             return
         places = np.arange(array.size).reshape(array.shape)[key]
         values = np.broadcast_to(value, places.shape)
         array.flat[places.ravel()[::-1]] = values.ravel()[::-1].astype(array.dtype)
+
+
+def _write(array, key, value):
+    """`array[key] = value`. CuPy leaves equal layouts to `cudaMemcpyAsync`, which may read what it has just written."""
+    part = array[key]
+    alike = isinstance(value, np.ndarray) and (part.shape, part.strides) == (value.shape, value.strides)
+    if alike and part.dtype == value.dtype and part.flags.c_contiguous and np.may_share_memory(part, value):
+        for place in np.ndindex(part.shape):
+            part[place] = value[place]
+    else:
+        array[key] = value
 
 
 def _raw(value):

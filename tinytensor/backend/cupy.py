@@ -158,12 +158,16 @@ def erf(x: Any) -> Any:
 
 
 def where(condition: Any, x1: Any, x2: Any) -> Any:
-    """`cupy.where` with Python numbers in the dtype of the array they meet."""
+    """`cupy.where` with Python numbers in the dtype of the array they meet.
+
+    Numbers are handed to the kernel as such: to make arrays of them would be a copy to the GPU each.
+    """
     known = [a.dtype for a in (x1, x2) if hasattr(a, "dtype")]
-    if known:
-        dtype = known[0] if len(known) == 1 else np.result_type(*known)
-        x1, x2 = cupy.asarray(x1, dtype=dtype), cupy.asarray(x2, dtype=dtype)
-    return cupy.where(cupy.asarray(condition), x1, x2)
+    if not known:
+        return cupy.where(cupy.asarray(condition), x1, x2)
+    dtype = known[0] if len(known) == 1 else np.result_type(*known)
+    x1, x2 = (astype(x, dtype) if isinstance(x, ndarray) else dtype.type(x) for x in (x1, x2))
+    return astype(cupy.where(cupy.asarray(condition), x1, x2), dtype)
 
 
 def sigmoid(x: Any) -> Any:
@@ -205,6 +209,23 @@ def _operands(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
     return dtype, astype(cupy.asarray(x1, dtype=dtype), wide), astype(cupy.asarray(x2, dtype=dtype), wide)
 
 
+def subtract(x1: Any, x2: Any, **options: Any) -> Any:
+    """`cupy.subtract`; of booleans, where it gives whether they differ, it is an error as it is for NumPy."""
+    _refuse_booleans("subtract", x1, x2)
+    return cupy.subtract(x1, x2, **options)
+
+
+def negative(x: Any, **options: Any) -> Any:
+    """`cupy.negative`; of booleans, where it gives the opposite, it is an error as it is for NumPy."""
+    _refuse_booleans("negative", x)
+    return cupy.negative(x, **options)
+
+
+def _refuse_booleans(name: str, *operands: Any) -> None:
+    if not [x for x in operands if not isinstance(x, bool) and getattr(x, "dtype", None) != np.bool_]:
+        raise TypeError(f"{name} of booleans has no meaning; use logical_xor or logical_not instead")
+
+
 def pow(x1: Any, x2: Any) -> Any:
     """`cupy.power`; negative powers of integers, where it gives 0, are an error as they are for NumPy."""
     if (x1 if hasattr(x1, "dtype") else x2).dtype.kind == "i" and bool(cupy.any(cupy.asarray(x2 < 0))):
@@ -232,6 +253,23 @@ def sign(x: Any) -> Any:
     if x.dtype.kind == "c":
         return x / where(x == 0, 1.0, cupy.abs(x))
     return where(x != x, x, cupy.sign(x)) if x.dtype.kind == "f" else cupy.sign(x)
+
+
+def _of_truth(function: Any) -> Any:
+    """A logical function that takes complex numbers too: CuPy's do not."""
+
+    def logical(*operands: Any) -> Any:
+        return function(*[x != 0 if _is_complex(x) else x for x in operands])
+
+    return logical
+
+
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, ndarray) and x.dtype.kind == "c"
+
+
+logical_and, logical_or = _of_truth(cupy.logical_and), _of_truth(cupy.logical_or)
+logical_xor, logical_not = _of_truth(cupy.logical_xor), _of_truth(cupy.logical_not)
 
 
 def logaddexp(x1: Any, x2: Any) -> Any:
@@ -288,7 +326,8 @@ def index_set(x: Any, key: Any, values: Any, wins: Any = None) -> Any:
 def write(x: Any, key: Any, values: Any, wins: Any = None) -> None:
     """`x[key] = values`, in place; `wins` says which of several values for one place remains (CuPy picks any)."""
     if wins is None:
-        x[key] = values
+        overlaps = isinstance(values, ndarray) and storage(values) == storage(x)  # CuPy's copy may go wrong then
+        x[key] = copy(values) if overlaps else values
         return
     places = cupy.reshape(cupy.arange(x.size), x.shape)[key]
     values = cupy.broadcast_to(asarray(values, dtype=x.dtype), places.shape)
