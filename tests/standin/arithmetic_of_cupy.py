@@ -2,9 +2,9 @@
 
 As CuPy's kernels have it: floor(x / y) for `floor_divide` and x - floor(x / y) * y for `remainder`, of which float16 is
 computed in 32 bits; 0 for negative powers of integers other than 1 and -1; (x > 0) - (x < 0) for `sign`, of a complex
-number for its real part; `logaddexp` by a difference, which has no value where both are infinite. Shifts are C++'s, and
-undefined from the width on: here, as on many processors, only the lowest bits of the distance count. Booleans
-are subtracted by `^` and negated by `!`, complex numbers are no truth values. cuFFT refuses to transform nothing.
+number for its real part (version 13; 14 does as NumPy). Shifts are C++'s, and undefined from the width on: here, as on
+many processors, only the lowest bits of the distance count. Complex numbers are no truth values. cuFFT refuses to
+transform nothing.
 """
 
 import numpy as np
@@ -55,18 +55,6 @@ def sign(x):
     if x.dtype.kind == "c":
         return np.where(x.real == 0, np.sign(x.imag), np.sign(x.real)).astype(x.dtype)
     return ((x > 0).astype(np.int8) - (x < 0)).astype(x.dtype)
-
-
-def logaddexp(x1, x2):
-    return np.fmax(x1, x2) + np.log1p(np.exp(-np.abs(x1 - x2)))
-
-
-def subtract(x1, x2, **options):
-    return (np.not_equal if np.result_type(x1, x2) == np.bool_ else np.subtract)(x1, x2, **options)
-
-
-def negative(x, **options):
-    return (np.logical_not if x.dtype == np.bool_ else np.negative)(x, **options)
 
 
 def _of_truth(function):

@@ -234,7 +234,9 @@ def array(value, dtype=None, copy=True, order="K"):
 
 
 def argsort(a, axis=-1, kind=None):
-    """Always stable, as CuPy's."""
+    """Always stable, as CuPy's, and of no numbers."""
+    if not a.ndim:
+        raise ValueError("Sorting arrays with the rank of zero is not supported")
     return ndarray(np.argsort(_raw(a), axis=axis, kind="stable"))
 
 

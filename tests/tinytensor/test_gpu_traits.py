@@ -347,15 +347,6 @@ def test_rows_that_are_looked_up_get_the_sum_of_their_gradients(device):
 # ---- truth values
 
 
-def test_booleans_are_neither_subtracted_nor_negated(device):
-    """Where CuPy gives whether they differ, and the opposite."""
-    bits = tt.tensor([True, False], device=device)
-    for refused in (lambda: tt.subtract(bits, bits), lambda: bits - bits, lambda: tt.negative(bits)):
-        with pytest.raises(TypeError, match="subtract|negative"):
-            refused()
-    assert (bits - 1).tolist() == [0, -1]
-
-
 def test_truth_of_complex_numbers(device):
     """Which CuPy's logical functions do not take."""
     x, y = (tt.tensor(values, device=device) for values in ([0j, 1j, 2 + 0j, 0j], [1j, 1 + 1j, 0j, 0j]))

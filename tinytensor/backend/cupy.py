@@ -6,7 +6,6 @@ differ in which of the standard's names they have, so names are taken from where
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import cupy
@@ -209,23 +208,6 @@ def _operands(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
     return dtype, astype(cupy.asarray(x1, dtype=dtype), wide), astype(cupy.asarray(x2, dtype=dtype), wide)
 
 
-def subtract(x1: Any, x2: Any, **options: Any) -> Any:
-    """`cupy.subtract`; of booleans, where it gives whether they differ, it is an error as it is for NumPy."""
-    _refuse_booleans("subtract", x1, x2)
-    return cupy.subtract(x1, x2, **options)
-
-
-def negative(x: Any, **options: Any) -> Any:
-    """`cupy.negative`; of booleans, where it gives the opposite, it is an error as it is for NumPy."""
-    _refuse_booleans("negative", x)
-    return cupy.negative(x, **options)
-
-
-def _refuse_booleans(name: str, *operands: Any) -> None:
-    if not [x for x in operands if not isinstance(x, bool) and getattr(x, "dtype", None) != np.bool_]:
-        raise TypeError(f"{name} of booleans has no meaning; use logical_xor or logical_not instead")
-
-
 def pow(x1: Any, x2: Any) -> Any:
     """`cupy.power`; negative powers of integers, where it gives 0, are an error as they are for NumPy."""
     if (x1 if hasattr(x1, "dtype") else x2).dtype.kind == "i" and bool(cupy.any(cupy.asarray(x2 < 0))):
@@ -249,7 +231,7 @@ def bitwise_right_shift(x1: Any, x2: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """`cupy.sign`, but NaN of NaN (there: 0), and x / |x| of complex numbers (there: the sign of the real part)."""
+    """NaN of NaN, and x / |x| of complex numbers: CuPy 13's gives 0, and the sign of the real part."""
     if x.dtype.kind == "c":
         return x / where(x == 0, 1.0, cupy.abs(x))
     return where(x != x, x, cupy.sign(x)) if x.dtype.kind == "f" else cupy.sign(x)
@@ -270,11 +252,6 @@ def _is_complex(x: Any) -> bool:
 
 logical_and, logical_or = _of_truth(cupy.logical_and), _of_truth(cupy.logical_or)
 logical_xor, logical_not = _of_truth(cupy.logical_xor), _of_truth(cupy.logical_not)
-
-
-def logaddexp(x1: Any, x2: Any) -> Any:
-    """`cupy.logaddexp`, which takes the difference of its arguments, also where both are infinite."""
-    return where(x1 == x2, x1 + math.log(2), cupy.logaddexp(x1, x2))
 
 
 # ---- places named by indices
