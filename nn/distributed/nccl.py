@@ -15,8 +15,9 @@ TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "floa
 class NCCLCommunicator(Communicator):
     """The processes of another communicator, which send arrays on GPUs by NCCL.
 
-    A rank takes the GPU of its machine whose number is its own among the ranks there. Operations run on a stream of
-    their own, beside the computation: `wait` does not wait, but has what is computed from then on come after.
+    A rank takes the GPU of its machine whose number is its own among the ranks there, so that arrays on a GPU are to be
+    made afterwards, and in the thread that made this. Operations run on a stream of their own, beside the computation:
+    `wait` does not wait, but has what is computed from then on come after.
 
     Args:
         others: sends all that is on the CPU.

@@ -234,9 +234,7 @@ def array(value, dtype=None, copy=True, order="K"):
 
 
 def argsort(a, axis=-1, kind=None):
-    """Always stable, as CuPy's, and of no numbers."""
-    if not a.ndim:
-        raise ValueError("Sorting arrays with the rank of zero is not supported")
+    """Always stable, as CuPy's."""
     return ndarray(np.argsort(_raw(a), axis=axis, kind="stable"))
 
 
