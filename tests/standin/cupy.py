@@ -181,11 +181,11 @@ FUNCTIONS = """
     array_equal bincount bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip concatenate conj copysign cos
     cosh count_nonzero cumprod cumsum diagonal diff divide dot einsum empty empty_like equal exp exp2 expand_dims
     expm1 eye flip floor floor_divide fmax fmin fmod full full_like greater greater_equal hypot imag invert isfinite
-    isin isinf isnan left_shift less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not
+    isinf isnan left_shift less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not
     logical_or logical_xor matmul max maximum mean min minimum mod moveaxis multiply negative nextafter nonzero
     not_equal ones ones_like outer power prod ravel real reciprocal remainder repeat reshape right_shift rint roll
     searchsorted sign signbit sin sinc sinh sqrt square squeeze stack std subtract sum swapaxes take take_along_axis
-    tan tanh tensordot tile transpose tril triu true_divide trunc unique var where zeros zeros_like
+    tan tanh tensordot tile transpose tril triu true_divide trunc var where zeros zeros_like
 """
 
 
@@ -234,8 +234,27 @@ def array(value, dtype=None, copy=True, order="K"):
 
 
 def argsort(a, axis=-1, kind=None):
-    """Always stable, as CuPy's."""
-    return ndarray(np.argsort(_raw(a), axis=axis, kind="stable"))
+    """Always stable, as CuPy's, which sorts vectors of floats by their bits: NaN with a sign comes first."""
+    raw = _raw(a)
+    order = np.argsort(raw, axis=axis, kind="stable")
+    if raw.ndim == 1:
+        signed = _signed_nan(raw)[order]
+        order = np.concatenate([order[signed], order[~signed]])
+    return ndarray(order)
+
+
+def unique(ar, **options):
+    assert not _signed_nan(_raw(ar)).any(), "CuPy would sort it to the front"
+    return _wrapped(np.unique(_raw(ar), **options))
+
+
+def isin(element, test_elements, **options):
+    assert not _signed_nan(_raw(test_elements)).any(), "CuPy would sort it to the front, and not find others"
+    return ndarray(np.isin(_raw(element), _raw(test_elements), **options))
+
+
+def _signed_nan(array):
+    return np.isnan(array) & np.signbit(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
 
 
 def asarray(value, dtype=None, order="K"):

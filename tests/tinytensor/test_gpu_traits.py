@@ -354,3 +354,16 @@ def test_truth_of_complex_numbers(device):
     assert tt.logical_or(x, y).tolist() == [True, True, True, False]
     assert tt.logical_xor(x, y).tolist() == [True, False, True, False]
     assert tt.logical_not(x).tolist() == [True, False, False, True]
+
+
+# ---- order
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_nan_with_a_sign_is_sorted_to_the_end(dtype, device):
+    """0 / 0 has one on many CPUs; CuPy sorts vectors by their bits, and it would come first."""
+    x = tt.tensor([2.0, -np.nan, 1.0, np.nan, -np.inf], dtype=dtype, device=device)
+    assert tt.argsort(x).tolist() == [4, 2, 0, 1, 3]
+    assert tt.argsort(x, descending=True).tolist() == [1, 3, 0, 2, 4]
+    np.testing.assert_array_equal(tt.unique_values(x).numpy(), [-np.inf, 1, 2, np.nan, np.nan])
+    assert tt.isin(tt.tensor([1.0, 3.0], dtype=dtype, device=device), x).tolist() == [True, False]

@@ -6,6 +6,7 @@ differ in which of the standard's names they have, so names are taken from where
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import cupy
@@ -131,10 +132,16 @@ def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) 
 
 def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     """Indices that sort, equal elements in their original order, in both directions (CuPy's sort is stable)."""
+    x = _with_plain_nan(x) if x.ndim == 1 else x
     if not descending:
         return cupy.argsort(x, axis=axis)
     turned = cupy.argsort(cupy.flip(x, axis), axis=axis)
     return x.shape[axis] - 1 - cupy.flip(turned, axis)
+
+
+def _with_plain_nan(x: Any) -> Any:
+    """x with NaNs without a sign: CuPy sorts a vector by its bits, those with one (0 / 0 on many CPUs) to the front."""
+    return where(x == x, x, math.nan) if x.dtype.kind == "f" else x
 
 
 def largest_places(x: Any, k: int) -> Any:
@@ -145,9 +152,13 @@ def largest_places(x: Any, k: int) -> Any:
 def unique(x: Any) -> tuple[Any, Any, Any, Any]:
     """Sorted distinct values, their first index, the inverse (in the shape of x) and the counts; NaNs are distinct."""
     values, indices, inverse, counts = cupy.unique(
-        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        _with_plain_nan(x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
     return values, indices, inverse.reshape(x.shape), counts
+
+
+def isin(x1: Any, x2: Any, invert: bool = False) -> Any:
+    return cupy.isin(x1, _with_plain_nan(x2), invert=invert)
 
 
 def erf(x: Any) -> Any:
