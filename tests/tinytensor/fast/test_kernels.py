@@ -36,7 +36,8 @@ def kernels(request, monkeypatch):
         if request.param == "whole blocks" and sys.platform != "linux":
             pytest.skip("threads that take turns need Linux's <ucontext.h>")
         monkeypatch.setattr(emulation, "whole_blocks", request.param == "whole blocks")
-        monkeypatch.setattr(found, "_module", functools.cache(found._module.__wrapped__))  # none compiled before
+        for cached in ("_kernel", "_module"):  # none compiled before
+            monkeypatch.setattr(found, cached, functools.cache(getattr(found, cached).__wrapped__))
     return found
 
 
