@@ -40,7 +40,7 @@ def init_process_group(backend: str | None = None, *, timeout: float | timedelta
         timeout: seconds that a rank waits for the others, before RankError names those that do not answer.
 
     Returns the process group. Raises RuntimeError where there is one already, ValueError for another backend, and
-    ImportError where mpi4py or an MPI is missing.
+    ImportError where mpi4py, an MPI or NCCL is missing.
     """
     global _world
     if _world is not None:

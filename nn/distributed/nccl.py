@@ -9,23 +9,32 @@ from typing import Any
 
 from .communicator import Communicator, Pending
 
+TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64")
+
 
 class NCCLCommunicator(Communicator):
     """The processes of another communicator, which send arrays on GPUs by NCCL.
 
-    A rank takes the GPU of its machine whose number is its own among the ranks there. Operations run on a stream of
-    their own, beside the computation: `wait` does not wait, but has what is computed from then on come after.
+    A rank takes the GPU of its machine whose number is its own among the ranks there, so that arrays on a GPU are to be
+    made afterwards, and in the thread that made this. Operations run on a stream of their own, beside the computation:
+    `wait` does not wait, but has what is computed from then on come after.
 
     Args:
         others: sends all that is on the CPU.
 
-    Raises RuntimeError where a machine has fewer GPUs than ranks.
+    Raises RuntimeError where a machine has fewer GPUs than ranks, and ImportError where NCCL is missing, which does not
+    come with CuPy.
     """
 
     def __init__(self, others: Communicator) -> None:
         import cupy
         from cupy.cuda import nccl
 
+        if not nccl.available:
+            raise ImportError(
+                "NCCL cannot be loaded; run: pip install nvidia-nccl-cu12 (beside cupy-cuda12x; "
+                "beside cupy-cuda13x: nvidia-nccl-cu13)"
+            )
         self._cupy, self._others = cupy, others
         self.rank, self.size = others.rank, others.size
         places = others.gather_objects(_machine())
@@ -37,23 +46,30 @@ class NCCLCommunicator(Communicator):
         self._nccl = nccl.NcclCommunicator(self.size, identity, self.rank)
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._sum, self._byte = nccl.NCCL_SUM, nccl.NCCL_UINT8
-        self._types = {"float16": nccl.NCCL_FLOAT16, "float32": nccl.NCCL_FLOAT32, "float64": nccl.NCCL_FLOAT64}
+        self._types = {name: getattr(nccl, f"NCCL_{name.upper()}") for name in TYPES}
 
     def all_reduce(self, array: Any) -> Pending:
         if not isinstance(array, self._cupy.ndarray):
             return self._others.all_reduce(array)
-        self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
-        pointer, kind = array.data.ptr, self._types[str(array.dtype)]
-        self._nccl.allReduce(pointer, pointer, array.size, kind, self._sum, self._stream.ptr)
-        return NCCLPending(self._cupy, self._stream.record(), array)
+        kind = self._types.get(str(array.dtype))
+        if kind is None:
+            raise TypeError(f"all_reduce: NCCL adds {', '.join(TYPES)}, got an array of {array.dtype}")
+        pointer, stream = array.data.ptr, self._after_what_is_computed()
+        self._nccl.allReduce(pointer, pointer, array.size, kind, self._sum, stream.ptr)
+        return NCCLPending(self._cupy, stream.record(), array)
 
     def broadcast(self, array: Any, root: int = 0) -> None:
         if not isinstance(array, self._cupy.ndarray):
             self._others.broadcast(array, root)
             return
-        stream = self._cupy.cuda.get_current_stream()
-        pointer = array.data.ptr
+        pointer, stream = array.data.ptr, self._after_what_is_computed()
         self._nccl.broadcast(pointer, pointer, array.nbytes, self._byte, root, stream.ptr)
+        NCCLPending(self._cupy, stream.record(), array).wait()
+
+    def _after_what_is_computed(self) -> Any:
+        """NCCL's stream, one for all operations of a communicator, so that every rank has them in the same order."""
+        self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
+        return self._stream
 
     def broadcast_object(self, value: Any, root: int = 0) -> Any:
         return self._others.broadcast_object(value, root)

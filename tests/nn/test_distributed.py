@@ -313,7 +313,8 @@ def fake_nccl(monkeypatch):
 
     nccl = SimpleNamespace(
         get_unique_id=lambda: (1, 2), NcclCommunicator=NcclCommunicator, NCCL_SUM="sum", NCCL_UINT8="uint8",
-        NCCL_FLOAT16="half", NCCL_FLOAT32="float", NCCL_FLOAT64="double",
+        NCCL_FLOAT16="half", NCCL_FLOAT32="float", NCCL_FLOAT64="double", NCCL_INT8="int8", NCCL_INT32="int32",
+        NCCL_UINT32="uint32", NCCL_INT64="int64", NCCL_UINT64="uint64", available=True,
     )  # fmt: skip
     cuda = SimpleNamespace(
         nccl=nccl, Stream=Stream, Device=lambda number: SimpleNamespace(use=lambda: calls.append(("use", number))),
@@ -342,13 +343,32 @@ def test_nccl_sends_what_is_on_a_gpu_and_mpi_the_rest(fake_nccl):
     calls.clear()
     pending.wait()
     group.broadcast(array)
-    assert calls == [("current", "waits for", "event of new"), ("broadcast", True, 24, "uint8", 0, "current")]
+    assert calls == [
+        ("current", "waits for", "event of new"),
+        ("new", "waits for", "event of current"), ("broadcast", True, 24, "uint8", 0, "new"),
+        ("current", "waits for", "event of new"),
+    ]  # fmt: skip
+    calls.clear()
+    array.dtype = np.dtype(np.int64)
+    group.all_reduce(array)
+    assert calls[1][3] == "int64"
+    array.dtype = np.dtype(np.complex64)
+    with pytest.raises(TypeError, match="all_reduce: NCCL adds int8, .*, float64, got an array of complex64"):
+        group.all_reduce(array)
     group.all_reduce(np.ones(3)).wait()
     group.broadcast(np.ones(3))
     group.poke()
     group.barrier()
     assert others.sent == [3]
     assert group.broadcast_object("a") == "a"
+
+
+def test_nccl_is_missing(fake_nccl):
+    from tinytensor.nn.distributed.nccl import NCCLCommunicator
+
+    sys.modules["cupy.cuda"].nccl.available = False
+    with pytest.raises(ImportError, match="NCCL cannot be loaded; run: pip install nvidia-nccl-cu12"):
+        NCCLCommunicator(TwinGroup())
 
 
 def test_more_ranks_than_gpus(fake_nccl):

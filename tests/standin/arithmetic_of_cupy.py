@@ -2,8 +2,8 @@
 
 As CuPy's kernels have it: floor(x / y) for `floor_divide` and x - floor(x / y) * y for `remainder`, of which float16 is
 computed in 32 bits; 0 for negative powers of integers other than 1 and -1; (x > 0) - (x < 0) for `sign`, of a complex
-number for its real part; `logaddexp` by a difference, which has no value where both are infinite. Shifts are C++'s, and
-undefined from the width on: here, as on many processors, only the lowest bits of the distance count. cuFFT refuses to
+number for its real part (version 13; 14 does as NumPy). Shifts are C++'s, and undefined from the width on: here, as on
+many processors, only the lowest bits of the distance count. Complex numbers are no truth values. cuFFT refuses to
 transform nothing.
 """
 
@@ -57,8 +57,17 @@ def sign(x):
     return ((x > 0).astype(np.int8) - (x < 0)).astype(x.dtype)
 
 
-def logaddexp(x1, x2):
-    return np.fmax(x1, x2) + np.log1p(np.exp(-np.abs(x1 - x2)))
+def _of_truth(function):
+    def checked(*arrays, **options):
+        if any(np.asarray(x).dtype.kind == "c" for x in arrays):
+            raise TypeError(f"Wrong type ({[np.asarray(x).dtype for x in arrays]}) of arguments for cupy_logical")
+        return function(*arrays, **options)
+
+    return checked
+
+
+logical_and, logical_or = _of_truth(np.logical_and), _of_truth(np.logical_or)
+logical_xor, logical_not = _of_truth(np.logical_xor), _of_truth(np.logical_not)
 
 
 def _of_something(transform):

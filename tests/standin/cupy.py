@@ -2,8 +2,8 @@
 
 NumPy arrays as operands, conversion to NumPy other than by `asnumpy`, and names that CuPy 13 lacks are errors;
 reductions give 0-d arrays; indices out of range wrap round in silence; of several values written to one place the
-first remains; every array can be written to, one that was broadcast at all its places at once; `cupyx.scatter_add` and
-`scatter_max` know the dtypes of CUDA's atomic operations only.
+first remains; every array can be written to, one that was broadcast at all its places at once, from memory that
+overlaps in any order; `cupyx.scatter_add` and `scatter_max` know the dtypes of CUDA's atomic operations only.
 """
 
 import builtins
@@ -93,11 +93,22 @@ class ndarray:
     def __setitem__(self, key, value):
         array, key, value = self._array, _key(self._array, key), _raw(value)
         if not _names_places(key):
-            array[key] = value
+            _write(array, key, value)
             return
         places = np.arange(array.size).reshape(array.shape)[key]
         values = np.broadcast_to(value, places.shape)
         array.flat[places.ravel()[::-1]] = values.ravel()[::-1].astype(array.dtype)
+
+
+def _write(array, key, value):
+    """`array[key] = value`. CuPy leaves equal layouts to `cudaMemcpyAsync`, which may read what it has just written."""
+    part = array[key]
+    alike = isinstance(value, np.ndarray) and (part.shape, part.strides) == (value.shape, value.strides)
+    if alike and part.dtype == value.dtype and part.flags.c_contiguous and np.may_share_memory(part, value):
+        for place in np.ndindex(part.shape):
+            part[place] = value[place]
+    else:
+        array[key] = value
 
 
 def _raw(value):
@@ -170,11 +181,11 @@ FUNCTIONS = """
     array_equal bincount bitwise_and bitwise_or bitwise_xor broadcast_to ceil clip concatenate conj copysign cos
     cosh count_nonzero cumprod cumsum diagonal diff divide dot einsum empty empty_like equal exp exp2 expand_dims
     expm1 eye flip floor floor_divide fmax fmin fmod full full_like greater greater_equal hypot imag invert isfinite
-    isin isinf isnan left_shift less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not
+    isinf isnan left_shift less less_equal linspace log log10 log1p log2 logaddexp logical_and logical_not
     logical_or logical_xor matmul max maximum mean min minimum mod moveaxis multiply negative nextafter nonzero
     not_equal ones ones_like outer power prod ravel real reciprocal remainder repeat reshape right_shift rint roll
     searchsorted sign signbit sin sinc sinh sqrt square squeeze stack std subtract sum swapaxes take take_along_axis
-    tan tanh tensordot tile transpose tril triu true_divide trunc unique var where zeros zeros_like
+    tan tanh tensordot tile transpose tril triu true_divide trunc var where zeros zeros_like
 """
 
 
@@ -223,8 +234,27 @@ def array(value, dtype=None, copy=True, order="K"):
 
 
 def argsort(a, axis=-1, kind=None):
-    """Always stable, as CuPy's."""
-    return ndarray(np.argsort(_raw(a), axis=axis, kind="stable"))
+    """Always stable, as CuPy's, which sorts vectors of floats by their bits: NaN with a sign comes first."""
+    raw = _raw(a)
+    order = np.argsort(raw, axis=axis, kind="stable")
+    if raw.ndim == 1:
+        signed = _signed_nan(raw)[order]
+        order = np.concatenate([order[signed], order[~signed]])
+    return ndarray(order)
+
+
+def unique(ar, **options):
+    assert not _signed_nan(_raw(ar)).any(), "CuPy would sort it to the front"
+    return _wrapped(np.unique(_raw(ar), **options))
+
+
+def isin(element, test_elements, **options):
+    assert not _signed_nan(_raw(test_elements)).any(), "CuPy would sort it to the front, and not find others"
+    return ndarray(np.isin(_raw(element), _raw(test_elements), **options))
+
+
+def _signed_nan(array):
+    return np.isnan(array) & np.signbit(array) if array.dtype.kind == "f" else np.zeros(array.shape, bool)
 
 
 def asarray(value, dtype=None, order="K"):

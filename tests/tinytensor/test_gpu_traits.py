@@ -102,6 +102,18 @@ def test_a_write_to_a_tensor_over_shared_memory_stays_with_the_tensor(device):
         assert tt.asarray(array).tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("steps", [1, -1])
+def test_a_write_from_memory_that_overlaps(steps, device):
+    """CuPy hands it to a copy of memory, for which overlaps are undefined."""
+    x = tt.arange(6.0, device=device)
+    there, here = (slice(1, None), slice(-1)) if steps == 1 else (slice(-1), slice(1, None))
+    x[there] = x[here]
+    assert x.tolist() == ([0, 0, 1, 2, 3, 4] if steps == 1 else [1, 2, 3, 4, 5, 5])
+    y = tt.reshape(tt.arange(6.0, device=device), (3, 2))
+    y[1:] = y[:2]
+    assert y.tolist() == [[0, 1], [0, 1], [2, 3]]
+
+
 def test_empty_arrays_share_no_memory(device):
     x = tt.zeros((0, 3), device=device).requires_grad_()
     y = tt.exp(x)
@@ -330,3 +342,28 @@ def test_rows_that_are_looked_up_get_the_sum_of_their_gradients(device):
         np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(second, expected, rtol=1e-4, atol=1e-5)
         assert device == "gpu" or (first == second).all()
+
+
+# ---- truth values
+
+
+def test_truth_of_complex_numbers(device):
+    """Which CuPy's logical functions do not take."""
+    x, y = (tt.tensor(values, device=device) for values in ([0j, 1j, 2 + 0j, 0j], [1j, 1 + 1j, 0j, 0j]))
+    assert tt.logical_and(x, y).tolist() == [False, True, False, False]
+    assert tt.logical_or(x, y).tolist() == [True, True, True, False]
+    assert tt.logical_xor(x, y).tolist() == [True, False, True, False]
+    assert tt.logical_not(x).tolist() == [True, False, False, True]
+
+
+# ---- order
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_nan_with_a_sign_is_sorted_to_the_end(dtype, device):
+    """0 / 0 has one on many CPUs; CuPy sorts vectors by their bits, and it would come first."""
+    x = tt.tensor([2.0, -np.nan, 1.0, np.nan, -np.inf], dtype=dtype, device=device)
+    assert tt.argsort(x).tolist() == [4, 2, 0, 1, 3]
+    assert tt.argsort(x, descending=True).tolist() == [1, 3, 0, 2, 4]
+    np.testing.assert_array_equal(tt.unique_values(x).numpy(), [-np.inf, 1, 2, np.nan, np.nan])
+    assert tt.isin(tt.tensor([1.0, 3.0], dtype=dtype, device=device), x).tolist() == [True, False]

@@ -132,10 +132,16 @@ def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) 
 
 def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
     """Indices that sort, equal elements in their original order, in both directions (CuPy's sort is stable)."""
+    x = _with_plain_nan(x) if x.ndim == 1 else x
     if not descending:
         return cupy.argsort(x, axis=axis)
     turned = cupy.argsort(cupy.flip(x, axis), axis=axis)
     return x.shape[axis] - 1 - cupy.flip(turned, axis)
+
+
+def _with_plain_nan(x: Any) -> Any:
+    """x with NaNs without a sign: CuPy sorts a vector by its bits, those with one (0 / 0 on many CPUs) to the front."""
+    return where(x == x, x, math.nan) if x.dtype.kind == "f" else x
 
 
 def largest_places(x: Any, k: int) -> Any:
@@ -146,9 +152,13 @@ def largest_places(x: Any, k: int) -> Any:
 def unique(x: Any) -> tuple[Any, Any, Any, Any]:
     """Sorted distinct values, their first index, the inverse (in the shape of x) and the counts; NaNs are distinct."""
     values, indices, inverse, counts = cupy.unique(
-        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+        _with_plain_nan(x), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
     )
     return values, indices, inverse.reshape(x.shape), counts
+
+
+def isin(x1: Any, x2: Any, invert: bool = False) -> Any:
+    return cupy.isin(x1, _with_plain_nan(x2), invert=invert)
 
 
 def erf(x: Any) -> Any:
@@ -158,12 +168,16 @@ def erf(x: Any) -> Any:
 
 
 def where(condition: Any, x1: Any, x2: Any) -> Any:
-    """`cupy.where` with Python numbers in the dtype of the array they meet."""
+    """`cupy.where` with Python numbers in the dtype of the array they meet.
+
+    Numbers are handed to the kernel as such: to make arrays of them would be a copy to the GPU each.
+    """
     known = [a.dtype for a in (x1, x2) if hasattr(a, "dtype")]
-    if known:
-        dtype = known[0] if len(known) == 1 else np.result_type(*known)
-        x1, x2 = cupy.asarray(x1, dtype=dtype), cupy.asarray(x2, dtype=dtype)
-    return cupy.where(cupy.asarray(condition), x1, x2)
+    if not known:
+        return cupy.where(cupy.asarray(condition), x1, x2)
+    dtype = known[0] if len(known) == 1 else np.result_type(*known)
+    x1, x2 = (astype(x, dtype) if isinstance(x, ndarray) else dtype.type(x) for x in (x1, x2))
+    return astype(cupy.where(cupy.asarray(condition), x1, x2), dtype)
 
 
 def sigmoid(x: Any) -> Any:
@@ -228,15 +242,27 @@ def bitwise_right_shift(x1: Any, x2: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """`cupy.sign`, but NaN of NaN (there: 0), and x / |x| of complex numbers (there: the sign of the real part)."""
+    """NaN of NaN, and x / |x| of complex numbers: CuPy 13's gives 0, and the sign of the real part."""
     if x.dtype.kind == "c":
         return x / where(x == 0, 1.0, cupy.abs(x))
     return where(x != x, x, cupy.sign(x)) if x.dtype.kind == "f" else cupy.sign(x)
 
 
-def logaddexp(x1: Any, x2: Any) -> Any:
-    """`cupy.logaddexp`, which takes the difference of its arguments, also where both are infinite."""
-    return where(x1 == x2, x1 + math.log(2), cupy.logaddexp(x1, x2))
+def _of_truth(function: Any) -> Any:
+    """A logical function that takes complex numbers too: CuPy's do not."""
+
+    def logical(*operands: Any) -> Any:
+        return function(*[x != 0 if _is_complex(x) else x for x in operands])
+
+    return logical
+
+
+def _is_complex(x: Any) -> bool:
+    return isinstance(x, ndarray) and x.dtype.kind == "c"
+
+
+logical_and, logical_or = _of_truth(cupy.logical_and), _of_truth(cupy.logical_or)
+logical_xor, logical_not = _of_truth(cupy.logical_xor), _of_truth(cupy.logical_not)
 
 
 # ---- places named by indices
@@ -288,7 +314,8 @@ def index_set(x: Any, key: Any, values: Any, wins: Any = None) -> Any:
 def write(x: Any, key: Any, values: Any, wins: Any = None) -> None:
     """`x[key] = values`, in place; `wins` says which of several values for one place remains (CuPy picks any)."""
     if wins is None:
-        x[key] = values
+        overlaps = isinstance(values, ndarray) and storage(values) == storage(x)  # CuPy's copy may go wrong then
+        x[key] = copy(values) if overlaps else values
         return
     places = cupy.reshape(cupy.arange(x.size), x.shape)[key]
     values = cupy.broadcast_to(asarray(values, dtype=x.dtype), places.shape)

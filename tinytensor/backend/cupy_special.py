@@ -6,7 +6,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import cupy
+
 from .numpy_special import in_dtype
+
+
+def polygamma(n: int, x: Any) -> Any:
+    """Of CuPy's, which takes the order as an array only."""
+    from cupyx.scipy import special
+
+    return in_dtype(special.polygamma, cupy.asarray(n), x)
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -139,13 +139,19 @@ def _or(array: Any, other: Any) -> Any:
 def _over_rows(name: str, dtype: Any, rows: int, columns: int, *arguments: Any) -> None:
     """Launch a block for each row."""
     threads = min(MOST_THREADS, -(-columns // 32) * 32)
-    _module(np.dtype(dtype)).get_function(name)((rows,), (threads,), arguments)
+    _kernel(name, np.dtype(dtype))((rows,), (threads,), arguments)
 
 
 def _everywhere(name: str, dtype: Any, count: int, *arguments: Any) -> None:
     """Launch threads for so many elements."""
     blocks = min(MOST_BLOCKS, -(-count // MOST_THREADS))
-    _module(np.dtype(dtype)).get_function(name)((blocks,), (MOST_THREADS,), arguments)
+    _kernel(name, np.dtype(dtype))((blocks,), (MOST_THREADS,), arguments)
+
+
+@functools.cache
+def _kernel(name: str, dtype: Any) -> Any:
+    """A kernel, on any device; CuPy would make it anew and ask the driver for it whenever it is asked."""
+    return _module(dtype).get_function(name)
 
 
 @functools.cache
