@@ -63,7 +63,10 @@ def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable
     device = "gpu" if any(p.device != "cpu" for p in wanted) else "cpu"
     found = side_by_side(tasks, device)
     of_each = list(zip(wanted, *(gradients for _, gradients in found)))
-    side_by_side([partial(_add_up, of_each[i :: len(losses)]) for i in range(len(losses))], device)
+    if len(losses) == 1:
+        _add_up(of_each)
+    else:
+        side_by_side([partial(_add_up, of_each[i :: len(losses)]) for i in range(len(losses))], device)
     with tt.no_grad():
         return tt.reshape(sum((loss for loss, _ in found[1:]), found[0][0]), ())
 

@@ -97,6 +97,15 @@ def test_they_run_side_by_side(monkeypatch):
     assert nn.parallel.backward_of_sum([loss, loss], [weight]).item() == 2.0
 
 
+def test_a_single_loss_is_a_single_task(monkeypatch):
+    """The next one is computed by what the threads saw of this one, not of what came behind it."""
+    tasks = []
+    monkeypatch.setattr(tt.speed, "concurrently", lambda given: tasks.append(len(given)) or [task() for task in given])
+    model = model_of()
+    nn.parallel.backward_of_sum(losses_of(model, 1), model.parameters())
+    assert tasks == [1]
+
+
 def test_modes_of_the_caller_hold_in_every_thread(threads):
     weight = tt.tensor([1.0], requires_grad=True)
     with tt.detect_anomaly(), pytest.raises(FloatingPointError, match="log"), np.errstate(all="ignore"):
