@@ -14,7 +14,6 @@ import numpy as np
 
 from ..backend import numpy as namespace
 from ..backend.sums import LONG, accurate_sum
-from .hashed import Dropping
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
 from .threads import blas_is_single, hold_blas, in_parts
 
@@ -58,8 +57,10 @@ def sublayers(*arrays: Any) -> Any:
     return _multiplying("sublayers", arrays)
 
 
-def dropping(p: float = 0.0, key: int = 0) -> Dropping:
+def dropping(p: float = 0.0, key: int = 0) -> Any:
     """Dropout that hashes a key and each element's number, as the loops over sub-layers do."""
+    from .hashed import Dropping  # only now: `import tinytensor` needs none
+
     return Dropping(p, key)
 
 
