@@ -199,7 +199,8 @@ def one_hot(x: ArrayLike, /, num_classes: int = -1, *, dtype: DType = None, **un
         if not x.size:
             raise ValueError(f"one_hot: of no integers, in shape {x.shape}, num_classes must be given")
         num_classes = int(tt.max(x).item()) + 1
-    if x.size and (int(tt.min(x).item()) < 0 or int(tt.max(x).item()) >= num_classes):
-        raise IndexError(f"one_hot: indices must be from 0 to {num_classes - 1}")
+    if x.size and ((least := int(tt.min(x).item())) < 0 or int(tt.max(x).item()) >= num_classes):
+        bound = f"from 0 to {num_classes - 1}" if num_classes > 0 else "0 or more"
+        raise IndexError(f"one_hot: indices must be {bound}, got {least if least < 0 else int(tt.max(x).item())}")
     places = tt.arange(num_classes, device=x.device)
     return tt.astype(tt.expand_dims(x, axis=-1) == places, dtypes.int64 if dtype is None else dtype)
