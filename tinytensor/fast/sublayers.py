@@ -137,34 +137,41 @@ class Gradient:
 
 
 class Norm:
-    """norm(x), for the end of a stack."""
+    """norm(x), for the end of a stack, and what a sub-layer has of its own.
+
+    Args:
+        norm_weight, norm_bias, eps: of the norm.
+    """
 
     work = 0
     weights: tuple[Any, ...] = ()
 
-    def __init__(self, weight: Any, bias: Any, eps: float) -> None:
-        self.weight, self.bias, self.eps = weight, _or_zeros(bias, weight.size, weight.dtype), eps
-        self.vectors = [weight.size, weight.size]
+    def __init__(self, norm_weight: Any, norm_bias: Any, eps: float) -> None:
+        self.d, dtype = norm_weight.size, norm_weight.dtype
+        self.norm: tuple[Any, ...] = norm_weight, _or_zeros(norm_bias, self.d, dtype), eps
+        self.vectors = [self.d, self.d]
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        """Make the arrays for rows x; returns that of the result, which `forward` fills."""
         self.shares, self.x = shares, x
         self.length = len(x) // shares[-1].last
-        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (x.shape[1], 1, x.shape[1]))
+        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
         return self.out
 
     def forward(self, share: Share) -> None:
         r = share.rows(self.length)
-        _layer_norm(self.x[r], self.weight, self.bias, self.eps, self.out[r], self.normal[r], self.factor[r])
+        _layer_norm(self.x[r], *self.norm, self.out[r], self.normal[r], self.factor[r])
 
     def backward(self, share: Share, found: Gradient) -> None:
         r, sums = share.rows(self.length), found.sums[share.place].reshape(2, -1)
-        _layer_norm_gradient(found.g[r], self.normal[r], self.factor[r], self.weight, found.g_x[r], sums)
+        _layer_norm_gradient(found.g[r], self.normal[r], self.factor[r], self.norm[0], found.g_x[r], sums)
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        """The gradients of the parameters in their order, from those of weights and of vectors."""
         return vectors
 
 
-class Residual:
+class Residual(Norm):
     """What attention and the feed-forward network share: the sum with x, its dropout, and the norm.
 
     Args:
@@ -174,16 +181,12 @@ class Residual:
     """
 
     def __init__(self, norm_weight: Any, norm_bias: Any, eps: float, norm_first: bool, dropping: Dropping) -> None:
-        self.d, dtype = norm_weight.size, norm_weight.dtype
-        self.norm = norm_weight, _or_zeros(norm_bias, self.d, dtype), dtype.type(eps)
-        self.norm_first, self.dropping = norm_first, _typed(dropping, dtype)
+        super().__init__(norm_weight, norm_bias, norm_weight.dtype.type(eps))
+        self.norm_first, self.dropping = norm_first, _typed(dropping, norm_weight.dtype)
 
-    def start_rows(self, shares: list[Share], x: Any) -> Any:
-        self.shares, self.x = shares, x
-        self.length = len(x) // shares[-1].last
-        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
         self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
-        return self.out
+        return super().start(shares, x, memory, shifts)
 
 
 def _or_zeros(bias: Any, size: int, dtype: Any) -> Any:
@@ -210,7 +213,7 @@ class FeedForward(Residual):
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
         self.hidden = empty((len(x), len(self.weights[0])), x.dtype)
-        return self.start_rows(shares, x)
+        return super().start(shares, x, memory, shifts)
 
     def forward(self, share: Share) -> None:
         r, dtype = share.rows(self.length), self.x.dtype
@@ -291,28 +294,25 @@ def _add_up(x, branch, bias, start, dropping, out):
 @loop
 def _to_branch(g, start, dropping, g_branch, sums):
     """The gradient of `_add_up` for the branch, which is added to the sums, for its bias; for x it is g."""
-    low, high, below, scale = dropping
-    columns = g.shape[1]
-    for r in range(g.shape[0]):
-        if below > 0:
-            place = (start + r) * columns
-            for c in range(columns):
-                factor = scale if _keeps(np.uint32(place + c), low, high, below) else g.dtype.type(0)
-                g_branch[r, c] = g[r, c] * factor
-        else:
-            for c in range(columns):
-                g_branch[r, c] = g[r, c]
-        for c in range(columns):
-            sums[c] += g_branch[r, c]
+    if dropping[2] > 0:
+        _drop(g, start, dropping, g_branch)
+    else:
+        _copy(g, g_branch)
+    _add_rows_up(g_branch, sums)
+
+
+@loop
+def _copy(rows, out):
+    for r in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            out[r, i] = rows[r, i]  # not all at once, whose error message would take long to compile
 
 
 @loop
 def _to_sum(g, normal, factor, norm_weight, norm_first, g_x, norm_sums):
     """The gradient for x + drop(f(...)), from that for the sub-layer's result."""
     if norm_first:
-        for r in range(g.shape[0]):
-            for c in range(g.shape[1]):
-                g_x[r, c] = g[r, c]  # not all at once, whose error message would take long to compile
+        _copy(g, g_x)
     else:
         _layer_norm_gradient(g, normal, factor, norm_weight, g_x, norm_sums)
 
@@ -383,7 +383,7 @@ class Attention(Residual):
         self.vectors = [self.d, self.d, self.d, 3 * self.d]  # norm, b_o, b
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        out, batch, dtype = self.start_rows(shares, x), shares[-1].last, x.dtype
+        out, batch, dtype = super().start(shares, x, memory, shifts), shares[-1].last, x.dtype
         self.memory: Any = memory if self.across else None
         self.source = len(memory) // batch if self.across else self.length
         self.shifts = shifts[self.across]
