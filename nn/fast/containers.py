@@ -16,7 +16,7 @@ from ..activations import ReLU
 from ..containers import Sequential
 from ..module import Module
 from ..pooling import MaxPool1d, MaxPool2d
-from .sublayers import _is_plain
+from .plain import is_plain
 
 in_order = Sequential.forward
 
@@ -34,7 +34,7 @@ def pools_first(modules: list[Any]) -> Iterator[Module]:
     """The modules, each pool in front of the ReLU that it follows."""
     i = 0
     while i < len(modules):
-        if i + 1 < len(modules) and _is_plain(modules[i], ReLU) and _is_pool(modules[i + 1]):
+        if i + 1 < len(modules) and is_plain(modules[i], ReLU) and _is_pool(modules[i + 1]):
             yield modules[i + 1]
             yield modules[i]
             i += 2
@@ -45,7 +45,7 @@ def pools_first(modules: list[Any]) -> Iterator[Module]:
 
 def _is_pool(module: Any) -> bool:
     """Whether it pools largest numbers, of which each window has one: apart, they may all be in what is put around."""
-    is_known = _is_plain(module, MaxPool1d) or _is_plain(module, MaxPool2d)
+    is_known = is_plain(module, MaxPool1d, MaxPool2d)
     return is_known and module.dilation == 1 and not module.return_indices
 
 

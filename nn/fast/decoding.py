@@ -28,6 +28,7 @@ from ..layers import Dropout, LayerNorm, Linear
 from ..module import Module
 from ..self_attention import SelfAttention
 from ..transformer import TransformerDecoder, TransformerDecoderLayer
+from .plain import is_plain
 
 FLOATS = (np.dtype("float32"), np.dtype("float64"))
 
@@ -37,8 +38,6 @@ LAYER: dict[str, type[Module]] = {
     "dropout": Dropout, "dropout1": Dropout, "dropout2": Dropout, "dropout3": Dropout,
 }  # fmt: skip
 """The modules of a decoder layer, unless somebody put others in their place."""
-
-METHODS = {"forward", "step", "_sublayers", "_feed_forward", "attend", "project", "project_query", "heads"}
 
 
 class Plan:
@@ -160,16 +159,6 @@ def arrays_of(module: Module, weight: str = "weight", bias: str = "bias") -> tup
     """A module's weight and bias; None for what it does without."""
     found = (module._parameters.get(name) for name in (weight, bias))
     return tuple(None if parameter is None else parameter._data for parameter in found)
-
-
-def is_plain(module: Any, kind: type[Module]) -> bool:
-    """Whether a module is of this very class, has no methods of its own, and nobody hooks into it."""
-    return (
-        type(module) is kind
-        and not module._forward_hooks
-        and not module._forward_pre_hooks
-        and METHODS.isdisjoint(vars(module))
-    )
 
 
 def fit(arrays: tuple[Any, ...], dtype: Any, *shape: int) -> bool:

@@ -21,7 +21,8 @@ from ..feed_forward import FeedForward
 from ..language_layer import Layer
 from ..layers import LayerNorm, Linear, RMSNorm
 from ..self_attention import Rotation, SelfAttention
-from .decoding import Plan, arrays_of, fit, is_plain, nobody_looks
+from .decoding import Plan, arrays_of, fit, nobody_looks
+from .plain import is_plain
 
 MOST_ROWS = 256
 """Of more rows, products are divided among the cores, and the interpreter's share is small."""

@@ -37,6 +37,7 @@ from ..transformer import (
 )
 from .attention import by_formula, project
 from .attention_blocks import is_long
+from .plain import is_plain
 
 FLOATS = (tt.float32, tt.float64)
 NOTHING = for_device("cpu").dropping()  # no dropout
@@ -180,47 +181,39 @@ def _as_tensors(arrays: Sequence[Any]) -> list[Any]:
 # ---- the modules: each way gives None where the module's own `forward` is to be gone
 
 
-def _is_plain(module: Any, *kinds: Any) -> bool:
-    """Whether a module is of these very classes, and nobody hooks into it."""
-    return type(module) in kinds and not module._forward_hooks and not module._forward_pre_hooks
-
-
 def _is_known(norm: Any, d: int) -> bool:
-    return _is_plain(norm, LayerNorm) and norm.normalized_shape == (d,) and norm.weight is not None
+    return is_plain(norm, LayerNorm) and norm.normalized_shape == (d,) and norm.weight is not None
 
 
 def _attends(attention: Any, d: int, layer: Any) -> bool:
     return (
-        _is_plain(attention, MultiheadAttention)
+        is_plain(attention, MultiheadAttention)
         and attention.embed_dim == d
         and attention.num_heads == layer.self_attn.num_heads
         and attention.batch_first == layer.self_attn.batch_first
         and attention.in_proj_weight is not None
         and attention.in_proj_weight.shape == (3 * d, d)
         and not attention.has_own_keys
-        and _is_plain(attention.out_proj, Linear)
+        and is_plain(attention.out_proj, Linear)
         and attention.out_proj.weight.shape == (d, d)
     )
 
 
 def _is_usual(layer: Any, kind: Any, x: Any, room: Any) -> bool:
     """Whether the layer's `forward` computes just what the op here does."""
-    own, modules, (batch, length, d) = vars(layer), layer._modules, x.shape
-    if not _is_plain(layer, kind) or layer.activation is not relu or not own.keys().isdisjoint(METHODS):
+    modules, (batch, length, d) = layer._modules, x.shape
+    if not is_plain(layer, kind) or layer.activation is not relu:
         return False
     first, second = modules["linear1"], modules["linear2"]
     return (
-        all(_is_plain(module, Dropout) for name, module in modules.items() if name.startswith("dropout"))
+        all(is_plain(module, Dropout) for name, module in modules.items() if name.startswith("dropout"))
         and all(_is_known(module, d) for name, module in modules.items() if name.startswith("norm"))
         and all(_attends(module, d, layer) for name, module in modules.items() if name.endswith("attn"))
-        and _is_plain(first, Linear)
-        and _is_plain(second, Linear)
+        and is_plain(first, Linear)
+        and is_plain(second, Linear)
         and first.weight.shape == second.weight.shape[::-1] == (first.weight.shape[0], d)
         and room.pay_for(batch * length, first.weight, second.weight, layer.self_attn.in_proj_weight)
     )
-
-
-METHODS = {"forward", "_feed_forward", "_sublayers"}  # that a layer of its own might have replaced
 
 
 def _loops_for(x: Any, memory: Any) -> Any:
@@ -317,7 +310,7 @@ def encode_all(
     stack: Any, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
 ) -> Any:
     """What `TransformerEncoder.forward` gives."""
-    if (is_causal and mask is None) or not _is_plain(stack.layers, ModuleList):
+    if (is_causal and mask is None) or not is_plain(stack.layers, ModuleList):
         return None
     return run(list(stack.layers), TransformerEncoderLayer, src, None, [(mask, src_key_padding_mask)], stack.norm)
 
@@ -339,7 +332,7 @@ def decode(
     masks = [(tgt_mask, tgt_key_padding_mask), (memory_mask, memory_key_padding_mask)]
     if type(layer) is TransformerDecoderLayer:
         return run([layer], TransformerDecoderLayer, tgt, memory, masks)
-    if not _is_plain(layer.layers, ModuleList):
+    if not is_plain(layer.layers, ModuleList):
         return None
     return run(list(layer.layers), TransformerDecoderLayer, tgt, memory, masks, layer.norm)
 
