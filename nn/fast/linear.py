@@ -1,4 +1,4 @@
-"""The fast pair of the linear map: one matrix product, whatever the batch, divided among the cores by rows."""
+"""The fast pair of the linear map: one matrix product, whatever the batch, divided among the cores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def linear_forward(xp, x, weight, bias):
         if bias is not None:
             out[i] += bias
 
-    if not xp.few_rows(rows, weight, bias, out):
+    if loops := xp.linear(rows, weight, bias, out):
+        loops.apply(rows, weight, bias, out)
+    else:
         xp.in_parts(multiply_rows, len(rows), rows.size * len(weight) // FLOPS, product=True)
     return out.reshape(*x.shape[:-1], len(weight)), (rows, weight)
 
@@ -28,21 +30,24 @@ def linear_forward(xp, x, weight, bias):
 def linear_backward(xp, g, saved, needs):
     rows, weight = saved
     count, features = len(rows), len(weight)
-    g_rows = xp.contiguous(g).reshape(count, features)
-    g_x: Any = xp.empty((*g.shape[:-1], rows.shape[1]), dtype=rows.dtype) if needs[0] else None
-    g_x_rows: Any = g_x.reshape(rows.shape) if needs[0] else None
+    g_out = xp.contiguous(g).reshape(count, features)
+    g_rows: Any = xp.empty(rows.shape, dtype=rows.dtype) if needs[0] else None
     g_weight: Any = xp.empty(weight.shape, dtype=rows.dtype) if needs[1] else None
+    g_bias: Any = xp.empty(features, dtype=rows.dtype) if needs[2] else None
     sums: dict[int, Any] = {}  # for the bias, by the first row of each part
 
     def gradients_of_rows(i: slice) -> None:
         if needs[0]:
-            xp.matmul(g_rows[i], weight, out=g_x_rows[i])
+            xp.matmul(g_out[i], weight, out=g_rows[i])
         if needs[1]:
             j = slice(i.start * features // count, i.stop * features // count) if count else slice(None)
-            xp.matmul(g_rows[:, j].T, rows, out=g_weight[j])
+            xp.matmul(g_out[:, j].T, rows, out=g_weight[j])
         if needs[2]:
-            sums[i.start] = xp.sum(g_rows[i], axis=0)
+            sums[i.start] = xp.sum(g_out[i], axis=0)
 
-    xp.in_parts(gradients_of_rows, count, 2 * rows.size * features // FLOPS, product=True)
-    g_bias = sum(sums[start] for start in sorted(sums)) if needs[2] else None
-    return g_x, g_weight, g_bias
+    if loops := xp.linear(rows, weight, g_out):
+        loops.differentiate(g_out, rows, weight, g_rows, g_weight, g_bias)
+    else:
+        xp.in_parts(gradients_of_rows, count, 2 * rows.size * features // FLOPS, product=True)
+        g_bias = sum(sums[start] for start in sorted(sums)) if needs[2] else None
+    return g_rows.reshape(*g.shape[:-1], rows.shape[1]) if needs[0] else None, g_weight, g_bias

@@ -224,7 +224,7 @@ def _loops_for(x: Any, memory: Any) -> Any:
         array = tensor._data
         if type(array) is not np.ndarray or array.dtype not in FLOATS or array.ndim != 3 or not array.size:
             return None
-    return for_array(x._data).sublayers(np.empty(1, x.dtype))
+    return for_array(x._data).sublayers(np.empty(1, x.dtype), size=x.size)
 
 
 def run(layers: Sequence[Any], kind: Any, x: Any, memory: Any, masks: Any, norm: Any = None) -> Any:

@@ -23,11 +23,6 @@ def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
     return found if found is not None and kernels.fits(*arrays) else None
 
 
-def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> bool:
-    """There is none of our own: cuBLAS has one for any number of rows."""
-    return False
-
-
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x).reshape(x.shape)
 
@@ -102,8 +97,12 @@ def attention_loops(*arrays: Any) -> None:
     """None: NumPy has a module of loops over the heads of attention."""
 
 
-def sublayers(*arrays: Any) -> None:
-    """No loops over whole sub-layers are here."""
+def linear(*arrays: Any) -> None:
+    """No loops over linear maps are here: cuBLAS has kernels for them all."""
+
+
+def sublayers(*arrays: Any, size: int | None = None) -> None:
+    """Nor over whole sub-layers."""
 
 
 def convolutions(*arrays: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import numpy as namespace
-from ..backend.sums import LONG, accurate_sum
+from ..backend.sums import accurate_sum
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
 from .threads import blas_is_single, hold_blas, in_parts
 
@@ -52,9 +52,13 @@ def loops_unasked() -> Any:
     return loops
 
 
-def sublayers(*arrays: Any) -> Any:
-    """The module of loops over whole sub-layers, for these arrays (None is passed over); or None."""
-    return _multiplying("sublayers", arrays)
+def sublayers(*arrays: Any, size: int | None = None) -> Any:
+    """The module of loops over whole sub-layers, for these arrays (None is passed over); or None, as in `kernel`."""
+    if loops is None and ((arrays[0].size if size is None else size) < LARGE or loops_unasked() is None):
+        return None
+    from . import sublayers as room  # only now, as the loops themselves
+
+    return room if room.fits(*arrays) else None
 
 
 def dropping(p: float = 0.0, key: int = 0) -> Any:
@@ -93,16 +97,13 @@ def _load(name: str) -> Any:
     return room
 
 
-def few_rows(rows: Any, weight: Any, bias: Any, out: Any) -> bool:
-    """out = rows weightᵀ + bias, where there is a loop for so few rows; whether there is."""
-    if loops is None:
-        return False
-    from . import few_rows as room  # only now, as Numba is there
+def linear(rows: Any, *arrays: Any) -> Any:
+    """The module of loops over linear maps, for these arrays (None is passed over); or None, as in `kernel`."""
+    if loops is None and (rows.size < LARGE or loops_unasked() is None):
+        return None
+    from . import linear as room  # only now, as the loops themselves
 
-    if len(rows) > room.FEW or rows.shape[1] > LONG or not loops.fits(rows, weight, bias, out):
-        return False
-    room.multiply(rows, weight, bias, out)
-    return True
+    return room if room.fits(rows, *arrays) else None
 
 
 def attention_loops(*arrays: Any) -> Any:

@@ -20,16 +20,15 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from ..backend.sums import LONG
-from ..backend.sums import accurate_matmul as matmul
-from .gemm import ADDRESSES, multiply
 from .hashed import Dropping, keeps
 from .loops import _exp, _layer_norm, _layer_norm_gradient, loop
 from .loops import fits as fits
 from .pool import empty
+from .products import BLOCK as ROWS_OF_A_PRODUCT
+from .products import multiply, scratch
 from .threads import multiply_in_parts
 
-BLOCK = 512  # rows that go through a sub-layer together
+BLOCK = 2 * ROWS_OF_A_PRODUCT  # rows that go through a sub-layer together
 SHARE = 10**8  # multiplications and additions of a stack, forward, that are worth a share
 MOST_SHARES = 4
 ROWS = 256  # that a share has at least
@@ -41,7 +40,7 @@ SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in 
 def pay_for(rows: int, *weights: Any) -> bool:
     """Whether sub-layers with these matrices gain from the loops, for so many rows of x."""
     largest = max(weight.size for weight in weights)
-    return (largest <= SMALL or rows * REUSE >= largest) and all(weight.shape[1] <= LONG for weight in weights)
+    return largest <= SMALL or rows * REUSE >= largest
 
 
 def takes_mask(mask: Any, batch: int, heads: int, target: int, source: int) -> bool:
@@ -128,6 +127,10 @@ class Gradient:
         self.weights = [empty((count, *weight.shape), g.dtype) for weight in weights]
         self.sums = np.zeros((count, sum(vectors)))  # of biases and norms, side by side, in float64
         self.ends = np.cumsum(vectors)
+
+    def of_weights(self, share: Share) -> list[Any]:
+        """Where those of the weights are written that a share adds up."""
+        return [part[share.place] for part in self.weights]
 
     def totals(self) -> list[Any]:
         """The gradients of the parameters, in their order."""
@@ -219,7 +222,7 @@ class FeedForward(Residual):
         r, dtype = share.rows(self.length), self.x.dtype
         (weight1, weight2), (bias1, bias2) = self.weights, self.biases
         _feed_forward(
-            ADDRESSES[dtype], r.start, self.x[r], weight1, bias1, weight2, bias2, *self.norm, self.norm_first,
+            scratch(dtype), r.start, self.x[r], weight1, bias1, weight2, bias2, *self.norm, self.norm_first,
             self.inner, self.dropping, self.inside[r], self.hidden[r], self.normal[r], self.factor[r], self.out[r],
             empty((min(BLOCK, r.stop - r.start), self.d), dtype),
         )  # fmt: skip
@@ -228,12 +231,10 @@ class FeedForward(Residual):
         r, dtype, sums = share.rows(self.length), self.x.dtype, found.sums[share.place]
         g_total, g_hidden = empty(found.g[r].shape, dtype), empty(self.hidden[r].shape, dtype)
         _feed_forward_gradient(
-            ADDRESSES[dtype], r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.inner[-1],
+            scratch(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.inner[-1],
             self.dropping, self.hidden[r], self.normal[r], self.factor[r], found.g_x[r], g_total, g_hidden,
-            sums[: 2 * self.d].reshape(2, self.d), sums[2 * self.d :],
+            sums[: 2 * self.d].reshape(2, self.d), sums[2 * self.d :], self.inside[r], *found.of_weights(share),
         )  # fmt: skip
-        matmul(g_hidden.T, self.inside[r], out=found.weights[0][share.place])
-        matmul(g_total.T, self.hidden[r], out=found.weights[1][share.place])
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, bias2, bias1 = vectors
@@ -242,7 +243,7 @@ class FeedForward(Residual):
 
 @loop
 def _feed_forward(
-    gemm, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping, dropping,
+    scratch, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping, dropping,
     inside, hidden, normal, factor, out, total,
 ):  # fmt: skip
     zero, kept = x.dtype.type(0), inner_dropping[3]
@@ -252,7 +253,7 @@ def _feed_forward(
         i, h = slice(first, last), hidden[first:last]
         if norm_first:
             _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
-        multiply(gemm, inside[i], False, weight1, True, 0, h)
+        multiply(scratch, inside[i], False, weight1, True, False, h)
         columns = h.shape[1]
         for r in range(h.shape[0]):
             for c in range(columns):
@@ -264,10 +265,10 @@ def _feed_forward(
                     h[r, c] *= kept if _keeps(np.uint32(place + c), low, high, below) else zero
         some = total[: last - first]
         if norm_first:
-            multiply(gemm, h, False, weight2, True, 0, some)
+            multiply(scratch, h, False, weight2, True, False, some)
             _add_up(x[i], some, bias2, start + first, dropping, out[i])
         else:
-            multiply(gemm, h, False, weight2, True, 0, out[i])
+            multiply(scratch, h, False, weight2, True, False, out[i])
             _add_up(x[i], out[i], bias2, start + first, dropping, some)
             _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
 
@@ -328,8 +329,8 @@ def _add_through_norm(g_inside, normal, factor, norm_weight, g_before, g_x, norm
 
 @loop
 def _feed_forward_gradient(
-    gemm, start, g, weight1, weight2, norm_weight, norm_first, kept, dropping, hidden, normal, factor, g_x, g_total,
-    g_hidden, norm_sums, sums,
+    scratch, start, g, weight1, weight2, norm_weight, norm_first, kept, dropping, hidden, normal, factor, g_x, g_total,
+    g_hidden, norm_sums, sums, inside, g_weight1, g_weight2,
 ):  # fmt: skip
     d = g.shape[1]
     within = np.empty((2, min(BLOCK, g.shape[0]) if norm_first else 0, d), g.dtype)
@@ -337,14 +338,16 @@ def _feed_forward_gradient(
         i = slice(first, min(first + BLOCK, g.shape[0]))
         _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
         _to_branch(g_x[i], start + first, dropping, g_total[i], sums[:d])
-        multiply(gemm, g_total[i], False, weight2, False, 0, g_hidden[i])
+        multiply(scratch, g_total[i], False, weight2, False, False, g_hidden[i])
         _clip(g_hidden[i], hidden[i], kept, sums[d:])
+        multiply(scratch, g_hidden[i], True, inside[i], False, first > 0, g_weight1)
+        multiply(scratch, g_total[i], True, hidden[i], False, first > 0, g_weight2)
         if norm_first:
             g_inside, g_before = within[0, : i.stop - first], within[1, : i.stop - first]
-            multiply(gemm, g_hidden[i], False, weight1, False, 0, g_inside)
+            multiply(scratch, g_hidden[i], False, weight1, False, False, g_inside)
             _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
         else:
-            multiply(gemm, g_hidden[i], False, weight1, False, 1, g_x[i])
+            multiply(scratch, g_hidden[i], False, weight1, False, True, g_x[i])
 
 
 @loop
@@ -398,7 +401,7 @@ class Attention(Residual):
         b, (shifts, added) = slice(share.first, share.last), self.shifts
         (weight, out_weight), (bias, out_bias) = self.weights, self.biases
         _attention(
-            ADDRESSES[dtype], r.start, self.x[r], self.memory[s] if self.across else self.inside[r], weight, bias,
+            scratch(dtype), r.start, self.x[r], self.memory[s] if self.across else self.inside[r], weight, bias,
             out_weight, out_bias, *self.norm, self.norm_first, self.scale, shifts[b] if len(shifts) > 1 else shifts,
             added, self.weights_dropping, self.dropping, self.inside[r], self.query[r], self.key_value[s],
             self.softmax[b], self.joined[r], self.normal[r], self.factor[r], self.out[r],
@@ -416,18 +419,13 @@ class Attention(Residual):
         g_total, g_query = empty(found.g[r].shape, dtype), empty(self.query[r].shape, dtype)
         g_key_value = empty(self.key_value[s].shape, dtype) if self.across else g_query
         _attention_gradient(
-            ADDRESSES[dtype], r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.scale,
+            scratch(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.scale,
             self.weights_dropping, self.dropping, self.query[r], self.key_value[s], self.softmax[b], self.normal[r],
             self.factor[r], found.g_x[r], found.g_memory[s] if self.across else found.g_x[r], g_total, g_query,
             g_key_value, empty((n * self.length, d), dtype), empty((n, *self.softmax.shape[1:]), dtype),
-            sums[: 2 * d].reshape(2, d), sums[2 * d :],
+            sums[: 2 * d].reshape(2, d), sums[2 * d :], self.inside[r], self.memory[s] if self.across else self.inside[r],
+            self.joined[r], *found.of_weights(share),
         )  # fmt: skip
-        g_weight, g_out_weight = (part[share.place] for part in found.weights)
-        own = g_query.shape[1]
-        matmul(g_query.T, self.inside[r], out=g_weight[:own])
-        matmul(g_total.T, self.joined[r], out=g_out_weight)
-        if self.across:
-            matmul(g_key_value.T, self.memory[s], out=g_weight[own:])
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, out_bias, bias = vectors
@@ -436,7 +434,7 @@ class Attention(Residual):
 
 @loop
 def _attention(
-    gemm, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale, shifts,
+    scratch, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale, shifts,
     added, weights_dropping, dropping, inside, query, key_value, softmax, joined, normal, factor, out, total,
 ):  # fmt: skip
     d, (batch, heads, target, source) = x.shape[1], softmax.shape
@@ -449,14 +447,14 @@ def _attention(
         i, j = slice(first * target, last * target), slice(first * source, last * source)
         if norm_first:
             _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
-        _project(gemm, inside[i], weight[:own], bias[:own], query[i])
+        _project(scratch, inside[i], weight[:own], bias[:own], query[i])
         if own == d:
-            _project(gemm, memory[j], weight[d:], bias[d:], key_value[j])
+            _project(scratch, memory[j], weight[d:], bias[d:], key_value[j])
         for b in range(first, last):
             q, kv = query[b * target : (b + 1) * target], key_value[b * source : (b + 1) * source]
             for h in range(heads):
                 k = kv[:, keys + h * size : keys + (h + 1) * size]
-                multiply(gemm, q[:, h * size : (h + 1) * size], False, k, True, 0, softmax[b, h])
+                multiply(scratch, q[:, h * size : (h + 1) * size], False, k, True, False, softmax[b, h])
         _softmax(softmax, first, last, shifts, added, scale)
         for b in range(first, last):
             kv, by_head = key_value[b * source : (b + 1) * source], joined[b * target : (b + 1) * target]
@@ -466,20 +464,20 @@ def _attention(
                     _drop(weights, (start + b * target) * heads + h * target, weights_dropping, dropped)
                     weights = dropped
                 v = kv[:, keys + d + h * size : keys + d + (h + 1) * size]
-                multiply(gemm, weights, False, v, False, 0, by_head[:, h * size : (h + 1) * size])
+                multiply(scratch, weights, False, v, False, False, by_head[:, h * size : (h + 1) * size])
         some = total[: i.stop - i.start]
         if norm_first:
-            multiply(gemm, joined[i], False, out_weight, True, 0, some)
+            multiply(scratch, joined[i], False, out_weight, True, False, some)
             _add_up(x[i], some, out_bias, start + i.start, dropping, out[i])
         else:
-            multiply(gemm, joined[i], False, out_weight, True, 0, out[i])
+            multiply(scratch, joined[i], False, out_weight, True, False, out[i])
             _add_up(x[i], out[i], out_bias, start + i.start, dropping, some)
             _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
 
 
 @loop
-def _project(gemm, x, weight, bias, out):
-    multiply(gemm, x, False, weight, True, 0, out)
+def _project(scratch, x, weight, bias, out):
+    multiply(scratch, x, False, weight, True, False, out)
     for r in range(out.shape[0]):
         for i in range(out.shape[1]):
             out[r, i] += bias[i]
@@ -536,8 +534,9 @@ def _softmax(weights, first, last, mask, shifts, scale):
 
 @loop
 def _attention_gradient(
-    gemm, start, g, weight, out_weight, norm_weight, norm_first, scale, weights_dropping, dropping, query, key_value,
-    softmax, normal, factor, g_x, g_memory, g_total, g_query, g_key_value, g_heads, g_weights, norm_sums, sums,
+    scratch, start, g, weight, out_weight, norm_weight, norm_first, scale, weights_dropping, dropping, query, key_value,
+    softmax, normal, factor, g_x, g_memory, g_total, g_query, g_key_value, g_heads, g_weights, norm_sums, sums, inside,
+    memory, joined, g_weight, g_out_weight,
 ):  # fmt: skip
     d, (batch, heads, target, source) = g.shape[1], softmax.shape
     size, own = d // heads, query.shape[1]
@@ -551,20 +550,20 @@ def _attention_gradient(
         rows = i.stop - i.start
         _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
         _to_branch(g_x[i], start + i.start, dropping, g_total[i], sums[:d])
-        multiply(gemm, g_total[i], False, out_weight, False, 0, g_heads[:rows])
+        multiply(scratch, g_total[i], False, out_weight, False, False, g_heads[:rows])
         for b in range(first, last):
             g_of = g_heads[(b - first) * target : (b - first + 1) * target]
             kv, g_kv = key_value[b * source : (b + 1) * source], g_key_value[b * source : (b + 1) * source]
             for h in range(heads):
                 g_head, left, weights = g_of[:, h * size : (h + 1) * size], keys + d + h * size, softmax[b, h]
                 v, drops = kv[:, left : left + size], weights_dropping[2] > 0
-                multiply(gemm, g_head, False, v, True, 0, dropped if drops else g_weights[b - first, h])
+                multiply(scratch, g_head, False, v, True, False, dropped if drops else g_weights[b - first, h])
                 if drops:
                     place = (start + b * target) * heads + h * target
                     _drop(dropped, place, weights_dropping, g_weights[b - first, h])
                     _drop(weights, place, weights_dropping, dropped)
                     weights = dropped
-                multiply(gemm, weights, True, g_head, False, 0, g_kv[:, left : left + size])
+                multiply(scratch, weights, True, g_head, False, False, g_kv[:, left : left + size])
         _softmax_gradient(g_weights[: last - first].reshape(-1, source), softmax[first:last].reshape(-1, source), scale)
         for b in range(first, last):
             q, g_q = query[b * target : (b + 1) * target], g_query[b * target : (b + 1) * target]
@@ -572,18 +571,21 @@ def _attention_gradient(
             for h in range(heads):
                 g_scores, left = g_weights[b - first, h], h * size
                 k, g_k = kv[:, keys + left : keys + left + size], g_kv[:, keys + left : keys + left + size]
-                multiply(gemm, g_scores, False, k, False, 0, g_q[:, left : left + size])
-                multiply(gemm, g_scores, True, q[:, left : left + size], False, 0, g_k)
+                multiply(scratch, g_scores, False, k, False, False, g_q[:, left : left + size])
+                multiply(scratch, g_scores, True, q[:, left : left + size], False, False, g_k)
         _add_rows_up(g_query[i], sums[d : d + own])
+        multiply(scratch, g_query[i], True, inside[i], False, first > 0, g_weight[:own])
+        multiply(scratch, g_total[i], True, joined[i], False, first > 0, g_out_weight)
         if own == d:
+            multiply(scratch, g_key_value[j], True, memory[j], False, first > 0, g_weight[own:])
             _add_rows_up(g_key_value[j], sums[2 * d :])
-            multiply(gemm, g_key_value[j], False, weight[d:], False, 1, g_memory[j])
+            multiply(scratch, g_key_value[j], False, weight[d:], False, True, g_memory[j])
         if norm_first:
             g_inside, g_before = within[0, :rows], within[1, :rows]
-            multiply(gemm, g_query[i], False, weight[:own], False, 0, g_inside)
+            multiply(scratch, g_query[i], False, weight[:own], False, False, g_inside)
             _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
         else:
-            multiply(gemm, g_query[i], False, weight[:own], False, 1, g_x[i])
+            multiply(scratch, g_query[i], False, weight[:own], False, True, g_x[i])
 
 
 @loop

@@ -14,6 +14,7 @@ gain from threads of BLAS, since those spin: `lend_to_blas` gives them to small 
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -225,26 +226,35 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
     if count < 2:
         function(slice(0, rows))
         return
+    _divide(function, rows, count)
+
+
+def multiply_in_parts(function: Part, shares: int) -> None:
+    """`in_parts` for shares that are worth a thread each, in which compiled loops multiply by themselves.
+
+    They go on every core, whatever BLAS does. A task that is computed so has no use for threads of BLAS, and those that
+    spin would be in the way of ours.
+    """
+    global _goes_in_shares
+    _goes_in_shares = True
+    count = min(_share.get() or _chosen or _cores(), shares)
+    if count < 2:
+        function(slice(0, shares))
+    else:
+        _divide(function, shares, count)
+
+
+_cores = functools.cache(cores.count)
+
+
+def _divide(function: Part, rows: int, count: int) -> None:
+    """Call the function with so many slices, on as many threads."""
     from .workers import run  # here, so that `import tinytensor` need not wait for what only threads need
 
     step = -(-rows // count)
     _lend(splits=1)  # meanwhile BLAS runs on one thread
     try:
-        run(function, [slice(start, min(start + step, rows)) for start in range(0, rows, step)], _threads - 1)
-    finally:
-        _lend(splits=-1)
-
-
-def multiply_in_parts(function: Part, shares: int) -> None:
-    """`in_parts` for shares that are worth a thread each, in which compiled loops call BLAS, on one thread of its own.
-
-    A task that is computed so has no use for threads of BLAS, and those that spin would be in the way of ours.
-    """
-    global _goes_in_shares
-    _goes_in_shares = True
-    _lend(splits=1)
-    try:
-        in_parts(function, shares, shares * AWAKE)
+        run(function, [slice(start, min(start + step, rows)) for start in range(0, rows, step)], count - 1)
     finally:
         _lend(splits=-1)
 
@@ -284,7 +294,7 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     threads = _available()
 
     def run_tasks(some: slice) -> None:
-        token = _share.set(max(1, threads // len(tasks)))
+        token = _share.set(max(1, threads // len(tasks)) if threads > 1 else None)
         try:
             for i in range(some.start, some.stop):
                 found[i] = tasks[i]()

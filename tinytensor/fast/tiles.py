@@ -1,9 +1,12 @@
-"""Matrix products inside compiled loops, of matrices so small that a BLAS spends its time on preparing them.
+"""The inside of a matrix product, in the vectors of the processor: a tile of the result, and the copying before it.
 
-A product is made of tiles of the result, each of which stays in the registers of a core while all its terms are added:
-for every step along the inner dimension a few vectors of b are loaded, and an element of each of some rows of a is
-multiplied by them (Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication"). Nothing is copied
-first, so matrices have to lie well: the rows of b and of the result side by side, in the cache.
+A tile of the result stays in the registers of a core while all its terms are added: for every step along the inner
+dimension a few vectors of b are loaded, and an element of each of some rows of a is multiplied by them (Goto and van de
+Geijn 2008, "Anatomy of high-performance matrix multiplication"). `products.py` makes products of any matrices of this;
+`multiply` here takes matrices that lie well, as the loops of attention lay them.
+
+Places are addresses and distances bytes, so that each function is compiled once for a dtype, whatever array holds the
+numbers; `real`, a number, only tells the dtype.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from typing import Any, NamedTuple
 import llvmlite.binding
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .compiling import loop
 
 ROWS, COLUMNS = 12, 32
-"""Results have a multiple of so many rows and columns, on every processor; `padded` rounds up."""
+"""Multiples of the rows and columns of a tile, on every processor; `padded` rounds up."""
 
 
 class Tile(NamedTuple):
@@ -37,6 +41,8 @@ def _tile(features: dict[str, bool]) -> Tile:
 
 
 TILE = _tile(llvmlite.binding.get_host_cpu_features())
+WIDE = TILE.vectors * TILE.vector  # bytes of a row
+HEIGHTS = TILE.rows, TILE.rows // 3, 1  # of tiles, so that any number of rows is made of them
 
 
 def padded(length: int, to: int) -> int:
@@ -54,81 +60,182 @@ def multiply(
     in panels of COLUMNS columns, `b_panel` from one to the next (COLUMNS where rows are whole), its rows `b_row` apart,
     and those of the result `out_row`. `rows` and `columns` are multiples of ROWS and COLUMNS, `inner` is at least 1.
     """
-    size = a.itemsize
-    high, wide = TILE.rows, TILE.vectors * TILE.vector // size
+    size, zero = a.itemsize, a.dtype.type(0)
+    high, wide = TILE.rows, WIDE // size
     a_place, b_place, out_place = a.ctypes.data, b.ctypes.data, out.ctypes.data
     for j in range(0, columns, wide):
         panel = b_start + j // COLUMNS * b_panel + j % COLUMNS
         for i in range(0, rows, high):
-            _multiply_tile(  # type: ignore[call-arg]
-                a.dtype.type(0), a_place + (a_start + i * a_row) * size, a_row, a_step,
-                b_place + panel * size, b_row, out_place + (out_start + i * out_row + j) * size, out_row, inner,
-                keep,
+            add_tile(
+                zero, a_place + (a_start + i * a_row) * size, a_row * size, a_step * size, b_place + panel * size,
+                b_row * size, keep, out_place + (out_start + i * out_row + j) * size, out_row * size, WIDE, inner,
             )  # fmt: skip
 
 
+class Writer:
+    """Writes instructions for vectors of one kind of number into a compiled function."""
+
+    def __init__(self, context: Any, builder: Any, real: Any) -> None:
+        self.builder, self.size = builder, real.bitwidth // 8
+        self.lanes = TILE.vector // self.size
+        self.number = context.get_value_type(real)
+        self.vector = ir.VectorType(self.number, self.lanes)
+        self.zeros = self.vector([0.0] * self.lanes)
+        self.all = ir.Constant(ir.VectorType(ir.IntType(1), self.lanes), [1] * self.lanes)
+
+    def whole(self, number: int) -> Any:
+        return ir.IntType(64)(number)
+
+    def place(self, start: Any, distance: Any, vectors: int = 0, kind: Any = None) -> Any:
+        """The place at a distance from an address, and vectors further; of a vector by default."""
+        address = self.builder.add(start, self.builder.add(distance, self.whole(vectors * TILE.vector)))
+        return self.builder.inttoptr(address, (kind or self.vector).as_pointer())
+
+    def everywhere(self, value: Any) -> Any:
+        """A vector of one value, in all places."""
+        kind = ir.VectorType(value.type, self.lanes)
+        first = self.builder.insert_element(kind(ir.Undefined), value, ir.IntType(32)(0))
+        return self.shuffled(first, first, [0] * self.lanes)
+
+    def shuffled(self, x: Any, y: Any, order: list[int]) -> Any:
+        """The elements of two vectors, counted through, in an order."""
+        kind = ir.VectorType(ir.IntType(32), self.lanes)
+        return self.builder.shuffle_vector(x, y, ir.Constant(kind, order))
+
+    def within(self, length: Any) -> Any:
+        """The places of a vector that begin in its first so many bytes: all of them where the length is larger."""
+        lengths = self.everywhere(length)
+        return self.builder.icmp_signed(
+            "<", ir.Constant(lengths.type, [self.size * i for i in range(self.lanes)]), lengths
+        )
+
+    def number_at(self, place: Any) -> Any:
+        value = self.builder.load(place)
+        value.align = self.size
+        return value
+
+    def load(self, place: Any, mask: Any) -> Any:
+        """A vector, with zeros for places outside of the mask, which are not read."""
+        kinds = [place.type, ir.IntType(32), mask.type, self.vector]
+        return self._call("load", self.vector, kinds, [place, ir.IntType(32)(self.size), mask, self.zeros])
+
+    def store(self, value: Any, place: Any, mask: Any) -> None:
+        """Write what the mask has of a vector."""
+        kinds = [value.type, place.type, ir.IntType(32), mask.type]
+        self._call("store", ir.VoidType(), kinds, [value, place, ir.IntType(32)(self.size), mask])
+
+    def _call(self, name: str, result: Any, kinds: list[Any], values: list[Any]) -> Any:
+        full = f"llvm.masked.{name}.v{self.lanes}f{8 * self.size}.p0"
+        function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(result, kinds), full)
+        return self.builder.call(function, values)
+
+
+def adding(rows: int, vectors: int) -> Any:
+    """The function that computes a tile of so many rows, and of so many vectors or less, as wide as it is told.
+
+    Its arguments are those of `multiply` in `products.py`, with places in place of arrays.
+    """
+    sums = [(r, v) for r in range(rows) for v in range(vectors)]
+
+    def add(typing: Any, real: Any, a: Any, a_row: Any, a_step: Any, b: Any, b_row: Any, keep: Any, out: Any,
+            out_row: Any, width: Any, inner: Any) -> Any:  # fmt: skip
+        place, whole = types.intp, types.int64
+        signature = types.void(
+            real, place, whole, whole, place, whole, types.boolean, place, whole, whole, whole
+        )  # fmt: skip
+
+        def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            _, a, a_row, a_step, b, b_row, keep, out, out_row, width, inner = values
+            to = Writer(context, builder, real)
+            masks = [to.within(builder.sub(width, to.whole(v * TILE.vector))) for v in range(vectors)]
+            before = builder.block
+            step, finish, keeping, writing, end = (builder.append_basic_block() for _ in range(5))
+            builder.branch(step)
+
+            builder.position_at_end(step)
+            k = builder.phi(ir.IntType(64))
+            totals = [builder.phi(to.vector) for _ in sums]
+            row = builder.mul(k, b_row)
+            terms = [to.load(to.place(b, row, v), masks[v]) for v in range(vectors)]
+            added: list[Any] = []
+            for r in range(rows):
+                distance = builder.add(builder.mul(to.whole(r), a_row), builder.mul(k, a_step))
+                factor = to.everywhere(to.number_at(to.place(a, distance, kind=to.number)))
+                for term in terms:
+                    product = builder.fmul(factor, term, flags=("contract",))
+                    added.append(builder.fadd(totals[len(added)], product, flags=("contract",)))
+            following = builder.add(k, to.whole(1))
+            k.add_incoming(to.whole(0), before)
+            k.add_incoming(following, step)
+            for total, more in zip(totals, added):
+                total.add_incoming(to.zeros, before)
+                total.add_incoming(more, step)
+            builder.cbranch(builder.icmp_signed("<", following, inner), step, finish)
+
+            builder.position_at_end(finish)
+            places = [(to.place(out, builder.mul(to.whole(r), out_row), v), masks[v]) for r, v in sums]
+            builder.cbranch(builder.trunc(keep, ir.IntType(1)), keeping, writing)
+            builder.position_at_end(keeping)
+            for total, there in zip(added, places):
+                to.store(builder.fadd(to.load(*there), total), *there)
+            builder.branch(end)
+            builder.position_at_end(writing)
+            for total, there in zip(added, places):
+                to.store(total, *there)
+            builder.branch(end)
+            builder.position_at_end(end)
+            return context.get_dummy_value()
+
+        return signature, write
+
+    return intrinsic(add)
+
+
+add_tile = adding(TILE.rows, TILE.vectors)
+
+
 @intrinsic
-def _multiply_tile(typing: Any, real: Any, a: Any, a_row: Any, a_step: Any, b: Any, b_row: Any, out: Any, out_row: Any,
-                   inner: Any, keep: Any) -> Any:  # fmt: skip
-    """One tile: places are addresses, distances elements; `real` only tells the type."""
-    place, whole = types.intp, types.int64
-    signature = types.void(real, place, whole, whole, place, whole, place, whole, whole, types.boolean)
-    size = real.bitwidth // 8
-    lanes = TILE.vector // size
-    sums = [(r, v) for r in range(TILE.rows) for v in range(TILE.vectors)]
+def copy_vector(typing: Any, real: Any, source: Any, width: Any, out: Any) -> Any:
+    """Copy a vector, of which so many bytes are read; zeros follow them."""
 
     def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        _, a, a_row, a_step, b, b_row, out, out_row, inner, keep = values
-        number = context.get_value_type(real)
-        vector, counter, index = ir.VectorType(number, lanes), ir.IntType(64), ir.IntType(32)
-
-        def at(start: Any, elements: Any, kind: Any) -> Any:
-            place = builder.add(start, builder.mul(elements, counter(size)))
-            return builder.inttoptr(place, kind.as_pointer())
-
-        def result(r: int, v: int) -> Any:
-            return at(out, builder.add(builder.mul(counter(r), out_row), counter(v * lanes)), vector)
-
-        def load(place: Any) -> Any:
-            value = builder.load(place)
-            value.align = size
-            return value
-
-        before = builder.block
-        fetch, step, finish = (builder.append_basic_block(name) for name in ("fetch", "step", "finish"))
-        builder.cbranch(builder.trunc(keep, ir.IntType(1)), fetch, step)
-
-        builder.position_at_end(fetch)
-        kept = [load(result(r, v)) for r, v in sums]
-        builder.branch(step)
-
-        builder.position_at_end(step)
-        k = builder.phi(counter)
-        totals = [builder.phi(vector) for _ in sums]
-        for start, block in ((None, before), (kept, fetch)):
-            k.add_incoming(counter(0), block)
-            for n, total in enumerate(totals):
-                total.add_incoming(vector([0.0] * lanes) if start is None else start[n], block)
-        row = builder.mul(k, b_row)
-        columns = [load(at(b, builder.add(row, counter(v * lanes)), vector)) for v in range(TILE.vectors)]
-        added: list[Any] = []
-        for r, v in sums:
-            if v == 0:  # an element of a, as often as a vector has places
-                offset = builder.add(builder.mul(counter(r), a_row), builder.mul(k, a_step))
-                element = builder.insert_element(vector(ir.Undefined), load(at(a, offset, number)), index(0))
-                everywhere = ir.Constant(ir.VectorType(index, lanes), [0] * lanes)
-                element = builder.shuffle_vector(element, vector(ir.Undefined), everywhere)
-            term = builder.fmul(element, columns[v], flags=("contract",))
-            added.append(builder.fadd(totals[len(added)], term, flags=("contract",)))
-        following = builder.add(k, counter(1))
-        k.add_incoming(following, builder.block)
-        for total, new in zip(totals, added):
-            total.add_incoming(new, builder.block)
-        builder.cbranch(builder.icmp_signed("<", following, inner), step, finish)
-
-        builder.position_at_end(finish)
-        for (r, v), new in zip(sums, added):
-            builder.store(new, result(r, v)).align = size
+        _, source, width, out = values
+        to = Writer(context, builder, real)
+        to.store(to.load(to.place(source, to.whole(0)), to.within(width)), to.place(out, to.whole(0)), to.all)
         return context.get_dummy_value()
 
-    return signature, write
+    return types.void(real, types.intp, types.int64, types.intp), write
+
+
+@intrinsic
+def turn_block(typing: Any, real: Any, source: Any, source_row: Any, rows: Any, width: Any, out: Any,
+               out_row: Any) -> Any:  # fmt: skip
+    """Write the transpose of a block: of each of up to a vector's length of rows a vector, or so many bytes.
+
+    It is all written, and what has no element in the block is of no use. Pairs of rows exchange halves, then quarters,
+    and so on to single elements (Eklundh 1972).
+    """
+    place, whole = types.intp, types.int64
+
+    def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        _, source, source_row, rows, width, out, out_row = values
+        to = Writer(context, builder, real)
+        mask, last = to.within(width), builder.sub(rows, to.whole(1))
+        vectors = []
+        for r in range(to.lanes):
+            row = builder.select(builder.icmp_signed("<", to.whole(r), last), to.whole(r), last)
+            vectors.append(to.load(to.place(source, builder.mul(row, source_row)), mask))
+        half = to.lanes // 2
+        while half:
+            first = [c if not c & half else to.lanes + c - half for c in range(to.lanes)]
+            second = [c + half if not c & half else to.lanes + c for c in range(to.lanes)]
+            for r in range(to.lanes):
+                if not r & half:
+                    x, y = vectors[r], vectors[r + half]
+                    vectors[r], vectors[r + half] = to.shuffled(x, y, first), to.shuffled(x, y, second)
+            half //= 2
+        for r, vector in enumerate(vectors):
+            to.store(vector, to.place(out, builder.mul(to.whole(r), out_row)), to.all)
+        return context.get_dummy_value()
+
+    return types.void(real, place, whole, whole, whole, place, whole), write
