@@ -15,8 +15,8 @@ from .compiling import loop
 from .pool import empty
 from .tiles import COLUMNS, HEIGHTS, TILE, WIDE, adding, copy_vector, padded, turn_block
 
-DEPTH, TURNED_DEPTH = 512, 256  # terms that are added at a time, the second where panels of b have to be turned
-BLOCK = 1 << 16  # elements of a at a time: with a panel of b, what the cache of a core holds
+DEPTH = 512  # terms that are added at a time
+BLOCK = 1 << 17  # elements of a at a time: with a panel of b, what the cache of a core holds
 FEW = 48  # rows or columns of a result for which it does not pay to copy what can be read where it lies
 MARGIN = 64  # elements at most between the rows of a copy of a, which no power of two is to be apart, as caches like
 PANEL = (DEPTH + COLUMNS) * COLUMNS  # elements, with a margin for the last block that is turned
@@ -50,7 +50,7 @@ def _multiply(scratch, a, a_row, a_step, b, b_row, turn_b, keep, out, out_row, r
     """`multiply`, with addresses in place of arrays: element (i, k) of a lies at a + i * a_row + k * a_step."""
     size, zero = scratch.itemsize, scratch.dtype.type(0)
     b_step, copy = size if turn_b else b_row, scratch.ctypes.data + PANEL * size
-    most = _even(inner, TURNED_DEPTH if turn_b else DEPTH)
+    most = _even(inner, DEPTH)
     high = _padded(_even(rows, max(TALL, BLOCK // most)), TALL)
     apart = (_padded(high, COLUMNS) + COLUMNS // 2) * size
     for k in range(0, inner, most):
