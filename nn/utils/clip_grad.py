@@ -70,7 +70,7 @@ def get_total_norm(
     p = float(norm_type)
     if not p > 0:
         raise ValueError(f"get_total_norm: norm_type must be above 0, got {norm_type!r}")
-    dtype = tt.result_type(tt.float32, *(t.dtype for t in tensors)) if tensors else None
+    dtype = tt.result_type(tt.float32, *{t.dtype for t in tensors}) if tensors else None
     device = tensors[0].device if tensors else None
     with np.errstate(all="ignore"):
         if math.isinf(p):
@@ -98,12 +98,9 @@ def clip_grads_with_norm_(
         if coefficient >= 1:
             return
     with np.errstate(all="ignore"):
-        for parameter in _as_list(parameters):
-            if parameter.grad is not None:
-                array = _writable(parameter.grad)
-                factor = coefficient if isinstance(coefficient, float) else coefficient.astype(array.dtype)
-                for_array(array).multiply(array, factor, out=array)
-                tt.mark_written(array)
+        gradients = [_writable(parameter.grad) for parameter in _as_list(parameters) if parameter.grad is not None]
+        _scale(gradients, coefficient)
+        tt.mark_written(*gradients)
 
 
 def _as_list(tensors: tt.Tensor | Iterable[tt.Tensor]) -> list[Any]:
@@ -131,6 +128,13 @@ def _power_sums(arrays: list[Any], p: float) -> Any:
             powers = xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p)
             sums[xp] = sums[xp] + powers if xp in sums else powers
     return next(iter(sums.values())) if len(sums) == 1 else np.float64(sum(map(float, sums.values())))
+
+
+def _scale(arrays: list[Any], coefficient: Any) -> None:
+    """Multiply arrays, in place, by a number, or by an array of one on the GPU."""
+    for array in arrays:
+        factor = coefficient if isinstance(coefficient, float) else coefficient.astype(array.dtype)
+        for_array(array).multiply(array, factor, out=array)
 
 
 def _pieces(xp: Any, array: Any) -> Iterator[Any]:

@@ -28,7 +28,7 @@ from .activations import (  # noqa: F401  (found here by name)
 from .compiling import _exp, loop
 from .compiling import fits as fits
 from .threads import in_parts
-from .updates import adam, sgd  # noqa: F401  (likewise)
+from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (likewise)
 
 RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
 
