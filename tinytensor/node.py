@@ -152,8 +152,8 @@ def mark_written(*arrays: Any) -> None:
     """
     global _last_write
     with _writing:
-        _last_write = tick()
-        _written.update({for_array(array).storage(array): _last_write for array in arrays})
+        for array in arrays:
+            _last_write = _written[for_array(array).storage(array)] = tick()
 
 
 def stale(node: Node) -> Any:
