@@ -144,15 +144,16 @@ _last_write = 0
 _writing = threading.Lock()
 
 
-def mark_written(array: Any) -> None:
-    """Say that the memory of an array was written in place.
+def mark_written(*arrays: Any) -> None:
+    """Say that the memory of arrays was written in place.
 
     Entries are never removed: a number that a later array reuses carries an older tick than any node that saved the
     later array, so it cannot be mistaken for a write to it.
     """
     global _last_write
     with _writing:
-        _last_write = _written[for_array(array).storage(array)] = tick()
+        for array in arrays:
+            _last_write = _written[for_array(array).storage(array)] = tick()
 
 
 def stale(node: Node) -> Any:

@@ -160,8 +160,8 @@ class Tensor(Added):
             raise RuntimeError("grad: this Tensor does not require a gradient; set requires_grad=True first")
         if not isinstance(value, Tensor):
             raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}")
-        wanted, found = ((x.shape, x.dtype, x.device) for x in (self, value))
-        if found != wanted:
+        if value.shape != self.shape or value.dtype != self.dtype or value.device != self.device:
+            wanted, found = ((x.shape, x.dtype, x.device) for x in (self, value))
             raise ValueError("grad: expected {} {} on {}, got {} {} on {}".format(*wanted, *found))
 
     def backward(self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False) -> None:

@@ -6,6 +6,7 @@ To import it is to register them. It changes no number but by rounding, and ever
 from . import (
     activations,
     attention,
+    clip_grad,
     containers,
     decoding,
     dropout,

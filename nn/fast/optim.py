@@ -1,11 +1,14 @@
-"""The optimisers' steps in place: no new arrays, pieces that stay in the cache, every core, few launches on a GPU."""
+"""The optimisers' steps in place: no new arrays, every core, all parameters together in one compiled loop or kernel.
+
+Where there is neither, NumPy goes through pieces of the arrays that stay in the cache.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Hashable
+from typing import Any, ClassVar, NamedTuple
 
 import tinytensor as tt
 from tinytensor.backend import for_array
@@ -18,129 +21,155 @@ from ..optim.sgd import SGD
 from .tuning import UPDATE_CHUNK, UPDATE_WORK
 
 
-class Work:
-    """What a step has to do, collected over all parameters so that the cores share it.
+class Batch(NamedTuple):
+    """Parameters that are updated together, since they have their numbers in common.
 
-    Args:
-        size: how many elements they have together.
+    Attributes:
+        names: of the Tensors that are remembered of each.
+        numbers: what their updates compute with.
+        parameters: of each the values, the gradient and what is remembered, as arrays of one dtype.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.pieces: list[tuple[Any, Callable[[list[Any]], None], list[Any]]] = []
-        self.launches: dict[tuple[Any, ...], list[tuple[Any, list[Any]]]] = {}
+    names: tuple[str, ...]
+    numbers: tuple[float, ...]
+    parameters: list[list[Any]]
 
-    def in_pieces(self, xp: Any, arrays: list[Any], update: Callable[[list[Any]], None]) -> None:
-        """Have `update` called with the arrays flattened and cut alike, and two pieces of scratch memory at the end.
 
-        On the CPU pieces stay in the cache through all operations of an update; on a GPU, where each call has its cost,
-        there is one.
+class Step:
+    """How the step of an algorithm is taken in place. Calling it takes one, for all parameters that are due.
+
+    The numbers that an update needs follow from a parameter's group and from the `age` of its state.
+    """
+
+    kernels: ClassVar[dict[int, str]] = {}
+    """The loop or kernel for a batch, by how many Tensors are remembered of each parameter."""
+
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        """Of the Tensors that are remembered of a parameter, which are 0 at first."""
+        raise NotImplementedError
+
+    def age(self, state: dict[str, Any]) -> Hashable:
+        """What of a state the numbers follow from."""
+        raise NotImplementedError
+
+    def counted(self, age: Any) -> dict[str, Any]:
+        """What is remembered beside the Tensors."""
+        return {}
+
+    def numbers(self, group: dict[str, Any], age: Any) -> tuple[float, ...]:
+        """What an update computes with, in the order of the loop."""
+        raise NotImplementedError
+
+    def update(self, xp: Any, arrays: list[Any], scratch: Any, numbers: tuple[float, ...]) -> None:
+        """Update flat pieces of parameters, given as their values, gradients and state, with two of scratch memory."""
+        raise NotImplementedError
+
+    def __call__(self, optimizer: Optimizer, due: list[Due]) -> None:
+        batches: dict[Any, Batch] = {}
+        planned = []
+        for parameter, state, group in due:
+            array, gradient = parameter._data, parameter.grad._data  # type: ignore[union-attr]
+            xp, is_own, age = for_array(array), is_writable(parameter), self.age(state)
+            batch = batches.get(how := (xp, array.dtype, id(group), age))
+            if batch is None:
+                batch = batches[how] = Batch(self.names(group), self.numbers(group, age), [])
+            if array.dtype in WIDER:
+                values, gradient = array.astype(WIDER[array.dtype]), gradient.astype(WIDER[array.dtype])
+            else:
+                values = xp.contiguous(array) if is_own else xp.copy(array)
+            new = self.counted(age)
+            for name in batch.names:
+                new[name] = state[name] if name in state else wrap(xp.zeros_like(values), None)
+            arrays = [values, xp.contiguous(gradient), *[new[name]._data for name in batch.names]]
+            if array.size:
+                batch.parameters.append(arrays)
+            planned.append((parameter, array, is_own, arrays, new))
+        try:
+            self._update_all(batches)
+        finally:
+            for parameter, array, is_own, (values, *_), new in planned:
+                if not is_own:
+                    parameter._data, parameter._memory = values.astype(array.dtype, copy=False), None
+                elif values is not array:
+                    array[...] = values
+                if new:
+                    optimizer.state[parameter] = new
+            tt.mark_written(*[a for _, array, _, arrays, _ in planned for a in (array, *arrays[2:])])
+
+    def _update_all(self, batches: dict[Any, Batch]) -> None:
+        """Update the parameters of each batch together."""
+        size = sum(values.size for batch in batches.values() for values, *_ in batch.parameters)
+        for (xp, *_), (names, numbers, parameters) in batches.items():
+            if not parameters:
+                continue
+            every = itertools.chain(*parameters)
+            if kernel := xp.kernel(self.kernels.get(len(names), ""), *every, size=size):
+                kernel(parameters, numbers)
+            else:
+                self._update_in_pieces(xp, parameters, numbers)
+
+    def _update_in_pieces(self, xp: Any, parameters: list[list[Any]], numbers: tuple[float, ...]) -> None:
+        """Call `update` for pieces of the arrays, as many on each core.
+
+        On the CPU they stay in the cache through all operations of an update; on a GPU, where each call has its cost,
+        there is one for each parameter.
         """
-        flat = [xp.reshape(array, (-1,)) for array in arrays]
-        chunk = UPDATE_CHUNK if xp.device == "cpu" else max(flat[0].size, 1)
-        self.pieces += [
-            (xp, update, [array[start : start + chunk] for array in flat]) for start in range(0, flat[0].size, chunk)
-        ]
-
-    def in_one_launch(self, kernel: Any, arrays: list[Any], scalars: tuple[float, ...]) -> None:
-        """Have the kernel called with the arrays of all parameters whose dtype and scalars are the same."""
-        self.launches.setdefault((arrays[0].dtype, *scalars), []).append((kernel, arrays))
-
-    def do(self) -> None:
-        for (_, *scalars), launches in self.launches.items():
-            kernel, _ = launches[0]
-            kernel([arrays for _, arrays in launches], scalars)
-        pieces = sorted(self.pieces, key=lambda piece: -piece[2][0].size)
+        pieces = []
+        for arrays in parameters:
+            flat = [xp.reshape(array, (-1,)) for array in arrays]
+            chunk = UPDATE_CHUNK if xp.device == "cpu" else flat[0].size
+            pieces += [[a[start : start + chunk] for a in flat] for start in range(0, flat[0].size, chunk)]
+        pieces.sort(key=lambda piece: -piece[0].size)
         threads = tt.get_num_threads()
         shares = [pieces[i::threads] for i in range(threads)]  # of about the same size
 
         def update_share(some: slice) -> None:
-            scratch: dict[Any, Any] = {}
-            for xp, update, arrays in itertools.chain(*shares[some]):
-                size, key = arrays[0].size, (xp, arrays[0].dtype)
-                if key not in scratch or scratch[key].shape[1] < size:
-                    scratch[key] = xp.empty((2, size), dtype=arrays[0].dtype)
-                update([*arrays, *scratch[key][:, :size]])
+            scratch = xp.empty((2, pieces[0][0].size), dtype=pieces[0][0].dtype)
+            for piece in itertools.chain(*shares[some]):
+                self.update(xp, piece, scratch[:, : piece[0].size], numbers)
 
-        if pieces:
-            elements = sum(arrays[0].size for _, _, arrays in pieces)
-            pieces[0][0].in_parts(update_share, threads, UPDATE_WORK * elements)
+        xp.in_parts(update_share, threads, UPDATE_WORK * sum(arrays[0].size for arrays in parameters))
 
 
-def step_in_place(plan: Callable[..., dict[str, Any]], optimizer: Optimizer, due: list[Due]) -> None:
-    """Take a step: `plan(work, xp, values, gradient, state, group)` says what to do and returns the new state."""
-    work, planned = Work(sum(parameter.size for parameter, _, _ in due)), []
-    for parameter, state, group in due:
-        array = parameter._data
-        xp, gradient = for_array(array), parameter.grad._data  # type: ignore[union-attr]
-        if array.dtype in WIDER:
-            values, gradient = array.astype(WIDER[array.dtype]), gradient.astype(WIDER[array.dtype])
-        else:
-            values = xp.contiguous(array) if is_writable(parameter) else xp.copy(array)
-        planned.append((parameter, values, plan(work, xp, values, gradient, state, group)))
-    try:
-        work.do()
-    finally:
-        for parameter, values, state in planned:
-            write_back(parameter, values)
-            if state:
-                optimizer.state[parameter] = state
-                for value in state.values():
-                    if isinstance(value, tt.Tensor):
-                        tt.mark_written(value._data)
-
-
-def write_back(parameter: tt.Tensor, values: Any) -> None:
-    """Keep the new values of a parameter, where they are not its own memory."""
-    array = parameter._data
-    if not is_writable(parameter):
-        parameter._data, parameter._memory = values.astype(array.dtype, copy=False), None
-    elif values is not array:
-        array[...] = values
-    tt.mark_written(array)
-
-
-def remembered(xp: Any, values: Any, state: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """The Tensors of these names: those of the state, zeros in place of those that it lacks."""
-    return {name: state[name] if name in state else wrap(xp.zeros_like(values), None) for name in names}
-
-
-# ---- Adam
-
-
-def plan_adam(
-    work: Work, xp: Any, values: Any, gradient: Any, state: dict[str, Any], group: dict[str, Any]
-) -> dict[str, Any]:
+class AdamStep(Step):
     """Algorithm 1 with the corrections taken out of the arrays (the paper, end of section 2)."""
-    t = state.get("step", 0) + 1
-    names = ["exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else [])]
-    moments = remembered(xp, values, state, names)
-    lr, weight_decay, sign = float(group["lr"]), float(group["weight_decay"]), -1.0 if group["maximize"] else 1.0
-    beta1, beta2 = float(group["betas"][0]), float(group["betas"][1])
-    correction = math.sqrt(1.0 - beta2**t)
-    alpha = lr * correction / (1.0 - beta1**t)
-    eps = float(group["eps"]) * correction
-    shrink = 1.0 - lr * weight_decay if group["decoupled_weight_decay"] else 1.0
-    penalty = 0.0 if group["decoupled_weight_decay"] else weight_decay
-    arrays = [values, gradient, *(moment._data for moment in moments.values())]
-    if not group["amsgrad"] and (adam := xp.kernel("adam", *arrays, size=work.size)):
-        scalars = (alpha, beta1, 1.0 - beta1, beta2, 1.0 - beta2, eps, shrink, penalty, sign)
-        work.in_one_launch(adam, arrays, scalars)
-        return {"step": t, **moments}
 
-    def update(pieces: list[Any]) -> None:
-        theta, g, m, v, *largest, signed, scratch = pieces
+    kernels: ClassVar[dict[int, str]] = {2: "adam"}
+
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return Adam.state_names if group["amsgrad"] else Adam.state_names[:2]
+
+    def age(self, state: dict[str, Any]) -> int:
+        return state.get("step", 0) + 1
+
+    def counted(self, age: int) -> dict[str, Any]:
+        return {"step": age}
+
+    def numbers(self, group: dict[str, Any], age: int) -> tuple[float, ...]:
+        lr, weight_decay, eps = float(group["lr"]), float(group["weight_decay"]), float(group["eps"])
+        beta1, beta2 = float(group["betas"][0]), float(group["betas"][1])
+        correction = math.sqrt(1.0 - beta2**age)
+        alpha = lr * correction / (1.0 - beta1**age)
+        shrink = 1.0 - lr * weight_decay if group["decoupled_weight_decay"] else 1.0
+        penalty = 0.0 if group["decoupled_weight_decay"] else weight_decay
+        sign = -1.0 if group["maximize"] else 1.0
+        return alpha, beta1, 1.0 - beta1, beta2, 1.0 - beta2, eps * correction, shrink, penalty, sign
+
+    def update(self, xp: Any, arrays: list[Any], scratch: Any, numbers: tuple[float, ...]) -> None:
+        theta, g, m, v, *largest = arrays
+        signed, scratch = scratch
+        alpha, beta1, rest1, beta2, rest2, eps, shrink, penalty, sign = numbers
         if sign < 0:
             g = xp.multiply(g, sign, out=signed)
         if penalty:
             xp.multiply(theta, penalty, out=scratch)
             g = xp.add(g, scratch, out=signed)
         xp.multiply(m, beta1, out=m)
-        xp.multiply(g, 1.0 - beta1, out=scratch)
+        xp.multiply(g, rest1, out=scratch)
         xp.add(m, scratch, out=m)
         xp.multiply(v, beta2, out=v)
         xp.multiply(g, g, out=scratch)
-        xp.multiply(scratch, 1.0 - beta2, out=scratch)
+        xp.multiply(scratch, rest2, out=scratch)
         xp.add(v, scratch, out=v)
         for maximum in largest:
             v = xp.maximum(maximum, v, out=maximum)
@@ -152,23 +181,27 @@ def plan_adam(
             xp.multiply(theta, shrink, out=theta)
         xp.subtract(theta, scratch, out=theta)
 
-    work.in_pieces(xp, arrays, update)
-    return {"step": t, **moments}
 
+class SGDStep(Step):
+    """The equations of `SGD`."""
 
-# ---- SGD
+    kernels: ClassVar[dict[int, str]] = {0: "sgd", 1: "sgd"}
 
+    def names(self, group: dict[str, Any]) -> tuple[str, ...]:
+        return SGD.state_names if group["momentum"] else ()
 
-def plan_sgd(
-    work: Work, xp: Any, values: Any, gradient: Any, state: dict[str, Any], group: dict[str, Any]
-) -> dict[str, Any]:
-    lr, momentum, weight_decay = float(group["lr"]), float(group["momentum"]), float(group["weight_decay"])
-    nesterov, sign = group["nesterov"], -1.0 if group["maximize"] else 1.0
-    share = 1.0 - float(group["dampening"]) if "momentum_buffer" in state else 1.0
-    buffers = remembered(xp, values, state, ["momentum_buffer"]) if momentum else {}
+    def age(self, state: dict[str, Any]) -> bool:
+        return "momentum_buffer" in state
 
-    def update(pieces: list[Any]) -> None:
-        theta, g, *buffer, direction, scratch = pieces
+    def numbers(self, group: dict[str, Any], age: bool) -> tuple[float, ...]:
+        share = 1.0 - float(group["dampening"]) if age else 1.0
+        sign, nesterov = -1.0 if group["maximize"] else 1.0, float(group["nesterov"])
+        return float(group["lr"]), float(group["weight_decay"]), sign, float(group["momentum"]), share, nesterov
+
+    def update(self, xp: Any, arrays: list[Any], scratch: Any, numbers: tuple[float, ...]) -> None:
+        theta, g, *buffer = arrays
+        direction, scratch = scratch
+        lr, weight_decay, sign, momentum, share, nesterov = numbers
         xp.multiply(g, sign, out=direction)
         if weight_decay:
             xp.multiply(theta, weight_decay, out=scratch)
@@ -185,17 +218,6 @@ def plan_sgd(
         xp.multiply(direction, lr, out=scratch)
         xp.subtract(theta, scratch, out=theta)
 
-    work.in_pieces(xp, [values, gradient, *(buffer._data for buffer in buffers.values())], update)
-    return {**state, **buffers}
 
-
-def adam_in_place(optimizer: Optimizer, due: list[Due]) -> None:
-    step_in_place(plan_adam, optimizer, due)
-
-
-def sgd_in_place(optimizer: Optimizer, due: list[Due]) -> None:
-    step_in_place(plan_sgd, optimizer, due)
-
-
-Optimizer.in_place[Adam.update] = adam_in_place
-Optimizer.in_place[SGD.update] = sgd_in_place
+Optimizer.in_place[Adam.update] = AdamStep()
+Optimizer.in_place[SGD.update] = SGDStep()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ def get_total_norm(
     p = float(norm_type)
     if not p > 0:
         raise ValueError(f"get_total_norm: norm_type must be above 0, got {norm_type!r}")
-    dtype = tt.result_type(tt.float32, *(t.dtype for t in tensors)) if tensors else None
+    dtype = tt.result_type(tt.float32, *{t.dtype for t in tensors}) if tensors else None
     device = tensors[0].device if tensors else None
     with np.errstate(all="ignore"):
         if math.isinf(p):
@@ -98,12 +98,9 @@ def clip_grads_with_norm_(
         if coefficient >= 1:
             return
     with np.errstate(all="ignore"):
-        for parameter in _as_list(parameters):
-            if parameter.grad is not None:
-                array = _writable(parameter.grad)
-                factor = coefficient if isinstance(coefficient, float) else coefficient.astype(array.dtype)
-                for_array(array).multiply(array, factor, out=array)
-                tt.mark_written(array)
+        gradients = [_writable(parameter.grad) for parameter in _as_list(parameters) if parameter.grad is not None]
+        _scale(gradients, coefficient)
+        tt.mark_written(*gradients)
 
 
 def _as_list(tensors: tt.Tensor | Iterable[tt.Tensor]) -> list[Any]:
@@ -123,18 +120,24 @@ def _largest(array: Any) -> float:
 
 
 def _power_sums(arrays: list[Any], p: float) -> Any:
-    """The sum of |x|^p over all arrays in float64; where they are on one device, an array there: no wait."""
+    """The sum of |x|^p over all arrays in float64; where they are on one device, an array there: no wait.
+
+    On the CPU arrays are turned into float64 piece by piece, so that no large copy is made.
+    """
     sums: dict[Any, Any] = {}
     for array in arrays:
         xp = for_array(array)
-        for piece in _pieces(xp, array):
+        flat = xp.reshape(array, (-1,))
+        length = CHUNK if xp.device == "cpu" else max(flat.size, 1)
+        for start in range(0, flat.size, length):
+            piece = flat[start : start + length].astype(tt.float64)
             powers = xp.vecdot(piece, piece) if p == 2 else xp.sum(xp.abs(piece) ** p)
             sums[xp] = sums[xp] + powers if xp in sums else powers
     return next(iter(sums.values())) if len(sums) == 1 else np.float64(sum(map(float, sums.values())))
 
 
-def _pieces(xp: Any, array: Any) -> Iterator[Any]:
-    """An array's elements in float64; on the CPU piece by piece, so that no large copy is made."""
-    flat = xp.reshape(array, (-1,))
-    length = CHUNK if xp.device == "cpu" else max(flat.size, 1)
-    return (flat[start : start + length].astype(tt.float64) for start in range(0, flat.size, length))
+def _scale(arrays: list[Any], coefficient: Any) -> None:
+    """Multiply arrays, in place, by a number, or by an array of one on the GPU."""
+    for array in arrays:
+        factor = coefficient if isinstance(coefficient, float) else coefficient.astype(array.dtype)
+        for_array(array).multiply(array, factor, out=array)

@@ -7,15 +7,20 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba import carray, types
+from numba.core import cgutils
 from numba.core.errors import NumbaError
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 REALS = (np.dtype("float32"), np.dtype("float64"))
 
 
-def loop(function: Any) -> Any:
+FAST = {"reassoc", "contract", "nsz"}
+
+
+def loop(function: Any, fastmath: Any = FAST) -> Any:
     """A function over raw arrays, compiled; other threads run meanwhile."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     try:
         return numba.njit(function, cache=True, **options)
     except (RuntimeError, NumbaError):  # no folder that could be written to
@@ -27,6 +32,23 @@ def fits(*arrays: Any) -> bool:
     dtype = arrays[0].dtype
     present = [a for a in arrays if a is not None]
     return dtype in REALS and not [a for a in present if not (a.dtype == dtype and a.size and a.flags.carray)]
+
+
+# ---- arrays that a loop is told the places of
+
+
+@intrinsic
+def _pointer(typing: Any, address: Any) -> Any:
+    def turn(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.intp), turn
+
+
+@loop
+def _array(address, shape, like):
+    """The array of that shape, and of the dtype of `like`, that lies at an address."""
+    return carray(_pointer(address), shape, like.dtype)  # type: ignore[call-arg]
 
 
 # ---- the exponential function, in arithmetic that the compiler can do on many elements at once

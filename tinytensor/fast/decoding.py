@@ -13,10 +13,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import carray, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
+from .compiling import _array
 from .few_rows import FEW, _multiply
 from .gemm import ADDRESSES, multiply
 from .loops import _exp, _layer_norm, loop
@@ -76,20 +74,6 @@ class Stack:
 def address(array: Any) -> int:
     """Where an array lies; 0 for None."""
     return 0 if array is None else array.__array_interface__["data"][0]
-
-
-@intrinsic
-def _pointer(typing: Any, address: Any) -> Any:
-    def turn(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.intp), turn
-
-
-@loop
-def _array(address, shape, like):
-    """The array that lies there."""
-    return carray(_pointer(address), shape, like.dtype)  # type: ignore[call-arg]
 
 
 @loop

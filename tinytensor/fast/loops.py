@@ -28,8 +28,7 @@ from .activations import (  # noqa: F401  (found here by name)
 from .compiling import _exp, loop
 from .compiling import fits as fits
 from .threads import in_parts
-
-PIECE = 1 << 16  # elements of a parameter that a thread updates at once
+from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (likewise)
 
 RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
 
@@ -449,7 +448,7 @@ def _share_in_squares(g, above, below, out, g_above, g_below):
         g_above[left], g_above[right], g_below[left], g_below[right] = a * share, b * share, c * share, d * share
 
 
-# ---- the rows of an embedding, and the optimiser
+# ---- the rows of an embedding
 
 
 def add_rows(rows: Any, ids: Any, length: int) -> Any:
@@ -465,28 +464,3 @@ def _add_rows(rows, ids, out):
         place = ids[r]
         for i in range(rows.shape[1]):
             out[place, i] += rows[r, i]
-
-
-def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]) -> None:
-    """One step for all parameters, each given as theta, g, m and v; `scalars` are those of the loop, in its order."""
-    settings = np.array(scalars, dtype=parameters[0][0].dtype)
-    pieces = []
-    for arrays in parameters:
-        flat = [a.reshape(-1) for a in arrays]
-        pieces += [[a[start : start + PIECE] for a in flat] for start in range(0, flat[0].size, PIECE)]
-
-    def update_pieces(i: slice) -> None:
-        for piece in pieces[i]:
-            _adam(*piece, settings)
-
-    in_parts(update_pieces, len(pieces), 8 * sum(theta.size for theta, *_ in parameters))
-
-
-@loop
-def _adam(theta, g, m, v, settings):
-    alpha, beta1, rest1, beta2, rest2, eps, shrink, penalty, sign = settings
-    for i in range(theta.size):
-        h = sign * g[i] + penalty * theta[i]
-        m[i] = beta1 * m[i] + rest1 * h
-        v[i] = beta2 * v[i] + rest2 * h * h
-        theta[i] = shrink * theta[i] - alpha * m[i] / (math.sqrt(v[i]) + eps)

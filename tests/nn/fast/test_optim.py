@@ -61,3 +61,86 @@ def test_parameters_of_several_dtypes_and_sizes(threads, monkeypatch):
     optimizer.step()
     for parameter in parameters:
         np.testing.assert_allclose(parameter.detach().numpy(), 0.5, rtol=1e-6)
+
+
+UNLIKE = [(40_000,), (3, 5), (), (0,), (7, 11, 2), (300, 200)]  # shapes that no number of threads divides evenly
+
+
+def stepped(kind, dtype, shapes=UNLIKE):
+    """Parameters after three steps, and what is remembered of them, as bytes."""
+    parameters = [make(shape, dtype=dtype, seed=n) for n, shape in enumerate(shapes)]
+    optimizer = kind(parameters)
+    for scale in (1.0, 1e-3, 10.0):
+        for n, parameter in enumerate(parameters):
+            give(parameter, np.random.default_rng(n).normal(size=parameter.shape) * scale)
+        optimizer.step()
+    remembered = [v for p in parameters for v in optimizer.state.get(p, {}).values() if isinstance(v, tt.Tensor)]
+    return [tensor.detach().numpy().tobytes() for tensor in (*parameters, *remembered)]
+
+
+KINDS = {
+    "adam": lambda p: Adam(p, lr=0.05, weight_decay=0.1),
+    "adamw": lambda p: AdamW(p, lr=0.05, maximize=True),
+    "sgd": lambda p: SGD(p, lr=0.05, weight_decay=0.1),
+    "momentum": lambda p: SGD(p, lr=0.05, momentum=0.9, dampening=0.3, maximize=True),
+    "nesterov": lambda p: SGD(p, lr=0.05, momentum=0.9, nesterov=True),
+}
+
+
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loops_give_the_same_bits_on_any_number_of_threads(kind, dtype, loops, monkeypatch):
+    from tinytensor.fast import threads as parallel
+
+    found = []
+    for threads in (1, 2, 3, 7):
+        monkeypatch.setattr(parallel, "_threads", threads)
+        found.append(stepped(KINDS[kind], dtype))
+    assert found[1:] == found[:1] * 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_parameter_is_updated_as_if_it_were_alone(kind, loops):
+    together, count = stepped(KINDS[kind], tt.float32), len(UNLIKE)
+    alone = stepped(KINDS[kind], tt.float32, UNLIKE[:1])
+    assert alone == together[:1] + together[count : count + len(alone) - 1]
+
+
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("adam")])
+def test_sgd_in_a_loop_is_sgd_without(kind, dtype, loops, monkeypatch):
+    looped = stepped(KINDS[kind], dtype)
+    monkeypatch.delattr(loops, "sgd")
+    assert stepped(KINDS[kind], dtype) == looped
+
+
+def test_loops_are_for_all_parameters_but_those_that_they_cannot_take(loops, monkeypatch):
+    batches = []
+    monkeypatch.setattr(loops, "adam", lambda parameters, numbers: batches.append(len(parameters)))
+    shapes = [(3,), (0,), (4, 2), ()]
+    parameters = [make(s, dtype=t) for t in (tt.float32, tt.float64, tt.float16) for s in shapes]
+    turned = tt.asarray(np.ones((4, 3), np.float32).T, copy=False).requires_grad_()  # neither writable nor contiguous
+    groups = [{"params": [*parameters, turned]}, {"params": [make((2,), dtype=tt.float32)], "lr": 0.5}]
+    optimizer = Adam(groups)
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            give(parameter, np.ones(parameter.shape))
+    optimizer.step()
+    assert batches == [4, 3, 3, 1]
+    assert len(optimizer.state) == len(parameters) + 2
+
+
+def test_a_step_that_fails_says_so_and_what_was_read_before_is_known_to_be_changed(loops, monkeypatch):
+    parameter = make((3,), dtype=tt.float32)
+    loss = (parameter * parameter).sum()
+    give(parameter, np.ones(3))
+    optimizer = Adam([parameter])
+
+    def fail(parameters, numbers):
+        raise MemoryError("for a test")
+
+    monkeypatch.setattr(loops, "adam", fail)
+    with pytest.raises(MemoryError, match="for a test"):
+        optimizer.step()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        loss.backward()

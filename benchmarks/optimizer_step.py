@@ -1,0 +1,144 @@
+"""An optimiser's step, and the clipping of gradients, over all parameters of a Transformer, beside PyTorch's.
+
+    python benchmarks/optimizer_step.py [--workloads copy,base] [--kinds adam,sgd,clip] [--rounds 5] [--threads 2]
+    python benchmarks/optimizer_step.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
+
+The parameters are those of train_step.py's models, on both sides the same, with gradients that stay as they are. Kinds:
+
+    adam    Adam as it is made by default
+    sgd     SGD with momentum 0.9
+    clip    clip_grad_norm_, with a norm so large that it scales
+
+Sides beside ours: `fused`, PyTorch's loops over one parameter's elements after the other (it has none for clipping),
+and `foreach`, each operation for all parameters, which it takes where nothing is said. A ratio (below 1: ours is
+faster) is the median over interleaved rounds; the parameters after the first steps are compared.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import interleaved
+import numpy as np
+from busy import Elsewhere, is_quiet
+from checkout import Checkout
+from command_line import Parser, count, require_torch, script, some_of, write_json
+from interleaved import Side, print_blas, ratio, take_turns
+from train_step import SETTLED, WORKLOADS
+
+ROOT = Path(__file__).resolve().parents[1]
+KINDS = ("adam", "sgd", "clip")
+PEERS = {"adam": ("fused", "foreach"), "sgd": ("fused", "foreach"), "clip": ("foreach",)}
+ELEMENTS = 5 * 10**7  # that a round updates at least
+FIRST = 3  # steps after which the parameters, or the clipped gradients, are compared
+APART = 1e-5
+SHARE = 1 - 1e-6  # of the norm to which gradients are clipped, so that they stay large through thousands of steps
+
+
+def arrays(shapes: list[tuple[int, ...]]) -> list[tuple[Any, Any]]:
+    """Values and a gradient for each parameter."""
+    rng = np.random.default_rng(0)
+    return [tuple(rng.standard_normal((2, *shape), dtype=np.float32) * 0.02) for shape in shapes]
+
+
+def ours(folder: Path, workload: str, kind: str) -> tuple[Callable[[int], float], list[tuple[int, ...]]]:
+    """What `taking` gives, and the parameters' shapes."""
+    checkout = Checkout(folder)
+    tt, nn, w = checkout.tt, checkout.nn, WORKLOADS[workload]
+    checkout.speed_up()
+    model = checkout.models.Transformer(
+        w.vocabulary, d_model=w.d_model, num_heads=w.num_heads, num_layers=w.num_layers, d_ff=w.d_ff
+    )
+    shapes = [tuple(p.shape) for p in model.parameters()]
+    given = [(nn.Parameter(tt.asarray(values)), tt.asarray(gradient)) for values, gradient in arrays(shapes)]
+    return taking(kind, given, nn, {}), shapes
+
+
+def theirs(name: str, threads: int, kind: str, shapes: list[tuple[int, ...]]) -> tuple[Callable[[int], float], None]:
+    """The same in PyTorch."""
+    import torch
+
+    torch.set_num_threads(threads)
+    given = [(torch.nn.Parameter(torch.tensor(values)), torch.tensor(gradient)) for values, gradient in arrays(shapes)]
+    torch.nn.optim = torch.optim  # type: ignore[attr-defined]
+    return taking(kind, given, torch.nn, {name: True}), None
+
+
+def taking(kind: str, given: list[tuple[Any, Any]], nn: Any, how: dict[str, Any]) -> Callable[[int], float]:
+    """A function that takes so many steps, and gives the sum of all sizes of what they change after the first ones."""
+    parameters = [parameter for parameter, _ in given]
+    for parameter, gradient in given:
+        parameter.grad = gradient
+    if kind == "adam":
+        step = nn.optim.Adam(parameters, **how).step
+    elif kind == "sgd":
+        step = nn.optim.SGD(parameters, lr=1e-3, momentum=0.9, **how).step
+    else:
+        norm = nn.utils.get_total_norm([parameter.grad for parameter in parameters]).item()
+
+        def step() -> None:
+            nonlocal norm
+            norm *= SHARE
+            nn.utils.clip_grad_norm_(parameters, norm)
+
+    def steps(number: int) -> float:
+        for _ in range(number):
+            step()
+        changed = [gradient if kind == "clip" else parameter.detach() for parameter, gradient in given]
+        return float(sum(abs(x.numpy()).sum(dtype=np.float64) for x in changed)) if number == FIRST else 0.0
+
+    return steps
+
+
+def compare(workload: str, kind: str, arguments: Any) -> dict[str, Any]:
+    """Time one kind of step on all sides, print a line for each and return the figures."""
+    sides = {"ours": Side(ours, interleaved.ours(arguments.threads), ROOT, workload, kind)}
+    shapes = sides["ours"].greeting
+    if arguments.against:
+        sides["other"] = Side(ours, interleaved.ours(arguments.threads), arguments.against, workload, kind)
+    else:
+        environment = interleaved.torch(arguments.threads)
+        sides |= {name: Side(theirs, environment, name, arguments.threads, kind, shapes) for name in PEERS[kind]}
+    sizes = {name: side.ask(FIRST) for name, side in sides.items()}
+    apart = max(abs(size / sizes["ours"] - 1) for size in sizes.values())
+    if apart > APART:
+        raise SystemExit(f"{script()}: after {FIRST} steps of {kind} on {workload} the sides differ: {sizes}")
+    number = max(FIRST + 1, ELEMENTS // sum(int(np.prod(shape)) for shape in shapes))
+    elsewhere = Elsewhere(sides.values())
+    take_turns(sides, arguments.rounds, number, settled=SETTLED)
+    used = elsewhere.cores()
+    for side in sides.values():
+        side.close()
+    results: dict[str, Any] = {"apart": apart, "blas": {name: side.blas for name, side in sides.items()}}
+    for name, side in sides.items() if is_quiet(f"{workload}, {kind}", used, arguments.anyway) else ():
+        milliseconds = 1e3 * statistics.median(side.seconds) / number
+        of_it = ratio(sides["ours"].seconds, side.seconds)
+        print(f"{workload:6} {kind:5} {name:8} {milliseconds:9.3f}   {of_it!s:22}", flush=True)
+        results[name] = {"ms": milliseconds, "ours_takes": of_it._asdict()}
+    return results
+
+
+def main() -> None:
+    parser = Parser(__doc__)
+    workloads, kinds = some_of(*WORKLOADS), some_of(*KINDS)
+    parser.add_argument("--workloads", type=workloads, default=["copy", "base"], help=f"some of {','.join(WORKLOADS)}")
+    parser.add_argument("--kinds", type=kinds, default=list(KINDS), help=f"some of {','.join(KINDS)} (all)")
+    parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
+    parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
+    parser.add_against()
+    parser.add_anyway()
+    parser.add_json()
+    arguments = parser.parse_args()
+    if not arguments.against:
+        require_torch()
+    print(f"{'':6} {'':5} {'side':8} {'ms a step':>9}   {'ours takes, of it':22}")
+    results = {f"{w}, {kind}": compare(w, kind, arguments) for w in arguments.workloads for kind in arguments.kinds}
+    print_blas(next(iter(results.values()))["blas"])
+    write_json(arguments.json, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""The optimisers' steps and the clipping of gradients in compiled loops, one call on each thread for all parameters.
+
+A model has hundreds of parameters, most of them small. So a loop is told in a table where the arrays of all of them
+lie, and takes their elements, counted through from the first parameter to the last, from one number to another: as many
+on each thread, whatever the parameters' sizes.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from .compiling import _array, loop
+from .threads import in_parts
+
+BLOCK = 1 << 15  # elements of which a sum of squares is added up before it joins the others
+
+
+def adam(parameters: list[Any], scalars: tuple[float, ...]) -> None:
+    """One step for all parameters, each given as theta, g, m and v; `scalars` are those of the loop, in its order."""
+    _update(_adam, parameters, scalars, 8)
+
+
+def sgd(parameters: list[Any], scalars: tuple[float, ...]) -> None:
+    """Likewise, each given as theta and g, and b where there is a momentum; to the last bit what NumPy gives."""
+    _update(_sgd, parameters, scalars, 5)
+
+
+def _update(step: Any, parameters: list[Any], scalars: tuple[float, ...], work: int) -> None:
+    places, ends = _table(parameters)
+    settings = np.array(scalars, dtype=parameters[0][0].dtype)
+    in_parts(lambda i: step(places, ends, settings, i.start, i.stop), int(ends[-1]), work * int(ends[-1]))
+
+
+def scale_all(arrays: list[Any], factor: float) -> None:
+    """Multiply all arrays by a factor, in place."""
+    _update(_scale, [(array,) for array in arrays], (factor,), 1)
+
+
+def sum_of_squares(arrays: list[Any]) -> Any:
+    """Of all elements of all arrays, in float64; added up block by block, so that no bit depends on the threads."""
+    places, ends = _table([(array,) for array in arrays])
+    sums = np.empty(-(-int(ends[-1]) // BLOCK))
+    like = np.empty(0, arrays[0].dtype)
+    in_parts(lambda i: _sum_squares(places, ends, like, i.start, i.stop, sums), len(sums), int(ends[-1]))
+    return np.add.reduce(sums)
+
+
+# ---- the table
+
+
+def _table(parameters: list[Any]) -> tuple[Any, Any]:
+    """Where the arrays of each parameter lie, and how many elements there are up to its end."""
+    places = np.empty((len(parameters), len(parameters[0])), np.int64)
+    for n, arrays in enumerate(parameters):
+        _note(places, n, *arrays)
+    return places, np.cumsum([arrays[0].size for arrays in parameters])
+
+
+@loop
+def _note(places, n, *arrays):
+    """Write down where the arrays of parameter n lie: many times faster than to ask NumPy."""
+    for k in range(len(arrays)):
+        places[n, k] = arrays[k].ctypes.data
+
+
+@loop
+def _first_and_last(ends, n, start, stop):
+    """The elements of parameter n among those that are counted from `start` to `stop`: none where both are the same."""
+    begin = ends[n - 1] if n else 0
+    first = max(start - begin, 0)
+    return first, max(min(stop, ends[n]) - begin, first)
+
+
+@loop
+def _part(place, first, last, like):
+    """Of the array that lies there the elements from the first to the last."""
+    return _array(place + first * like.itemsize, (last - first,), like)
+
+
+# ---- what is done to the elements
+
+
+@loop
+def _adam(places, ends, settings, start, stop):
+    for n in range(len(ends)):
+        first, last = _first_and_last(ends, n, start, stop)
+        theta, g = _part(places[n, 0], first, last, settings), _part(places[n, 1], first, last, settings)
+        m, v = _part(places[n, 2], first, last, settings), _part(places[n, 3], first, last, settings)
+        _adam_of_one(theta, g, m, v, settings)
+
+
+@loop
+def _adam_of_one(theta, g, m, v, settings):
+    alpha, beta1, rest1, beta2, rest2, eps, shrink, penalty, sign = settings
+    for i in range(theta.size):
+        h = sign * g[i] + penalty * theta[i]
+        m[i] = beta1 * m[i] + rest1 * h
+        v[i] = beta2 * v[i] + rest2 * h * h
+        theta[i] = shrink * theta[i] - alpha * m[i] / (math.sqrt(v[i]) + eps)
+
+
+exactly = functools.partial(loop, fastmath=False)  # each operation rounded by itself, as NumPy's are
+
+
+@exactly
+def _sgd(places, ends, settings, start, stop):
+    for n in range(len(ends)):
+        first, last = _first_and_last(ends, n, start, stop)
+        theta, g = _part(places[n, 0], first, last, settings), _part(places[n, 1], first, last, settings)
+        if places.shape[1] == 2:
+            _sgd_of_one(theta, g, settings)
+        else:
+            _sgd_with_momentum(theta, g, _part(places[n, 2], first, last, settings), settings)
+
+
+@exactly
+def _sgd_of_one(theta, g, settings):
+    lr, weight_decay, sign = settings[:3]
+    for i in range(theta.size):
+        direction = g[i] * sign
+        if weight_decay:
+            direction += theta[i] * weight_decay
+        theta[i] -= direction * lr
+
+
+@exactly
+def _sgd_with_momentum(theta, g, b, settings):
+    lr, weight_decay, sign, momentum, share, nesterov = settings
+    for i in range(theta.size):
+        direction = g[i] * sign
+        if weight_decay:
+            direction += theta[i] * weight_decay
+        b[i] = b[i] * momentum + direction * share
+        direction = direction + b[i] * momentum if nesterov else b[i]
+        theta[i] -= direction * lr
+
+
+@loop
+def _scale(places, ends, settings, start, stop):
+    for n in range(len(ends)):
+        first, last = _first_and_last(ends, n, start, stop)
+        _scale_one(_part(places[n, 0], first, last, settings), settings[0])
+
+
+@loop
+def _scale_one(x, factor):
+    for i in range(x.size):
+        x[i] *= factor
+
+
+@loop
+def _sum_squares(places, ends, like, first_block, last_block, sums):
+    n = 0
+    for block in range(first_block, last_block):
+        start, stop = block * BLOCK, min((block + 1) * BLOCK, ends[-1])
+        total, done = 0.0, start
+        while done < stop:
+            while ends[n] <= done:
+                n += 1
+            first, last = _first_and_last(ends, n, done, stop)
+            total += _squares_of_one(_part(places[n, 0], first, last, like))
+            done += last - first
+        sums[block] = total
+
+
+@loop
+def _squares_of_one(x):
+    total = 0.0
+    for i in range(x.size):
+        total += np.float64(x[i]) * np.float64(x[i])
+    return total
