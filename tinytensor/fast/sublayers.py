@@ -24,11 +24,10 @@ from .hashed import Dropping, keeps
 from .loops import _exp, _layer_norm, _layer_norm_gradient, loop
 from .loops import fits as fits
 from .pool import empty
-from .products import BLOCK as ROWS_OF_A_PRODUCT
 from .products import multiply, scratch
 from .threads import multiply_in_parts
 
-BLOCK = 2 * ROWS_OF_A_PRODUCT  # rows that go through a sub-layer together
+BLOCK = 512  # rows that go through a sub-layer together
 SHARE = 10**8  # multiplications and additions of a stack, forward, that are worth a share
 MOST_SHARES = 4
 ROWS = 256  # that a share has at least
@@ -243,8 +242,8 @@ class FeedForward(Residual):
 
 @loop
 def _feed_forward(
-    scratch, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping, dropping,
-    inside, hidden, normal, factor, out, total,
+    scratch, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping,
+    dropping, inside, hidden, normal, factor, out, total,
 ):  # fmt: skip
     zero, kept = x.dtype.type(0), inner_dropping[3]
     low, high, below = inner_dropping[:3]
@@ -423,8 +422,8 @@ class Attention(Residual):
             self.weights_dropping, self.dropping, self.query[r], self.key_value[s], self.softmax[b], self.normal[r],
             self.factor[r], found.g_x[r], found.g_memory[s] if self.across else found.g_x[r], g_total, g_query,
             g_key_value, empty((n * self.length, d), dtype), empty((n, *self.softmax.shape[1:]), dtype),
-            sums[: 2 * d].reshape(2, d), sums[2 * d :], self.inside[r], self.memory[s] if self.across else self.inside[r],
-            self.joined[r], *found.of_weights(share),
+            sums[: 2 * d].reshape(2, d), sums[2 * d :], self.inside[r],
+            self.memory[s] if self.across else self.inside[r], self.joined[r], *found.of_weights(share),
         )  # fmt: skip
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
@@ -434,8 +433,8 @@ class Attention(Residual):
 
 @loop
 def _attention(
-    scratch, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale, shifts,
-    added, weights_dropping, dropping, inside, query, key_value, softmax, joined, normal, factor, out, total,
+    scratch, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale,
+    shifts, added, weights_dropping, dropping, inside, query, key_value, softmax, joined, normal, factor, out, total,
 ):  # fmt: skip
     d, (batch, heads, target, source) = x.shape[1], softmax.shape
     size, own = d // heads, query.shape[1]
