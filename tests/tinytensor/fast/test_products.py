@@ -1,0 +1,59 @@
+"""Products of any matrices inside compiled loops, and the linear maps made of them."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+from tinytensor.fast import linear, products, threads
+
+SHAPES = [(1, 1, 1), (5, 3, 2), (20, 20, 16), (13, 33, 17), (300, 65, 530), (64, 100, 1100)]
+
+
+def normal(*shape, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize(("rows", "columns", "inner"), SHAPES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+def test_they_are_products_and_write_nothing_else(rows, columns, inner, dtype, turn_a, turn_b):
+    a, b = normal(rows, inner, dtype=dtype), normal(inner, columns, seed=1, dtype=dtype)
+    lying_a, lying_b = (np.ascontiguousarray(x.T) if turn else x for x, turn in ((a, turn_a), (b, turn_b)))
+    whole = normal(rows, columns + 5, seed=2, dtype=dtype)  # rows of the result lie apart
+    before, memory = whole.copy(), products.scratch(np.dtype(dtype))
+    tolerance = 2e-4 if dtype == np.float32 else 1e-11
+    for keep in (False, True):
+        kept = whole[:, :columns].copy() if keep else 0
+        products.multiply(memory, lying_a, turn_a, lying_b, turn_b, keep, whole[:, :columns])
+        np.testing.assert_allclose(whole[:, :columns], a @ b + kept, rtol=0, atol=tolerance)
+    assert (whole[:, columns:] == before[:, columns:]).all()
+
+
+def test_long_sums_stay_accurate():
+    ones, tenths = np.ones((2, 2_000_000), np.float32), np.full((2_000_000, 2), 0.1, np.float32)
+    out = np.empty((2, 2), np.float32)
+    products.multiply(products.scratch(out.dtype), ones, False, tenths, False, False, out)
+    np.testing.assert_allclose(out, 2e5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("count", "columns", "features"), [(300, 70, 90), (90, 300, 170), (17, 33, 1000)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_linear_maps_and_their_gradients_have_the_same_bits_on_any_number_of_threads(
+    count, columns, features, biased, monkeypatch
+):
+    monkeypatch.setattr(linear, "SHARE", 1000)  # so that there is enough to do for many
+    x, weight, bias, g = normal(count, columns), normal(features, columns), normal(features), normal(count, features)
+    found = []
+    for number in (1, 2, 3):
+        monkeypatch.setattr(threads, "_chosen", number)
+        out, *gradients = (np.full_like(a, np.nan) for a in (g, x, weight, bias))
+        linear.apply(x, weight, bias if biased else None, out)
+        linear.differentiate(g, x, weight, *gradients[:2], gradients[2] if biased else None)
+        found.append([a.tobytes() for a in (out, *gradients)])
+        wanted = x @ weight.T + (bias if biased else 0), g @ weight, g.T @ x
+        for a, b in zip((out, *gradients), wanted):
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
+        if biased:
+            np.testing.assert_allclose(gradients[2], g.sum(axis=0), rtol=0, atol=1e-11)
+    assert found[0] == found[1] == found[2]
