@@ -102,7 +102,7 @@ def _multiply_block(scratch, a, a_row, a_step, b, b_row, turn_b, keep, out, out_
 def _copy_rows(zero, source, source_row, rows, width, out, out_row):
     for r in range(rows):
         for c in range(0, width, TILE.vector):
-            copy_vector(zero, source + r * source_row + c, width - c, out + r * out_row + c)
+            copy_vector(zero, source + r * source_row + c, width - c, out + r * out_row + c)  # type: ignore[call-arg]
 
 
 @loop
@@ -110,7 +110,7 @@ def _turn(zero, source, source_row, rows, width, out, size):
     """The transpose of rows, as a panel."""
     for r in range(0, rows, TILE.vector // size):
         for c in range(0, width, TILE.vector):
-            turn_block(
+            turn_block(  # type: ignore[call-arg]
                 zero,
                 source + r * source_row + c,
                 source_row,
