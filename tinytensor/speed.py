@@ -60,12 +60,12 @@ def speed_up() -> Report:
       is split, not only the products. That holds for all that calls BLAS in this process. It needs threadpoolctl,
       or `OPENBLAS_NUM_THREADS=1` in the environment; another number there is left alone.
     - `keep_memory`: freed memory is kept for the next arrays.
-    - `compile_loops`: layer norm, losses, dropout, Adam and a few more in compiled loops. It needs Numba.
+    - `compile_loops`: stacks of layers, linear maps, norms, losses, Adam and more in compiled loops. It needs Numba.
     - `use_blas_threads`: small batches may use threads of BLAS while the cores are idle. It needs threadpoolctl.
 
     Without it, already, the memory of large results serves the next ones, and compiled loops take large arrays where
-    Numba is installed: neither changes anything of the process (`TINYTENSOR_POOL=0` and `TINYTENSOR_COMPILE_LOOPS=0` in
-    the environment switch them off).
+    Numba is installed, stacks of layers and linear maps on every core: neither changes anything of the process
+    (`TINYTENSOR_POOL=0` and `TINYTENSOR_COMPILE_LOOPS=0` in the environment switch them off).
 
     Results differ by rounding, and dropout in stacks that are computed in compiled loops drops other elements for a
     seed than without. Call it once, as early as you like; again it changes nothing. The library never calls it by
@@ -88,13 +88,13 @@ def keep_memory() -> bool:
 
 
 def compile_loops() -> bool:
-    """Let this process compute layer norm, losses, dropout, Adam and a few more in loops that Numba compiles.
+    """Let this process compute stacks of layers, linear maps, norms, losses and more in loops that Numba compiles.
 
     Each takes one pass over memory where NumPy takes several. Results differ by rounding. Large arrays, of 16,384
     elements and more, have them without this call where Numba is installed; with it, all have. The first use of a loop
-    on a machine takes a third of a second to compile; later processes find it on disk. `TINYTENSOR_COMPILE_LOOPS=0` in
-    the environment switches it off. Returns whether it is in force: False without Numba (`pip install -e '.[fast]'`) or
-    `fast/`, too.
+    on a machine takes a third of a second to compile, that of a stack several; later processes find it on disk.
+    `TINYTENSOR_COMPILE_LOOPS=0` in the environment switches it off. Returns whether it is in force: False without Numba
+    (`pip install -e '.[fast]'`) or `fast/`, too.
     """
     return switches is not None and switches.compile_loops().in_force
 
@@ -120,7 +120,11 @@ def use_blas_threads() -> bool:
 
 
 def get_num_threads() -> int:
-    """On how many threads of tinytensor the work on large arrays is split; 1 without `fast/`."""
+    """On how many threads of tinytensor the work on large arrays is split; 1 without `fast/`.
+
+    It is 1 where BLAS has threads of its own. Compiled loops that multiply by themselves, of stacks and linear maps, go
+    on every core even then, unless `set_num_threads` or `TINYTENSOR_NUM_THREADS` in the environment says otherwise.
+    """
     return 1 if switches is None else switches.get_num_threads()
 
 

@@ -33,7 +33,7 @@ def linear_backward(xp, g, saved, needs):
     g_out = xp.contiguous(g).reshape(count, features)
     g_rows: Any = xp.empty(rows.shape, dtype=rows.dtype) if needs[0] else None
     g_weight: Any = xp.empty(weight.shape, dtype=rows.dtype) if needs[1] else None
-    g_bias: Any = xp.empty(features, dtype=rows.dtype) if needs[2] else None
+    g_bias: Any = None
     sums: dict[int, Any] = {}  # for the bias, by the first row of each part
 
     def gradients_of_rows(i: slice) -> None:
@@ -46,6 +46,7 @@ def linear_backward(xp, g, saved, needs):
             sums[i.start] = xp.sum(g_out[i], axis=0)
 
     if loops := xp.linear(rows, weight, g_out):
+        g_bias = xp.empty(features, dtype=rows.dtype) if needs[2] else None
         loops.differentiate(g_out, rows, weight, g_rows, g_weight, g_bias)
     else:
         xp.in_parts(gradients_of_rows, count, 2 * rows.size * features // FLOPS, product=True)

@@ -14,7 +14,6 @@ from numba.extending import intrinsic, overload
 
 REALS = (np.dtype("float32"), np.dtype("float64"))
 
-
 FAST = {"reassoc", "contract", "nsz"}
 
 

@@ -1,7 +1,7 @@
 """Linear maps of few rows, as decoding has them: to read the weight is most of the work.
 
-BLAS would copy the weight first, into the order in which its kernels read it; for few rows that takes longer than the
-sums. Here each row of the weight is read once, for all rows of x.
+A BLAS, and `products.py`, copy the weight first, into the order in which it is read; for few rows that takes longer
+than the sums. Here each row of the weight is read once, for all rows of x.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from .loops import loop
 from .threads import in_parts
 
-FEW = 16  # rows; of more, a product by BLAS is as fast
+FEW = 16  # rows; of more, a product that copies the weight is as fast
 SHORT = 1 << 11  # bytes of a row, up to which the processor does not find out by itself what will be read next
 LINE = 64  # bytes that come from memory together
 

@@ -31,11 +31,14 @@ def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
     Which way is gone follows from the size alone (of all that is to be done; default: of the first array), not from
     what was computed before: a run that goes on in another process has the same bits.
     """
-    room = loops
-    if room is None and (arrays[0].size if size is None else size) >= LARGE:
-        room = loops_unasked()
+    room = _loops_for(arrays[0].size if size is None else size)
     found = getattr(room, name, None)
     return found if found is not None and room.fits(*arrays) else None
+
+
+def _loops_for(size: int) -> Any:
+    """The loops, for so many elements: after `compile_loops` for any number; else None."""
+    return loops if loops is not None or size < LARGE else loops_unasked()
 
 
 @functools.cache
@@ -54,7 +57,7 @@ def loops_unasked() -> Any:
 
 def sublayers(*arrays: Any, size: int | None = None) -> Any:
     """The module of loops over whole sub-layers, for these arrays (None is passed over); or None, as in `kernel`."""
-    if loops is None and ((arrays[0].size if size is None else size) < LARGE or loops_unasked() is None):
+    if _loops_for(arrays[0].size if size is None else size) is None:
         return None
     from . import sublayers as room  # only now, as the loops themselves
 
@@ -99,7 +102,7 @@ def _load(name: str) -> Any:
 
 def linear(rows: Any, *arrays: Any) -> Any:
     """The module of loops over linear maps, for these arrays (None is passed over); or None, as in `kernel`."""
-    if loops is None and (rows.size < LARGE or loops_unasked() is None):
+    if _loops_for(rows.size) is None:
         return None
     from . import linear as room  # only now, as the loops themselves
 

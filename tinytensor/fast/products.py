@@ -89,13 +89,11 @@ def _multiply_block(scratch, a, a_row, a_step, b, b_row, turn_b, keep, out, out_
             _copy_rows(zero, b + j, b_row, inner, wide, panel, WIDE)
         else:
             panel, apart = b + j, b_row
-        if wide == WIDE:
-            _multiply_panel(zero, a, a_row, a_step, panel, apart, keep, out + j, out_row, rows, inner)
-        else:
-            for c in range(j, j + wide, TILE.vector):
-                _multiply_narrow(
-                    zero, a, a_row, a_step, panel + c - j, apart, keep, out + c, out_row, rows, width - c, inner
-                )
+        each = WIDE if wide == WIDE else TILE.vector
+        for c in range(0, wide, each):
+            _multiply_panel(
+                zero, a, a_row, a_step, panel + c, apart, keep, out + j + c, out_row, rows, min(each, wide - c), inner
+            )
 
 
 @loop
@@ -111,37 +109,35 @@ def _turn(zero, source, source_row, rows, width, out, size):
     for r in range(0, rows, TILE.vector // size):
         for c in range(0, width, TILE.vector):
             turn_block(  # type: ignore[call-arg]
-                zero,
-                source + r * source_row + c,
-                source_row,
-                rows - r,
-                width - c,
-                out + c // size * WIDE + r * size,
-                WIDE,
-            )
+                zero, source + r * source_row + c, source_row, rows - r, width - c,
+                out + c // size * WIDE + r * size, WIDE,
+            )  # fmt: skip
 
 
 @loop
-def _multiply_panel(zero, a, a_row, a_step, b, b_row, keep, out, out_row, rows, inner):
-    """The columns of a tile."""
-    tall = rows // TALL * TALL
-    middle = tall + (rows - tall) // MIDDLE * MIDDLE
-    for i in range(0, tall, TALL):
-        add_tall(zero, a + i * a_row, a_row, a_step, b, b_row, keep, out + i * out_row, out_row, WIDE, inner)
-    for i in range(tall, middle, MIDDLE):
-        add_middle(zero, a + i * a_row, a_row, a_step, b, b_row, keep, out + i * out_row, out_row, WIDE, inner)
-    for i in range(middle, rows, LOW):
-        add_low(zero, a + i * a_row, a_row, a_step, b, b_row, keep, out + i * out_row, out_row, WIDE, inner)
+def _multiply_panel(zero, a, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
+    """All rows of a tile's columns, or of a vector's or less."""
+    i = 0
+    while i < rows:
+        high = TALL if rows - i >= TALL else MIDDLE if rows - i >= MIDDLE else LOW
+        _multiply_tile(
+            zero, high, a + i * a_row, a_row, a_step, b, b_row, keep, out + i * out_row, out_row, width, inner
+        )
+        i += high
 
 
 @loop
-def _multiply_narrow(zero, a, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
-    """A vector of columns, or less."""
-    tall = rows // TALL * TALL
-    middle = tall + (rows - tall) // MIDDLE * MIDDLE
-    for i in range(0, tall, TALL):
-        narrow_tall(zero, a + i * a_row, a_row, a_step, b, b_row, keep, out + i * out_row, out_row, width, inner)
-    for i in range(tall, middle, MIDDLE):
-        narrow_middle(zero, a + i * a_row, a_row, a_step, b, b_row, keep, out + i * out_row, out_row, width, inner)
-    for i in range(middle, rows, LOW):
-        narrow_low(zero, a + i * a_row, a_row, a_step, b, b_row, keep, out + i * out_row, out_row, width, inner)
+def _multiply_tile(zero, high, a, a_row, a_step, b, b_row, keep, out, out_row, width, inner):
+    if width == WIDE:  # a constant, from which the compiler knows that all of a tile's columns are there
+        if high == TALL:
+            add_tall(zero, a, a_row, a_step, b, b_row, keep, out, out_row, WIDE, inner)
+        elif high == MIDDLE:
+            add_middle(zero, a, a_row, a_step, b, b_row, keep, out, out_row, WIDE, inner)
+        else:
+            add_low(zero, a, a_row, a_step, b, b_row, keep, out, out_row, WIDE, inner)
+    elif high == TALL:
+        narrow_tall(zero, a, a_row, a_step, b, b_row, keep, out, out_row, width, inner)
+    elif high == MIDDLE:
+        narrow_middle(zero, a, a_row, a_step, b, b_row, keep, out, out_row, width, inner)
+    else:
+        narrow_low(zero, a, a_row, a_step, b, b_row, keep, out, out_row, width, inner)

@@ -24,7 +24,11 @@ def pooled() -> Outcome:
         return _off("pool", "TINYTENSOR_POOL", "fetching memory anew costs much of a training step")
     if not pool.MOST:
         return Outcome("pool", False, "the system does not tell how much memory there is")
-    return Outcome("pool", True, f"memory of large results serves the next ones; at most {pool.MOST >> 20:,} MiB idle")
+    return Outcome(
+        "pool",
+        True,
+        f"memory of large results serves the next ones, uncalled, too; at most {pool.MOST >> 20:,} MiB idle",
+    )
 
 
 def take_cores() -> Outcome:
@@ -57,7 +61,9 @@ def compile_loops() -> Outcome:
     from . import numpy as room
 
     room.loops = loops
-    return Outcome("loops", True, "Numba compiles layer norm, losses, dropout, Adam and a few more")
+    return Outcome(
+        "loops", True, "Numba compiles stacks, linear maps, norms, losses and more; of large arrays uncalled, too"
+    )
 
 
 def use_blas_threads() -> Outcome:

@@ -232,16 +232,12 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
 def multiply_in_parts(function: Part, shares: int) -> None:
     """`in_parts` for shares that are worth a thread each, in which compiled loops multiply by themselves.
 
-    They go on every core, whatever BLAS does. A task that is computed so has no use for threads of BLAS, and those that
-    spin would be in the way of ours.
+    They go on every core, whatever BLAS does, which has one thread meanwhile: a task that is computed so has no use for
+    more, and those that spin would be in the way of ours.
     """
     global _goes_in_shares
     _goes_in_shares = True
-    count = min(_share.get() or _chosen or _cores(), shares)
-    if count < 2:
-        function(slice(0, shares))
-    else:
-        _divide(function, shares, count)
+    _divide(function, shares, min(_share.get() or _chosen or _cores(), shares))
 
 
 _cores = functools.cache(cores.count)

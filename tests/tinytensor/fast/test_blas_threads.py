@@ -69,6 +69,8 @@ print("in shares", told())
 for _ in range(2):
     concurrently([look])
     print("then", told())
+concurrently([lambda: multiply_in_parts(look, 1)])
+print("in one share", told())
 """
 )
 
@@ -165,7 +167,7 @@ def test_on_all_threads_for_a_task_alone():
 
 
 def test_a_task_that_goes_in_shares_leaves_the_next_of_its_kind_to_our_threads():
-    assert output(SHARES, **TWO) == ["in shares [1]", "then [1]", "then [2]"]
+    assert output(SHARES, **TWO) == ["in shares [1]", "then [1]", "then [2]", "in one share [1]"]
 
 
 def test_not_where_it_is_switched_off():
