@@ -14,7 +14,7 @@ from ..backend.sums import LONG
 from . import few_rows
 from .loops import fits as fits
 from .loops import loop
-from .products import multiply, scratch
+from .products import multiply, product
 from .threads import multiply_in_parts
 
 SHARE = 10**7  # multiplications and additions that are worth another thread
@@ -30,11 +30,11 @@ def apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
 
     def apply_to_part(i: slice) -> None:
         j, k = _shares(i, parts, len(rows), len(weight))
-        memory = scratch(rows.dtype)
+        own = product(rows.dtype)
         if along_rows:
-            _apply(memory, rows[j], weight, bias, out[j])
+            _apply(own, rows[j], weight, bias, out[j])
         else:
-            _apply(memory, rows, weight[k], bias[k], out[:, k])
+            _apply(own, rows, weight[k], bias[k], out[:, k])
 
     multiply_in_parts(apply_to_part, parts)
 
@@ -45,14 +45,14 @@ def differentiate(g: Any, rows: Any, weight: Any, g_rows: Any, g_weight: Any, g_
     sums = None if g_bias is None else np.zeros(len(weight))
 
     def differentiate_part(i: slice) -> None:
-        memory = scratch(rows.dtype)
+        own = product(rows.dtype)
         j, k, c = _shares(i, parts, len(rows), len(weight), rows.shape[1])
         if g_rows is not None and along_rows:
-            multiply(memory, g[j], False, weight, False, False, g_rows[j])
+            _multiply(own, g[j], False, weight, g_rows[j])
         elif g_rows is not None:
-            multiply(memory, g, False, weight[:, c], False, False, g_rows[:, c])
+            _multiply(own, g, False, weight[:, c], g_rows[:, c])
         if g_weight is not None:
-            multiply(memory, g[:, k], True, rows, False, False, g_weight[k])
+            _multiply(own, g[:, k], True, rows, g_weight[k])
         if sums is not None:
             _add_rows_up(g[:, k], sums[k])
 
@@ -72,12 +72,17 @@ def _parts(rows: Any, weight: Any, products: int) -> int:
 
 
 @loop
-def _apply(scratch, rows, weight, bias, out):
-    multiply(scratch, rows, False, weight, True, False, out)
+def _apply(product, rows, weight, bias, out):
+    multiply(product, rows, False, weight, True, False, out)
     if bias.size:
         for r in range(out.shape[0]):
             for i in range(out.shape[1]):
                 out[r, i] += bias[i]
+
+
+@loop
+def _multiply(product, a, turn_a, b, out):
+    multiply(product, a, turn_a, b, False, False, out)
 
 
 @loop

@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from .compiling import part
 from .hashed import Dropping, keeps
 from .loops import _exp, _layer_norm, _layer_norm_gradient, loop
 from .loops import fits as fits
 from .pool import empty
-from .products import multiply, scratch
+from .products import multiply, product
 from .threads import multiply_in_parts
 
 BLOCK = 512  # rows that go through a sub-layer together
@@ -183,7 +184,7 @@ class Residual(Norm):
     """
 
     def __init__(self, norm_weight: Any, norm_bias: Any, eps: float, norm_first: bool, dropping: Dropping) -> None:
-        super().__init__(norm_weight, norm_bias, norm_weight.dtype.type(eps))
+        super().__init__(norm_weight, norm_bias, eps)
         self.norm_first, self.dropping = norm_first, _typed(dropping, norm_weight.dtype)
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
@@ -221,7 +222,7 @@ class FeedForward(Residual):
         r, dtype = share.rows(self.length), self.x.dtype
         (weight1, weight2), (bias1, bias2) = self.weights, self.biases
         _feed_forward(
-            scratch(dtype), r.start, self.x[r], weight1, bias1, weight2, bias2, *self.norm, self.norm_first,
+            product(dtype), r.start, self.x[r], weight1, bias1, weight2, bias2, *self.norm, self.norm_first,
             self.inner, self.dropping, self.inside[r], self.hidden[r], self.normal[r], self.factor[r], self.out[r],
             empty((min(BLOCK, r.stop - r.start), self.d), dtype),
         )  # fmt: skip
@@ -230,7 +231,7 @@ class FeedForward(Residual):
         r, dtype, sums = share.rows(self.length), self.x.dtype, found.sums[share.place]
         g_total, g_hidden = empty(found.g[r].shape, dtype), empty(self.hidden[r].shape, dtype)
         _feed_forward_gradient(
-            scratch(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.inner[-1],
+            product(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.inner[-1],
             self.dropping, self.hidden[r], self.normal[r], self.factor[r], found.g_x[r], g_total, g_hidden,
             sums[: 2 * self.d].reshape(2, self.d), sums[2 * self.d :], self.inside[r], *found.of_weights(share),
         )  # fmt: skip
@@ -242,7 +243,7 @@ class FeedForward(Residual):
 
 @loop
 def _feed_forward(
-    scratch, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping,
+    product, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping,
     dropping, inside, hidden, normal, factor, out, total,
 ):  # fmt: skip
     zero, kept = x.dtype.type(0), inner_dropping[3]
@@ -252,7 +253,7 @@ def _feed_forward(
         i, h = slice(first, last), hidden[first:last]
         if norm_first:
             _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
-        multiply(scratch, inside[i], False, weight1, True, False, h)
+        multiply(product, inside[i], False, weight1, True, False, h)
         columns = h.shape[1]
         for r in range(h.shape[0]):
             for c in range(columns):
@@ -264,10 +265,10 @@ def _feed_forward(
                     h[r, c] *= kept if _keeps(np.uint32(place + c), low, high, below) else zero
         some = total[: last - first]
         if norm_first:
-            multiply(scratch, h, False, weight2, True, False, some)
+            multiply(product, h, False, weight2, True, False, some)
             _add_up(x[i], some, bias2, start + first, dropping, out[i])
         else:
-            multiply(scratch, h, False, weight2, True, False, out[i])
+            multiply(product, h, False, weight2, True, False, out[i])
             _add_up(x[i], out[i], bias2, start + first, dropping, some)
             _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
 
@@ -275,7 +276,7 @@ def _feed_forward(
 _keeps = numba.njit(keeps)
 
 
-@loop
+@part
 def _add_up(x, branch, bias, start, dropping, out):
     """x + drop(branch + bias); `start` is the number of the first row."""
     low, high, below, scale = dropping
@@ -291,7 +292,7 @@ def _add_up(x, branch, bias, start, dropping, out):
                 out[r, c] = x[r, c] + (branch[r, c] + bias[c])
 
 
-@loop
+@part
 def _to_branch(g, start, dropping, g_branch, sums):
     """The gradient of `_add_up` for the branch, which is added to the sums, for its bias; for x it is g."""
     if dropping[2] > 0:
@@ -301,14 +302,14 @@ def _to_branch(g, start, dropping, g_branch, sums):
     _add_rows_up(g_branch, sums)
 
 
-@loop
+@part
 def _copy(rows, out):
     for r in range(rows.shape[0]):
         for i in range(rows.shape[1]):
             out[r, i] = rows[r, i]  # not all at once, whose error message would take long to compile
 
 
-@loop
+@part
 def _to_sum(g, normal, factor, norm_weight, norm_first, g_x, norm_sums):
     """The gradient for x + drop(f(...)), from that for the sub-layer's result."""
     if norm_first:
@@ -317,7 +318,7 @@ def _to_sum(g, normal, factor, norm_weight, norm_first, g_x, norm_sums):
         _layer_norm_gradient(g, normal, factor, norm_weight, g_x, norm_sums)
 
 
-@loop
+@part
 def _add_through_norm(g_inside, normal, factor, norm_weight, g_before, g_x, norm_sums):
     """Add the gradient that comes back through the norm in front to that for x; `g_before` is scratch memory."""
     _layer_norm_gradient(g_inside, normal, factor, norm_weight, g_before, norm_sums)
@@ -328,7 +329,7 @@ def _add_through_norm(g_inside, normal, factor, norm_weight, g_before, g_x, norm
 
 @loop
 def _feed_forward_gradient(
-    scratch, start, g, weight1, weight2, norm_weight, norm_first, kept, dropping, hidden, normal, factor, g_x, g_total,
+    product, start, g, weight1, weight2, norm_weight, norm_first, kept, dropping, hidden, normal, factor, g_x, g_total,
     g_hidden, norm_sums, sums, inside, g_weight1, g_weight2,
 ):  # fmt: skip
     d = g.shape[1]
@@ -337,19 +338,19 @@ def _feed_forward_gradient(
         i = slice(first, min(first + BLOCK, g.shape[0]))
         _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
         _to_branch(g_x[i], start + first, dropping, g_total[i], sums[:d])
-        multiply(scratch, g_total[i], False, weight2, False, False, g_hidden[i])
+        multiply(product, g_total[i], False, weight2, False, False, g_hidden[i])
         _clip(g_hidden[i], hidden[i], kept, sums[d:])
-        multiply(scratch, g_hidden[i], True, inside[i], False, first > 0, g_weight1)
-        multiply(scratch, g_total[i], True, hidden[i], False, first > 0, g_weight2)
+        multiply(product, g_hidden[i], True, inside[i], False, first > 0, g_weight1)
+        multiply(product, g_total[i], True, hidden[i], False, first > 0, g_weight2)
         if norm_first:
             g_inside, g_before = within[0, : i.stop - first], within[1, : i.stop - first]
-            multiply(scratch, g_hidden[i], False, weight1, False, False, g_inside)
+            multiply(product, g_hidden[i], False, weight1, False, False, g_inside)
             _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
         else:
-            multiply(scratch, g_hidden[i], False, weight1, False, True, g_x[i])
+            multiply(product, g_hidden[i], False, weight1, False, True, g_x[i])
 
 
-@loop
+@part
 def _clip(g, hidden, kept, sums):
     """The gradient through drop(max(0, ...)), in place, and added to the sums of its rows."""
     for r in range(g.shape[0]):
@@ -359,7 +360,7 @@ def _clip(g, hidden, kept, sums):
             sums[i] += value
 
 
-@loop
+@part
 def _add_rows_up(rows, sums):
     for r in range(rows.shape[0]):
         for i in range(rows.shape[1]):
@@ -400,7 +401,7 @@ class Attention(Residual):
         b, (shifts, added) = slice(share.first, share.last), self.shifts
         (weight, out_weight), (bias, out_bias) = self.weights, self.biases
         _attention(
-            scratch(dtype), r.start, self.x[r], self.memory[s] if self.across else self.inside[r], weight, bias,
+            product(dtype), r.start, self.x[r], self.memory[s] if self.across else self.inside[r], weight, bias,
             out_weight, out_bias, *self.norm, self.norm_first, self.scale, shifts[b] if len(shifts) > 1 else shifts,
             added, self.weights_dropping, self.dropping, self.inside[r], self.query[r], self.key_value[s],
             self.softmax[b], self.joined[r], self.normal[r], self.factor[r], self.out[r],
@@ -418,7 +419,7 @@ class Attention(Residual):
         g_total, g_query = empty(found.g[r].shape, dtype), empty(self.query[r].shape, dtype)
         g_key_value = empty(self.key_value[s].shape, dtype) if self.across else g_query
         _attention_gradient(
-            scratch(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.scale,
+            product(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.scale,
             self.weights_dropping, self.dropping, self.query[r], self.key_value[s], self.softmax[b], self.normal[r],
             self.factor[r], found.g_x[r], found.g_memory[s] if self.across else found.g_x[r], g_total, g_query,
             g_key_value, empty((n * self.length, d), dtype), empty((n, *self.softmax.shape[1:]), dtype),
@@ -433,7 +434,7 @@ class Attention(Residual):
 
 @loop
 def _attention(
-    scratch, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale,
+    product, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale,
     shifts, added, weights_dropping, dropping, inside, query, key_value, softmax, joined, normal, factor, out, total,
 ):  # fmt: skip
     d, (batch, heads, target, source) = x.shape[1], softmax.shape
@@ -446,14 +447,14 @@ def _attention(
         i, j = slice(first * target, last * target), slice(first * source, last * source)
         if norm_first:
             _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
-        _project(scratch, inside[i], weight[:own], bias[:own], query[i])
+        _project(product, inside[i], weight[:own], bias[:own], query[i])
         if own == d:
-            _project(scratch, memory[j], weight[d:], bias[d:], key_value[j])
+            _project(product, memory[j], weight[d:], bias[d:], key_value[j])
         for b in range(first, last):
             q, kv = query[b * target : (b + 1) * target], key_value[b * source : (b + 1) * source]
             for h in range(heads):
                 k = kv[:, keys + h * size : keys + (h + 1) * size]
-                multiply(scratch, q[:, h * size : (h + 1) * size], False, k, True, False, softmax[b, h])
+                multiply(product, q[:, h * size : (h + 1) * size], False, k, True, False, softmax[b, h])
         _softmax(softmax, first, last, shifts, added, scale)
         for b in range(first, last):
             kv, by_head = key_value[b * source : (b + 1) * source], joined[b * target : (b + 1) * target]
@@ -463,26 +464,26 @@ def _attention(
                     _drop(weights, (start + b * target) * heads + h * target, weights_dropping, dropped)
                     weights = dropped
                 v = kv[:, keys + d + h * size : keys + d + (h + 1) * size]
-                multiply(scratch, weights, False, v, False, False, by_head[:, h * size : (h + 1) * size])
+                multiply(product, weights, False, v, False, False, by_head[:, h * size : (h + 1) * size])
         some = total[: i.stop - i.start]
         if norm_first:
-            multiply(scratch, joined[i], False, out_weight, True, False, some)
+            multiply(product, joined[i], False, out_weight, True, False, some)
             _add_up(x[i], some, out_bias, start + i.start, dropping, out[i])
         else:
-            multiply(scratch, joined[i], False, out_weight, True, False, out[i])
+            multiply(product, joined[i], False, out_weight, True, False, out[i])
             _add_up(x[i], out[i], out_bias, start + i.start, dropping, some)
             _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
 
 
-@loop
-def _project(scratch, x, weight, bias, out):
-    multiply(scratch, x, False, weight, True, False, out)
+@part
+def _project(product, x, weight, bias, out):
+    multiply(product, x, False, weight, True, False, out)
     for r in range(out.shape[0]):
         for i in range(out.shape[1]):
             out[r, i] += bias[i]
 
 
-@loop
+@part
 def _drop(rows, start, dropping, out):
     """drop(rows); `start` is the number of the first row."""
     low, high, below, scale = dropping
@@ -494,7 +495,7 @@ def _drop(rows, start, dropping, out):
             out[r, c] = rows[r, c] * factor
 
 
-@loop
+@part
 def _softmax(weights, first, last, mask, shifts, scale):
     """Turn scores into softmax(scores * scale + mask), in place; rows of -inf become zeros."""
     heads, target, source = weights.shape[1:]
@@ -533,7 +534,7 @@ def _softmax(weights, first, last, mask, shifts, scale):
 
 @loop
 def _attention_gradient(
-    scratch, start, g, weight, out_weight, norm_weight, norm_first, scale, weights_dropping, dropping, query, key_value,
+    product, start, g, weight, out_weight, norm_weight, norm_first, scale, weights_dropping, dropping, query, key_value,
     softmax, normal, factor, g_x, g_memory, g_total, g_query, g_key_value, g_heads, g_weights, norm_sums, sums, inside,
     memory, joined, g_weight, g_out_weight,
 ):  # fmt: skip
@@ -549,20 +550,20 @@ def _attention_gradient(
         rows = i.stop - i.start
         _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
         _to_branch(g_x[i], start + i.start, dropping, g_total[i], sums[:d])
-        multiply(scratch, g_total[i], False, out_weight, False, False, g_heads[:rows])
+        multiply(product, g_total[i], False, out_weight, False, False, g_heads[:rows])
         for b in range(first, last):
             g_of = g_heads[(b - first) * target : (b - first + 1) * target]
             kv, g_kv = key_value[b * source : (b + 1) * source], g_key_value[b * source : (b + 1) * source]
             for h in range(heads):
                 g_head, left, weights = g_of[:, h * size : (h + 1) * size], keys + d + h * size, softmax[b, h]
                 v, drops = kv[:, left : left + size], weights_dropping[2] > 0
-                multiply(scratch, g_head, False, v, True, False, dropped if drops else g_weights[b - first, h])
+                multiply(product, g_head, False, v, True, False, dropped if drops else g_weights[b - first, h])
                 if drops:
                     place = (start + b * target) * heads + h * target
                     _drop(dropped, place, weights_dropping, g_weights[b - first, h])
                     _drop(weights, place, weights_dropping, dropped)
                     weights = dropped
-                multiply(scratch, weights, True, g_head, False, False, g_kv[:, left : left + size])
+                multiply(product, weights, True, g_head, False, False, g_kv[:, left : left + size])
         _softmax_gradient(g_weights[: last - first].reshape(-1, source), softmax[first:last].reshape(-1, source), scale)
         for b in range(first, last):
             q, g_q = query[b * target : (b + 1) * target], g_query[b * target : (b + 1) * target]
@@ -570,24 +571,24 @@ def _attention_gradient(
             for h in range(heads):
                 g_scores, left = g_weights[b - first, h], h * size
                 k, g_k = kv[:, keys + left : keys + left + size], g_kv[:, keys + left : keys + left + size]
-                multiply(scratch, g_scores, False, k, False, False, g_q[:, left : left + size])
-                multiply(scratch, g_scores, True, q[:, left : left + size], False, False, g_k)
+                multiply(product, g_scores, False, k, False, False, g_q[:, left : left + size])
+                multiply(product, g_scores, True, q[:, left : left + size], False, False, g_k)
         _add_rows_up(g_query[i], sums[d : d + own])
-        multiply(scratch, g_query[i], True, inside[i], False, first > 0, g_weight[:own])
-        multiply(scratch, g_total[i], True, joined[i], False, first > 0, g_out_weight)
+        multiply(product, g_query[i], True, inside[i], False, first > 0, g_weight[:own])
+        multiply(product, g_total[i], True, joined[i], False, first > 0, g_out_weight)
         if own == d:
-            multiply(scratch, g_key_value[j], True, memory[j], False, first > 0, g_weight[own:])
+            multiply(product, g_key_value[j], True, memory[j], False, first > 0, g_weight[own:])
             _add_rows_up(g_key_value[j], sums[2 * d :])
-            multiply(scratch, g_key_value[j], False, weight[d:], False, True, g_memory[j])
+            multiply(product, g_key_value[j], False, weight[d:], False, True, g_memory[j])
         if norm_first:
             g_inside, g_before = within[0, :rows], within[1, :rows]
-            multiply(scratch, g_query[i], False, weight[:own], False, False, g_inside)
+            multiply(product, g_query[i], False, weight[:own], False, False, g_inside)
             _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
         else:
-            multiply(scratch, g_query[i], False, weight[:own], False, True, g_x[i])
+            multiply(product, g_query[i], False, weight[:own], False, True, g_x[i])
 
 
-@loop
+@part
 def _softmax_gradient(g, weights, scale):
     for r in range(g.shape[0]):
         along = 0.0

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import _array, loop
+from .compiling import _array, loop, part
 from .threads import in_parts
 
 BLOCK = 1 << 15  # elements of which a sum of squares is added up before it joins the others
@@ -67,7 +67,7 @@ def _note(places, n, *arrays):
         places[n, k] = arrays[k].ctypes.data
 
 
-@loop
+@part
 def _first_and_last(ends, n, start, stop):
     """The elements of parameter n among those that are counted from `start` to `stop`: none where both are the same."""
     begin = ends[n - 1] if n else 0
@@ -75,7 +75,7 @@ def _first_and_last(ends, n, start, stop):
     return first, max(min(stop, ends[n]) - begin, first)
 
 
-@loop
+@part
 def _part(place, first, last, like):
     """Of the array that lies there the elements from the first to the last."""
     return _array(place + first * like.itemsize, (last - first,), like)

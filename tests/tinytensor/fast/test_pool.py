@@ -168,8 +168,8 @@ print(bits, (now.ru_minflt - before) // {steps}, now.ru_maxrss - peak)
 """
 
 
-def trained(setting, threads=1, steps=12):
-    environment = os.environ | {"TINYTENSOR_POOL": setting, "OPENBLAS_NUM_THREADS": "1"}
+def trained(setting, threads=1, steps=12, **more):
+    environment = os.environ | {"TINYTENSOR_POOL": setting, "OPENBLAS_NUM_THREADS": "1"} | more
     program = TRAIN.format(threads=threads, steps=steps)
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -183,6 +183,12 @@ def test_training_has_the_same_bits_with_it_and_without_and_fetches_less_memory(
     on, faults, _ = trained("1")
     assert on == off
     assert faults < max(without / 2, 50)
+
+
+@pytest.mark.slow
+def test_the_process_that_compiles_the_loops_has_the_bits_of_those_that_find_them(tmp_path):
+    first, second = (trained("1", NUMBA_CACHE_DIR=str(tmp_path))[0] for _ in range(2))
+    assert first == second
 
 
 def test_the_same_bits_with_threads():
