@@ -133,16 +133,14 @@ class Writer:
 def adding(rows: int, vectors: int) -> Any:
     """The function that computes a tile of so many rows, and of so many vectors or less, as wide as it is told.
 
-    Its arguments are those of `multiply` in `products.py`, with places in place of arrays.
+    out = a b, or out += a b where it is to `keep` what is there; element (i, k) of a lies at a + i * a_row + k * a_step.
     """
     sums = [(r, v) for r in range(rows) for v in range(vectors)]
 
     def add(typing: Any, real: Any, a: Any, a_row: Any, a_step: Any, b: Any, b_row: Any, keep: Any, out: Any,
             out_row: Any, width: Any, inner: Any) -> Any:  # fmt: skip
         place, whole = types.intp, types.int64
-        signature = types.void(
-            real, place, whole, whole, place, whole, types.boolean, place, whole, whole, whole
-        )  # fmt: skip
+        signature = types.void(real, place, whole, whole, place, whole, types.boolean, place, whole, whole, whole)
 
         def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             _, a, a_row, a_step, b, b_row, keep, out, out_row, width, inner = values
