@@ -133,7 +133,7 @@ class Writer:
 def adding(rows: int, vectors: int) -> Any:
     """The function that computes a tile of so many rows, and of so many vectors or less, as wide as it is told.
 
-    out = a b, or out += a b where it is to `keep` what is there; element (i, k) of a lies at a + i * a_row + k * a_step.
+    out = a b, or out += a b where it is to `keep` what is there; element (i, k) of a is at a + i * a_row + k * a_step.
     """
     sums = [(r, v) for r in range(rows) for v in range(vectors)]
 
