@@ -4,8 +4,9 @@ Every thread computes by itself, so that what is divided among threads needs no 
 ours. Small matrices take less time than they take a BLAS, and large ones about as much.
 
 Of b a panel of some columns is copied at a time, turned where it lies the other way round, and where a is the transpose
-of what lies there, a block of it: then what a tile reads lies together, in the cache (`tiles.py`). All that is compiled
-once and called by its address; as a function of Numba it would be compiled anew into every loop that calls it.
+of what lies there, a block of it, for each tile what that needs: then what a tile reads lies together, in the cache
+(`tiles.py`). All that is compiled once and called by its address; as a function of Numba it would be compiled anew into
+every loop that calls it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from .compiling import part
 from .pool import empty
 from .tiles import COLUMNS, HEIGHTS, TILE, WIDE, adding, copy_vector, padded, turn_block
 
-DEPTH = 512  # terms that are added at a time
+DEPTH = 256  # terms that are added at a time
 BLOCK = 1 << 17  # elements of a at a time: with a panel of b, what the cache of a core holds
 FEW = 48  # rows or columns of a result for which it does not pay to copy what can be read where it lies
-MARGIN = 64  # elements at most between the rows of a copy of a, which no power of two is to be apart, as caches like
+MARGIN = 2  # terms more that a tile's copy of a has room for, since whole vectors are written
 PANEL = (DEPTH + COLUMNS) * COLUMNS  # elements, with a margin for the last block that is turned
 
 TALL, MIDDLE, LOW = HEIGHTS
@@ -42,7 +43,7 @@ def product(dtype: Any) -> tuple[int, Any]:
     No two threads may use the memory at a time. The address is an argument of the loops, since none may be kept on
     disk with them.
     """
-    return _compiled(np.dtype(dtype)).address, empty(PANEL + BLOCK + DEPTH * (TALL + MARGIN), dtype)
+    return _compiled(np.dtype(dtype)).address, empty(PANEL + BLOCK + TALL * (DEPTH + MARGIN), dtype)
 
 
 @part
@@ -97,16 +98,18 @@ def _multiply(zero, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out,
     """
     b_step, copy = size if turn_b else b_row, copies + PANEL * size
     most = _even(inner, DEPTH)
-    high = _up(_even(rows, max(TALL, BLOCK // most)), TALL)
-    apart = (_up(high, COLUMNS) + COLUMNS // 2) * size
+    high = _up(_even(rows, max(TALL, BLOCK // (most + MARGIN))), TALL)
     for k in range(0, inner, most):
         depth = min(most, inner - k)
         for i in range(0, rows, high):
             some = min(high, rows - i)
-            block, step = a + i * a_row + k * a_step, a_step
+            block, step, group = a + i * a_row + k * a_step, a_step, TALL * a_row
             if a_row == size and columns > FEW:
-                _copy_rows(zero, block, step, depth, some * size, copy, apart)
-                block, step = copy, apart
+                step, group = TALL * size, TALL * (depth + MARGIN) * size
+                for first in range(0, some * size, step):
+                    width = min(step, some * size - first)
+                    _copy_rows(zero, block + first, a_step, depth, width, copy + first * (depth + MARGIN), step)
+                block = copy
             for j in range(0, columns * size, WIDE):
                 wide, panel, panel_row = min(WIDE, columns * size - j), copies, WIDE
                 if turn_b:
@@ -118,7 +121,7 @@ def _multiply(zero, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out,
                 result, each = out + i * out_row + j, WIDE if wide == WIDE else TILE.vector
                 for c in range(0, wide, each):
                     _multiply_panel(
-                        zero, block, a_row, step, panel + c, panel_row, keep or k > 0, result + c, out_row, some,
+                        zero, block, group, a_row, step, panel + c, panel_row, keep or k > 0, result + c, out_row, some,
                         min(each, wide - c), depth,
                     )  # fmt: skip
 
@@ -154,13 +157,13 @@ def _turn(zero, size, source, source_row, rows, width, out):
 
 
 @within
-def _multiply_panel(zero, a, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
+def _multiply_panel(zero, a, a_group, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
     """All rows of a tile's columns, or of a vector's or less."""
     i = 0
     while i < rows:
         left = rows - i
         high = TALL if left >= TALL else MIDDLE if left >= MIDDLE else LOW
-        x, y = a + i * a_row, out + i * out_row
+        x, y = a + i // TALL * a_group + i % TALL * a_row, out + i * out_row
         if width == WIDE:  # a constant, from which the compiler knows that all of a tile's columns are there
             if high == TALL:
                 add_tall(zero, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
