@@ -158,7 +158,7 @@ def test_other_units(units, text, tmp_path):
 
 LINES = "I come.\nThen I go.\n\n" * 40
 ODD_TEXTS = {
-    "held out from an empty line on": LINES + "\n\n" + "The end is near. " * 4,
+    "held out from an empty line on": LINES + "\n\n" + "Then I come. " * 4,
     "held out are empty lines": LINES + "\n" * 100,
     "one line": "the cat sat on the mat " * 40,
     "one letter": "a" * 900,
