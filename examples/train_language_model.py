@@ -48,7 +48,7 @@ def main() -> int:
     sizes = LANGUAGE_MODELS[arguments.preset] | {"dropout": arguments.dropout, "max_length": arguments.length}
     model = LanguageModel(len(text.units), **sizes).to(arguments.device)
     writer = Writer(model, text.units)
-    prompt = arguments.prompt or first_line(text)[:1] or "\n"
+    prompt = arguments.prompt or first_line(text)[:1]
     check_prompt(writer, prompt)
 
     optimizer, schedule = adam(model, "cosine", arguments.learning_rate, WARM_UP, arguments.steps)
@@ -90,13 +90,14 @@ def check_prompt(writer: Writer, prompt: str) -> None:
 
 
 def first_line(text: Text) -> str:
-    """The first line of what was held out, as far as it is shown."""
-    return text.units.decode(text.held_out[: SHOWN + 1].tolist()).partition("\n")[0]
+    """The first line of what was held out that is not empty."""
+    beginning = text.units.decode(text.held_out[:1000].tolist())
+    return beginning.strip("\n").partition("\n")[0] or "\n"
 
 
 def attention(model: LanguageModel, text: Text) -> SentenceAttention:
     """What the model looks at in the first line that was held out, each id to say the next."""
-    ids = [int(text.training[-1]), *text.units.encode(first_line(text))][:SHOWN]
+    ids = [int(text.training[-1]), *text.units.encode(first_line(text))][: min(SHOWN, model.max_length + 1)]
     pieces = text.units.pieces(ids)
     return SentenceAttention.within(model, [ids[:-1]], pieces[:-1], pieces[1:])
 

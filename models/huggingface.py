@@ -10,10 +10,11 @@ at nothing outside of the folder, and makes no model before everything in it is 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -59,30 +60,50 @@ class Config(dict[str, Any]):
 
     def demand(self, name: str, *known: Any) -> Any:
         """An entry, the first of the known ones where there is none. Raises PretrainedError for any other."""
-        value = self.get(name, known[0])
+        value = known[0] if self.get(name) is None else self[name]
         if value not in known:
             raise PretrainedError(f"{self.path}: {name} is {value!r}; expected {' or '.join(map(repr, known))}")
         return value
 
-    def id(self, name: str) -> Any:
+    def count(self, name: str, *default: int | None) -> Any:
+        """A whole number above 0; the default, if there is one, where there is none."""
+        value = default[0] if default and self.get(name) is None else self[name]
+        if default and value is default[0]:
+            return value
+        if type(value) is not int or value < 1:
+            raise PretrainedError(f"{self.path}: {name} is {value!r}; expected a whole number above 0")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """A number of at least 0, the default where there is none."""
+        value = default if self.get(name) is None else self[name]
+        if type(value) not in (int, float) or not 0 <= value < math.inf:
+            raise PretrainedError(f"{self.path}: {name} is {value!r}; expected a number of at least 0")
+        return value
+
+    def id(self, name: str) -> int | None:
         """An id, the first where there are several, or None."""
         value = self.get(name)
-        return value[0] if isinstance(value, list) and value else value
+        value = value[0] if isinstance(value, list) and value else value
+        if value is not None and type(value) is not int:
+            raise PretrainedError(f"{self.path}: {name} is {value!r}; expected an id")
+        return value
 
 
 def _bert(config: Config) -> dict[str, Any]:
     config.demand("hidden_act", "gelu")
     config.demand("position_embedding_type", "absolute")
+    config.demand("is_decoder", False)
     return {
-        "vocabulary": config["vocab_size"],
-        "d_model": config["hidden_size"],
-        "num_heads": config["num_attention_heads"],
-        "num_layers": config["num_hidden_layers"],
-        "d_ff": config["intermediate_size"],
-        "dropout": config.get("hidden_dropout_prob", 0.1),
-        "max_length": config["max_position_embeddings"],
-        "segments": config.get("type_vocab_size", 2),
-        "norm_eps": config.get("layer_norm_eps", 1e-12),
+        "vocabulary": config.count("vocab_size"),
+        "d_model": config.count("hidden_size"),
+        "num_heads": config.count("num_attention_heads"),
+        "num_layers": config.count("num_hidden_layers"),
+        "d_ff": config.count("intermediate_size"),
+        "dropout": config.number("hidden_dropout_prob", 0.1),
+        "max_length": config.count("max_position_embeddings"),
+        "segments": config.count("type_vocab_size", 2),
+        "norm_eps": config.number("layer_norm_eps", 1e-12),
         "pad_id": config.id("pad_token_id") or 0,
     }
 
@@ -92,17 +113,17 @@ def _gpt2(config: Config) -> dict[str, Any]:
     config.demand("scale_attn_weights", True)
     config.demand("scale_attn_by_inverse_layer_idx", False)
     return {
-        "vocabulary": config["vocab_size"],
-        "d_model": config["n_embd"],
-        "num_heads": config["n_head"],
-        "num_layers": config["n_layer"],
-        "d_ff": config.get("n_inner"),
-        "dropout": config.get("resid_pdrop", 0.1),
-        "max_length": config["n_positions"],
+        "vocabulary": config.count("vocab_size"),
+        "d_model": config.count("n_embd"),
+        "num_heads": config.count("n_head"),
+        "num_layers": config.count("n_layer"),
+        "d_ff": config.count("n_inner", None),
+        "dropout": config.number("resid_pdrop", 0.1),
+        "max_length": config.count("n_positions"),
         "positions": "learned",
-        "norm_eps": config.get("layer_norm_epsilon", 1e-5),
+        "norm_eps": config.number("layer_norm_epsilon", 1e-5),
         "activation": activation if activation in ("gelu", "relu") else "gelu_tanh",
-        "tie_weights": config.get("tie_word_embeddings", True),
+        "tie_weights": config.demand("tie_word_embeddings", True, False),
         **_ends(config),
     }
 
@@ -110,31 +131,39 @@ def _gpt2(config: Config) -> dict[str, Any]:
 def _llama(config: Config) -> dict[str, Any]:
     config.demand("hidden_act", "silu")
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(rope, dict):
+        raise PretrainedError(f"{config.path}: rotary positions of {rope!r}; expected an object with rope_type")
+    rope = Config(config.path, {"rope_theta": config.number("rope_theta", 10000.0)} | rope)
     return {
-        "vocabulary": config["vocab_size"],
-        "d_model": config["hidden_size"],
-        "num_heads": config["num_attention_heads"],
-        "num_layers": config["num_hidden_layers"],
-        "d_ff": config["intermediate_size"],
-        "num_kv_heads": config.get("num_key_value_heads"),
-        "head_dim": config.get("head_dim"),
-        "max_length": config["max_position_embeddings"],
+        "vocabulary": config.count("vocab_size"),
+        "d_model": config.count("hidden_size"),
+        "num_heads": config.count("num_attention_heads"),
+        "num_layers": config.count("num_hidden_layers"),
+        "d_ff": config.count("intermediate_size"),
+        "num_kv_heads": config.count("num_key_value_heads", None),
+        "head_dim": config.count("head_dim", None),
+        "max_length": config.count("max_position_embeddings"),
         "positions": "rotary",
-        "rotary_base": float(rope.get("rope_theta", config.get("rope_theta", 10000.0))),
+        "rotary_base": float(rope.number("rope_theta", 10000.0)),
         "rotary_stretch": _stretch(config, rope),
         "norm": "rms",
-        "norm_eps": config.get("rms_norm_eps", 1e-6),
+        "norm_eps": config.number("rms_norm_eps", 1e-6),
         "activation": "swiglu",
-        "bias": config.get("mlp_bias", False),
-        "attention_bias": config.get("attention_bias", False),
-        "window": config.get("sliding_window"),
-        "tie_weights": config.get("tie_word_embeddings", False),
+        "bias": config.demand("mlp_bias", False, True),
+        "attention_bias": config.demand("attention_bias", False, True),
+        "tie_weights": config.demand("tie_word_embeddings", False, True),
         **_ends(config),
     }
 
 
-def _stretch(config: Config, rope: dict[str, Any]) -> tuple[Any, ...] | None:
+def _mistral(config: Config) -> dict[str, Any]:
+    window = config.count("sliding_window", None) if "sliding_window" in config else 4096
+    return _llama(config) | {"window": window}
+
+
+def _stretch(config: Config, rope: Config) -> tuple[Any, ...] | None:
     """The numbers of `F.RotaryStretch`."""
+    rope.demand("partial_rotary_factor", 1.0)
     names: dict[str, tuple[str, ...]] = {
         "default": (),
         "linear": ("factor",),
@@ -191,7 +220,9 @@ FAMILIES = {
             "embeddings.word_embeddings.weight": "embedding.weight",
             "embeddings.position_embeddings.weight": "positions.weight",
             "embeddings.token_type_embeddings.weight": "segments.weight",
+            "cls.predictions.decoder.weight": "embedding.weight",
             "cls.predictions.bias": "head.projection.bias",
+            "cls.predictions.decoder.bias": "head.projection.bias",
         }
         | _both("embeddings.LayerNorm", "norm")
         | {
@@ -207,7 +238,7 @@ FAMILIES = {
         | _both("pooler.dense", "pooler")
         | _both("cls.predictions.transform.dense", "head.dense")
         | _both("cls.predictions.transform.LayerNorm", "head.norm"),
-        left_out=r"embeddings\.position_ids|cls\.seq_relationship\..*|cls\.predictions\.decoder\..*",
+        left_out=r"embeddings\.position_ids|cls\.seq_relationship\..*",
     ),
     "gpt2": Family(
         "LanguageModel",
@@ -225,7 +256,7 @@ FAMILIES = {
         left_out=r"h\.\d+\.attn\.(masked_)?bias",
     ),
     "llama": LLAMA,
-    "mistral": LLAMA,
+    "mistral": replace(LLAMA, arguments=_mistral),
 }
 
 
@@ -258,7 +289,7 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
     """What one of Hugging Face's folders holds, under our names. Raises PretrainedError that names the file."""
     path = Path(folder)
     config = Config(path / CONFIG, json.loads((path / CONFIG).read_text(encoding="utf-8")))
-    family = FAMILIES.get(config["model_type"])
+    family = FAMILIES.get(config["model_type"]) if isinstance(config["model_type"], str) else None
     if family is None:
         raise PretrainedError(
             f"{config.path}: a model of type {config['model_type']!r}; expected {', '.join(FAMILIES)}"
@@ -268,11 +299,35 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
     if family.model == "Encoder":
         arguments |= {"head": "head.dense.weight" in weights, "pooler": "pooler.weight" in weights}
         arguments["mask_id"] = _special(path, "[MASK]")
-    elif arguments["tie_weights"]:
-        weights.pop("projection.weight", None)
-    elif "projection.weight" not in weights:
-        raise PretrainedError(f"{path}: holds no lm_head.weight, which {CONFIG} says is not the embedding")
+    else:
+        _check_heads(path, arguments, weights)
+        _check_ends(path, arguments, weights)
     return Folder(family.model, arguments, weights, None, {})
+
+
+def _check_heads(path: Path, arguments: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
+    """Raise PretrainedError where the config tells of other heads than the weights have, before a model is made."""
+    heads, weight = arguments["num_heads"], weights.get("layers.0.self_attn.out_proj.weight")
+    size = arguments.get("head_dim") or arguments["d_model"] // heads
+    if weight is not None and heads * size != weight.shape[-1]:
+        raise PretrainedError(
+            f"{path}: {CONFIG} says {heads} heads of {size}, but the weights are those of {weight.shape[-1]} together"
+        )
+
+
+def _check_ends(path: Path, arguments: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
+    """See that there is a final projection, or none beside the embedding that it is."""
+    projection = weights.get("projection.weight")
+    if not arguments["tie_weights"]:
+        if projection is None:
+            raise PretrainedError(f"{path}: holds no lm_head.weight, which {CONFIG} says is not the embedding")
+    elif projection is not None:
+        if not np.array_equal(projection, weights.get("embedding.weight", 0)):
+            raise PretrainedError(
+                f"{path}: holds a lm_head.weight that is not the embedding, though {CONFIG} says it is; "
+                "expected tie_word_embeddings false"
+            )
+        del weights["projection.weight"]
 
 
 def _placed(path: Path, family: Family, weights: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -292,10 +347,10 @@ def _placed(path: Path, family: Family, weights: dict[str, np.ndarray]) -> dict[
         here, _, part = here.format(*match.groups()).partition("#")
         if re.fullmatch(family.transposed, name):
             weight = weight.T
-        if part:
-            parts.setdefault(here, {})[int(part)] = weight
-        else:
-            found[here] = weight
+        some: dict[Any, np.ndarray] = parts.setdefault(here, {}) if part else found
+        place = int(part) if part else here
+        if not np.array_equal(some.setdefault(place, weight), weight):
+            raise PretrainedError(f"{path}: {full} differs from another weight that stands for the same")
     if surplus:
         raise PretrainedError(f"{path}: {len(surplus)} weights that such a model does not have: {_some(surplus)}")
     lacking = [here for here, some in parts.items() if len(some) < PARTS]
@@ -391,7 +446,7 @@ class FolderTokenizer:
             if (path / "tokenizer.json").is_file():
                 made: Any = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
             elif (path / "vocab.txt").is_file():
-                made = tokenizers.BertWordPieceTokenizer(str(path / "vocab.txt"))
+                made = tokenizers.BertWordPieceTokenizer(str(path / "vocab.txt"), lowercase=_lowercase(path))
             elif (path / "merges.txt").is_file():
                 made = tokenizers.ByteLevelBPETokenizer(str(path / "vocab.json"), str(path / "merges.txt"))
             else:
@@ -400,6 +455,8 @@ class FolderTokenizer:
             raise
         except Exception as error:  # the package raises plain ones
             raise PretrainedError(f"{path}: no tokenizer that can be read ({error})") from None
+        made.no_padding()  # a folder may say how long texts were in its training, and cut and fill ours
+        made.no_truncation()
         return FolderTokenizer(made, pad or 0)
 
     def __len__(self) -> int:
@@ -422,6 +479,15 @@ class FolderTokenizer:
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """What each id stands for, for pictures."""
         return [(self.tokenizer.id_to_token(i) or "").replace("Ġ", "▁").replace("Ċ", "↵") for i in ids]
+
+
+def _lowercase(folder: Path) -> bool:
+    """Whether the words of vocab.txt are written small, as tokenizer_config.json may say."""
+    try:
+        config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return True
+    return config.get("do_lower_case") is not False
 
 
 def _special(folder: Path, token: str) -> int | None:

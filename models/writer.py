@@ -31,11 +31,10 @@ class Writer:
 
         Raises ValueError where the beginning cannot be written in ids.
         """
-        ids, longest = self.units.encode(beginning) or [self.model.bos_id], self.model.max_length
+        ids, half = self.units.encode(beginning) or [self.model.bos_id], max(1, self.model.max_length // 2)
         said: list[int] = []
         while len(said) < length:
-            before = (ids + said)[-max(1, longest // 2) :]
-            (more,) = self.model.generate([before], min(length - len(said), longest // 2), **options).tolist()
+            (more,) = self.model.generate([(ids + said)[-half:]], min(length - len(said), half), **options).tolist()
             said += more
             if self.model.eos_id in more and not self.units.decode([self.model.eos_id]):  # or it is the end of a line
                 break

@@ -35,6 +35,14 @@ apart = abs(rms_norm(centred) - layer_norm(centred)).max()
 lesson.number("without a mean: RMSNorm and layer norm differ by", apart, ".0e")
 
 # %% [markdown]
+# Of two numbers layer norm leaves only which is the larger, as 1 and −1. RMSNorm leaves where the vector points.
+
+# %%
+of_two = {"x": tt.asarray([1.0, 2.0])}
+of_two |= {type(norm).__name__: norm(of_two["x"]) for norm in (nn.LayerNorm(2), nn.RMSNorm(2))}
+lesson.show("norms", visualize.vectors(of_two, title="A vector of two numbers, and what norms make of it"))
+
+# %% [markdown]
 # ## SwiGLU: a gate
 #
 # The feed-forward network of lesson [12] is relu(x W₁) W₂. A gated one has two maps, and one says how much of the other
@@ -92,9 +100,9 @@ lesson.show("decay", visualize.curves(decay, title="What is left over a distance
 # %% [markdown]
 # ## A window
 #
-# A position may also see the last w only (Beltagy et al. 2020). A layer then needs n · w scores, not n², and who writes
-# needs the keys of the last w alone. What is further away still comes, through the layers: after N of them a position
-# knows of 1 + N · (w − 1), as with stacked convolutions.
+# Position i may also see the last w only, i − w < j ≤ i (Beltagy et al. 2020). A layer then needs n · w scores, not n²,
+# and who writes needs the keys of the last w alone. What is further away still comes, through the layers: after N of
+# them a position knows of 1 + N · (w − 1), as with stacked convolutions.
 
 # %%
 seen = {"causal": ~F.causal_mask(12), "window of 4": ~F.sliding_window_mask(12, 4)}
@@ -115,8 +123,15 @@ for layers in (1, 2, 3):
 #
 # Who writes keeps the keys and values of all that was read, in every layer. For many long texts that is more than the
 # weights. Queries are not kept, so their heads may stay as many, and share heads of keys and values: by twos, by
-# fours, or all of them one (Ainslie et al. 2023; all: Shazeer 2019). It is attention whose heads of keys happen to be
-# copies:
+# fours, or all of them one (Ainslie et al. 2023; all, *multi-query attention*: Shazeer 2019): of h heads of queries
+# and g of keys, head i is softmax(qᵢ kⱼᵀ / √d) vⱼ with j = ⌈i g / h⌉.
+
+# %%
+reads = {f"{g} of keys and values": tt.repeat(tt.eye(g), 8 // g, axis=0) for g in (8, 4, 2, 1)}
+lesson.show("grouped", visualize.matrix(reads, numbers=False, title="Which heads 8 heads of queries read, a row each"))
+
+# %% [markdown]
+# It is attention whose heads of keys happen to be copies:
 
 # %%
 x = tt.random.randn(1, 10, 64)
@@ -150,17 +165,20 @@ lesson.show("qk-norm", visualize.matrix(weights, numbers=False, title="What a he
 # %% [markdown]
 # ## Tied embeddings: one matrix, learned from both ends
 #
-# The score of a word is the dot product of the last vector and that word's own embedding (Press and Wolf 2017; the
-# Transformer does so already). In GPT-2 it saves 39 of 163 million weights. And a word need not be read to be learned:
-# of a thousand, which get a gradient from one text of four?
+# The score of a word is the dot product of the last vector and that word's own embedding, logits = x Eᵀ (Press and Wolf
+# 2017; the Transformer does so already). In GPT-2 it saves 39 of 163 million weights. And a word need not be read to be
+# learned: of a thousand, which get a gradient from one text of four?
 
 # %%
+learned = {}
 for name, tied in {"tied": True, "each its own": False}.items():
     model = models.LanguageModel(1000, d_model=64, num_heads=4, num_layers=2, tie_weights=tied)
     F.cross_entropy(model([[1, 17, 5]])[0], tt.asarray([17, 5, 40])).backward()
-    learned = (abs(model.embedding.weight.grad).max(axis=-1) > 0).sum()
-    lesson.number(f"{name}: words whose embedding has a gradient", learned, ".0f")
+    learned[name] = abs(model.embedding.weight.grad).max(axis=-1) > 0
+    lesson.number(f"{name}: words whose embedding has a gradient", learned[name].sum(), ".0f")
     lesson.number(f"{name}: weights", sum(w.size for w in model.parameters()), ",.0f")
+first = tt.stack([*learned.values()])[:, :24]
+lesson.show("tied", visualize.matrix(first, rows=learned, title="Of the first 24 words, which have a gradient"))
 
 # %% [markdown]
 # ## All together

@@ -50,7 +50,7 @@ class Text:
             text = toy_text(arguments.lines, arguments.seed)
         else:
             try:
-                text = Path(arguments.text).read_text(encoding="utf-8")  # a name, in a run that goes on
+                text = Path(arguments.text).read_text(encoding="utf-8-sig")  # a name, in a run that goes on
             except OSError as error:
                 raise UsageError(f"cannot read {arguments.text}: {error.strerror or error}") from None
             except UnicodeDecodeError as error:

@@ -13,8 +13,12 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.models import Transformer
+from tinytensor.models import Encoder, LanguageModel, Transformer
+from tinytensor.models.data.languages import TranslationTask
+from tinytensor.models.data.masked import MaskedWordTask
 from tinytensor.models.data.sequences import SequenceTask
+from tinytensor.models.data.stretches import StretchTask
+from tinytensor.models.language_model import GPT2, LLAMA
 from tinytensor.models.training.not_finite import NotFiniteError
 from tinytensor.models.training.ranks import distribute
 from tinytensor.models.training.schedules import adam
@@ -259,11 +263,41 @@ def zero_takes_the_same_steps_with_a_share_of_the_state():
 # ---- the training loop
 
 
-def trainer_of(optimizer="sgd", dropout=0.0, dtype=tt.float64, **options):
-    tt.manual_seed(0)
+SIZES = {"d_model": 8, "num_heads": 2, "num_layers": 1}
+
+
+def copying(dropout):
     task = SequenceTask("copy", 0, max_length=5)
-    sizes = {"d_model": 8, "num_heads": 2, "num_layers": 1, "max_length": 6, "tie_weights": True}
-    model = Transformer(task.vocabulary, dropout=dropout, **sizes).to(dtype)
+    return Transformer(task.vocabulary, dropout=dropout, max_length=6, tie_weights=True, **SIZES), task
+
+
+def translating(dropout):
+    task = TranslationTask("en-fr")
+    sizes = {**SIZES, "max_length": task.max_length + 1}
+    return Transformer(len(task.source), len(task.target), dropout=dropout, norm_first=True, **sizes), task
+
+
+def writing(kind, dropout, **more):
+    task = StretchTask(np.random.default_rng(0).integers(3, 20, 200), length=12)
+    return LanguageModel(20, dropout=dropout, max_length=12, **kind, **SIZES, **more), task
+
+
+def guessing(dropout):
+    task = MaskedWordTask()
+    return Encoder(len(task), dropout=dropout, max_length=64, mask_id=task.mask_id, **SIZES), task
+
+
+KINDS = {
+    "copying": copying, "translating": translating, "guessing": guessing,
+    "like GPT-2": lambda dropout: writing(GPT2, dropout),
+    "like Llama": lambda dropout: writing(LLAMA, dropout, num_kv_heads=1),
+}  # fmt: skip
+
+
+def trainer_of(optimizer="sgd", dropout=0.0, dtype=tt.float64, kind="copying", **options):
+    tt.manual_seed(0)
+    model, task = KINDS[kind](dropout)
+    model.to(dtype)
     if optimizer == "adam":
         made, schedule = adam(model, "cosine", 2e-3, 3, 10)
     else:
@@ -291,6 +325,13 @@ def all_ranks_train_what_one_process_trains():
         weights = same_everywhere(trained(**options))
         options.pop("zero", None)
         assert_near(weights, trained(alone=True, **options))
+
+
+def every_kind_of_model_trains_as_one_process_does():
+    for kind in KINDS:
+        assert_near(same_everywhere(trained(kind=kind)), trained(kind=kind, alone=True))
+        first, again = (trained(kind=kind, dropout=0.3, steps=2) for _ in range(2))
+        assert {n: v.tobytes() for n, v in first.items()} == {n: v.tobytes() for n, v in again.items()}
 
 
 def with_adam_too_but_for_the_biases_of_keys():
@@ -346,7 +387,8 @@ CHECKS = [
     no_sync_adds_up_alone_and_the_next_pass_averages, unused_parameters_are_named, unused_parameters_are_found,
     half_precision_is_added_up_in_32_bits, second_derivatives_are_refused, another_model_is_named,
     gradients_are_sent_while_others_are_computed, zero_takes_the_same_steps_with_a_share_of_the_state,
-    all_ranks_train_what_one_process_trains, with_adam_too_but_for_the_biases_of_keys, in_32_bits_up_to_rounding,
+    all_ranks_train_what_one_process_trains, every_kind_of_model_trains_as_one_process_does,
+    with_adam_too_but_for_the_biases_of_keys, in_32_bits_up_to_rounding,
     dropout_is_repeated_and_each_ranks_own, what_is_not_finite_is_named_by_all, steps_taken_by_hand_are_those_of_all,
 ]  # fmt: skip
 

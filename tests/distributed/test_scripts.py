@@ -17,27 +17,28 @@ TINY = ["--d-model", "8", "--num-heads", "2", "--num-layers", "1", "--batch-size
 TINY += ["--dropout", "0.1", "--checkpoint-every", "4"]
 
 
-def on_one_rank(prelude, rank=1):
-    """The script, after some lines of Python on one of the ranks."""
+def on_one_rank(prelude, rank=1, script=SCRIPT):
+    """A script, after some lines of Python on one of the ranks; None: on all."""
     return [
         "-c",
-        f"import os, runpy, sys\nsys.argv[0] = {str(SCRIPT)!r}\nif os.environ['PMI_RANK'] == '{rank}':\n"
+        f"import os, runpy, sys\nsys.argv[0] = {str(script)!r}\nif {rank} in (None, int(os.environ['PMI_RANK'])):\n"
         + "".join(f"    {line}\n" for line in prelude.strip().splitlines())
         + "runpy.run_path(sys.argv[0], run_name='__main__')",
     ]
 
 
-def at_step(step, what):
+def at_step(step, what, task="sequences.SequenceTask"):
     """Lines after which the training batch of a step brings something about."""
+    module, name = task.rsplit(".", 1)
     return f"""
 import signal, time
-from tinytensor.models.data.sequences import SequenceTask
-make = SequenceTask.training_batch
+from tinytensor.models.data.{module} import {name}
+make = {name}.training_batch
 def training_batch(self, step, size):
     if step == {step}:
         {what}
     return make(self, step, size)
-SequenceTask.training_batch = training_batch
+{name}.training_batch = training_batch
 """
 
 

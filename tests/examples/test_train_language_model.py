@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -88,6 +89,51 @@ def test_a_run_that_goes_on_ends_with_the_same_bits(finished, text, tmp_path):
     assert weights(tmp_path / "run") == weights(finished[0] / "run")
 
 
+KILLED = """
+import os, runpy, signal, sys
+from tinytensor.models.training.trainer import Trainer
+script, nth = sys.argv[1], int(sys.argv[2])
+sys.argv[:3] = [script]
+calls = 0
+def killing(function):
+    def call(*args, **kwargs):
+        global calls
+        calls += 1
+        if calls == nth:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+    return call
+os.fsync, os.replace = killing(os.fsync), killing(os.replace)
+Trainer.train_step = killing(Trainer.train_step)
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("script", ["train_language_model", "train_masked_words"])
+def test_killed_at_any_step_or_while_it_writes_it_ends_with_the_same_bits(script, text, tmp_path):
+    """Killed before each step of writing a file, flushing it, renaming it, flushing the folder; and in training."""
+    begin = [*TINY, "--text", str(text)] if script == "train_language_model" else WORDS
+    begin = [*begin, "--dropout", "0.1", "--steps", "12", "--checkpoint-every", "4"]
+    (tmp_path / "killing.py").write_text(KILLED)
+    for nth in (2, 5, 6, 7, 12, 17, 18, 30):
+        (tmp_path / "killed").mkdir(exist_ok=True)
+        there = (tmp_path / "killed" / "run" / "checkpoint.safetensors").exists()
+        arguments = ["--resume", "--out", "run"] if there else begin
+        command = [sys.executable, str(tmp_path / "killing.py"), str(ROOT / "examples" / f"{script}.py"), str(nth)]
+        result = processes.run([*command, *arguments], cwd=tmp_path / "killed", env=environment(), text=True)
+        assert result.returncode == -signal.SIGKILL, result.stdout + result.stderr
+        if there:
+            assert nn.load(tmp_path / "killed" / "run" / "checkpoint.safetensors")["step"] in (0, 4, 8, 12)
+    (tmp_path / "whole").mkdir()
+    for where, arguments in (("killed", ["--resume", "--out", "run"]), ("whole", begin)):
+        result = run(script, tmp_path / where, *arguments)
+        assert result.returncode == 0, result.stderr
+    killed, whole = tmp_path / "killed" / "run", tmp_path / "whole" / "run"
+    assert weights(killed) == weights(whole)
+    assert [e["loss"] for e in log(killed, "step")] == [e["loss"] for e in log(whole, "step")]
+    assert {path.name for path in killed.iterdir()} == {path.name for path in whole.iterdir()}
+
+
 def test_another_text_is_refused(text, tmp_path):
     copy = tmp_path / "text.txt"
     copy.write_text(TEXT)
@@ -110,12 +156,54 @@ def test_other_units(units, text, tmp_path):
     assert Writer.from_pretrained(tmp_path / "run").write("Ann", 4) is not None
 
 
+LINES = "I come.\nThen I go.\n\n" * 40
+ODD_TEXTS = {
+    "held out from an empty line on": LINES + "\n\n" + "Then I come. " * 4,
+    "held out are empty lines": LINES + "\n" * 100,
+    "one line": "the cat sat on the mat " * 40,
+    "one letter": "a" * 900,
+    "letters of several bytes": "물을 마신다.\n" * 60,
+}
+
+
+@pytest.mark.parametrize("units", ["bytes", "characters", "subwords"])
+@pytest.mark.parametrize("name", ODD_TEXTS)
+def test_odd_texts(name, units, tmp_path):
+    """With stretches that are shorter than what is shown of a line."""
+    if units == "subwords":
+        pytest.importorskip("sentencepiece")
+    (tmp_path / "text.txt").write_text(ODD_TEXTS[name], encoding="utf-8")
+    arguments = ["--units", units, "--vocabulary", "16", "--steps", "1", "--batch-size", "2", "--out", "run"]
+    result = run("train_language_model", tmp_path, "--text", "text.txt", "--length", "2", *arguments)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_mark_of_utf_8_is_no_character(tmp_path):
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8-sig")
+    result = run("train_language_model", tmp_path, *TINY, "--text", "text.txt", "--steps", "1")
+    assert result.returncode == 0, result.stderr
+    assert Writer.from_pretrained(tmp_path / "run").units.characters == "".join(sorted(set(TEXT)))
+
+
+def test_it_sees_one_id(text, tmp_path):
+    result = run("train_language_model", tmp_path, *TINY, "--text", str(text), "--steps", "2", "--length", "1")
+    assert result.returncode == 0, result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--text", "none.txt"], "cannot read none.txt: No such file or directory"),
         (["--text", "latin.txt"], r"latin.txt: not UTF-8 \(byte 3\)"),
         (["--text", "empty.txt"], "empty.txt: there is no text in it"),
+        (["--text", "."], "cannot read .: Is a directory"),
+        (["--text", "short.txt"], "--length: a text of 3 ids is too short for stretches of 64"),
+        (["--length", "0"], "argument --length: must be at least 1, got 0"),
+        (["--batch-size", "-2"], "argument --batch-size: must be at least 1, got -2"),
+        (["--temperature", "0"], "argument --temperature: must be a number above 0"),
+        (["--lines", "50", "--held-out", "0"], "--held-out 0.0 leaves nothing of"),
+        (["--units", "subwords", "--vocabulary", "9000", "--lines", "50"], "--vocabulary 9000 does not suit this text"),
+        (["--resume", "--out", "none"], "--resume: there is no checkpoint.safetensors in none"),
         (["--length", "100000", "--lines", "50"], "--length: a text of .* ids is too short"),
         (["--prompt", "ß", "--lines", "50"], "--prompt: no id for 'ß'"),
         (["--units", "subwords", "--vocabulary", "5", "--lines", "50"], "--vocabulary 5 does not suit this text"),
@@ -125,6 +213,7 @@ def test_other_units(units, text, tmp_path):
 def test_mistakes_are_one_line(arguments, message, tmp_path):
     (tmp_path / "latin.txt").write_bytes(b"na\xefve")
     (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "short.txt").write_text("Hi!\n")
     result = run("train_language_model", tmp_path, *arguments)
     assert result.returncode == 2, result.stdout
     assert re.search(message, result.stderr)
@@ -150,4 +239,38 @@ def test_masked_words(tmp_path):
     too_few = run("train_masked_words", tmp_path, *WORDS, "--steps", "1", "--require-accuracy", "0.99")
     assert too_few.returncode == 4
     assert "accuracy 0." in too_few.stderr
-    assert run("train_masked_words", tmp_path, "--num-heads", "5").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--num-heads", "5"], "--num-heads 5 does not divide --d-model 96"),
+        (["--num-layers", "0"], "argument --num-layers: must be at least 1, got 0"),
+        (["--d-model", "-4"], "argument --d-model: must be at least 1, got -4"),
+        (["--d-model", "100000000"], "not enough memory"),
+        (["--batch-size", "0"], "argument --batch-size: must be at least 1"),
+        (["--dropout", "2"], "argument --dropout: must be from 0 to 1"),
+        (["--resume", "--out", "none"], "--resume: there is no checkpoint.safetensors in none"),
+        (["--out", "file"], "cannot write to the folder file: File exists"),
+    ],
+)
+def test_mistakes_with_masked_words_are_one_line(arguments, message, tmp_path):
+    (tmp_path / "file").touch()
+    result = run("train_masked_words", tmp_path, *arguments)
+    assert result.returncode == 2, result.stdout
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_run_of_the_other_script_or_model_is_not_resumed(finished):
+    cwd, _ = finished
+    for script, more, message in (
+        ("train_masked_words", [], "is of another script"),
+        ("train_language_model", ["--preset", "llama-tiny"], "has --preset gpt2-tiny, not llama-tiny"),
+        ("train_language_model", ["--length", "8"], "has --length 16, not 8"),
+        ("train_language_model", ["--steps", "1"], "--steps 1, but the run has done 60 already"),
+    ):
+        result = run(script, cwd, "--resume", "--out", "run", *more)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert message in result.stderr
+        assert result.stderr.count("\n") == 1

@@ -110,6 +110,7 @@ def test_names(tmp_path):
     fails(written(tmp_path, arrays), r"of layers\.0\.self_attn\.in_proj\.weight not all parts are there")
     arrays = weights() | {"model.layers.0.extra.weight": np.zeros(3, np.float32)}
     fails(written(tmp_path, arrays), r"1 weights that such a model does not have: model\.layers\.0\.extra\.weight")
+    fails(written(tmp_path, weights() | {"norm.weight": np.zeros(8, np.float32)}), r"norm\.weight differs from another")
     arrays = weights() | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.zeros(2, np.float32)}  # of old versions
     LanguageModel.from_pretrained(written(tmp_path, arrays))
 
@@ -167,12 +168,48 @@ def test_an_index(tmp_path):
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'; expected 'silu'"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "of type 'yarn'; expected 'default', 'linear', 'llama3'"),
         ({"rope_scaling": {"type": "linear"}}, "rotary positions of type 'linear' lack factor"),
-        ({"num_attention_heads": 3}, "cannot be made with these arguments"),
-        ({"hidden_size": "8"}, "d_model '8', but the weights"),
+        ({"num_attention_heads": 3}, "3 heads of 2, but the weights are those of 8 together"),
+        ({"num_attention_heads": 10**12}, "1000000000000 heads of 0, but the weights are those of 8 together"),
+        ({"head_dim": 10**12}, "2 heads of 1000000000000, but the weights are those of 8 together"),
+        ({"num_key_value_heads": 0}, "num_key_value_heads is 0; expected a whole number above 0"),
+        ({"hidden_size": "8"}, "hidden_size is '8'; expected a whole number above 0"),
+        ({"hidden_size": None}, "hidden_size is None; expected a whole number above 0"),
+        ({"max_position_embeddings": 1.5}, "max_position_embeddings is 1.5; expected a whole number above 0"),
+        ({"rms_norm_eps": "small"}, "rms_norm_eps is 'small'; expected a number of at least 0"),
+        ({"rope_theta": -1}, "rope_theta is -1; expected a number of at least 0"),
+        ({"rope_parameters": [1]}, r"rotary positions of \[1\]; expected an object"),
+        ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor is 0.5; expected 1.0"),
+        ({"pad_token_id": "none"}, "pad_token_id is 'none'; expected an id"),
+        ({"attention_bias": "yes"}, "attention_bias is 'yes'; expected False or True"),
+        ({"tie_word_embeddings": True}, "holds a lm_head.weight that is not the embedding, though"),
+        ({"model_type": ["llama"]}, r"a model of type \['llama'\]; expected bert"),
+        ({"model_type": "mistral", "sliding_window": 0}, "sliding_window is 0; expected a whole number above 0"),
     ],
 )
 def test_configs(config, message, tmp_path):
     fails(written(tmp_path, **config), message)
+
+
+JUNK = [None, "x", -1, 0, 3, 1.5, [], {}, {"a": 1}, True, False, 10**13, [1, 2], float("nan")]
+
+
+@pytest.mark.parametrize("entry", [*CONFIG, "head_dim", "rms_norm_eps", "rope_scaling", "sliding_window"])
+def test_any_config_is_a_model_or_one_error(entry, tmp_path):
+    for value in JUNK:
+        written(tmp_path, **{entry: value})
+        try:
+            model = LanguageModel.from_pretrained(tmp_path)
+        except PretrainedError as error:
+            assert str(tmp_path) in str(error)  # noqa: PT017
+        else:
+            assert model(IDS).shape == (1, 3, 11)
+
+
+def test_only_mistral_has_a_window(tmp_path):
+    kinds = {"llama": (3, None), "mistral": (3, 3)}
+    for kind, (told, window) in kinds.items():
+        assert LanguageModel.from_pretrained(written(tmp_path, model_type=kind, sliding_window=told)).window == window
+    assert LanguageModel.from_pretrained(written(tmp_path, model_type="mistral")).window == 4096
 
 
 def test_an_entry_that_is_missing(tmp_path):
@@ -199,6 +236,30 @@ def test_wordpiece(tmp_path):
     assert tokenizer.encode("cats") == [6, 7]
     assert tokenizer.pieces([6, 7]) == ["cat", "##s"]
     assert len(tokenizer) == 10
+
+
+def test_words_as_they_are_written(tmp_path):
+    pytest.importorskip("tokenizers")
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "Cat"]))
+    assert FolderTokenizer.load(tmp_path).encode("Cat cat") == [5, 5]
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    assert FolderTokenizer.load(tmp_path).encode("Cat cat") == [6, 5]
+    (tmp_path / "tokenizer_config.json").write_text("[")
+    with pytest.raises(PretrainedError, match="no tokenizer that can be read"):
+        FolderTokenizer.load(tmp_path)
+
+
+def test_a_folder_that_cuts_texts_and_fills_them(tmp_path):
+    """As sentence encoders have it, whose tokenizer.json says how long their texts were in training."""
+    tokenizers = pytest.importorskip("tokenizers")
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"]))
+    made = tokenizers.BertWordPieceTokenizer(str(tmp_path / "vocab.txt"))
+    made.enable_truncation(4)
+    made.enable_padding(length=8)
+    made.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = FolderTokenizer.load(tmp_path)
+    assert tokenizer("cat " * 5, "cat").tolist() == [[2, 5, 5, 5, 5, 5, 3], [2, 5, 3, 0, 0, 0, 0]]
+    assert tokenizer.encode("cat") == [5]
 
 
 def test_byte_pairs(tmp_path):

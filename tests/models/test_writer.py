@@ -30,6 +30,10 @@ def test_more_than_the_model_sees():
     assert writer.write("abc" * 9 + "abcdef", 5) == writer.write("abcdef", 5)  # the latest half is what counts
 
 
+def test_a_model_that_sees_one_id():
+    assert len(made(max_length=1).write("abc", 3)) == 3
+
+
 def test_drawn_by_a_generator():
     writer = made()
     one, two = (writer.write("a", 20, temperature=2.0, generator=tt.random.Generator(3)) for _ in range(2))

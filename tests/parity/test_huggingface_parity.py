@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from tinytensor.models import LanguageModel
+from tinytensor.models import Encoder, LanguageModel
+from tinytensor.models.pretrained import PretrainedError
 
 from .huggingface import (
     IDS,
@@ -34,6 +35,7 @@ LANGUAGE_MODELS = {
     "gpt2, exact gelu": lambda: gpt2(activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-3),
     "gpt2, alone": lambda: transformers.GPT2Model(gpt2().config),
     "llama": llama,
+    "gpt2, a head of its own": lambda: gpt2(tie_word_embeddings=False, activation_function="relu"),
     "llama, shared keys": lambda: llama(num_key_value_heads=2, tie_word_embeddings=True),
     "llama, one head of keys": lambda: llama(num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-3),
     "llama, biases": lambda: llama(attention_bias=True, mlp_bias=True),
@@ -69,13 +71,25 @@ def test_bert(kind, dtype, tmp_path):
     assert {name: name in differences for name in expected} == {n: part is not None for n, part in expected.items()}
 
 
+def test_a_bert_that_is_another_model_is_refused(tmp_path):
+    """A decoder sees what stands before a word alone; and a head may have a matrix of its own."""
+    for options, message in (
+        ({"is_decoder": True}, "is_decoder is True; expected False"),
+        ({"tie_word_embeddings": False}, "differs from another weight that stands for the same"),
+    ):
+        made(lambda options=options: bert("BertForMaskedLM", **options), "float32", tmp_path)
+        with pytest.raises(PretrainedError, match=message):
+            Encoder.from_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_weights_of_16_bits_become_float32(dtype, tmp_path):
-    made(llama, dtype, tmp_path)
-    theirs = transformers.LlamaForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
-    ours = LanguageModel.from_pretrained(tmp_path)
+@pytest.mark.parametrize("make", [llama, gpt2, bert])
+def test_weights_of_16_bits_become_float32(make, dtype, tmp_path):
+    theirs = type(made(make, dtype, tmp_path)).from_pretrained(tmp_path, dtype=torch.float32)
+    ours = (Encoder if make is bert else LanguageModel).from_pretrained(tmp_path)
     with torch.no_grad():
-        assert apart(ours(IDS), theirs(torch.tensor(IDS)).logits) < 1e-5
+        found = theirs(torch.tensor(IDS))
+    assert apart(ours(IDS), found.prediction_logits if make is bert else found.logits) < 1e-5
 
 
 def test_weights_in_several_files(tmp_path):
