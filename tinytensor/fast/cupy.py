@@ -59,7 +59,7 @@ def row_dot(a: Any, b: Any) -> Any:
 
 
 def in_parts(
-    function: Any, rows: int, work: int, *, product: bool = False, width: int | None = None, least: int = 1
+    function: Any, rows: int, work: int, *, product: bool = False, width: int | None = None, most: int = 1
 ) -> None:
     """Call `function` for all rows at once: the GPU splits the work itself."""
     function(slice(0, rows))

@@ -211,7 +211,7 @@ def _lend(alone: int = 0, splits: int = 0) -> None:
 
 
 def in_parts(
-    function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None, least: int = 1
+    function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None, most: int = SHARES
 ) -> None:
     """Call `function` with slices that together are `range(rows)`, the same ones on any number of threads.
 
@@ -222,15 +222,15 @@ def in_parts(
         product: whether it is matrix products, which are left to BLAS where that has threads of its own.
         width: elements of a row. The function then gets few rows at a time, so that what one of its lines wrote is
             still in the cache when the next line reads it.
-        least: rows of a slice at least.
+        most: how many slices at most.
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    most = 1 if product and not _blas_is_single else min(SHARES, work // GRAIN, rows // least)
-    if most < 2:
+    worth = 1 if product and not _blas_is_single else min(most, SHARES, work // GRAIN, rows)
+    if worth < 2:
         function(slice(0, rows))
         return
-    shares = 1 << most.bit_length() - 1  # a power of two, so that two threads and four have as much to do each
+    shares = 1 << worth.bit_length() - 1  # a power of two, so that two threads and four have as much to do each
 
     def compute_shares(some: slice) -> None:
         for i in range(some.start, some.stop):
