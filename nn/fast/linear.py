@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..functional.linear import _linear
-from .tuning import FLOPS
+from .tuning import FLOPS, PRODUCTS
 
 
 @_linear.forward
@@ -22,7 +22,7 @@ def linear_forward(xp, x, weight, bias):
     if loops := xp.linear(rows, weight, bias, out):
         loops.apply(rows, weight, bias, out)
     else:
-        xp.in_parts(multiply_rows, len(rows), rows.size * len(weight) // FLOPS, product=True)
+        xp.in_parts(multiply_rows, len(rows), rows.size * len(weight) // FLOPS, product=True, most=PRODUCTS)
     return out.reshape(*x.shape[:-1], len(weight)), (rows, weight)
 
 
@@ -49,6 +49,6 @@ def linear_backward(xp, g, saved, needs):
         g_bias = xp.empty(features, dtype=rows.dtype) if needs[2] else None
         loops.differentiate(g_out, rows, weight, g_rows, g_weight, g_bias)
     else:
-        xp.in_parts(gradients_of_rows, count, 2 * rows.size * features // FLOPS, product=True)
+        xp.in_parts(gradients_of_rows, count, 2 * rows.size * features // FLOPS, product=True, most=PRODUCTS)
         g_bias = sum(sums[start] for start in sorted(sums)) if needs[2] else None
     return g_rows.reshape(*g.shape[:-1], rows.shape[1]) if needs[0] else None, g_weight, g_bias

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..functional.recurrent import _gru, _lstm, _order, _rnn
-from .tuning import FLOPS, STEP_WORK
+from .tuning import FLOPS, PRODUCTS, SEQUENCES, STEP_WORK
 
 # ---- GRU
 
@@ -41,7 +41,7 @@ def gru_forward(xp, x, initial, weight, bias, present, *, reverse):
             if present is not None:
                 new[...] = xp.where(present[t, i], new, h)
 
-    xp.in_parts(read_sequences, batch, _work(gates, hidden), product=True)
+    _share_out(xp, read_sequences, gates, batch, hidden)
     return _after(rows, reverse), (gates, from_state, rows, weight, present)
 
 
@@ -72,7 +72,7 @@ def gru_backward(xp, g, saved, needs, *, reverse):
                 former += xp.where(present[t, i], 0, g_h)
             g_h[...] = former
 
-    xp.in_parts(read_back, batch, _work(gates, hidden), product=True)
+    _share_out(xp, read_back, gates, batch, hidden)
     g_weight = _weight_gradient(xp, g_product, _before(rows, reverse)) if needs[2] else None
     g_bias = xp.sum(g_product, axis=(0, 1)) if needs[3] else None
     return g_x, g_initial, g_weight, g_bias, None
@@ -107,7 +107,7 @@ def lstm_forward(xp, x, initial, cell, weight, present, *, reverse):
                 new_h[...] = xp.where(present[t, k], new_h, h)
                 new_c[...] = xp.where(present[t, k], new_c, c)
 
-    xp.in_parts(read_sequences, batch, _work(gates, hidden), product=True)
+    _share_out(xp, read_sequences, gates, batch, hidden)
     out[:length] = _after(rows, reverse)
     out[length] = cells[0 if reverse else length]
     return out, (gates, squashed, rows, cells, weight, present)
@@ -139,7 +139,7 @@ def lstm_backward(xp, g, saved, needs, *, reverse):
             g_h[...] = former_h
             g_c[...] = former_c
 
-    xp.in_parts(read_back, batch, _work(gates, hidden), product=True)
+    _share_out(xp, read_back, gates, batch, hidden)
     g_weight = _weight_gradient(xp, g_x, _before(rows, reverse)) if needs[3] else None
     return g_x, g_initial, g_cell, g_weight, None
 
@@ -165,7 +165,7 @@ def rnn_forward(xp, x, initial, weight, present, *, nonlinearity, reverse):
             if present is not None:
                 new[...] = xp.where(present[t, i], new, h)
 
-    xp.in_parts(read_sequences, batch, _work(x, hidden), product=True)
+    _share_out(xp, read_sequences, x, batch, hidden)
     return _after(rows, reverse), (rows, weight, present)
 
 
@@ -191,7 +191,7 @@ def rnn_backward(xp, g, saved, needs, *, nonlinearity, reverse):
                 former += xp.where(present[t, i], 0, g_h)
             g_h[...] = former
 
-    xp.in_parts(read_back, batch, _work(g_x, hidden), product=True)
+    _share_out(xp, read_back, g_x, batch, hidden)
     g_weight = _weight_gradient(xp, g_x, _before(rows, reverse)) if needs[2] else None
     return g_x, g_initial, g_weight, None
 
@@ -241,9 +241,11 @@ def _weight_gradient(xp: Any, g_product: Any, before: Any) -> Any:
     def multiply_columns(i: slice) -> None:
         xp.matmul(columns[:, i].T, states, out=out[i])
 
-    xp.in_parts(multiply_columns, width, columns.size * states.shape[1] // FLOPS, product=True)
+    xp.in_parts(multiply_columns, width, columns.size * states.shape[1] // FLOPS, product=True, most=PRODUCTS)
     return out
 
 
-def _work(gates: Any, hidden: int) -> int:
-    return gates.size * (hidden // FLOPS + STEP_WORK)
+def _share_out(xp: Any, read: Any, gates: Any, batch: int, hidden: int) -> None:
+    """Have slices of the batch read, all steps of each: on every core where there is enough to do."""
+    work = gates.size * (hidden // FLOPS + STEP_WORK)
+    xp.in_parts(read, batch, work, product=True, most=batch // SEQUENCES)

@@ -6,6 +6,12 @@ Work is counted in element-wise operations, of which `xp.in_parts` must see enou
 FLOPS = 16
 """Multiplications and additions of a matrix product that take the time of one element-wise operation."""
 
+PRODUCTS = 4
+"""Into how many products a large one is cut at most: each reads one of the two matrices anew."""
+
+SEQUENCES = 32
+"""Sequences at least that a recurrence reads together: of fewer, a step is mostly the interpreter's."""
+
 STEP_WORK = 8
 """Element-wise operations of a recurrent step for each element of its gates, beside its share of the product."""
 

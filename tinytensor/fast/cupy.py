@@ -58,7 +58,9 @@ def row_dot(a: Any, b: Any) -> Any:
     return namespace.sum(a * b, axis=-1, keepdims=True)
 
 
-def in_parts(function: Any, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
+def in_parts(
+    function: Any, rows: int, work: int, *, product: bool = False, width: int | None = None, most: int = 1
+) -> None:
     """Call `function` for all rows at once: the GPU splits the work itself."""
     function(slice(0, rows))
 

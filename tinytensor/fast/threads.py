@@ -2,7 +2,7 @@
 
 `in_parts` calls a function with one slice of rows after another, on several threads where there is enough to do. The
 function works on raw arrays and writes its results into arrays made before. Which rows are computed together changes
-results by rounding at most, and with the same number of threads not at all.
+results by rounding; so that follows from the sizes alone, and the bits do not depend on the number of threads.
 
 This is for processes in which BLAS computes on one thread, as `take_cores` makes it do, or `OPENBLAS_NUM_THREADS=1` in
 the environment; matrix products are split here then, too. That is the faster way, most of all where other programs run
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
 
 AWAKE = 1 << 21  # and so many where BLAS lends its threads: after a product they are awake, and in the way of ours
+
+SHARES = 16  # slices of rows at most, on as many threads at most
 
 IN_CACHE = 1 << 18  # elements of an array that a core's own cache holds, with a few more of that size
 
@@ -208,8 +210,10 @@ def _lend(alone: int = 0, splits: int = 0) -> None:
             _lent = count
 
 
-def in_parts(function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None) -> None:
-    """Call `function` with slices that together are `range(rows)`.
+def in_parts(
+    function: Part, rows: int, work: int, *, product: bool = False, width: int | None = None, most: int = SHARES
+) -> None:
+    """Call `function` with slices that together are `range(rows)`, the same ones on any number of threads.
 
     Args:
         function: computes the rows of a slice.
@@ -218,15 +222,26 @@ def in_parts(function: Part, rows: int, work: int, *, product: bool = False, wid
         product: whether it is matrix products, which are left to BLAS where that has threads of its own.
         width: elements of a row. The function then gets few rows at a time, so that what one of its lines wrote is
             still in the cache when the next line reads it.
+        most: how many slices at most.
     """
     if width is not None:
         function = _in_blocks(function, max(1, IN_CACHE // max(1, width)))
-    grain = AWAKE if _is_alone.get() else GRAIN
-    count = 1 if product and not _blas_is_single else min(_available(), work // grain, rows)
-    if count < 2:
+    worth = 1 if product and not _blas_is_single else min(most, SHARES, work // GRAIN, rows)
+    if worth < 2:
         function(slice(0, rows))
         return
-    _divide(function, rows, count)
+    shares = 1 << worth.bit_length() - 1  # a power of two, so that two threads and four have as much to do each
+
+    def compute_shares(some: slice) -> None:
+        for i in range(some.start, some.stop):
+            function(slice(rows * i // shares, rows * (i + 1) // shares))
+
+    grain = AWAKE if _is_alone.get() else GRAIN
+    count = min(_available(), work // grain, shares)
+    if count < 2:
+        compute_shares(slice(0, shares))
+    else:
+        _divide(compute_shares, shares, count)
 
 
 def multiply_in_parts(function: Part, shares: int) -> None:
@@ -297,7 +312,10 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         finally:
             _share.reset(token)
 
-    in_parts(run_tasks, len(tasks), threads * AWAKE)  # worth a thread for each, by either measure
+    if threads < 2 or len(tasks) < 2:
+        run_tasks(slice(0, len(tasks)))
+    else:
+        _divide(run_tasks, len(tasks), min(threads, len(tasks)))
     return found
 
 

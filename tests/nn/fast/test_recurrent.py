@@ -24,6 +24,7 @@ def test_several_threads_compute_what_one_does(kind, monkeypatch):
     expected, parts, former = run(), [], tt.get_num_threads()
     monkeypatch.setattr(parallel, "_blas_is_single", True)
     monkeypatch.setattr(parallel, "GRAIN", 1)
+    monkeypatch.setattr(recurrent, "SEQUENCES", 1)
     order = recurrent._order
     monkeypatch.setattr(recurrent, "_order", lambda *a: parts.append(a) or order(*a))
     tt.set_num_threads(2)

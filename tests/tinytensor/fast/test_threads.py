@@ -8,16 +8,31 @@ from tinytensor.fast import threads as parallel
 def test_work_inside_gets_a_share_of_the_threads(monkeypatch):
     monkeypatch.setattr(parallel, "_threads", 4)
     monkeypatch.setattr(parallel, "GRAIN", 1)
-    seen = []
+    divide, counts = parallel._divide, []
+    monkeypatch.setattr(parallel, "_divide", lambda *given: counts.append(given[2]) or divide(*given))
 
     def task():
-        parallel.in_parts(lambda rows: seen.append((threading.get_ident(), rows)), 100, 1000)
+        parallel.in_parts(lambda rows: None, 100, 1000)
 
     parallel.concurrently([task, task])
-    assert sorted(rows.start for _, rows in seen) == [0, 0, 50, 50]
-    seen.clear()
+    assert counts == [2, 2, 2]
+    counts.clear()
     task()
-    assert len(seen) == 4
+    assert counts == [4]
+
+
+def test_the_slices_follow_from_the_sizes_alone(monkeypatch):
+    monkeypatch.setattr(parallel, "GRAIN", 100)
+    found = []
+    for threads in (1, 2, 3, 4):
+        monkeypatch.setattr(parallel, "_threads", threads)
+        seen = []
+        parallel.in_parts(lambda rows: seen.append((rows.start, rows.stop)), 30, 1000)
+        found.append(sorted(seen))
+    assert found == 4 * [[(0, 3), (3, 7), (7, 11), (11, 15), (15, 18), (18, 22), (22, 26), (26, 30)]]
+    seen.clear()
+    parallel.in_parts(lambda rows: seen.append((rows.start, rows.stop)), 30, 1000, most=1)
+    assert seen == [(0, 30)]
 
 
 def test_threads_that_split_their_work_at_the_same_time(monkeypatch):
