@@ -17,6 +17,8 @@ from numba.core import cgutils
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
 
+instructions: Any = intrinsic  # for mypy, to which the first parameter of what it makes is one of its callers'
+
 REALS = (np.dtype("float32"), np.dtype("float64"))
 
 FAST = {"reassoc", "contract", "nsz"}
@@ -30,7 +32,7 @@ reads first brings its own, which may add numbers up in another order.
 
 def loop(function: Any, fastmath: Any = FAST) -> Any:
     """A function over raw arrays, compiled; other threads run meanwhile."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, **OPTIONS}
+    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "no_cfunc_wrapper": True, **OPTIONS}
     try:
         return numba.njit(function, cache=True, **options)
     except (RuntimeError, NumbaError):  # no folder that could be written to
@@ -82,7 +84,7 @@ def addresses(dtype: Any, *functions: Any) -> Any:
     return np.array([0 if function is None else function(dtype).address for function in functions], np.int64)
 
 
-@intrinsic
+@instructions
 def call(typing: Any, address: Any, arguments: Any) -> Any:
     """Call what is `called` by its address, with these numbers."""
 
@@ -121,7 +123,7 @@ def places(*arrays: Any) -> Any:
     return np.array([0 if array is None else address(array) for array in arrays], np.int64)
 
 
-@intrinsic
+@instructions
 def numbers(typing: Any, address: Any, like: Any) -> Any:
     """The numbers that lie at an address, of the type of `like`, to be read and written by their index."""
     kind = types.CPointer(like)

@@ -48,7 +48,7 @@ def normalize(eps, rows, columns, x, weight, bias, out, normal, factor):
 
 @called
 def normalize_gradient(real, rows, columns, g, normal, factor, weight, g_x, sums, keep):
-    """The gradient for x, added to what is there where it is to `keep` that; those for weight and bias into the sums."""
+    """The gradient for x, added to what is there where it is to `keep` that; the sums are for weight and bias."""
     g, normal, factor, weight = numbers(g, real), numbers(normal, real), numbers(factor, real), numbers(weight, real)
     g_x, sums = numbers(g_x, real), numbers(sums, 0.0)
     for r in range(rows):

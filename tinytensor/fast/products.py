@@ -55,7 +55,7 @@ def multiply(own, a, a_row, turn_a, b, b_row, turn_b, keep, out, out_row, rows, 
     """
     address, real, size, copies = own
     a_row, a_step = (size, a_row) if turn_a else (a_row, size)
-    call(  # type: ignore[call-arg]
+    call(
         address,
         (real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, out_row, rows, columns, inner),
     )

@@ -5,8 +5,9 @@ network. It is a few matrix products with passes over memory between them. Here 
 all of it, and through all sub-layers of a stack, while they are in the cache; the interpreter, whose lock two threads
 would wait for, is met once for a sub-layer, and threads meet once for a stack.
 
-The loops are told where arrays lie, and call the products (`products.py`) and the passes between them (`passes.py`) by
-their addresses: so each is compiled once, and the loops, which know of no array, take a fraction of the time to compile.
+The loops are told where arrays lie and how far apart rows are, in bytes, and call the products (`products.py`) and the
+passes between them (`passes.py`) by their addresses. So each of these is compiled once, and loops that know of no array
+take a fraction of the time to compile.
 
 The sentences of a batch are divided into *shares*, and these into blocks. A share adds up the gradients of the
 parameters by itself, then those of the shares are added in their order. How many shares there are follows from the
@@ -24,8 +25,8 @@ from . import passes
 from .compiling import address, addresses, call, loop, part, places
 from .compiling import fits as fits
 from .hashed import Dropping
-from .pool import empty
 from .passes import soften
+from .pool import empty
 from .products import MEMORY, multiply, multiply_each, product
 from .threads import multiply_in_parts
 
@@ -340,15 +341,13 @@ class Attention(Residual):
             x, self.memory, *self.weights, *self.biases, *self.norm, mask, self.inside, self.query, self.key_value,
             self.softmax, self.joined, self.normal, self.factor, out,
         )  # fmt: skip
-        size, row = dtype.itemsize, self.d * dtype.itemsize
         lengths = self.heads, self.length, self.source, self.block
         columns = self.d, self.query.shape[1], self.key_value.shape[1], self.d // self.heads, self.source
         apart = [0] * 3 if mask is None else [n * (m > 1) for n, m in zip(mask.strides, mask.shape[:3])]
+        in_bytes = [n * dtype.itemsize for n in columns]
+        flags = added, self.across, self.norm_first
         drops = *self.weights_dropping.numbers, *self.dropping.numbers
-        self.sizes = np.array(
-            [*lengths, *columns, *(n * size for n in columns), *apart, added, self.across, self.norm_first, *drops],
-            np.int64,
-        )
+        self.sizes = np.array([*lengths, *columns, *in_bytes, *apart, *flags, *drops], np.int64)
         self.reals = np.array([self.eps, self.scale, self.weights_dropping.scale, self.dropping.scale], dtype)
         return out
 
@@ -366,9 +365,7 @@ class Attention(Residual):
     def backward(self, share: Share, found: Gradient) -> None:
         n = min(self.block, share.last - share.first)
         of_x, of_memory = 2 * self.d + self.query.shape[1], 2 * self.d * self.across
-        scratch = empty(
-            MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells, self.dtype
-        )
+        scratch = empty(MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells, self.dtype)
         _attention_gradient(
             self.back(passes.softmax_gradient, passes.drop if self.weights_dropping else None), self.places,
             found.places(share), self.sizes, self.reals, address(scratch), share.first, share.last,
@@ -388,8 +385,8 @@ class Attention(Residual):
 def _attention(functions, places, sizes, reals, scratch, start, stop):
     product, normalize, add_vector, softmax, drop, add = functions
     (
-        x, memory, weight, out_weight, bias, out_bias, norm_weight, norm_bias, mask, inside, query, key_value, softmaxes,
-        joined, normal, factor, out,
+        x, memory, weight, out_weight, bias, out_bias, norm_weight, norm_bias, mask, inside, query, key_value,
+        softmaxes, joined, normal, factor, out,
     ) = places  # fmt: skip
     (
         heads, target, source, block, d, of_query, of_key_value, of_head, _, row, q_row, kv_row, head, cells_row,
@@ -476,8 +473,8 @@ def _attention_gradient(functions, places, gradients, sizes, reals, scratch, sta
         for b in range(first, last):
             weights = softmaxes + b * heads * cells
             multiply_each(
-                own, heads, g_head, head, row, False, k + row, head, kv_row, True, dropped if drop_weights else g_weights,
-                cells, cells_row, target, source, of_head,
+                own, heads, g_head, head, row, False, k + row, head, kv_row, True,
+                dropped if drop_weights else g_weights, cells, cells_row, target, source, of_head,
             )  # fmt: skip
             kept = weights
             if drop_weights:
@@ -491,12 +488,12 @@ def _attention_gradient(functions, places, gradients, sizes, reals, scratch, sta
             )  # fmt: skip
             call(softmax_gradient, (scale, heads * target, source, weights, g_weights))
             multiply_each(
-                own, heads, g_weights, cells, cells_row, False, k, head, kv_row, False, g_q, head, q_row, target, of_head,
-                source,
+                own, heads, g_weights, cells, cells_row, False, k, head, kv_row, False, g_q, head, q_row, target,
+                of_head, source,
             )  # fmt: skip
             multiply_each(
-                own, heads, g_weights, cells, cells_row, True, q, head, q_row, False, g_k, head, kv_row, source, of_head,
-                target,
+                own, heads, g_weights, cells, cells_row, True, q, head, q_row, False, g_k, head, kv_row, source,
+                of_head, target,
             )  # fmt: skip
             g_head, q, g_q = g_head + target * row, q + target * q_row, g_q + target * q_row
             k, g_k = k + source * kv_row, g_k + source * kv_row
@@ -504,11 +501,11 @@ def _attention_gradient(functions, places, gradients, sizes, reals, scratch, sta
         multiply(own, g_query, q_row, True, inside + r, row, False, keep, g_weight, row, of_query, d, rows)
         multiply(own, g_total, row, True, joined + r, row, False, keep, g_out_weight, row, d, d, rows)
         if across:
-            j, many, below_it = first * source * row, (last - first) * source, d * row
-            of_it = of_key_value
-            call(add_rows_up, (scale, many, of_it, g_key_value, of_it, sums + d * SUM))
-            multiply(own, g_key_value, kv_row, True, memory + j, row, False, keep, g_weight + below_it, row, of_it, d, many)
-            multiply(own, g_key_value, kv_row, False, weight + below_it, row, False, True, g_memory + j, row, many, d, of_it)
+            j, many, wide = first * source * row, (last - first) * source, of_key_value
+            of_it, g_of_it = weight + d * row, g_weight + d * row  # for keys and values, below those for queries
+            call(add_rows_up, (scale, many, wide, g_key_value, wide, sums + d * SUM))
+            multiply(own, g_key_value, kv_row, True, memory + j, row, False, keep, g_of_it, row, wide, d, many)
+            multiply(own, g_key_value, kv_row, False, of_it, row, False, True, g_memory + j, row, many, d, wide)
         into = g_heads if norm_first else g_sum
         multiply(own, g_query, q_row, False, weight, row, False, not norm_first, into, row, rows, d, of_query)
         if norm_first:
