@@ -12,9 +12,10 @@ import numpy as np
 
 from ..backend.sums import LONG
 from . import few_rows
-from .loops import fits as fits
-from .loops import loop
-from .products import multiply, product
+from .compiling import address
+from .compiling import fits as fits
+from .passes import add_rows_up, add_vector
+from .products import multiply_arrays
 from .threads import multiply_in_parts
 
 SHARE = 10**7  # multiplications and additions that are worth another thread
@@ -26,17 +27,21 @@ def apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
         few_rows.multiply(rows, weight, bias, out)
         return
     parts, along_rows = _parts(rows, weight, 1), len(rows) >= len(weight)
-    bias = np.empty(0, rows.dtype) if bias is None else bias
 
     def apply_to_part(i: slice) -> None:
         j, k = _shares(i, parts, len(rows), len(weight))
-        own = product(rows.dtype)
         if along_rows:
-            _apply(own, rows[j], weight, bias, out[j])
+            _apply(rows[j], weight, bias, out[j])
         else:
-            _apply(own, rows, weight[k], bias[k], out[:, k])
+            _apply(rows, weight[k], None if bias is None else bias[k], out[:, k])
 
     multiply_in_parts(apply_to_part, parts)
+
+
+def _apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
+    multiply_arrays(rows, False, weight, True, out)
+    if bias is not None:
+        add_vector(out.dtype).ctypes(0, *out.shape, address(bias), address(out), out.strides[0] // out.itemsize)
 
 
 def differentiate(g: Any, rows: Any, weight: Any, g_rows: Any, g_weight: Any, g_bias: Any) -> None:
@@ -45,16 +50,16 @@ def differentiate(g: Any, rows: Any, weight: Any, g_rows: Any, g_weight: Any, g_
     sums = None if g_bias is None else np.zeros(len(weight))
 
     def differentiate_part(i: slice) -> None:
-        own = product(rows.dtype)
         j, k, c = _shares(i, parts, len(rows), len(weight), rows.shape[1])
         if g_rows is not None and along_rows:
-            _multiply(own, g[j], False, weight, g_rows[j])
+            multiply_arrays(g[j], False, weight, False, g_rows[j])
         elif g_rows is not None:
-            _multiply(own, g, False, weight[:, c], g_rows[:, c])
+            multiply_arrays(g, False, weight[:, c], False, g_rows[:, c])
         if g_weight is not None:
-            _multiply(own, g[:, k], True, rows, g_weight[k])
+            multiply_arrays(g[:, k], True, rows, False, g_weight[k])
         if sums is not None:
-            _add_rows_up(g[:, k], sums[k])
+            own = g[:, k]
+            add_rows_up(g.dtype).ctypes(0, *own.shape, address(own), g.shape[1], address(sums[k]))
 
     multiply_in_parts(differentiate_part, parts)
     if sums is not None:
@@ -69,24 +74,3 @@ def _shares(i: slice, parts: int, *lengths: int) -> list[slice]:
 def _parts(rows: Any, weight: Any, products: int) -> int:
     """Into how many parts the work of so many products may be divided."""
     return max(1, min(len(rows), *weight.shape, products * rows.size * len(weight) // SHARE))
-
-
-@loop
-def _apply(product, rows, weight, bias, out):
-    multiply(product, rows, False, weight, True, False, out)
-    if bias.size:
-        for r in range(out.shape[0]):
-            for i in range(out.shape[1]):
-                out[r, i] += bias[i]
-
-
-@loop
-def _multiply(product, a, turn_a, b, out):
-    multiply(product, a, turn_a, b, False, False, out)
-
-
-@loop
-def _add_rows_up(rows, sums):
-    for r in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            sums[i] += rows[r, i]

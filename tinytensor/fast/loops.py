@@ -16,6 +16,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.extending import register_jitable
 
 from .activations import (  # noqa: F401  (found here by name)
     gelu,
@@ -25,7 +26,7 @@ from .activations import (  # noqa: F401  (found here by name)
     silu,
     silu_gradient,
 )
-from .compiling import _exp, loop
+from .compiling import _exp, address, called, loop, numbers, places
 from .compiling import fits as fits
 from .threads import in_parts
 from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (likewise)
@@ -33,7 +34,7 @@ from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (likewi
 RUN = 512  # numbers that are added up in their own dtype, in as many parts as vectors have places
 
 
-@loop
+@register_jitable(inline="always")
 def _sum_of_exponentials(x, r, shift):
     """The sum of exp(x[r] - shift), in float64 from run to run."""
     columns, total = x.shape[1], 0.0
@@ -213,22 +214,28 @@ def cross_entropy_gradient(
     logits: Any, target: Any, weight: Any, shift: Any, factor: Any, spread: Any, hit: Any
 ) -> Any:
     """exp(logits - shift) * factor - spread * weight, less `hit` at the target."""
-    gradient = np.empty_like(logits)
+    gradient, compiled = np.empty_like(logits), _cross_entropy_gradient(logits.dtype).ctypes
+    vectors = [np.ascontiguousarray(vector, logits.dtype) for vector in (shift, factor, spread, hit)]
+    arrays, of_weight = [*vectors, np.ascontiguousarray(target, np.int64), logits, gradient], places(weight)[0]
 
     def differentiate_losses(i: slice) -> None:
-        _cross_entropy_gradient(logits[i], target[i], weight, shift[i], factor[i], spread[i], hit[i], gradient[i])
+        compiled(0, i.stop - i.start, logits.shape[1], of_weight, *[address(array[i]) for array in arrays])
 
     in_parts(differentiate_losses, len(logits), 3 * logits.size)
     return gradient
 
 
-@loop
-def _cross_entropy_gradient(logits, target, weight, shift, factor, spread, hit, gradient):
-    for r in range(logits.shape[0]):
-        for i in range(logits.shape[1]):
-            even = spread[r] if weight is None else spread[r] * weight[i]
-            gradient[r, i] = _exp(logits[r, i] - shift[r]) * factor[r] - even
-        gradient[r, target[r]] -= hit[r]
+@called
+def _cross_entropy_gradient(real, rows, columns, weight, shift, factor, spread, hit, target, logits, gradient):
+    shift, factor, spread, hit = numbers(shift, real), numbers(factor, real), numbers(spread, real), numbers(hit, real)
+    logits, gradient, target = numbers(logits, real), numbers(gradient, real), numbers(target, np.int64(0))
+    weights = numbers(weight, real)
+    for r in range(rows):
+        row = r * columns
+        for i in range(columns):
+            even = spread[r] * weights[i] if weight else spread[r]
+            gradient[row + i] = _exp(logits[row + i] - shift[r]) * factor[r] - even
+        gradient[row + target[r]] -= hit[r]
 
 
 # ---- attention in blocks, on the thread that calls

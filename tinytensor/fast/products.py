@@ -11,18 +11,11 @@ every loop that calls it.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
-import numba
-import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.core.errors import NumbaError
-from numba.extending import intrinsic, register_jitable
+from numba.extending import register_jitable
 
-from .compiling import part
+from .compiling import address, call, called, part
 from .pool import empty
 from .tiles import COLUMNS, HEIGHTS, TILE, WIDE, adding, copy_vector, padded, turn_block
 
@@ -37,64 +30,59 @@ add_tall, add_middle, add_low = (adding(rows, TILE.vectors) for rows in HEIGHTS)
 narrow_tall, narrow_middle, narrow_low = (adding(rows, 1) for rows in HEIGHTS)
 
 
-def product(dtype: Any) -> tuple[int, Any]:
-    """What `multiply` needs: the address of the product for a dtype, and memory for its copies.
-
-    No two threads may use the memory at a time. The address is an argument of the loops, since none may be kept on
-    disk with them.
-    """
-    return _compiled(np.dtype(dtype)).address, empty(PANEL + BLOCK + TALL * (DEPTH + MARGIN), dtype)
+MEMORY = PANEL + BLOCK + TALL * (DEPTH + MARGIN)
+"""Elements that a product needs for its copies; no two threads may use the same at a time."""
 
 
-@part
-def multiply(product, a, turn_a, b, turn_b, keep, out):
+def multiply_arrays(a: Any, turn_a: bool, b: Any, turn_b: bool, out: Any, keep: bool = False) -> None:
     """out = a b, or out += a b where it is to `keep` what is there, a and b transposed first where they are to turn.
 
     Rows may lie apart, but not the elements of a row. There is at least one term for each element of the result.
     """
-    address, memory = product
-    size = memory.itemsize
+    copies, size = empty(MEMORY, out.dtype), out.itemsize
     a_row, a_step = (size, a.strides[0]) if turn_a else (a.strides[0], size)
-    inner = a.shape[0] if turn_a else a.shape[1]
-    _call(  # type: ignore[call-arg]
-        address,
-        (
-            memory.dtype.type(0), size, memory.ctypes.data, a.ctypes.data, a_row, a_step, b.ctypes.data, b.strides[0],
-            np.int64(turn_b), np.int64(keep), out.ctypes.data, out.strides[0], out.shape[0], out.shape[1], inner,
-        ),
+    product(out.dtype).ctypes(
+        0, size, address(copies), address(a), a_row, a_step, address(b), b.strides[0], turn_b, keep, address(out),
+        out.strides[0], *out.shape, len(a) if turn_a else a.shape[1],
     )  # fmt: skip
 
 
-@intrinsic
-def _call(typing: Any, address: Any, arguments: Any) -> Any:
-    """Call what lies at an address, a function of C, with these numbers."""
+@part
+def multiply(own, a, a_row, turn_a, b, b_row, turn_b, keep, out, out_row, rows, columns, inner):
+    """The same for loops, of matrices that lie at addresses.
 
-    def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        numbers = cgutils.unpack_tuple(builder, values[1])
-        kind = ir.FunctionType(ir.VoidType(), [number.type for number in numbers])
-        builder.call(builder.inttoptr(values[0], kind.as_pointer()), numbers)
-        return context.get_dummy_value()
+    Distances from row to row are in bytes. `own` is what a loop needs: the address of `product`, then its first three
+    arguments.
+    """
+    address, real, size, copies = own
+    a_row, a_step = (size, a_row) if turn_a else (a_row, size)
+    call(
+        address,
+        (real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, out_row, rows, columns, inner),
+    )
 
-    return types.void(address, arguments), write
 
-
-@functools.cache
-def _compiled(dtype: Any) -> Any:
-    """`_multiply` for a dtype, as a function of C."""
-    signature = types.void(numba.from_dtype(dtype), *[types.int64] * 14)
-    try:
-        return numba.cfunc(signature, cache=True, error_model="numpy")(_multiply)
-    except (RuntimeError, NumbaError):  # no folder that could be written to
-        return numba.cfunc(signature, error_model="numpy")(_multiply)
+@part
+def multiply_each(
+    own, count, a, a_next, a_row, turn_a, b, b_next, b_row, turn_b, out, out_next, out_row, rows, columns, inner
+):
+    """Products of so many matrices, with the distances from one to the next in bytes, too."""
+    for n in range(count):
+        multiply(
+            own, a + n * a_next, a_row, turn_a, b + n * b_next, b_row, turn_b, False, out + n * out_next, out_row, rows,
+            columns, inner,
+        )  # fmt: skip
 
 
 within = register_jitable(inline="always")  # to be optimised once, where it is called
 
 
-def _multiply(zero, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, out_row, rows, columns, inner):
-    """`multiply`, with addresses in place of arrays: element (i, k) of a lies at a + i * a_row + k * a_step.
+@called
+def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, out_row, rows, columns, inner):
+    """`multiply`, where element (i, k) of a lies at a + i * a_row + k * a_step.
 
-    All distances are in bytes, as `size` is, that of an element; `zero` only tells the dtype.
+    All distances are in bytes, as `size` is, that of an element; `real` only tells the dtype. `copies` is where MEMORY
+    elements may be written.
     """
     b_step, copy = size if turn_b else b_row, copies + PANEL * size
     most = _even(inner, DEPTH)
@@ -108,20 +96,20 @@ def _multiply(zero, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out,
                 step, group = TALL * size, TALL * (depth + MARGIN) * size
                 for first in range(0, some * size, step):
                     width = min(step, some * size - first)
-                    _copy_rows(zero, block + first, a_step, depth, width, copy + first * (depth + MARGIN), step)
+                    _copy_rows(real, block + first, a_step, depth, width, copy + first * (depth + MARGIN), step)
                 block = copy
             for j in range(0, columns * size, WIDE):
                 wide, panel, panel_row = min(WIDE, columns * size - j), copies, WIDE
                 if turn_b:
-                    _turn(zero, size, b + k * b_step + j // size * b_row, b_row, wide // size, depth * size, panel)
+                    _turn(real, size, b + k * b_step + j // size * b_row, b_row, wide // size, depth * size, panel)
                 elif some > FEW:
-                    _copy_rows(zero, b + k * b_step + j, b_row, depth, wide, panel, WIDE)
+                    _copy_rows(real, b + k * b_step + j, b_row, depth, wide, panel, WIDE)
                 else:
                     panel, panel_row = b + k * b_step + j, b_row
                 result, each = out + i * out_row + j, WIDE if wide == WIDE else TILE.vector
                 for c in range(0, wide, each):
                     _multiply_panel(
-                        zero, block, group, a_row, step, panel + c, panel_row, keep or k > 0, result + c, out_row, some,
+                        real, block, group, a_row, step, panel + c, panel_row, keep or k > 0, result + c, out_row, some,
                         min(each, wide - c), depth,
                     )  # fmt: skip
 
@@ -137,27 +125,27 @@ def _even(length, most):
 
 
 @part
-def _copy_rows(zero, source, source_row, rows, width, out, out_row):
+def _copy_rows(real, source, source_row, rows, width, out, out_row):
     for r in range(rows):
         for c in range(0, width, TILE.vector):
-            copy_vector(zero, source + r * source_row + c, width - c, out + r * out_row + c)  # type: ignore[call-arg]
+            copy_vector(real, source + r * source_row + c, width - c, out + r * out_row + c)  # type: ignore[call-arg]
 
 
 @within
-def _turn(zero, size, source, source_row, rows, width, out):
+def _turn(real, size, source, source_row, rows, width, out):
     """The transpose of rows, as a panel."""
     lanes = TILE.vector // size
     for r in range(0, rows, lanes):
         for n in range(-(-width // TILE.vector)):
             c = n * TILE.vector
             turn_block(  # type: ignore[call-arg]
-                zero, source + r * source_row + c, source_row, rows - r, width - c, out + n * lanes * WIDE + r * size,
+                real, source + r * source_row + c, source_row, rows - r, width - c, out + n * lanes * WIDE + r * size,
                 WIDE,
             )  # fmt: skip
 
 
 @within
-def _multiply_panel(zero, a, a_group, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
+def _multiply_panel(real, a, a_group, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
     """All rows of a tile's columns, or of a vector's or less."""
     i = 0
     while i < rows:
@@ -166,15 +154,15 @@ def _multiply_panel(zero, a, a_group, a_row, a_step, b, b_row, keep, out, out_ro
         x, y = a + i // TALL * a_group + i % TALL * a_row, out + i * out_row
         if width == WIDE:  # a constant, from which the compiler knows that all of a tile's columns are there
             if high == TALL:
-                add_tall(zero, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+                add_tall(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
             elif high == MIDDLE:
-                add_middle(zero, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+                add_middle(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
             else:
-                add_low(zero, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
+                add_low(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)
         elif high == TALL:
-            narrow_tall(zero, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
+            narrow_tall(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
         elif high == MIDDLE:
-            narrow_middle(zero, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
+            narrow_middle(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
         else:
-            narrow_low(zero, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
+            narrow_low(real, x, a_row, a_step, b, b_row, keep, y, out_row, width, inner)
         i += high

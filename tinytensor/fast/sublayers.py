@@ -3,8 +3,11 @@
 A sub-layer is norm(x + drop(f(x))), or with the norm in front x + drop(f(norm(x))); f is attention or the feed-forward
 network. It is a few matrix products with passes over memory between them. Here the rows of some sentences go through
 all of it, and through all sub-layers of a stack, while they are in the cache; the interpreter, whose lock two threads
-would wait for, is met once for a sub-layer, and threads meet once for a stack. Compiling takes seconds, once; then the
-loops are read from disk.
+would wait for, is met once for a sub-layer, and threads meet once for a stack.
+
+The loops are told where arrays lie and how far apart rows are, in bytes, and call the products (`products.py`) and the
+passes between them (`passes.py`) by their addresses. So each of these is compiled once, and loops that know of no array
+take a fraction of the time to compile.
 
 The sentences of a batch are divided into *shares*, and these into blocks. A share adds up the gradients of the
 parameters by itself, then those of the shares are added in their order. How many shares there are follows from the
@@ -13,28 +16,27 @@ sizes alone, so that the bits do not depend on the number of threads.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
-from .compiling import part
-from .hashed import Dropping, keeps
-from .loops import _exp, _layer_norm, _layer_norm_gradient, loop
-from .loops import fits as fits
+from . import passes
+from .compiling import address, addresses, call, loop, part, places
+from .compiling import fits as fits
+from .hashed import Dropping
+from .passes import soften
 from .pool import empty
-from .products import multiply, product
+from .products import MEMORY, multiply, multiply_each, product
 from .threads import multiply_in_parts
 
 BLOCK = 512  # rows that go through a sub-layer together
+SUM = 8  # bytes of a sum
 SHARE = 10**8  # multiplications and additions of a stack, forward, that are worth a share
 MOST_SHARES = 4
 ROWS = 256  # that a share has at least
 SMALL = 1 << 17  # elements of a matrix whose gradient takes no time beside the products
 REUSE = 1 << 8  # elements of a larger matrix for each row of a share, whose gradient each share writes
-SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
 
 
 def pay_for(rows: int, *weights: Any) -> bool:
@@ -64,8 +66,7 @@ def forward(sublayers: Sequence[Any], x: Any, memory: Any, masks: Sequence[Any],
     largest = max(weight.size for sublayer in sublayers for weight in (*sublayer.weights, x[0, 0]))
     shares = _shares(batch, batch * target, work, largest)
     rows, memory_rows = x.reshape(-1, d), None if memory is None else memory.reshape(-1, d)
-    nothing = np.zeros((0, 0, 0, 0), x.dtype)
-    shifts = [(nothing if mask is None else mask, not hide) for mask, hide in zip(masks, hides)]
+    shifts = [(mask, not hide) for mask, hide in zip(masks, hides)]
     for sublayer in sublayers:
         rows = sublayer.start(shares, rows, memory_rows, shifts)
 
@@ -128,9 +129,10 @@ class Gradient:
         self.sums = np.zeros((count, sum(vectors)))  # of biases and norms, side by side, in float64
         self.ends = np.cumsum(vectors)
 
-    def of_weights(self, share: Share) -> list[Any]:
-        """Where those of the weights are written that a share adds up."""
-        return [part[share.place] for part in self.weights]
+    def places(self, share: Share) -> Any:
+        """Where g and the gradients lie: for x, for the memory, for the weights and, added up, for the vectors."""
+        own = [part[share.place] for part in (*self.weights, self.sums)]
+        return places(self.g, self.g_x, self.g_memory, *own)
 
     def totals(self) -> list[Any]:
         """The gradients of the parameters, in their order."""
@@ -150,8 +152,8 @@ class Norm:
     weights: tuple[Any, ...] = ()
 
     def __init__(self, norm_weight: Any, norm_bias: Any, eps: float) -> None:
-        self.d, dtype = norm_weight.size, norm_weight.dtype
-        self.norm: tuple[Any, ...] = norm_weight, _or_zeros(norm_bias, self.d, dtype), eps
+        self.d, self.dtype, self.eps = norm_weight.size, norm_weight.dtype, eps
+        self.norm = norm_weight, _or_zeros(norm_bias, self.d, self.dtype)
         self.vectors = [self.d, self.d]
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
@@ -163,11 +165,13 @@ class Norm:
 
     def forward(self, share: Share) -> None:
         r = share.rows(self.length)
-        _layer_norm(self.x[r], *self.norm, self.out[r], self.normal[r], self.factor[r])
+        arrays = self.x[r], *self.norm, self.out[r], self.normal[r], self.factor[r]
+        passes.normalize(self.dtype).ctypes(self.eps, r.stop - r.start, self.d, *map(address, arrays))
 
     def backward(self, share: Share, found: Gradient) -> None:
-        r, sums = share.rows(self.length), found.sums[share.place].reshape(2, -1)
-        _layer_norm_gradient(found.g[r], self.normal[r], self.factor[r], self.norm[0], found.g_x[r], sums)
+        r = share.rows(self.length)
+        arrays = found.g[r], self.normal[r], self.factor[r], self.norm[0], found.g_x[r], found.sums[share.place]
+        passes.normalize_gradient(self.dtype).ctypes(0, r.stop - r.start, self.d, *map(address, arrays), False)
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         """The gradients of the parameters in their order, from those of weights and of vectors."""
@@ -185,19 +189,28 @@ class Residual(Norm):
 
     def __init__(self, norm_weight: Any, norm_bias: Any, eps: float, norm_first: bool, dropping: Dropping) -> None:
         super().__init__(norm_weight, norm_bias, eps)
-        self.norm_first, self.dropping = norm_first, _typed(dropping, norm_weight.dtype)
+        self.norm_first, self.dropping = norm_first, dropping
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
         self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
         return super().start(shares, x, memory, shifts)
 
+    def there(self, *between: Any) -> Any:
+        """Where the functions are that the loop forward calls."""
+        return addresses(
+            self.dtype, product, passes.normalize, *between, passes.add_dropped if self.dropping else passes.add
+        )
+
+    def back(self, *between: Any) -> Any:
+        """And those that the loop backward calls."""
+        drop = passes.drop if self.dropping else passes.copy
+        return addresses(
+            self.dtype, product, passes.copy, passes.normalize_gradient, drop, passes.add_rows_up, *between
+        )
+
 
 def _or_zeros(bias: Any, size: int, dtype: Any) -> Any:
     return np.zeros(size, dtype) if bias is None else bias
-
-
-def _typed(dropping: Dropping, dtype: Any) -> tuple[Any, ...]:
-    return *dropping.numbers, dtype.type(dropping.scale)
 
 
 # ---- feed-forward: f(x) = drop(max(0, x W₁ᵀ + b₁)) W₂ᵀ + b₂
@@ -208,32 +221,33 @@ class FeedForward(Residual):
 
     def __init__(self, weight1: Any, bias1: Any, weight2: Any, bias2: Any, *norm: Any, inner: Dropping) -> None:
         super().__init__(*norm)
-        width, dtype = len(weight1), weight1.dtype
+        self.width = len(weight1)
         self.weights, self.work = (weight1, weight2), 2 * weight1.size
-        self.biases = _or_zeros(bias1, width, dtype), _or_zeros(bias2, self.d, dtype)
-        self.inner = _typed(inner, dtype)
-        self.vectors = [self.d, self.d, self.d, width]  # norm, b₂, b₁
+        self.biases = _or_zeros(bias1, self.width, self.dtype), _or_zeros(bias2, self.d, self.dtype)
+        self.inner = inner
+        self.vectors = [self.d, self.d, self.d, self.width]  # norm, b₂, b₁
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        self.hidden = empty((len(x), len(self.weights[0])), x.dtype)
-        return super().start(shares, x, memory, shifts)
+        out = super().start(shares, x, memory, shifts)
+        self.hidden = empty((len(x), self.width), self.dtype)
+        self.places = places(
+            x, *self.weights, *self.biases, *self.norm, self.inside, self.hidden, self.normal, self.factor, out
+        )
+        drops = *self.inner.numbers, *self.dropping.numbers
+        self.sizes = np.array([self.d, self.width, self.norm_first, *drops], np.int64)
+        self.reals = np.array([self.eps, self.inner.scale, self.dropping.scale], self.dtype)
+        return out
 
     def forward(self, share: Share) -> None:
-        r, dtype = share.rows(self.length), self.x.dtype
-        (weight1, weight2), (bias1, bias2) = self.weights, self.biases
-        _feed_forward(
-            product(dtype), r.start, self.x[r], weight1, bias1, weight2, bias2, *self.norm, self.norm_first,
-            self.inner, self.dropping, self.inside[r], self.hidden[r], self.normal[r], self.factor[r], self.out[r],
-            empty((min(BLOCK, r.stop - r.start), self.d), dtype),
-        )  # fmt: skip
+        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * self.d, self.dtype)
+        functions = self.there(passes.activate_and_drop if self.inner else passes.activate)
+        _feed_forward(functions, self.places, self.sizes, self.reals, address(scratch), r.start, r.stop)
 
     def backward(self, share: Share, found: Gradient) -> None:
-        r, dtype, sums = share.rows(self.length), self.x.dtype, found.sums[share.place]
-        g_total, g_hidden = empty(found.g[r].shape, dtype), empty(self.hidden[r].shape, dtype)
+        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * (2 * self.d + self.width), self.dtype)
         _feed_forward_gradient(
-            product(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.inner[-1],
-            self.dropping, self.hidden[r], self.normal[r], self.factor[r], found.g_x[r], g_total, g_hidden,
-            sums[: 2 * self.d].reshape(2, self.d), sums[2 * self.d :], self.inside[r], *found.of_weights(share),
+            self.back(passes.activate_gradient), self.places, found.places(share), self.sizes, self.reals,
+            address(scratch), r.start, r.stop,
         )  # fmt: skip
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
@@ -242,129 +256,59 @@ class FeedForward(Residual):
 
 
 @loop
-def _feed_forward(
-    product, start, x, weight1, bias1, weight2, bias2, norm_weight, norm_bias, eps, norm_first, inner_dropping,
-    dropping, inside, hidden, normal, factor, out, total,
-):  # fmt: skip
-    zero, kept = x.dtype.type(0), inner_dropping[3]
-    low, high, below = inner_dropping[:3]
-    for first in range(0, x.shape[0], BLOCK):
-        last = min(first + BLOCK, x.shape[0])
-        i, h = slice(first, last), hidden[first:last]
+def _feed_forward(functions, places, sizes, reals, scratch, start, stop):
+    product, normalize, activate, add = functions
+    x, weight1, weight2, bias1, bias2, norm_weight, norm_bias, inside, hidden, normal, factor, out = places
+    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = sizes
+    eps, inner_scale, scale = reals
+    size = reals.itemsize
+    row, wide, total = d * size, width * size, scratch + MEMORY * size
+    own = product, eps, size, scratch
+    for first in range(start, stop, BLOCK):
+        rows, i, h = min(BLOCK, stop - first), first * row, hidden + first * wide
+        normed, scales = normal + i, factor + first * size
         if norm_first:
-            _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
-        multiply(product, inside[i], False, weight1, True, False, h)
-        columns = h.shape[1]
-        for r in range(h.shape[0]):
-            for c in range(columns):
-                value = h[r, c] + bias1[c]
-                h[r, c] = zero if value <= zero else value
-            if below > 0:
-                place = (start + first + r) * columns
-                for c in range(columns):
-                    h[r, c] *= kept if _keeps(np.uint32(place + c), low, high, below) else zero
-        some = total[: last - first]
-        if norm_first:
-            multiply(product, h, False, weight2, True, False, some)
-            _add_up(x[i], some, bias2, start + first, dropping, out[i])
-        else:
-            multiply(product, h, False, weight2, True, False, out[i])
-            _add_up(x[i], out[i], bias2, start + first, dropping, some)
-            _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
-
-
-_keeps = numba.njit(keeps)
-
-
-@part
-def _add_up(x, branch, bias, start, dropping, out):
-    """x + drop(branch + bias); `start` is the number of the first row."""
-    low, high, below, scale = dropping
-    columns = x.shape[1]
-    for r in range(x.shape[0]):
-        if below > 0:
-            place = (start + r) * columns
-            for c in range(columns):
-                factor = scale if _keeps(np.uint32(place + c), low, high, below) else x.dtype.type(0)
-                out[r, c] = x[r, c] + factor * (branch[r, c] + bias[c])
-        else:
-            for c in range(columns):
-                out[r, c] = x[r, c] + (branch[r, c] + bias[c])
-
-
-@part
-def _to_branch(g, start, dropping, g_branch, sums):
-    """The gradient of `_add_up` for the branch, which is added to the sums, for its bias; for x it is g."""
-    if dropping[2] > 0:
-        _drop(g, start, dropping, g_branch)
-    else:
-        _copy(g, g_branch)
-    _add_rows_up(g_branch, sums)
-
-
-@part
-def _copy(rows, out):
-    for r in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            out[r, i] = rows[r, i]  # not all at once, whose error message would take long to compile
-
-
-@part
-def _to_sum(g, normal, factor, norm_weight, norm_first, g_x, norm_sums):
-    """The gradient for x + drop(f(...)), from that for the sub-layer's result."""
-    if norm_first:
-        _copy(g, g_x)
-    else:
-        _layer_norm_gradient(g, normal, factor, norm_weight, g_x, norm_sums)
-
-
-@part
-def _add_through_norm(g_inside, normal, factor, norm_weight, g_before, g_x, norm_sums):
-    """Add the gradient that comes back through the norm in front to that for x; `g_before` is scratch memory."""
-    _layer_norm_gradient(g_inside, normal, factor, norm_weight, g_before, norm_sums)
-    for r in range(g_x.shape[0]):
-        for c in range(g_x.shape[1]):
-            g_x[r, c] += g_before[r, c]
+            call(normalize, (eps, rows, d, x + i, norm_weight, norm_bias, inside + i, normed, scales))
+        multiply(own, inside + i, row, False, weight1, row, True, False, h, wide, rows, width, d)
+        call(activate, (inner_scale, rows, width, h, bias1, first, inner_low, inner_high, inner_below))
+        branch, added = (total, out + i) if norm_first else (out + i, total)
+        multiply(own, h, wide, False, weight2, wide, True, False, branch, row, rows, d, width)
+        call(add, (scale, rows, d, x + i, branch, bias2, added, first, low, high, below))
+        if not norm_first:
+            call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + i, normed, scales))
 
 
 @loop
-def _feed_forward_gradient(
-    product, start, g, weight1, weight2, norm_weight, norm_first, kept, dropping, hidden, normal, factor, g_x, g_total,
-    g_hidden, norm_sums, sums, inside, g_weight1, g_weight2,
-):  # fmt: skip
-    d = g.shape[1]
-    within = np.empty((2, min(BLOCK, g.shape[0]) if norm_first else 0, d), g.dtype)
-    for first in range(0, g.shape[0], BLOCK):
-        i = slice(first, min(first + BLOCK, g.shape[0]))
-        _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
-        _to_branch(g_x[i], start + first, dropping, g_total[i], sums[:d])
-        multiply(product, g_total[i], False, weight2, False, False, g_hidden[i])
-        _clip(g_hidden[i], hidden[i], kept, sums[d:])
-        multiply(product, g_hidden[i], True, inside[i], False, first > 0, g_weight1)
-        multiply(product, g_total[i], True, hidden[i], False, first > 0, g_weight2)
+def _feed_forward_gradient(functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, copy, normalize_gradient, drop, add_rows_up, activate_gradient = functions
+    _, weight1, weight2, _, _, norm_weight, _, inside, hidden, normal, factor, _ = places
+    g, g_x, _, g_weight1, g_weight2, norm_sums = gradients
+    d, width, norm_first, _, _, _, low, high, below = sizes
+    _, inner_scale, scale = reals
+    size = reals.itemsize
+    row, wide, g_total = d * size, width * size, scratch + MEMORY * size
+    g_inside = g_total + BLOCK * row
+    g_hidden = g_inside + BLOCK * row
+    out_sums = norm_sums + 2 * d * SUM
+    inner_sums = out_sums + d * SUM
+    own = product, scale, size, scratch
+    for first in range(start, stop, BLOCK):
+        rows, i, h, keep = min(BLOCK, stop - first), first * row, hidden + first * wide, first > start
+        normed, scales = normal + i, factor + first * size
         if norm_first:
-            g_inside, g_before = within[0, : i.stop - first], within[1, : i.stop - first]
-            multiply(product, g_hidden[i], False, weight1, False, False, g_inside)
-            _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
+            call(copy, (scale, rows, d, g + i, g_x + i, 0, 0, 0, 0))
         else:
-            multiply(product, g_hidden[i], False, weight1, False, True, g_x[i])
-
-
-@part
-def _clip(g, hidden, kept, sums):
-    """The gradient through drop(max(0, ...)), in place, and added to the sums of its rows."""
-    for r in range(g.shape[0]):
-        for i in range(g.shape[1]):
-            value = g.dtype.type(0) if hidden[r, i] <= 0 else g[r, i] * kept
-            g[r, i] = value
-            sums[i] += value
-
-
-@part
-def _add_rows_up(rows, sums):
-    for r in range(rows.shape[0]):
-        for i in range(rows.shape[1]):
-            sums[i] += rows[r, i]
+            call(normalize_gradient, (scale, rows, d, g + i, normed, scales, norm_weight, g_x + i, norm_sums, False))
+        call(drop, (scale, rows, d, g_x + i, g_total, first, low, high, below))
+        call(add_rows_up, (scale, rows, d, g_total, d, out_sums))
+        multiply(own, g_total, row, False, weight2, wide, False, False, g_hidden, wide, rows, width, d)
+        call(activate_gradient, (inner_scale, rows, width, g_hidden, h, inner_sums))
+        multiply(own, g_hidden, wide, True, inside + i, row, False, keep, g_weight1, row, width, d, rows)
+        multiply(own, g_total, row, True, h, wide, False, keep, g_weight2, wide, d, width, rows)
+        into = g_inside if norm_first else g_x + i
+        multiply(own, g_hidden, wide, False, weight1, row, False, not norm_first, into, row, rows, d, width)
+        if norm_first:
+            call(normalize_gradient, (scale, rows, d, g_inside, normed, scales, norm_weight, g_x + i, norm_sums, True))
 
 
 # ---- attention: f(x) = Concat(head_1, ..., head_h) W_oᵀ + b_o
@@ -378,54 +322,59 @@ class Attention(Residual):
         across: bool, weights_dropping: Dropping,
     ) -> None:  # fmt: skip
         super().__init__(*norm)
-        dtype = weight.dtype
         self.weights, self.work = (weight, out_weight), weight.size + out_weight.size
-        self.biases = _or_zeros(bias, 3 * self.d, dtype), _or_zeros(out_bias, self.d, dtype)
-        self.heads, self.scale, self.across = heads, dtype.type(scale), across
-        self.weights_dropping = _typed(weights_dropping, dtype)
+        self.biases = _or_zeros(bias, 3 * self.d, self.dtype), _or_zeros(out_bias, self.d, self.dtype)
+        self.heads, self.scale, self.across, self.weights_dropping = heads, scale, across, weights_dropping
         self.vectors = [self.d, self.d, self.d, 3 * self.d]  # norm, b_o, b
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        out, batch, dtype = super().start(shares, x, memory, shifts), shares[-1].last, x.dtype
-        self.memory: Any = memory if self.across else None
+        out, batch, dtype = super().start(shares, x, memory, shifts), shares[-1].last, self.dtype
+        self.memory = memory if self.across else self.inside
         self.source = len(memory) // batch if self.across else self.length
-        self.shifts = shifts[self.across]
         self.query = empty((len(x), self.d if self.across else 3 * self.d), dtype)
         self.key_value = empty((len(memory), 2 * self.d), dtype) if self.across else self.query
         self.softmax = empty((batch, self.heads, self.length, self.source), dtype)
         self.joined = empty(x.shape, dtype)
-        return out
-
-    def forward(self, share: Share) -> None:
-        r, s, dtype = share.rows(self.length), share.rows(self.source), self.x.dtype
-        b, (shifts, added) = slice(share.first, share.last), self.shifts
-        (weight, out_weight), (bias, out_bias) = self.weights, self.biases
-        _attention(
-            product(dtype), r.start, self.x[r], self.memory[s] if self.across else self.inside[r], weight, bias,
-            out_weight, out_bias, *self.norm, self.norm_first, self.scale, shifts[b] if len(shifts) > 1 else shifts,
-            added, self.weights_dropping, self.dropping, self.inside[r], self.query[r], self.key_value[s],
-            self.softmax[b], self.joined[r], self.normal[r], self.factor[r], self.out[r],
-            empty((min(self.block, share.last - share.first) * self.length, self.d), dtype),
+        mask, added = shifts[self.across]
+        self.mask = mask
+        self.places = places(
+            x, self.memory, *self.weights, *self.biases, *self.norm, mask, self.inside, self.query, self.key_value,
+            self.softmax, self.joined, self.normal, self.factor, out,
         )  # fmt: skip
+        lengths = self.heads, self.length, self.source, self.block
+        columns = self.d, self.query.shape[1], self.key_value.shape[1], self.d // self.heads, self.source
+        apart = [0] * 3 if mask is None else [n * (m > 1) for n, m in zip(mask.strides, mask.shape[:3])]
+        in_bytes = [n * dtype.itemsize for n in columns]
+        flags = added, self.across, self.norm_first
+        drops = *self.weights_dropping.numbers, *self.dropping.numbers
+        self.sizes = np.array([*lengths, *columns, *in_bytes, *apart, *flags, *drops], np.int64)
+        self.reals = np.array([self.eps, self.scale, self.weights_dropping.scale, self.dropping.scale], dtype)
+        return out
 
     @property
     def block(self) -> int:
         """Sentences that go through together."""
         return max(1, BLOCK // max(self.length, self.source))
 
+    def forward(self, share: Share) -> None:
+        rows = min(self.block, share.last - share.first) * self.length
+        scratch = empty(MEMORY + rows * self.d + self.cells, self.dtype)
+        functions = self.there(passes.add_vector, passes.softmax, passes.drop if self.weights_dropping else None)
+        _attention(functions, self.places, self.sizes, self.reals, address(scratch), share.first, share.last)
+
     def backward(self, share: Share, found: Gradient) -> None:
-        r, s, dtype, sums = share.rows(self.length), share.rows(self.source), self.x.dtype, found.sums[share.place]
-        b, d, n = slice(share.first, share.last), self.d, min(self.block, share.last - share.first)
-        g_total, g_query = empty(found.g[r].shape, dtype), empty(self.query[r].shape, dtype)
-        g_key_value = empty(self.key_value[s].shape, dtype) if self.across else g_query
+        n = min(self.block, share.last - share.first)
+        of_x, of_memory = 2 * self.d + self.query.shape[1], 2 * self.d * self.across
+        scratch = empty(MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells, self.dtype)
         _attention_gradient(
-            product(dtype), r.start, found.g[r], *self.weights, self.norm[0], self.norm_first, self.scale,
-            self.weights_dropping, self.dropping, self.query[r], self.key_value[s], self.softmax[b], self.normal[r],
-            self.factor[r], found.g_x[r], found.g_memory[s] if self.across else found.g_x[r], g_total, g_query,
-            g_key_value, empty((n * self.length, d), dtype), empty((n, *self.softmax.shape[1:]), dtype),
-            sums[: 2 * d].reshape(2, d), sums[2 * d :], self.inside[r],
-            self.memory[s] if self.across else self.inside[r], self.joined[r], *found.of_weights(share),
+            self.back(passes.softmax_gradient, passes.drop if self.weights_dropping else None), self.places,
+            found.places(share), self.sizes, self.reals, address(scratch), share.first, share.last,
         )  # fmt: skip
+
+    @property
+    def cells(self) -> int:
+        """Weights of a sentence, in all heads."""
+        return self.heads * self.length * self.source
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, out_bias, bias = vectors
@@ -433,167 +382,143 @@ class Attention(Residual):
 
 
 @loop
-def _attention(
-    product, start, x, memory, weight, bias, out_weight, out_bias, norm_weight, norm_bias, eps, norm_first, scale,
-    shifts, added, weights_dropping, dropping, inside, query, key_value, softmax, joined, normal, factor, out, total,
-):  # fmt: skip
-    d, (batch, heads, target, source) = x.shape[1], softmax.shape
-    size, own = d // heads, query.shape[1]
-    keys = key_value.shape[1] - 2 * d  # where the keys begin
-    block = total.shape[0] // target
-    dropped = np.empty((target, source), x.dtype)
-    for first in range(0, batch, block):
-        last = min(first + block, batch)
-        i, j = slice(first * target, last * target), slice(first * source, last * source)
+def _attention(functions, places, sizes, reals, scratch, start, stop):
+    product, normalize, add_vector, softmax, drop, add = functions
+    (
+        x, memory, weight, out_weight, bias, out_bias, norm_weight, norm_bias, mask, inside, query, key_value,
+        softmaxes, joined, normal, factor, out,
+    ) = places  # fmt: skip
+    (
+        heads, target, source, block, d, of_query, of_key_value, of_head, _, row, q_row, kv_row, head, cells_row,
+        mask_item, mask_head, mask_row, shifts, across, norm_first, w_low, w_high, w_below, low, high, below,
+    ) = sizes  # fmt: skip
+    eps, scale, w_scale, sum_scale = reals
+    size, own = reals.itemsize, (product, eps, reals.itemsize, scratch)
+    cells, keys = target * cells_row, 0 if across else row
+    total = scratch + MEMORY * size
+    dropped = total + min(block, stop - start) * target * row
+    for first in range(start, stop, block):
+        last = min(first + block, stop)
+        rows, i, r = (last - first) * target, first * target, first * target * row
+        q, k = query + i * q_row, key_value + first * source * kv_row + keys
         if norm_first:
-            _layer_norm(x[i], norm_weight, norm_bias, eps, inside[i], normal[i], factor[i])
-        _project(product, inside[i], weight[:own], bias[:own], query[i])
-        if own == d:
-            _project(product, memory[j], weight[d:], bias[d:], key_value[j])
+            call(normalize, (eps, rows, d, x + r, norm_weight, norm_bias, inside + r, normal + r, factor + i * size))
+        multiply(own, inside + r, row, False, weight, row, True, False, q, q_row, rows, of_query, d)
+        call(add_vector, (eps, rows, of_query, bias, q, of_query))
+        if across:
+            j, many = memory + first * source * row, (last - first) * source
+            multiply(own, j, row, False, weight + d * row, row, True, False, k, kv_row, many, of_key_value, d)
+            call(add_vector, (eps, many, of_key_value, bias + row, k, of_key_value))
         for b in range(first, last):
-            q, kv = query[b * target : (b + 1) * target], key_value[b * source : (b + 1) * source]
-            for h in range(heads):
-                k = kv[:, keys + h * size : keys + (h + 1) * size]
-                multiply(product, q[:, h * size : (h + 1) * size], False, k, True, False, softmax[b, h])
-        _softmax(softmax, first, last, shifts, added, scale)
-        for b in range(first, last):
-            kv, by_head = key_value[b * source : (b + 1) * source], joined[b * target : (b + 1) * target]
-            for h in range(heads):
-                weights = softmax[b, h]
-                if weights_dropping[2] > 0:
-                    _drop(weights, (start + b * target) * heads + h * target, weights_dropping, dropped)
-                    weights = dropped
-                v = kv[:, keys + d + h * size : keys + d + (h + 1) * size]
-                multiply(product, weights, False, v, False, False, by_head[:, h * size : (h + 1) * size])
-        some = total[: i.stop - i.start]
+            weights = softmaxes + b * heads * cells
+            multiply_each(
+                own, heads, q, head, q_row, False, k, head, kv_row, True, weights, cells, cells_row, target, source,
+                of_head,
+            )  # fmt: skip
+            call(softmax, (scale, heads, target, source, weights, mask + b * mask_item, mask_head, mask_row, shifts))
+            if drop:
+                number = b * heads * target
+                call(drop, (w_scale, heads * target, source, weights, dropped, number, w_low, w_high, w_below))
+                weights = dropped
+            multiply_each(
+                own, heads, weights, cells, cells_row, False, k + row, head, kv_row, False, joined + b * target * row,
+                head, row, target, of_head, source,
+            )  # fmt: skip
+            q += target * q_row
+            k += source * kv_row
+        branch, added = (total, out + r) if norm_first else (out + r, total)
+        multiply(own, joined + r, row, False, out_weight, row, True, False, branch, row, rows, d, d)
+        call(add, (sum_scale, rows, d, x + r, branch, out_bias, added, i, low, high, below))
+        if not norm_first:
+            call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + r, normal + r, factor + i * size))
+
+
+@loop
+def _attention_gradient(functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, copy, normalize_gradient, drop, add_rows_up, softmax_gradient, drop_weights = functions
+    (
+        _, memory, weight, out_weight, _, _, norm_weight, _, _, inside, query, key_value, softmaxes, joined, normal,
+        factor, _,
+    ) = places  # fmt: skip
+    g, g_x, g_memory, g_weight, g_out_weight, norm_sums = gradients
+    (
+        heads, target, source, block, d, of_query, of_key_value, of_head, _, row, q_row, kv_row, head, cells_row, _, _,
+        _, _, across, norm_first, w_low, w_high, w_below, low, high, below,
+    ) = sizes  # fmt: skip
+    _, scale, w_scale, sum_scale = reals
+    size, own = reals.itemsize, (product, scale, reals.itemsize, scratch)
+    cells, keys = target * cells_row, 0 if across else row
+    most = min(block, stop - start)
+    g_total = scratch + MEMORY * size
+    g_heads = g_total + most * target * row
+    g_query = g_heads + most * target * row
+    g_key_value = g_query + most * target * q_row if across else g_query
+    g_weights = g_key_value + most * source * kv_row
+    dropped = g_weights + heads * cells
+    out_sums = norm_sums + 2 * d * SUM
+    sums = out_sums + d * SUM
+    for first in range(start, stop, block):
+        last, keep = min(first + block, stop), first > start
+        rows, i, r = (last - first) * target, first * target, first * target * row
+        normed, scales, g_sum = normal + r, factor + i * size, g_x + r
         if norm_first:
-            multiply(product, joined[i], False, out_weight, True, False, some)
-            _add_up(x[i], some, out_bias, start + i.start, dropping, out[i])
+            call(copy, (scale, rows, d, g + r, g_sum, 0, 0, 0, 0))
         else:
-            multiply(product, joined[i], False, out_weight, True, False, out[i])
-            _add_up(x[i], out[i], out_bias, start + i.start, dropping, some)
-            _layer_norm(some, norm_weight, norm_bias, eps, out[i], normal[i], factor[i])
-
-
-@part
-def _project(product, x, weight, bias, out):
-    multiply(product, x, False, weight, True, False, out)
-    for r in range(out.shape[0]):
-        for i in range(out.shape[1]):
-            out[r, i] += bias[i]
-
-
-@part
-def _drop(rows, start, dropping, out):
-    """drop(rows); `start` is the number of the first row."""
-    low, high, below, scale = dropping
-    columns = rows.shape[1]
-    for r in range(rows.shape[0]):
-        place = (start + r) * columns
-        for c in range(columns):
-            factor = scale if _keeps(np.uint32(place + c), low, high, below) else rows.dtype.type(0)
-            out[r, c] = rows[r, c] * factor
+            call(normalize_gradient, (scale, rows, d, g + r, normed, scales, norm_weight, g_sum, norm_sums, False))
+        call(drop, (sum_scale, rows, d, g_sum, g_total, i, low, high, below))
+        call(add_rows_up, (scale, rows, d, g_total, d, out_sums))
+        multiply(own, g_total, row, False, out_weight, row, False, False, g_heads, row, rows, d, d)
+        q, k = query + i * q_row, key_value + first * source * kv_row + keys
+        g_head, g_q, g_k = g_heads, g_query, g_key_value + keys
+        for b in range(first, last):
+            weights = softmaxes + b * heads * cells
+            multiply_each(
+                own, heads, g_head, head, row, False, k + row, head, kv_row, True,
+                dropped if drop_weights else g_weights, cells, cells_row, target, source, of_head,
+            )  # fmt: skip
+            kept = weights
+            if drop_weights:
+                all_rows, number = heads * target, b * heads * target
+                call(drop_weights, (w_scale, all_rows, source, dropped, g_weights, number, w_low, w_high, w_below))
+                call(drop_weights, (w_scale, all_rows, source, weights, dropped, number, w_low, w_high, w_below))
+                kept = dropped
+            multiply_each(
+                own, heads, kept, cells, cells_row, True, g_head, head, row, False, g_k + row, head, kv_row, source,
+                of_head, target,
+            )  # fmt: skip
+            call(softmax_gradient, (scale, heads * target, source, weights, g_weights))
+            multiply_each(
+                own, heads, g_weights, cells, cells_row, False, k, head, kv_row, False, g_q, head, q_row, target,
+                of_head, source,
+            )  # fmt: skip
+            multiply_each(
+                own, heads, g_weights, cells, cells_row, True, q, head, q_row, False, g_k, head, kv_row, source,
+                of_head, target,
+            )  # fmt: skip
+            g_head, q, g_q = g_head + target * row, q + target * q_row, g_q + target * q_row
+            k, g_k = k + source * kv_row, g_k + source * kv_row
+        call(add_rows_up, (scale, rows, of_query, g_query, of_query, sums))
+        multiply(own, g_query, q_row, True, inside + r, row, False, keep, g_weight, row, of_query, d, rows)
+        multiply(own, g_total, row, True, joined + r, row, False, keep, g_out_weight, row, d, d, rows)
+        if across:
+            j, many, wide = first * source * row, (last - first) * source, of_key_value
+            of_it, g_of_it = weight + d * row, g_weight + d * row  # for keys and values, below those for queries
+            call(add_rows_up, (scale, many, wide, g_key_value, wide, sums + d * SUM))
+            multiply(own, g_key_value, kv_row, True, memory + j, row, False, keep, g_of_it, row, wide, d, many)
+            multiply(own, g_key_value, kv_row, False, of_it, row, False, True, g_memory + j, row, many, d, wide)
+        into = g_heads if norm_first else g_sum
+        multiply(own, g_query, q_row, False, weight, row, False, not norm_first, into, row, rows, d, of_query)
+        if norm_first:
+            call(normalize_gradient, (scale, rows, d, g_heads, normed, scales, norm_weight, g_sum, norm_sums, True))
 
 
 @part
 def _softmax(weights, first, last, mask, shifts, scale):
-    """Turn scores into softmax(scores * scale + mask), in place; rows of -inf become zeros."""
+    """The same of scores in an array, for a loop that takes arrays."""
     heads, target, source = weights.shape[1:]
-    flat = weights[first:last].reshape(-1)
-    large = np.int32(0)
-    for i in range(flat.size):
-        flat[i] *= scale
-        large += np.int32(0) if abs(flat[i]) <= SAFE else np.int32(1)
-    if mask.size:
-        for b in range(first, last):
-            for h in range(heads):
-                for r in range(target):
-                    hidden = mask[b if mask.shape[0] > 1 else 0, h if mask.shape[1] > 1 else 0]
-                    row = hidden[r if mask.shape[2] > 1 else 0]
-                    for i in range(source):
-                        weights[b, h, r, i] += row[i]
-    rows = flat.reshape(-1, source)
-    if shifts or large > 0:
-        for r in range(rows.shape[0]):
-            shift = rows[r, 0]
-            for i in range(source):
-                shift = rows[r, i] if rows[r, i] > shift else shift
-            if shift > -math.inf:
-                for i in range(source):
-                    rows[r, i] -= shift
-    for i in range(flat.size):
-        flat[i] = _exp(flat[i])
-    for r in range(rows.shape[0]):
-        total = 0.0
-        for i in range(source):
-            total += rows[r, i]
-        share = flat.dtype.type(1) / flat.dtype.type(total if total != 0 else 1)
-        for i in range(source):
-            rows[r, i] *= share
-
-
-@loop
-def _attention_gradient(
-    product, start, g, weight, out_weight, norm_weight, norm_first, scale, weights_dropping, dropping, query, key_value,
-    softmax, normal, factor, g_x, g_memory, g_total, g_query, g_key_value, g_heads, g_weights, norm_sums, sums, inside,
-    memory, joined, g_weight, g_out_weight,
-):  # fmt: skip
-    d, (batch, heads, target, source) = g.shape[1], softmax.shape
-    size, own = d // heads, query.shape[1]
-    keys = key_value.shape[1] - 2 * d
-    block = g_weights.shape[0]
-    dropped = np.empty((target, source), g.dtype)
-    within = np.empty((2, block * target if norm_first else 0, d), g.dtype)
-    for first in range(0, batch, block):
-        last = min(first + block, batch)
-        i, j = slice(first * target, last * target), slice(first * source, last * source)
-        rows = i.stop - i.start
-        _to_sum(g[i], normal[i], factor[i], norm_weight, norm_first, g_x[i], norm_sums)
-        _to_branch(g_x[i], start + i.start, dropping, g_total[i], sums[:d])
-        multiply(product, g_total[i], False, out_weight, False, False, g_heads[:rows])
-        for b in range(first, last):
-            g_of = g_heads[(b - first) * target : (b - first + 1) * target]
-            kv, g_kv = key_value[b * source : (b + 1) * source], g_key_value[b * source : (b + 1) * source]
-            for h in range(heads):
-                g_head, left, weights = g_of[:, h * size : (h + 1) * size], keys + d + h * size, softmax[b, h]
-                v, drops = kv[:, left : left + size], weights_dropping[2] > 0
-                multiply(product, g_head, False, v, True, False, dropped if drops else g_weights[b - first, h])
-                if drops:
-                    place = (start + b * target) * heads + h * target
-                    _drop(dropped, place, weights_dropping, g_weights[b - first, h])
-                    _drop(weights, place, weights_dropping, dropped)
-                    weights = dropped
-                multiply(product, weights, True, g_head, False, False, g_kv[:, left : left + size])
-        _softmax_gradient(g_weights[: last - first].reshape(-1, source), softmax[first:last].reshape(-1, source), scale)
-        for b in range(first, last):
-            q, g_q = query[b * target : (b + 1) * target], g_query[b * target : (b + 1) * target]
-            kv, g_kv = key_value[b * source : (b + 1) * source], g_key_value[b * source : (b + 1) * source]
-            for h in range(heads):
-                g_scores, left = g_weights[b - first, h], h * size
-                k, g_k = kv[:, keys + left : keys + left + size], g_kv[:, keys + left : keys + left + size]
-                multiply(product, g_scores, False, k, False, False, g_q[:, left : left + size])
-                multiply(product, g_scores, True, q[:, left : left + size], False, False, g_k)
-        _add_rows_up(g_query[i], sums[d : d + own])
-        multiply(product, g_query[i], True, inside[i], False, first > 0, g_weight[:own])
-        multiply(product, g_total[i], True, joined[i], False, first > 0, g_out_weight)
-        if own == d:
-            multiply(product, g_key_value[j], True, memory[j], False, first > 0, g_weight[own:])
-            _add_rows_up(g_key_value[j], sums[2 * d :])
-            multiply(product, g_key_value[j], False, weight[d:], False, True, g_memory[j])
-        if norm_first:
-            g_inside, g_before = within[0, :rows], within[1, :rows]
-            multiply(product, g_query[i], False, weight[:own], False, False, g_inside)
-            _add_through_norm(g_inside, normal[i], factor[i], norm_weight, g_before, g_x[i], norm_sums)
-        else:
-            multiply(product, g_query[i], False, weight[:own], False, True, g_x[i])
-
-
-@part
-def _softmax_gradient(g, weights, scale):
-    for r in range(g.shape[0]):
-        along = 0.0
-        for i in range(g.shape[1]):
-            along += g[r, i] * weights[r, i]
-        total = g.dtype.type(along)
-        for i in range(g.shape[1]):
-            g[r, i] = weights[r, i] * (g[r, i] - total) * scale
+    item = mask.strides[0] if mask.shape[0] > 1 else 0
+    head = mask.strides[1] if mask.shape[1] > 1 else 0
+    row = mask.strides[2] if mask.shape[2] > 1 else 0
+    for b in range(first, last):
+        place = mask.ctypes.data + b * item if mask.size else 0
+        soften(scale, heads, target, source, weights[b].ctypes.data, place, head, row, shifts)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import _array, loop, part
+from .compiling import address, loop, numbers, part
 from .threads import in_parts
 
 BLOCK = 1 << 15  # elements of which a sum of squares is added up before it joins the others
@@ -44,8 +44,8 @@ def sum_of_squares(arrays: list[Any]) -> Any:
     """Of all elements of all arrays, in float64; added up block by block, so that no bit depends on the threads."""
     places, ends = _table([(array,) for array in arrays])
     sums = np.empty(-(-int(ends[-1]) // BLOCK))
-    like = np.empty(0, arrays[0].dtype)
-    in_parts(lambda i: _sum_squares(places, ends, like, i.start, i.stop, sums), len(sums), int(ends[-1]))
+    real = arrays[0].dtype.type(0)
+    in_parts(lambda i: _sum_squares(places, ends, real, i.start, i.stop, sums), len(sums), int(ends[-1]))
     return np.add.reduce(sums)
 
 
@@ -54,31 +54,16 @@ def sum_of_squares(arrays: list[Any]) -> Any:
 
 def _table(parameters: list[Any]) -> tuple[Any, Any]:
     """Where the arrays of each parameter lie, and how many elements there are up to its end."""
-    places = np.empty((len(parameters), len(parameters[0])), np.int64)
-    for n, arrays in enumerate(parameters):
-        _note(places, n, *arrays)
+    places = np.array([[address(array) for array in arrays] for arrays in parameters], np.int64)
     return places, np.cumsum([arrays[0].size for arrays in parameters])
-
-
-@loop
-def _note(places, n, *arrays):
-    """Write down where the arrays of parameter n lie: many times faster than to ask NumPy."""
-    for k in range(len(arrays)):
-        places[n, k] = arrays[k].ctypes.data
 
 
 @part
 def _first_and_last(ends, n, start, stop):
-    """The elements of parameter n among those that are counted from `start` to `stop`: none where both are the same."""
+    """Which elements of parameter n are counted from `start` to `stop`: none where both are the same."""
     begin = ends[n - 1] if n else 0
     first = max(start - begin, 0)
     return first, max(min(stop, ends[n]) - begin, first)
-
-
-@part
-def _part(place, first, last, like):
-    """Of the array that lies there the elements from the first to the last."""
-    return _array(place + first * like.itemsize, (last - first,), like)
 
 
 # ---- what is done to the elements
@@ -86,21 +71,16 @@ def _part(place, first, last, like):
 
 @loop
 def _adam(places, ends, settings, start, stop):
+    alpha, beta1, rest1, beta2, rest2, eps, shrink, penalty, sign = settings
     for n in range(len(ends)):
         first, last = _first_and_last(ends, n, start, stop)
-        theta, g = _part(places[n, 0], first, last, settings), _part(places[n, 1], first, last, settings)
-        m, v = _part(places[n, 2], first, last, settings), _part(places[n, 3], first, last, settings)
-        _adam_of_one(theta, g, m, v, settings)
-
-
-@loop
-def _adam_of_one(theta, g, m, v, settings):
-    alpha, beta1, rest1, beta2, rest2, eps, shrink, penalty, sign = settings
-    for i in range(theta.size):
-        h = sign * g[i] + penalty * theta[i]
-        m[i] = beta1 * m[i] + rest1 * h
-        v[i] = beta2 * v[i] + rest2 * h * h
-        theta[i] = shrink * theta[i] - alpha * m[i] / (math.sqrt(v[i]) + eps)
+        theta, g = numbers(places[n, 0], alpha), numbers(places[n, 1], alpha)
+        m, v = numbers(places[n, 2], alpha), numbers(places[n, 3], alpha)
+        for i in range(first, last):
+            h = sign * g[i] + penalty * theta[i]
+            m[i] = beta1 * m[i] + rest1 * h
+            v[i] = beta2 * v[i] + rest2 * h * h
+            theta[i] = shrink * theta[i] - alpha * m[i] / (math.sqrt(v[i]) + eps)
 
 
 exactly = functools.partial(loop, fastmath=False)  # each operation rounded by itself, as NumPy's are
@@ -108,52 +88,39 @@ exactly = functools.partial(loop, fastmath=False)  # each operation rounded by i
 
 @exactly
 def _sgd(places, ends, settings, start, stop):
+    lr, weight_decay, sign = settings[0], settings[1], settings[2]
     for n in range(len(ends)):
         first, last = _first_and_last(ends, n, start, stop)
-        theta, g = _part(places[n, 0], first, last, settings), _part(places[n, 1], first, last, settings)
+        theta, g = numbers(places[n, 0], lr), numbers(places[n, 1], lr)
         if places.shape[1] == 2:
-            _sgd_of_one(theta, g, settings)
+            for i in range(first, last):
+                direction = g[i] * sign
+                if weight_decay:
+                    direction += theta[i] * weight_decay
+                theta[i] -= direction * lr
         else:
-            _sgd_with_momentum(theta, g, _part(places[n, 2], first, last, settings), settings)
-
-
-@exactly
-def _sgd_of_one(theta, g, settings):
-    lr, weight_decay, sign = settings[:3]
-    for i in range(theta.size):
-        direction = g[i] * sign
-        if weight_decay:
-            direction += theta[i] * weight_decay
-        theta[i] -= direction * lr
-
-
-@exactly
-def _sgd_with_momentum(theta, g, b, settings):
-    lr, weight_decay, sign, momentum, share, nesterov = settings
-    for i in range(theta.size):
-        direction = g[i] * sign
-        if weight_decay:
-            direction += theta[i] * weight_decay
-        b[i] = b[i] * momentum + direction * share
-        direction = direction + b[i] * momentum if nesterov else b[i]
-        theta[i] -= direction * lr
+            b, momentum, share, nesterov = numbers(places[n, 2], lr), settings[3], settings[4], settings[5]
+            for i in range(first, last):
+                direction = g[i] * sign
+                if weight_decay:
+                    direction += theta[i] * weight_decay
+                b[i] = b[i] * momentum + direction * share
+                direction = direction + b[i] * momentum if nesterov else b[i]
+                theta[i] -= direction * lr
 
 
 @loop
 def _scale(places, ends, settings, start, stop):
+    factor = settings[0]
     for n in range(len(ends)):
         first, last = _first_and_last(ends, n, start, stop)
-        _scale_one(_part(places[n, 0], first, last, settings), settings[0])
+        x = numbers(places[n, 0], factor)
+        for i in range(first, last):
+            x[i] *= factor
 
 
 @loop
-def _scale_one(x, factor):
-    for i in range(x.size):
-        x[i] *= factor
-
-
-@loop
-def _sum_squares(places, ends, like, first_block, last_block, sums):
+def _sum_squares(places, ends, real, first_block, last_block, sums):
     n = 0
     for block in range(first_block, last_block):
         start, stop = block * BLOCK, min((block + 1) * BLOCK, ends[-1])
@@ -162,14 +129,8 @@ def _sum_squares(places, ends, like, first_block, last_block, sums):
             while ends[n] <= done:
                 n += 1
             first, last = _first_and_last(ends, n, done, stop)
-            total += _squares_of_one(_part(places[n, 0], first, last, like))
+            x = numbers(places[n, 0], real)
+            for i in range(first, last):
+                total += np.float64(x[i]) * np.float64(x[i])
             done += last - first
         sums[block] = total
-
-
-@loop
-def _squares_of_one(x):
-    total = 0.0
-    for i in range(x.size):
-        total += np.float64(x[i]) * np.float64(x[i])
-    return total

@@ -1,0 +1,223 @@
+"""Passes over the rows of a matrix, which the loops over sub-layers call between their products.
+
+Each is compiled by itself and called by its address (`called` in `compiling.py`). Its first argument is a number of the
+dtype, the others are counts, and addresses of matrices whose rows lie one behind the other. Sums along rows and over
+them are kept in float64; those over them are added to what is there.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba
+import numpy as np
+
+from .compiling import _exp, called, numbers, part
+from .hashed import keeps
+
+SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
+
+_keeps = numba.njit(keeps)
+
+
+# ---- layer normalisation
+
+
+@called
+def normalize(eps, rows, columns, x, weight, bias, out, normal, factor):
+    """The rows with mean 0 and variance 1, times the weight, plus the bias; `factor` is what each was scaled by."""
+    x, weight, bias, out = numbers(x, eps), numbers(weight, eps), numbers(bias, eps), numbers(out, eps)
+    normal, factor = numbers(normal, eps), numbers(factor, eps)
+    for r in range(rows):
+        row = r * columns
+        total = 0.0
+        for i in range(columns):
+            total += x[row + i]
+        mean = type(eps)(total / columns)
+        squares = 0.0
+        for i in range(columns):  # two passes: the variance of what is left
+            away = x[row + i] - mean
+            squares += away * away
+        scale = type(eps)(1 / math.sqrt(squares / columns + eps))
+        factor[r] = scale
+        for i in range(columns):
+            value = (x[row + i] - mean) * scale
+            normal[row + i] = value
+            out[row + i] = value * weight[i] + bias[i]
+
+
+@called
+def normalize_gradient(real, rows, columns, g, normal, factor, weight, g_x, sums, keep):
+    """The gradient for x, added to what is there where it is to `keep` that; the sums are for weight and bias."""
+    g, normal, factor, weight = numbers(g, real), numbers(normal, real), numbers(factor, real), numbers(weight, real)
+    g_x, sums = numbers(g_x, real), numbers(sums, 0.0)
+    for r in range(rows):
+        row = r * columns
+        total, along = 0.0, 0.0
+        for i in range(columns):
+            sums[i] += g[row + i] * normal[row + i]
+            sums[columns + i] += g[row + i]
+            h = g[row + i] * weight[i]
+            total += h
+            along += h * normal[row + i]
+        mean, mean_along, scale = type(real)(total / columns), type(real)(along / columns), factor[r]
+        for i in range(columns):
+            before = g_x[row + i] if keep else type(real)(0)
+            g_x[row + i] = before + scale * (g[row + i] * weight[i] - mean - normal[row + i] * mean_along)
+
+
+# ---- dropout, and what goes the same way without it
+
+
+@called
+def drop(scale, rows, columns, x, out, start, low, high, below):
+    """out = drop(x); `start` is the number of the first row, and the last three numbers are those of `keeps`."""
+    x, out = numbers(x, scale), numbers(out, scale)
+    for i in range(rows * columns):
+        keep = _keeps(np.uint32(start * columns + i), np.uint32(low), np.uint32(high), np.uint32(below))
+        out[i] = x[i] * (scale if keep else type(scale)(0))
+
+
+@called
+def copy(scale, rows, columns, x, out, start, low, high, below):
+    """`drop` where nothing is dropped."""
+    x, out = numbers(x, scale), numbers(out, scale)
+    for i in range(rows * columns):
+        out[i] = x[i]
+
+
+@called
+def add_dropped(scale, rows, columns, x, branch, bias, out, start, low, high, below):
+    """out = x + drop(branch + bias)."""
+    x, branch, bias, out = numbers(x, scale), numbers(branch, scale), numbers(bias, scale), numbers(out, scale)
+    for r in range(rows):
+        row = r * columns
+        for i in range(columns):
+            place = np.uint32(start * columns + row + i)
+            keep = _keeps(place, np.uint32(low), np.uint32(high), np.uint32(below))
+            out[row + i] = x[row + i] + (branch[row + i] + bias[i]) * (scale if keep else type(scale)(0))
+
+
+@called
+def add(scale, rows, columns, x, branch, bias, out, start, low, high, below):
+    """`add_dropped` where nothing is dropped."""
+    x, branch, bias, out = numbers(x, scale), numbers(branch, scale), numbers(bias, scale), numbers(out, scale)
+    for r in range(rows):
+        row = r * columns
+        for i in range(columns):
+            out[row + i] = x[row + i] + (branch[row + i] + bias[i])
+
+
+@called
+def activate_and_drop(scale, rows, columns, x, bias, start, low, high, below):
+    """drop(max(0, x + bias)), in place."""
+    x, bias, zero = numbers(x, scale), numbers(bias, scale), type(scale)(0)
+    for r in range(rows):
+        row = r * columns
+        for i in range(columns):
+            value = x[row + i] + bias[i]
+            place = np.uint32(start * columns + row + i)
+            keep = _keeps(place, np.uint32(low), np.uint32(high), np.uint32(below))
+            x[row + i] = zero if value <= zero else value * (scale if keep else zero)
+
+
+@called
+def activate(scale, rows, columns, x, bias, start, low, high, below):
+    """`activate_and_drop` where nothing is dropped."""
+    x, bias, zero = numbers(x, scale), numbers(bias, scale), type(scale)(0)
+    for r in range(rows):
+        row = r * columns
+        for i in range(columns):
+            value = x[row + i] + bias[i]
+            x[row + i] = zero if value <= zero else value
+
+
+@called
+def activate_gradient(scale, rows, columns, g, x, sums):
+    """The gradient through drop(max(0, ...)), which gave x, in place, and added to the sums over rows."""
+    g, x, sums, zero = numbers(g, scale), numbers(x, scale), numbers(sums, 0.0), type(scale)(0)
+    for r in range(rows):
+        row = r * columns
+        for i in range(columns):
+            value = zero if x[row + i] <= zero else g[row + i] * scale
+            g[row + i] = value
+            sums[i] += value
+
+
+# ---- a vector for all rows
+
+
+@called
+def add_vector(real, rows, columns, vector, x, apart):
+    """Add it to each row, `apart` elements from one to the next."""
+    vector, x = numbers(vector, real), numbers(x, real)
+    for r in range(rows):
+        row = r * apart
+        for i in range(columns):
+            x[row + i] += vector[i]
+
+
+@called
+def add_rows_up(real, rows, columns, x, apart, sums):
+    """The gradient of `add_vector` for the vector."""
+    x, sums = numbers(x, real), numbers(sums, 0.0)
+    for r in range(rows):
+        row = r * apart
+        for i in range(columns):
+            sums[i] += x[row + i]
+
+
+# ---- softmax
+
+
+def _softmax(scale, heads, target, source, x, mask, mask_head, mask_row, shifts):
+    """softmax(x * scale + mask) of scores (heads, target, source), in place; rows of -inf become zeros.
+
+    `mask_head` and `mask_row` are the distances in the mask, in bytes, from head to head and from row to row; there is
+    none at 0. With `shifts`, each row is shifted by its largest score, as it is where one is large.
+    """
+    x, rows, large = numbers(x, scale), heads * target, np.int32(0)
+    for i in range(rows * source):
+        x[i] *= scale
+        large += np.int32(0) if abs(x[i]) <= SAFE else np.int32(1)
+    if mask:
+        for r in range(rows):
+            row, hidden = r * source, numbers(mask + r // target * mask_head + r % target * mask_row, scale)
+            for i in range(source):
+                x[row + i] += hidden[i]
+    if shifts or large > 0:
+        for r in range(rows):
+            row = r * source
+            shift = x[row]
+            for i in range(source):
+                shift = x[row + i] if x[row + i] > shift else shift
+            if shift > -math.inf:
+                for i in range(source):
+                    x[row + i] -= shift
+    for i in range(rows * source):
+        x[i] = _exp(x[i])
+    for r in range(rows):
+        row = r * source
+        total = 0.0
+        for i in range(source):
+            total += x[row + i]
+        share = type(scale)(1) / type(scale)(total if total != 0 else 1)
+        for i in range(source):
+            x[row + i] *= share
+
+
+softmax, soften = called(_softmax), part(_softmax)
+
+
+@called
+def softmax_gradient(scale, rows, columns, weights, g):
+    """The gradient for scores that softmax made these weights of, in place."""
+    weights, g = numbers(weights, scale), numbers(g, scale)
+    for r in range(rows):
+        row = r * columns
+        along = 0.0
+        for i in range(columns):
+            along += g[row + i] * weights[row + i]
+        total = type(scale)(along)
+        for i in range(columns):
+            g[row + i] = weights[row + i] * (g[row + i] - total) * scale
