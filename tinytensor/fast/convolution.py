@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend.sums import LONG, PART
+from ..backend.sums import PART
 from .gemm import ADDRESSES, multiply
 from .loops import fits as fits
 from .loops import loop
@@ -29,6 +29,7 @@ MOST_SHARES = 32
 HELD = 1 << 16  # elements that windows hold in a piece: few enough for the cache of a core
 LEAST = 256  # positions of a piece all the same, where windows hold many elements
 SMALL = 1_000_000  # multiplications up to which OpenBLAS takes a product as it is, without copying it first
+TERMS = 128  # that a product of the gradient of weights adds up in its own precision, one after the other
 WORTH_IT = 64  # positions from which on a piece may be kept so small
 
 
@@ -67,7 +68,7 @@ def measure(x: Any, weight: Any, stride: Any, dilation: Any, around: Any) -> tup
         for z in range(0, kernel[1] * dilation[1], dilation[1])
     ]
     held = channels * len(starts)
-    most = min(max(HELD // held, LEAST), PART)  # positions of a piece: backward, it is over these that a product sums
+    most = min(max(HELD // held, LEAST), PART)  # positions of a piece
     if (small := SMALL // (filters * held)) >= WORTH_IT:
         most = min(most, small)
     high, wide = _evenly(rows, most // pitch), columns if pitch <= most else _evenly(columns, most)
@@ -299,7 +300,6 @@ def _differentiate(
     gemm, first, last, g, x, weight, for_x, for_weight, g_x, g_weight, g_bias, starts, sizes, images, g_images, held,
     results, part,
 ):  # fmt: skip
-    terms = 0  # of the sums in `part`, which are added to those in float64 before they are many
     for s in range(first, last, sizes.samples):
         n = min(sizes.samples, last - s)
         if for_weight:
@@ -308,9 +308,6 @@ def _differentiate(
             for c in range(0, sizes.columns, sizes.wide):
                 rows, columns, span = _piece(r, c, sizes)
                 size = rows * span
-                if terms and terms + n * size > LONG:
-                    _add_up(part, g_weight)
-                    terms = 0
                 for group in range(sizes.groups):
                     for o in range(sizes.filters):
                         f = group * sizes.filters + o
@@ -320,19 +317,16 @@ def _differentiate(
                             g_bias[f] += _total(g[s + i, f].reshape(-1)[place : place + rows * columns])
                     if for_weight:
                         _gather(images, n, group, r * sizes.pitch + c, size, starts, held, sizes)
-                        multiply(
-                            gemm, held[:, : n * size], False, results[:, : n * size], True, terms > 0, part[group]
-                        )  # fmt: skip
+                        for start in range(0, n * size, TERMS):
+                            i = slice(start, min(start + TERMS, n * size))
+                            multiply(gemm, held[:, i], False, results[:, i], True, 0, part[group])
+                            _add_up(part[group], g_weight[group])
                     if for_x:
                         multiply(gemm, weight[group], True, results[:, : n * size], False, 0, held[:, : n * size])
                         _scatter(held, n, group, r * sizes.pitch + c, size, starts, g_images, sizes)
-                if for_weight:
-                    terms += n * size
         if for_x:
             _lay_out(g_x, s, n, g_images, True, sizes)
             _clear(g_images)
-    if terms:
-        _add_up(part, g_weight)
 
 
 @loop
@@ -355,7 +349,6 @@ def _clear(x):
 
 @loop
 def _add_up(part, total):
-    for group in range(part.shape[0]):
-        for k in range(part.shape[1]):
-            for o in range(part.shape[2]):
-                total[group, k, o] += part[group, k, o]
+    for k in range(part.shape[0]):
+        for o in range(part.shape[1]):
+            total[k, o] += part[k, o]
