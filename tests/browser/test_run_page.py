@@ -67,17 +67,20 @@ def test_play_goes_through_the_steps_and_stops(visit, folder):
 
 
 def test_a_live_page_loads_again_and_remembers_what_was_chosen(browser, folder):
+    from selenium.common.exceptions import StaleElementReferenceException
     from selenium.webdriver.support.ui import WebDriverWait
 
+    stale = [StaleElementReferenceException]  # the page is another by the time that the text is asked for
+    wait = WebDriverWait(browser, 20, ignored_exceptions=stale)
     path = write_page(folder, "training: step 300 of 900", live=True)
     browser.get(path.as_uri())
     assert browser.find_element("id", "again").is_displayed()
     browser.execute_script("const s = byId('step'); s.value = 1; s.dispatchEvent(new Event('input'))")
     write_page(folder, "training: step 400 of 900", live=True)
-    WebDriverWait(browser, 20).until(lambda b: "400" in b.find_element("id", "status").text)
+    wait.until(lambda b: "400" in b.find_element("id", "status").text)
     assert texts(browser, "#at") == ["100"]
     write_page(folder, "step 900 of 900: ended")
-    WebDriverWait(browser, 20).until(lambda b: "ended" in b.find_element("id", "status").text)
+    wait.until(lambda b: "ended" in b.find_element("id", "status").text)
     assert not browser.find_element("id", "again").is_displayed()
     browser.get_log("browser")
 
