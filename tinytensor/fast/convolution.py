@@ -318,8 +318,8 @@ def _differentiate(
                     if for_weight:
                         _gather(images, n, group, r * sizes.pitch + c, size, starts, held, sizes)
                         for start in range(0, n * size, TERMS):
-                            i = slice(start, min(start + TERMS, n * size))
-                            multiply(gemm, held[:, i], False, results[:, i], True, 0, part[group])
+                            terms = slice(start, min(start + TERMS, n * size))
+                            multiply(gemm, held[:, terms], False, results[:, terms], True, 0, part[group])
                             _add_up(part[group], g_weight[group])
                     if for_x:
                         multiply(gemm, weight[group], True, results[:, : n * size], False, 0, held[:, : n * size])
