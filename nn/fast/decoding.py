@@ -8,6 +8,7 @@ or float64, nobody who watches. All else goes through the layers' own `step`.
 from __future__ import annotations
 
 import functools
+import itertools
 from operator import is_
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -46,6 +47,7 @@ class Plan:
     Attributes:
         module: of which it tells.
         taken: the module as a loop takes it; None where it computes something else.
+        kept: the arrays of a decoder's cache that were found to fit, and `where` they lie.
     """
 
     def __init__(self, module: Module) -> None:
@@ -56,6 +58,8 @@ class Plan:
         self.slots = [(held, name) for held in owned for name, p in held.items() if p is not None]
         self.arrays = [held[name]._data for held, name in self.slots]
         self.taken: Any = None
+        self.kept: list[Any] = []
+        self.where: Any = None
 
     def holds(self) -> bool:
         """Whether nobody hooks into a module, nothing is dropped, and the parameters are those arrays still."""
@@ -64,6 +68,10 @@ class Plan:
             and not any(m.training for m in self.dropping)
             and all(map(is_, self.arrays, [held[name]._data for held, name in self.slots]))
         )
+
+    def knows(self, arrays: list[Any]) -> bool:
+        """Whether these arrays of a cache are those that were found to fit."""
+        return bool(self.kept) and all(map(is_, self.kept, arrays))
 
 
 _plans: WeakKeyDictionary[DecoderCache, Plan] = WeakKeyDictionary()
@@ -75,22 +83,28 @@ def step(
     """What `TransformerDecoder.step` gives; None where that is to be gone through."""
     if not nobody_looks(tgt) or tgt._data.ndim != 3 or not cache.layers:
         return None
-    x = tgt._data
-    loops = for_array(x).decoding(x)
-    if loops is None or not _is_kept(cache, x, tgt_key_padding_mask):
+    x, layers = tgt._data, cache.layers
+    loops, arrays = for_array(x).decoding(x), _arrays(cache)
+    if loops is None or not _fits(cache, x, tgt_key_padding_mask):
         return None
     plan = _plans.get(cache)
     if plan is None or plan.module is not decoder or not plan.holds():
         plan = _plans[cache] = Plan(decoder)
         plan.taken = _stack(decoder, x, loops) if plan.holds() else None
-    if plan.taken is None or len(decoder.layers) != len(cache.layers):
+    if plan.taken is None or len(decoder.layers) != len(layers):
+        return None
+    if not plan.knows(arrays) and not _alike(arrays):
         return None
     stack, norm = plan.taken
     hidden = loops.as_mask(_extend(cache, x.shape[1], tgt_key_padding_mask), x.dtype)
     memory_hidden = loops.as_mask(None if cache.memory_hidden is None else cache.memory_hidden._data, x.dtype)
-    places = cache.layers[0].places
-    kept = [layer.grow(places + x.shape[1])._data for layer in cache.layers]
-    out = stack.step(x, kept, [layer.memory._data for layer in cache.layers], places, hidden, memory_hidden)
+    places = layers[0].places
+    for layer in layers:
+        layer.grow(places + x.shape[1])
+    arrays = _arrays(cache)
+    if not plan.knows(arrays):
+        plan.kept, plan.where = arrays, loops.places(*arrays).reshape(-1, 2)
+    out = stack.step(x, plan.where, arrays[1].shape[1], arrays[0].shape[1], places, hidden, memory_hidden)
     return wrap(out, None) if norm is None else norm(wrap(out, None))
 
 
@@ -110,24 +124,34 @@ def nobody_looks(x: Tensor) -> bool:
     )
 
 
-def _is_kept(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
-    """Whether what is kept fits to x and its padding, is as long in each layer, and no gradient is wanted of it."""
-    first = cache.layers[0]
-    shapes = first.memory._data.shape, first._buffer._data.shape
-    if not shapes[0][::2] == shapes[1][::2] == (len(x), 2 * x.shape[2]):
+def _arrays(cache: DecoderCache) -> list[Any]:
+    """Of each layer keys and values of the memory, and those of the tree; None where a gradient is wanted of them."""
+    kept = [tensor for layer in cache.layers for tensor in (layer.memory, layer._buffer)]
+    return [tensor._data if tensor._node is None else None for tensor in kept]
+
+
+def _alike(arrays: list[Any]) -> bool:
+    """Whether all of them are as the loop takes them, and those of each layer like those of the first."""
+    if any(array is None for array in arrays):
         return False
-    for layer in cache.layers:
-        for kept, shape in zip((layer.memory, layer._buffer), shapes):
-            array = kept._data
-            if kept._node is not None or not (array.dtype == x.dtype and array.shape == shape and array.flags.carray):
-                return False
-        if layer.places != first.places:
-            return False
-    hidden = cache.hidden
+    memory, tree = arrays[:2]
+    return memory.shape[::2] == tree.shape[::2] and all(
+        array.dtype == memory.dtype and array.shape == like.shape and array.flags.carray
+        for array, like in zip(arrays, itertools.cycle((memory, tree)))
+    )
+
+
+def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
+    """Whether the cache is of items like x, all layers have as many places, and masks are for (batch, branches)."""
+    first, hidden, branches = cache.layers[0], cache.hidden, x.shape[:2]
+    memory = first.memory._data
     return (
-        (hidden is None or hidden._data.shape[:2] == x.shape[:2])
-        and _is_mask(padding, x.shape[:2])
-        and _is_mask(cache.memory_hidden, (len(x), 1, 1, shapes[0][1]))
+        memory.dtype == x.dtype
+        and memory.shape[::2] == (len(x), 2 * x.shape[2])
+        and all(layer.places == first.places for layer in cache.layers)
+        and (hidden is None or hidden._data.shape[:2] == branches)
+        and _is_mask(padding, branches)
+        and _is_mask(cache.memory_hidden, (len(x), 1, 1, memory.shape[1]))
     )
 
 
@@ -138,14 +162,20 @@ def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
 
 def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
     """What `DecoderCache.extend` gives and does, on raw arrays."""
-    fresh = ~np.eye(branches, dtype=bool)[None]
-    if padding is not None:
-        fresh = fresh | padding._data[:, None]
+    batch = len(cache.layers[0].memory._data)
+    if padding is None:
+        fresh = np.broadcast_to(_others(branches), (batch, branches, branches))
     else:
-        fresh = np.repeat(fresh, len(cache.layers[0].memory._data), axis=0)
+        fresh = _others(branches) | padding._data[:, None]
     hidden = fresh if cache.hidden is None else np.concatenate((cache.hidden._data, fresh), axis=2)
     cache.hidden, cache.length = wrap(hidden, None), cache.length + 1
     return hidden[:, None]
+
+
+@functools.cache
+def _others(branches: int) -> Any:
+    """True for each pair of two branches, (branches, branches)."""
+    return ~np.eye(branches, dtype=bool)
 
 
 def _drops(module: Any) -> bool:

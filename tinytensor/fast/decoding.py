@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .compiling import _array
+from .compiling import places as places
 from .few_rows import FEW, _multiply
 from .gemm import ADDRESSES, multiply
 from .loops import _exp, _layer_norm, loop
@@ -50,30 +51,23 @@ class Stack:
         self, layers: list[list[Any]], sizes: list[list[int]], reals: list[list[float]], norm: tuple[Any, Any, float]
     ) -> None:
         self.arrays = layers, norm  # so that they stay where they are
-        self.addresses = np.array([[address(array) for array in arrays] for arrays in layers])
+        self.addresses = np.array([places(*arrays) for arrays in layers])
         self.sizes, self.reals = np.array(sizes), np.array(reals)
-        self.norm, self.eps = np.array([address(array) for array in norm[:2]]), norm[2]
+        self.norm, self.eps = places(*norm[:2]), norm[2]
 
-    def step(self, x: Any, kept: list[Any], memories: list[Any], places: int, mask: Any, memory_mask: Any) -> Any:
+    def step(self, x: Any, where: Any, room: int, source: int, places: int, mask: Any, memory_mask: Any) -> Any:
         """What the layers make of x (batch, branches, d).
 
         Args:
-            kept: for each layer room for keys and values side by side, (batch, room, 2 * d), of which the first
-                `places` are there; those of x are written behind them.
-            memories: likewise keys and values of the memory, (batch, source, 2 * d).
+            where: for each layer the addresses of keys and values side by side, (batch, source, 2 * d) of the memory
+                and (batch, room, 2 * d), of which the first `places` are there; those of x are written behind them.
         """
         out = x.copy()
-        where = np.array([(address(a), address(b)) for a, b in zip(kept, memories)])
         _step(
-            ADDRESSES[x.dtype], out, self.addresses, self.sizes, self.reals, self.norm, self.eps, where,
-            kept[0].shape[1], memories[0].shape[1], places, mask, memory_mask,
+            ADDRESSES[x.dtype], out, self.addresses, self.sizes, self.reals, self.norm, self.eps, where, room, source,
+            places, mask, memory_mask,
         )  # fmt: skip
         return out
-
-
-def address(array: Any) -> int:
-    """Where an array lies; 0 for None."""
-    return 0 if array is None else array.__array_interface__["data"][0]
 
 
 @loop
@@ -91,8 +85,8 @@ def _step(
     y, attended, query, own = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty((len(x), 3 * d), x.dtype)
     for n in range(len(addresses)):
         at, eps, first = addresses[n], reals[n, 2:], sizes[n, 4] > 0
-        kept = _array(where[n, 0], (batch, room, 2 * d), x)
-        memory = _array(where[n, 1], (batch, source, 2 * d), x)
+        memory = _array(where[n, 0], (batch, source, 2 * d), x)
+        kept = _array(where[n, 1], (batch, room, 2 * d), x)
 
         _before(x, at[NORM1:], eps[0], first, y)
         _linear(gemm, y, at[FIRST:], own)
@@ -238,7 +232,7 @@ class Block:
         is_rms: bool, norms: tuple[float, float],
     ) -> None:  # fmt: skip
         self.arrays = arrays  # so that they stay where they are
-        self.addresses = np.array([address(array) for array in arrays])
+        self.addresses = places(*arrays)
         (projected, self.d), inner = arrays[0].shape, len(arrays[4])
         self.heads, self.head_dim = heads, projected // (heads + 2 * kv_heads)
         self.kv_size = 2 * kv_heads * self.head_dim

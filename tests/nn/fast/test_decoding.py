@@ -205,6 +205,20 @@ def test_another_decoder_may_go_on_from_a_cache(taken):
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_cache_that_has_a_graph_goes_the_layers_own_way(steps, taken):
+    module, memory = decoder(), normal(BATCH, SOURCE, D)
+    memory.requires_grad = True
+    with_graph = module.start(memory).layers[0].memory
+    with tt.no_grad():
+        cache = module.start(memory)
+        for _ in range(steps):
+            module.step(normal(BATCH, 1, D), cache)
+        cache.layers[0].memory = with_graph
+        assert module.step(normal(BATCH, 1, D), cache).shape == (BATCH, 1, D)
+    assert len(taken) == steps
+
+
 # ---- language models
 
 MODELS = {
