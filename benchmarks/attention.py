@@ -7,6 +7,7 @@ memory is shown; results and gradients are compared, without dropout. The peers:
 
     torch     torch.nn.functional.scaled_dot_product_attention
     whole     ours with the matrix of weights held as a whole, as for short sequences
+    floor     the matrix products alone, by NumPy: two forward and, since no weights are kept, five backward
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from interleaved import Side, print_blas, ratio
 
 ROOT = Path(__file__).resolve().parents[1]
 LENGTHS = [1024, 4096, 16384]
+PEERS = ("torch", "whole", "floor")
+BLOCK = 512  # queries and keys of a product of the floor: more than those of ours, and results that a cache holds
 APART = 1e-3  # by how much results and gradients may differ, on the scale of the largest of each
 
 
@@ -70,15 +73,43 @@ def theirs(sizes: tuple[int, int, int], causal: bool, dropout: float, threads: i
     return step, None
 
 
+def floor(sizes: tuple[int, int, int], causal: bool, threads: int):
+    from concurrent.futures import ThreadPoolExecutor
+
+    heads = list(zip(*(x[0] for x in arrays(*sizes))))
+    length = sizes[0]
+
+    def multiply(head: tuple[Any, ...]) -> None:
+        for first in range(0, length, BLOCK):
+            for start in range(0, min(first + BLOCK, length) if causal else length, BLOCK):
+                (q, _, _, g), (_, k, v, _) = (tuple(x[begin : begin + BLOCK] for x in head) for begin in (first, start))
+                weights = q @ k.T
+                weights @ v  # with the line above, all of the forward pass
+                weights = q @ k.T
+                gradient = g @ v.T
+                weights.T @ g, gradient @ k, gradient.T @ q
+
+    def step():
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(multiply, heads))
+        return []
+
+    return step, None
+
+
+def start(name: str, length: int, arguments: argparse.Namespace) -> Side:
+    """The process of a side."""
+    given = ((length, arguments.heads, arguments.head_dim), arguments.causal)
+    if name == "torch":
+        return Side(theirs, interleaved.torch(arguments.threads), *given, arguments.dropout, arguments.threads)
+    if name == "floor":
+        return Side(floor, interleaved.ours(1), *given, arguments.threads)
+    return Side(ours, interleaved.ours(arguments.threads), *given, arguments.dropout, name == "whole")
+
+
 def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dict[str, Any]:
     """Time one length on all sides, print a line for each and return its figures."""
-    given = ((length, arguments.heads, arguments.head_dim), arguments.causal, arguments.dropout)
-    mine, its = interleaved.ours(arguments.threads), interleaved.torch(arguments.threads)
-    sides = {"ours": Side(ours, mine, *given, False)}
-    for peer in peers:
-        sides[peer] = (
-            Side(theirs, its, *given, arguments.threads) if peer == "torch" else Side(ours, mine, *given, True)
-        )
+    sides = {name: start(name, length, arguments) for name in ("ours", *peers)}
     found = {name: side.ask() for name, side in sides.items()}
     for name, others in found.items():
         apart = max(float(abs(a - b).max() / abs(b).max()) for a, b in zip(found["ours"], others))
@@ -104,9 +135,9 @@ def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dic
 
 def main() -> None:
     parser = Parser(__doc__)
-    peers = some_of("torch", "whole")
+    peers = some_of(*PEERS)
     parser.add_argument("--lengths", type=counts, default=LENGTHS, help=f"positions (default {str(LENGTHS)[1:-1]})")
-    parser.add_argument("--peers", type=peers, default=["torch"], help="some of torch,whole (default torch)")
+    parser.add_argument("--peers", type=peers, default=["torch"], help=f"some of {','.join(PEERS)} (default torch)")
     parser.add_argument("--heads", type=count, default=8, help="default 8")
     parser.add_argument("--head-dim", type=count, default=64, help="size of each head (default 64)")
     parser.add_argument("--causal", action="store_true", help="each position sees those before it only")

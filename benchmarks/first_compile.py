@@ -1,12 +1,13 @@
 """What a first process compiles, where Numba has nothing on disk, and how long it takes.
 
-    python benchmarks/first_compile.py [--works copy,attention,convolution,decoding] [--functions]
+    python benchmarks/first_compile.py [--works copy,language,attention,convolution,decoding] [--functions]
     python benchmarks/first_compile.py --against FOLDER ...    # beside another checkout of tinytensor
 
 Each work runs once in a process of its own, with an empty folder for Numba's cache:
 
     copy         a training step of the copy task in plain_loop.py, with nothing switched on
-    attention    a long sequence attends to itself, there and back; this one and those below after `tt.speed_up()`
+    language     a training step of a language model; this one and those below after `tt.speed_up()`
+    attention    a long sequence attends to itself, there and back
     convolution  a training step of the network of examples/classify_images.py
     decoding     a beam search of some sentences
 
@@ -58,6 +59,15 @@ def attention(folder: Path) -> None:
     step()
 
 
+def language(folder: Path) -> None:
+    """As `train_language_model.py` does, whose stretches are 64 ids long: of attention as long as that, no loop."""
+    import language_model
+
+    language_model.ROOT, language_model.LENGTH = folder, 64
+    steps, _ = language_model.ours("gpt2", 0.0)
+    steps(1)
+
+
 def convolution(folder: Path) -> None:
     import classify_step
 
@@ -76,7 +86,7 @@ def decoding(folder: Path) -> None:
     decode(decoding.batches(decoding.random_sources(16), 16)[0], 5)
 
 
-WORKS = {work.__name__: work for work in (copy, attention, convolution, decoding)}
+WORKS = {work.__name__: work for work in (copy, language, attention, convolution, decoding)}
 
 
 # ---- the clock

@@ -7,6 +7,7 @@ file of the repository. Here each of them is copied, and its links are turned in
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import api
@@ -15,6 +16,7 @@ from links import ROOT, SITE, Links
 from source_pages import source_pages
 
 ABOVE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+AT_A_TIME = 2  # notebooks, each a process that waits now and then for its compiler or for pictures
 LESSONS = "\n```{toctree}\n:hidden:\n:glob:\n\n[0-9]*\n```\n"
 NAVIGATION = {
     "Learn": ("start", "lessons/index", "playground", "coming-from-pytorch", "coming-from-numpy", "reading"),
@@ -63,9 +65,11 @@ def stage(folder: Path, results: Path, only: list[str] | None) -> None:
     others = tuple(name for name in others if name not in named | {"index", "readme", "gallery"})
     parts = {**NAVIGATION, "Look up": NAVIGATION["Look up"] + others}
     pages["index.md"] += "".join(_toctree(*part) for part in parts.items()).encode()
-    for path in [*lessons, *sorted((ROOT / "docs").glob("*.py"))]:
-        notebook = notebooks.executed(path, results, only is None or path.stem in only)
-        pages[links.page_of(path)] = notebooks.as_page(notebook, path, links).encode()
+    scripts = [*lessons, *sorted((ROOT / "docs").glob("*.py"))]
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        shown = threads.map(lambda path: notebooks.executed(path, results, only is None or path.stem in only), scripts)
+        for path, notebook in zip(scripts, shown):
+            pages[links.page_of(path)] = notebooks.as_page(notebook, path, links).encode()
     pages.update({name: text.encode() for name, text in api.pages().items()})
     pages.update({name: text.encode() for name, text in source_pages(links).items()})
     _write(folder, pages)

@@ -117,9 +117,9 @@ def _as_added(loops: Any, mask: Any, scores: tuple[int, ...], dtype: Any) -> tup
 
 
 def _angles(rotation: Rotation | None, batch: int, branches: int, size: int, dtype: Any) -> tuple[Any, ...] | None:
-    """cos and sin for each row, (batch * branches, size / 2), empty without a rotation; None for other angles."""
+    """cos and sin for each row, (batch * branches, size / 2), None each without a rotation; None for other angles."""
     if rotation is None:
-        return (np.empty((0, 0), dtype),) * 2
+        return None, None
     found = []
     for angle in rotation:
         array = angle._data

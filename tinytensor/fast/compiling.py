@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.core import cgutils
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
@@ -132,20 +132,6 @@ def numbers(typing: Any, address: Any, like: Any) -> Any:
         return builder.inttoptr(values[0], context.get_value_type(kind))
 
     return kind(types.int64, like), turn
-
-
-@intrinsic
-def _pointer(typing: Any, address: Any) -> Any:
-    def turn(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return builder.inttoptr(values[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.intp), turn
-
-
-@part
-def _array(address, shape, like):
-    """The array of that shape, and of the dtype of `like`, that lies at an address."""
-    return carray(_pointer(address), shape, like.dtype)  # type: ignore[call-arg]
 
 
 # ---- the exponential function, in arithmetic that the compiler can do on many elements at once

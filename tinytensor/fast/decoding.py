@@ -1,10 +1,10 @@
 """A position more of sequences whose keys and values are kept, in compiled loops: all layers of a decoder in one.
 
 A step of decoding has a row for each branch, and wants no gradient. Its products take microseconds, so that the
-interpreter, if it were asked for each op of each layer, would take most of the time. Compiling takes seconds, once;
-then the loops are read from disk.
+interpreter, if it were asked for each op of each layer, would take most of the time.
 
-A mask is added to the scores, and is empty where there is none: `as_mask`.
+As in `sublayers.py`, loops are told where arrays lie, and what they call is compiled once and called by its address.
+Distances are in bytes.
 """
 
 from __future__ import annotations
@@ -14,30 +14,46 @@ from typing import Any
 
 import numpy as np
 
-from .compiling import _array
+from . import passes
+from .compiling import _exp, address, addresses, call, called, loop, numbers, part
+from .compiling import fits as fits
 from .compiling import places as places
-from .few_rows import FEW, _multiply
-from .gemm import ADDRESSES, multiply
-from .loops import _exp, _layer_norm, loop
-from .loops import fits as fits
-from .sublayers import _softmax
+from .few_rows import FEW, dots, mix
+from .pool import empty
+from .products import MEMORY, multiply, product
 
 RELU, GELU, GELU_TANH, SILU, SIGMOID, IDENTITY = range(6)
 FIRST, SEEN, OUT, SEEN_OUT, INNER, OUTER, NORM1, NORM2, NORM3 = range(0, 18, 2)  # where the address of a weight stands
+BRANCHES = 8  # of an item; of more, products that copy the keys are faster
 
 
 def as_mask(hidden: Any, dtype: Any) -> Any:
-    """What is added to scores (batch, heads, branches, places) to hide what `hidden`, which broadcasts to it, says."""
+    """What is added to scores (batch, heads, branches, places) to hide what `hidden`, which broadcasts to it, says.
+
+    None where nothing is hidden.
+    """
     if hidden is None or not hidden.any():
-        return np.empty((0, 0, 0, 0), dtype)
+        return None
     return np.ascontiguousarray(np.where(hidden, dtype.type(-math.inf), dtype.type(0)))
+
+
+def _where(mask: Any) -> tuple[int, int, int, int]:
+    """Of a mask or None: its address, and the distances from item to item, from head to head and from row to row."""
+    if mask is None:
+        return 0, 0, 0, 0
+    item, head, row = (step if n > 1 else 0 for n, step in zip(mask.shape, mask.strides[:3]))
+    return address(mask), item, head, row
+
+
+def _or_zeros(bias: Any, size: int, dtype: Any) -> Any:
+    return np.zeros(size, dtype) if bias is None else bias
 
 
 # ---- the decoder of a Transformer
 
 
 class Stack:
-    """The layers of a decoder as the loop takes them: by address, since how many there are is not its affair.
+    """The layers of a decoder as the loop takes them.
 
     Args:
         layers: for each the arrays of weight and bias, None where there is none, of the projections of self-attention
@@ -50,10 +66,16 @@ class Stack:
     def __init__(
         self, layers: list[list[Any]], sizes: list[list[int]], reals: list[list[float]], norm: tuple[Any, Any, float]
     ) -> None:
-        self.arrays = layers, norm  # so that they stay where they are
-        self.addresses = np.array([places(*arrays) for arrays in layers])
-        self.sizes, self.reals = np.array(sizes), np.array(reals)
-        self.norm, self.eps = places(*norm[:2]), norm[2]
+        dtype, d = layers[0][NORM1].dtype, len(layers[0][NORM1])
+        for arrays in layers:
+            for n in (OUT, SEEN_OUT, OUTER, NORM1, NORM2, NORM3):  # what is added with a bias, there or not
+                arrays[n + 1] = _or_zeros(arrays[n + 1], d, dtype)
+        ends = norm[:2] if norm[0] is None else (norm[0], _or_zeros(norm[1], d, dtype))
+        self.arrays = layers, ends  # so that they stay where they are
+        self.addresses, self.norm = np.array([places(*arrays) for arrays in layers]), places(*ends)
+        self.sizes, self.reals = np.array(sizes), np.array([*reals, [norm[2]] * len(reals[0])], dtype)
+        self.functions = functions_for(dtype)
+        self.widest, self.heads = max(row[0] for row in sizes), max(max(row[1:3]) for row in sizes)
 
     def step(self, x: Any, where: Any, room: int, source: int, places: int, mask: Any, memory_mask: Any) -> Any:
         """What the layers make of x (batch, branches, d).
@@ -61,161 +83,89 @@ class Stack:
         Args:
             where: for each layer the addresses of keys and values side by side, (batch, source, 2 * d) of the memory
                 and (batch, room, 2 * d), of which the first `places` are there; those of x are written behind them.
+            mask, memory_mask: as of `as_mask`.
         """
-        out = x.copy()
+        batch, branches, d = x.shape
+        rows, longest = batch * branches, max(places + branches, source)
+        scratch = empty(MEMORY + rows * (9 * d + self.widest + 1) + branches * self.heads * longest, x.dtype)
+        out = empty(x.shape, x.dtype)
+        sizes = np.array([batch, branches, d, self.widest, room, source, places, *_where(mask), *_where(memory_mask)])
         _step(
-            ADDRESSES[x.dtype], out, self.addresses, self.sizes, self.reals, self.norm, self.eps, where, room, source,
-            places, mask, memory_mask,
+            self.functions, self.addresses, self.sizes, self.reals, self.norm, where, sizes, address(x), address(out),
+            address(scratch),
         )  # fmt: skip
         return out
 
 
 @loop
-def _vector(address, size, like):
-    """Likewise; empty where there is none."""
-    return _array(address, (size if address else 0,), like)
-
-
-@loop
-def _step(
-    gemm, out, addresses, sizes, reals, norm, norm_eps, where, room, source, places, mask, memory_mask
-):  # fmt: skip
-    batch, branches, d = out.shape
-    x = out.reshape(-1, d)
-    y, attended, query, own = np.empty_like(x), np.empty_like(x), np.empty_like(x), np.empty((len(x), 3 * d), x.dtype)
-    for n in range(len(addresses)):
-        at, eps, first = addresses[n], reals[n, 2:], sizes[n, 4] > 0
-        memory = _array(where[n, 0], (batch, source, 2 * d), x)
-        kept = _array(where[n, 1], (batch, room, 2 * d), x)
-
-        _before(x, at[NORM1:], eps[0], first, y)
-        _linear(gemm, y, at[FIRST:], own)
-        for r in range(len(x)):
-            for i in range(2 * d):
-                kept[r // branches, places + r % branches, i] = own[r, d + i]
-        _attend(gemm, own, branches, kept, places + branches, mask, False, sizes[n, 1], reals[n, 0], attended)
-        _linear(gemm, attended, at[OUT:], y)
-        _after(x, y, at[NORM1:], eps[0], first)
-
-        _before(x, at[NORM2:], eps[1], first, y)
-        _linear(gemm, y, at[SEEN:], query)  # the first rows of all: keys and values are there
-        _attend(gemm, query, branches, memory, source, memory_mask, False, sizes[n, 2], reals[n, 1], attended)
-        _linear(gemm, attended, at[SEEN_OUT:], y)
-        _after(x, y, at[NORM2:], eps[1], first)
-
-        _before(x, at[NORM3:], eps[2], first, y)
-        hidden = np.empty((len(x), sizes[n, 0]), x.dtype)
-        _linear(gemm, y, at[INNER:], hidden)
-        _activate(hidden, sizes[n, 3])
-        _linear(gemm, hidden, at[OUTER:], y)
-        _after(x, y, at[NORM3:], eps[2], first)
+def _step(functions, weights, layer_sizes, reals, norm, where, sizes, given, out, scratch):
+    linear, attend, append, add, normalize, _, activate = functions[:7]
+    batch, branches, d, widest, room, source, places = sizes[:7]
+    mask, mask_item, mask_head, mask_row, hidden, hidden_item, hidden_head, hidden_row = sizes[7:]
+    size, rows, zero, last = reals.itemsize, batch * branches, reals.dtype.type(0), len(weights)
+    row, shared, one = d * size, (size, functions.ctypes.data, scratch), rows * d * size
+    x = scratch + MEMORY * size
+    other, inside, branch, attended, normal = x + one, x + 2 * one, x + 3 * one, x + 4 * one, x + 5 * one
+    own = normal + one
+    inner = own + 3 * one
+    factor = inner + rows * widest * size
+    scores = factor + rows * size
+    call(append, (zero, rows, 1, d, given, row, x, row, row))
+    for n in range(last):
+        at, real, width, norm_first = weights[n], reals[n], layer_sizes[n, 0], layer_sizes[n, 4] > 0
+        memory, kept = where[n]
+        for sublayer in range(3):
+            norm_weight, norm_bias, eps = at[NORM1 + 2 * sublayer], at[NORM1 + 2 * sublayer + 1], real[2 + sublayer]
+            y = inside if norm_first else x
+            if norm_first:
+                call(normalize, (eps, rows, d, x, norm_weight, norm_bias, y, normal, factor))
+            if sublayer == 0:
+                call(linear, (zero, *shared, rows, d, 3 * d, y, at[FIRST], at[FIRST + 1], own))
+                new = kept + places * 2 * row
+                call(append, (zero, batch, branches, 2 * d, own + row, 3 * row, new, room * 2 * row, 2 * row))
+                seen, heads = places + branches, layer_sizes[n, 1]
+                call(
+                    attend,
+                    (
+                        real[0], *shared, batch, branches, seen, heads, d // heads, d, own, 3 * row, kept,
+                        room * 2 * row, mask, mask_item, mask_head, mask_row, False, scores, attended,
+                    ),
+                )  # fmt: skip
+                call(linear, (zero, *shared, rows, d, d, attended, at[OUT], 0, branch))
+                bias = at[OUT + 1]
+            elif sublayer == 1:
+                call(linear, (zero, *shared, rows, d, d, y, at[SEEN], at[SEEN + 1], own))  # keys and values are there
+                heads = layer_sizes[n, 2]
+                call(
+                    attend,
+                    (
+                        real[1], *shared, batch, branches, source, heads, d // heads, d, own, row, memory,
+                        source * 2 * row, hidden, hidden_item, hidden_head, hidden_row, False, scores, attended,
+                    ),
+                )  # fmt: skip
+                call(linear, (zero, *shared, rows, d, d, attended, at[SEEN_OUT], 0, branch))
+                bias = at[SEEN_OUT + 1]
+            else:
+                call(linear, (zero, *shared, rows, d, width, y, at[INNER], at[INNER + 1], inner))
+                call(activate, (zero, rows * width, layer_sizes[n, 3], inner))
+                call(linear, (zero, *shared, rows, width, d, inner, at[OUTER], 0, branch))
+                bias = at[OUTER + 1]
+            call(add, (zero, rows, d, x, branch, bias, other, 0, 0, 0, 0))
+            if norm_first:
+                x, other = other, x
+            else:
+                call(normalize, (eps, rows, d, other, norm_weight, norm_bias, x, normal, factor))
     if norm[0]:
-        _normalize(x, norm, norm_eps, x)
-
-
-@loop
-def _before(x, norm, eps, norm_first, y):
-    """What a sub-layer is given."""
-    if norm_first:
-        _normalize(x, norm, eps, y)
+        call(normalize, (reals[last, 0], rows, d, x, norm[0], norm[1], out, normal, factor))
     else:
-        for r in range(x.shape[0]):
-            for i in range(x.shape[1]):
-                y[r, i] = x[r, i]
-
-
-@loop
-def _after(x, y, norm, eps, norm_first):
-    """Add to x what a sub-layer gave."""
-    for r in range(x.shape[0]):
-        for i in range(x.shape[1]):
-            x[r, i] += y[r, i]
-    if not norm_first:
-        _normalize(x, norm, eps, x)
-
-
-@loop
-def _normalize(x, norm, eps, out):
-    normal, scale, d = np.empty_like(x), np.empty((len(x), 1), x.dtype), x.shape[1]
-    _layer_norm(x, _vector(norm[0], d, x), None, eps, out, normal, scale)
-    if norm[1]:
-        bias = _vector(norm[1], d, x)
-        for r in range(len(x)):
-            for i in range(d):
-                out[r, i] += bias[i]
-
-
-@loop
-def _linear(gemm, x, at, out):
-    """out = x weightᵀ + bias, with as many rows of the weight as there are columns of the result."""
-    weight = _array(at[0], (out.shape[1], x.shape[1]), x)
-    bias = _vector(at[1], out.shape[1], x)
-    if x.shape[0] <= FEW:
-        _multiply(x, weight, bias, 0, out.shape[1], out)
-        return
-    multiply(gemm, x, False, weight, True, 0, out)
-    if bias.size:
-        for r in range(out.shape[0]):
-            for i in range(out.shape[1]):
-                out[r, i] += bias[i]
-
-
-@loop
-def _attend(gemm, query, branches, kept, places, mask, shifts, heads, scale, out):
-    """Concat(head_1, ..., head_h): the first columns of `query` attend to keys and values of their item.
-
-    So many of the heads one after the other share one of keys and values as there are fewer of these.
-    """
-    batch, width = kept.shape[0], kept.shape[2] // 2
-    size, shared = out.shape[1] // heads, out.shape[1] // width
-    weights = np.empty((batch, heads, branches, places), out.dtype)
-    for b in range(batch):
-        rows = query[b * branches : (b + 1) * branches]
-        for h in range(heads):
-            first = h // shared * size
-            key = kept[b, :places, first : first + size]
-            multiply(gemm, rows[:, h * size : (h + 1) * size], False, key, True, 0, weights[b, h])
-    _softmax(weights, 0, batch, mask, shifts, out.dtype.type(scale))
-    for b in range(batch):
-        rows = out[b * branches : (b + 1) * branches]
-        for h in range(heads):
-            first = width + h // shared * size
-            value = kept[b, :places, first : first + size]
-            multiply(gemm, weights[b, h], False, value, False, 0, rows[:, h * size : (h + 1) * size])
-
-
-@loop
-def _activate(x, activation):
-    flat, one = x.reshape(-1), x.dtype.type(1)
-    if activation == RELU:
-        for i in range(flat.size):
-            flat[i] = 0 * one if flat[i] <= 0 else flat[i]
-    elif activation == GELU:
-        for i in range(flat.size):
-            flat[i] *= x.dtype.type(0.5 * (1 + math.erf(flat[i] / math.sqrt(2))))
-    elif activation == GELU_TANH:  # 1 + tanh(u) is twice the sigmoid of 2 u
-        slope, bend = x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
-        for i in range(flat.size):
-            flat[i] *= _sigmoid(slope * flat[i] * (one + bend * flat[i] * flat[i]))
-    elif activation == SILU:
-        for i in range(flat.size):
-            flat[i] *= _sigmoid(flat[i])
-    elif activation == SIGMOID:
-        for i in range(flat.size):
-            flat[i] = _sigmoid(flat[i])
-
-
-@loop
-def _sigmoid(x):
-    most = type(x)(80)
-    return type(x)(1) / (type(x)(1) + _exp(most if -x > most else -x))
+        call(append, (zero, rows, 1, d, x, row, out, row, row))
 
 
 # ---- a layer of a language model
 
 
 class Block:
-    """A layer of a language model as the loop takes it; the numbers are those of `_block`.
+    """A layer of a language model as the loop takes it.
 
     Args:
         arrays: weight and bias, None where there is none, of the projections, of attention's output, of the maps up and
@@ -231,94 +181,218 @@ class Block:
         self, arrays: list[Any], heads: int, kv_heads: int, scale: float, is_interleaved: bool, activation: int,
         is_rms: bool, norms: tuple[float, float],
     ) -> None:  # fmt: skip
+        (projected, self.d), inner, dtype = arrays[0].shape, len(arrays[4]), arrays[0].dtype
+        for n in (2, 6, 10, 12):  # what is added with a bias, there or not
+            arrays[n + 1] = _or_zeros(arrays[n + 1], self.d, dtype)
         self.arrays = arrays  # so that they stay where they are
-        self.addresses = places(*arrays)
-        (projected, self.d), inner = arrays[0].shape, len(arrays[4])
-        self.heads, self.head_dim = heads, projected // (heads + 2 * kv_heads)
+        self.addresses, self.functions = places(*arrays), functions_for(dtype)
+        self.heads, self.head_dim, self.inner = heads, projected // (heads + 2 * kv_heads), inner
         self.kv_size = 2 * kv_heads * self.head_dim
-        self.settings = (
-            projected,
-            inner,
-            heads,
-            kv_heads,
-            float(scale),
-            is_interleaved,
-            activation,
-            is_rms,
-            *map(float, norms),
-        )
+        self.sizes = self.d, inner, heads, self.head_dim, self.kv_size, is_interleaved, activation, is_rms
+        self.reals = np.array([scale, *norms], dtype)
 
     def step(self, x: Any, kept: Any, places: int, mask: Any, shifts: bool, angles: tuple[Any, Any]) -> Any:
-        """What the layer makes of x (batch, branches, d), beside keys and values that are kept, as for `Stack.step`.
+        """What the layer makes of x (batch, branches, d).
 
         Args:
+            kept: room for keys and values side by side, (batch, room, kv_size), of which the first `places` are there;
+                those of x are written behind them.
             mask: as of `as_mask`; or, with `shifts`, other numbers to add to the scores.
-            angles: cos and sin, (batch * branches, size / 2) or, where nothing is turned, empty.
+            angles: cos and sin, (batch * branches, size / 2), or None where nothing is turned.
         """
-        out = x.copy()
-        _block(ADDRESSES[x.dtype], out, self.addresses, kept, places, mask, shifts, *angles, *self.settings)
+        batch, branches, d = x.shape
+        rows, attended = batch * branches, self.heads * self.head_dim
+        elements = rows * (4 * d + attended + self.kv_size + attended + 2 * self.inner + 1)
+        scratch = empty(MEMORY + elements + branches * self.heads * (places + branches), x.dtype)
+        out = empty(x.shape, x.dtype)
+        cos, sin = (0 if angle is None else address(angle) for angle in angles)
+        sizes = np.array([batch, branches, kept.shape[1], places, *_where(mask), shifts, cos, sin, *self.sizes])
+        _block(
+            self.functions, self.addresses, self.reals, sizes, address(x), address(kept), address(out), address(scratch)
+        )
         return out
 
 
 @loop
-def _block(
-    gemm, out, at, kept, places, mask, shifts, cos, sin, projected, inner, heads, kv_heads, scale, is_interleaved,
-    activation, is_rms, eps1, eps2,
-):  # fmt: skip
-    branches, d = out.shape[1:]
-    x, size = out.reshape(-1, d), projected // (heads + 2 * kv_heads)
-    y, own = np.empty_like(x), np.empty((len(x), projected), x.dtype)
-    attended, hidden = np.empty((len(x), heads * size), x.dtype), np.empty((len(x), inner), x.dtype)
+def _block(functions, at, reals, sizes, x, kept, out, scratch):
+    linear, attend, append, add, normalize, normalize_by_size, activate, turn, multiply_by = functions[:9]
+    batch, branches, room, places, mask, mask_item, mask_head, mask_row, shifts, cos, sin = sizes[:11]
+    d, inner, heads, head, kept_width, is_interleaved, activation, is_rms = sizes[11:]
+    scale, size, rows, zero = reals[0], reals.itemsize, batch * branches, reals.dtype.type(0)
+    width, shared, one = heads * head, (size, functions.ctypes.data, scratch), rows * d * size
+    projected, kept_row = width + kept_width, kept_width * size
+    y = scratch + MEMORY * size
+    branch, middle, normal, attended = y + one, y + 2 * one, y + 3 * one, y + 4 * one
+    own = attended + rows * width * size
+    hidden = own + rows * projected * size
+    gate = hidden + rows * inner * size
+    factor = gate + rows * inner * size
+    scores = factor + rows * size
 
-    _norm(x, at[10:], eps1, is_rms, y)
-    _linear(gemm, y, at, own)
-    if cos.size:
-        _turn(own, (heads + kv_heads) * size, size, cos, sin, is_interleaved)
-    for r in range(len(x)):
-        for i in range(kept.shape[2]):
-            kept[r // branches, places + r % branches, i] = own[r, heads * size + i]
-    _attend(gemm, own, branches, kept, places + branches, mask, shifts, heads, scale, attended)
-    _linear(gemm, attended, at[2:], y)
-    _after(x, y, at, eps1, True)
+    for sublayer in range(2):
+        given, norm = (middle, 12) if sublayer else (x, 10)
+        if is_rms:
+            call(normalize_by_size, (reals[1 + sublayer], rows, d, given, at[norm], y))
+        else:
+            call(normalize, (reals[1 + sublayer], rows, d, given, at[norm], at[norm + 1], y, normal, factor))
+        if sublayer == 0:
+            call(linear, (zero, *shared, rows, d, projected, y, at[0], at[1], own))
+            if cos:
+                turned = width + kept_width // 2
+                call(turn, (zero, rows, turned, head, cos, sin, is_interleaved, own, projected))
+            new = kept + places * kept_row
+            keys = own + width * size
+            call(append, (zero, batch, branches, kept_width, keys, projected * size, new, room * kept_row, kept_row))
+            call(
+                attend,
+                (
+                    scale, *shared, batch, branches, places + branches, heads, head, kept_width // 2, own,
+                    projected * size, kept, room * kept_row, mask, mask_item, mask_head, mask_row, shifts, scores,
+                    attended,
+                ),
+            )  # fmt: skip
+            call(linear, (zero, *shared, rows, width, d, attended, at[2], 0, branch))
+            call(add, (zero, rows, d, x, branch, at[3], middle, 0, 0, 0, 0))
+        else:
+            call(linear, (zero, *shared, rows, d, inner, y, at[4], at[5], hidden))
+            if at[8]:
+                call(linear, (zero, *shared, rows, d, inner, y, at[8], at[9], gate))
+                call(activate, (zero, rows * inner, activation, gate))
+                call(multiply_by, (zero, rows * inner, gate, hidden))
+            else:
+                call(activate, (zero, rows * inner, activation, hidden))
+            call(linear, (zero, *shared, rows, inner, d, hidden, at[6], 0, branch))
+            call(add, (zero, rows, d, middle, branch, at[7], out, 0, 0, 0, 0))
 
-    _norm(x, at[12:], eps2, is_rms, y)
-    _linear(gemm, y, at[4:], hidden)
-    if at[8]:
-        gate = np.empty_like(hidden)
-        _linear(gemm, y, at[8:], gate)
-        _activate(gate, activation)
-        for r in range(len(x)):
-            for i in range(inner):
-                hidden[r, i] *= gate[r, i]
+
+# ---- what both are made of
+
+
+@called
+def linear(real, size, functions, copies, rows, inner, columns, x, weight, bias, out):
+    """out = x weightᵀ + bias, which is not there at 0."""
+    functions, row = numbers(functions, size), inner * size
+    if rows <= FEW:
+        call(functions[DOTS], (real, size, rows, columns, inner, x, row, weight, row, bias, out, columns * size))
     else:
-        _activate(hidden, activation)
-    _linear(gemm, hidden, at[6:], y)
-    _after(x, y, at, eps2, True)
+        own = functions[PRODUCT], real, size, copies
+        multiply(own, x, row, False, weight, row, True, False, out, columns * size, rows, columns, inner)
+        if bias:
+            call(functions[ADD_VECTOR], (real, rows, columns, bias, out, columns))
 
 
-@loop
-def _norm(x, norm, eps, is_rms, out):
-    if not is_rms:
-        _normalize(x, norm, eps, out)
-        return
-    weight = _vector(norm[0], x.shape[1], x)
-    for r in range(x.shape[0]):
-        squares = 0.0
-        for i in range(x.shape[1]):
-            squares += x[r, i] ** 2
-        factor = x.dtype.type(1 / math.sqrt(squares / x.shape[1] + eps))
-        for i in range(x.shape[1]):
-            out[r, i] = x[r, i] * factor * weight[i]
+@called
+def attend(
+    scale, size, functions, copies, batch, branches, places, heads, head, width, query, query_row, kept, kept_item,
+    mask, mask_item, mask_head, mask_row, shifts, scores, out,
+):  # fmt: skip
+    """Concat(head_1, ..., head_h): the first columns of `query` attend to keys and values that are kept of their item.
+
+    A place has `width` numbers of keys, and as many of values. Where that are fewer heads than the query has, so many
+    of these, one after the other, share one.
+    """
+    functions, out_row, kept_row = numbers(functions, size), heads * head * size, 2 * width * size
+    own, few, row = (functions[PRODUCT], scale, size, copies), branches <= BRANCHES, places * size
+    shared = heads * head // width
+    for b in range(batch):
+        rows, keys, into = query + b * branches * query_row, kept + b * kept_item, out + b * branches * out_row
+        for h in range(heads):
+            q, k, weights = rows + h * head * size, keys + h // shared * head * size, scores + h * branches * row
+            if few:
+                call(functions[DOTS], (scale, size, branches, places, head, q, query_row, k, kept_row, 0, weights, row))
+            else:
+                multiply(own, q, query_row, False, k, kept_row, True, False, weights, row, branches, places, head)
+        hidden = mask + b * mask_item if mask else mask
+        call(functions[SOFTMAX], (scale, heads, branches, places, scores, hidden, mask_head, mask_row, shifts))
+        for h in range(heads):
+            v = keys + (width + h // shared * head) * size
+            weights, y = scores + h * branches * row, into + h * head * size
+            if few:
+                call(functions[MIX], (scale, branches, places, head, weights, row, v, kept_row, y, out_row))
+            else:
+                multiply(own, weights, row, False, v, kept_row, False, False, y, out_row, branches, head, places)
 
 
-@loop
-def _turn(rows, end, size, cos, sin, is_interleaved):
-    """Turn the heads of each row up to column `end` by its angles."""
-    step, apart = (2, 1) if is_interleaved else (1, size // 2)
-    for r in range(len(rows)):
-        for first in range(0, end, size):
-            for i in range(size // 2):
+@called
+def append(real, items, branches, columns, source, source_row, out, out_item, out_row):
+    """Copy rows of so many columns: those of an item lie one behind the other, the items anywhere."""
+    for r in range(items * branches):
+        x = numbers(source + r * source_row, real)
+        y = numbers(out + r // branches * out_item + r % branches * out_row, real)
+        for i in range(columns):
+            y[i] = x[i]
+
+
+@called
+def normalize_by_size(eps, rows, columns, x, weight, out):
+    """RMS norm: each row divided by the root of its mean square, times the weight."""
+    x, weight, out = numbers(x, eps), numbers(weight, eps), numbers(out, eps)
+    for r in range(rows):
+        row, squares = r * columns, 0.0
+        for i in range(columns):
+            squares += x[row + i] ** 2
+        factor = type(eps)(1 / math.sqrt(squares / columns + eps))
+        for i in range(columns):
+            out[row + i] = x[row + i] * factor * weight[i]
+
+
+@called
+def activate(real, count, activation, x):
+    """One of the functions above, in place."""
+    x, zero, one = numbers(x, real), type(real)(0), type(real)(1)
+    if activation == RELU:
+        for i in range(count):
+            x[i] = zero if x[i] <= zero else x[i]
+    elif activation == GELU:
+        for i in range(count):
+            x[i] *= type(real)(0.5 * (1 + math.erf(x[i] / math.sqrt(2))))
+    elif activation == GELU_TANH:  # 1 + tanh(u) is twice the sigmoid of 2 u
+        slope, bend = type(real)(2 * math.sqrt(2 / math.pi)), type(real)(0.044715)
+        for i in range(count):
+            x[i] *= _sigmoid(slope * x[i] * (one + bend * x[i] * x[i]))
+    elif activation == SILU:
+        for i in range(count):
+            x[i] *= _sigmoid(x[i])
+    elif activation == SIGMOID:
+        for i in range(count):
+            x[i] = _sigmoid(x[i])
+
+
+@part
+def _sigmoid(x):
+    most = type(x)(80)
+    return type(x)(1) / (type(x)(1) + _exp(most if -x > most else -x))
+
+
+@called
+def multiply_by(real, count, other, x):
+    """x times other, in place."""
+    other, x = numbers(other, real), numbers(x, real)
+    for i in range(count):
+        x[i] *= other[i]
+
+
+@called
+def turn(real, rows, end, head, cos, sin, is_interleaved, x, columns):
+    """Turn the heads of each row, up to column `end`, by its angles."""
+    x, cos, sin = numbers(x, real), numbers(cos, real), numbers(sin, real)
+    half = head // 2
+    step, apart = (2, 1) if is_interleaved else (1, half)
+    for r in range(rows):
+        for first in range(r * columns, r * columns + end, head):
+            for i in range(half):
                 j = first + i * step
-                a, b = rows[r, j], rows[r, j + apart]
-                rows[r, j] = a * cos[r, i] - b * sin[r, i]
-                rows[r, j + apart] = a * sin[r, i] + b * cos[r, i]
+                a, b, c, s = x[j], x[j + apart], cos[r * half + i], sin[r * half + i]
+                x[j] = a * c - b * s
+                x[j + apart] = a * s + b * c
+
+
+DOTS, MIX, PRODUCT, ADD_VECTOR, SOFTMAX = range(9, 14)  # where those stand that others of these call
+
+
+def functions_for(dtype: Any) -> Any:
+    """The addresses of what the loops call, in the order in which they take it."""
+    return addresses(
+        dtype, linear, attend, append, passes.add, passes.normalize, normalize_by_size, activate, turn, multiply_by,
+        dots, mix, product, passes.add_vector, passes.softmax,
+    )  # fmt: skip

@@ -12,7 +12,7 @@ import math
 import numba
 import numpy as np
 
-from .compiling import _exp, called, numbers, part
+from .compiling import _exp, called, numbers
 from .hashed import keeps
 
 SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
@@ -170,7 +170,8 @@ def add_rows_up(real, rows, columns, x, apart, sums):
 # ---- softmax
 
 
-def _softmax(scale, heads, target, source, x, mask, mask_head, mask_row, shifts):
+@called
+def softmax(scale, heads, target, source, x, mask, mask_head, mask_row, shifts):
     """softmax(x * scale + mask) of scores (heads, target, source), in place; rows of -inf become zeros.
 
     `mask_head` and `mask_row` are the distances in the mask, in bytes, from head to head and from row to row; there is
@@ -204,9 +205,6 @@ def _softmax(scale, heads, target, source, x, mask, mask_head, mask_row, shifts)
         share = type(scale)(1) / type(scale)(total if total != 0 else 1)
         for i in range(source):
             x[row + i] *= share
-
-
-softmax, soften = called(_softmax), part(_softmax)
 
 
 @called

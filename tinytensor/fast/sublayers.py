@@ -22,10 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import passes
-from .compiling import address, addresses, call, loop, part, places
+from .compiling import address, addresses, call, loop, places
 from .compiling import fits as fits
 from .hashed import Dropping
-from .passes import soften
 from .pool import empty
 from .products import MEMORY, multiply, multiply_each, product
 from .threads import multiply_in_parts
@@ -510,15 +509,3 @@ def _attention_gradient(functions, places, gradients, sizes, reals, scratch, sta
         multiply(own, g_query, q_row, False, weight, row, False, not norm_first, into, row, rows, d, of_query)
         if norm_first:
             call(normalize_gradient, (scale, rows, d, g_heads, normed, scales, norm_weight, g_sum, norm_sums, True))
-
-
-@part
-def _softmax(weights, first, last, mask, shifts, scale):
-    """The same of scores in an array, for a loop that takes arrays."""
-    heads, target, source = weights.shape[1:]
-    item = mask.strides[0] if mask.shape[0] > 1 else 0
-    head = mask.strides[1] if mask.shape[1] > 1 else 0
-    row = mask.strides[2] if mask.shape[2] > 1 else 0
-    for b in range(first, last):
-        place = mask.ctypes.data + b * item if mask.size else 0
-        soften(scale, heads, target, source, weights[b].ctypes.data, place, head, row, shifts)
