@@ -77,7 +77,7 @@ def both_ways(compute):
         return found, compute()
 
 
-WIDTHS = [1, 3, 3, 2, 4, 20, 1, 2, 5, 3]  # of 20 branches so many rows that BLAS multiplies
+WIDTHS = [1, 3, 3, 2, 4, 20, 1, 2, 5, 3]  # of 20 branches so many rows that keys and weights are copied
 
 
 @tt.no_grad()
@@ -251,7 +251,7 @@ def logits(model):
     prompt[1, 2:] = 0
     state, found = model.initial_state(prompt), []
     first, state = model.next_logits(prompt[:, :1], state)
-    for width in (1, 3, 3, 6, 2):
+    for width in (1, 3, 20, 6, 2):
         branches = first.shape[1]
         state = model.reorder(state, tt.asarray(np.array([2, 0, 1])), tt.asarray(rng.integers(0, branches, (3, width))))
         first, state = model.next_logits(rng.integers(3, 30, (3, width)), state)

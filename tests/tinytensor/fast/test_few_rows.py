@@ -31,6 +31,31 @@ def test_they_are_products(few_rows, count, columns, features):
         np.testing.assert_allclose(out, rows @ weight.T + (0 if given is None else given), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("rows", "places", "inner"), [(1, 1, 1), (2, 3, 5), (5, 8, 32), (4, 9, 16)])
+def test_of_rows_that_lie_apart(few_rows, rows, places, inner, dtype):
+    """As attention has them: scores of queries and keys, then sums of values, each a part of wider rows."""
+    rng = np.random.default_rng(0)
+    query, kept = (rng.normal(size=(n, 3 * inner)).astype(dtype) for n in (rows, places))
+    scores, out = (np.full((rows, 3 * n), np.nan, dtype) for n in (places, inner))
+    q, key, value = query[:, inner : 2 * inner], kept[:, :inner], kept[:, 2 * inner :]
+    weights, sums = scores[:, places : 2 * places], out[:, inner : 2 * inner]
+
+    def place(matrix):
+        return matrix.ctypes.data, matrix.strides[0]
+
+    few_rows.dots(query.dtype).ctypes(
+        0, query.itemsize, rows, places, inner, *place(q), *place(key), 0, *place(weights)
+    )
+    few_rows.mix(query.dtype).ctypes(0, rows, places, inner, *place(weights), *place(value), *place(sums))
+    tolerance = 1e-4 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(weights, q @ key.T, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(sums, weights @ value, rtol=0, atol=tolerance)
+    for whole, width in ((scores, places), (out, inner)):  # and nothing is written beside
+        assert np.isnan(whole[:, :width]).all()
+        assert np.isnan(whole[:, 2 * width :]).all()
+
+
 def test_a_linear_map_uses_them(few_rows, monkeypatch):
     called = []
     monkeypatch.setattr(few_rows, "multiply", lambda *given: called.append(given[0].shape) or given[-1].fill(1.0))
