@@ -112,7 +112,7 @@ def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dic
     sides = {name: start(name, length, arguments) for name in ("ours", *peers)}
     found = {name: side.ask() for name, side in sides.items()}
     for name, others in found.items():
-        apart = max(float(abs(a - b).max() / abs(b).max()) for a, b in zip(found["ours"], others))
+        apart = max((float(abs(a - b).max() / abs(b).max()) for a, b in zip(found["ours"], others)), default=0.0)
         if apart > APART and not arguments.dropout:
             raise SystemExit(f"{script()}: {length} positions: ours and {name} are {apart:.2g} apart")
     for side in sides.values():
