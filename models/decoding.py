@@ -27,7 +27,7 @@ Limit = int | tuple[float, int]
 
 T = TypeVar("T")
 
-MANY = 8  # sentences of which two halves are decoded faster than all at once
+MANY = 8  # sentences of which two threads decode two halves faster than all at once
 
 
 class Decodable(Protocol):
@@ -325,10 +325,10 @@ def _best_continuations(
 
 
 def _in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T]:
-    """What `decode` gives for a batch; of many sentences and with threads, for two halves side by side."""
+    """What `decode` gives for a batch; of many sentences for two halves, side by side where there are threads."""
     with tt.no_grad(), evaluating(model):
         source = as_ids(model, source)
-        if len(source) < MANY or source.device != "cpu" or tt.get_num_threads() < 2:
+        if len(source) < MANY or source.device != "cpu":
             return decode(source)
         middle = len(source) // 2
         found = nn.parallel.side_by_side([partial(decode, half) for half in (source[:middle], source[middle:])])

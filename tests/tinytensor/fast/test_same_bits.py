@@ -1,4 +1,5 @@
-"""The same seed gives the same bits on one thread, on two and on four: gradients and weights of every kind of model.
+"""The same seed gives the same bits on one thread, on two and on four: gradients and weights of every kind of model,
+and what they decode.
 
 Each way to compute has a process of its own, since what `tt.speed_up()` switches on stays on. This file is its program.
 """
@@ -14,6 +15,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import models, nn
+from tinytensor.models.decoding import beam_search, greedy
 from tinytensor.models.image_classifier import ImageClassifier
 from tinytensor.models.language_model import GPT2, LLAMA
 from tinytensor.nn import functional as F
@@ -111,6 +113,19 @@ def train(make, loss_of):
     return {name: hashlib.sha256(array.numpy().tobytes()).hexdigest() for name, array in arrays.items()}
 
 
+def decoded(large):
+    """By name: the ids and log-probabilities that models decode, none of which was trained."""
+    batch, length, d = (64, 64, 256) if large else (16, 24, 64)
+    tt.manual_seed(0)
+    translator = models.Transformer(CLASSES, d_model=d, num_heads=4, num_layers=2)
+    language_model = models.LanguageModel(CLASSES, d_model=d, num_heads=4, num_layers=2, max_length=2 * length, **LLAMA)
+    source = tt.random.integers(3, CLASSES, (batch, length))
+    beams = [one for found in beam_search(translator, source, beam=3, max_length=9) for one in found]
+    found = {"beams": beams, "greedy": greedy(translator, source, max_length=9)}
+    found["text"] = greedy(language_model, source, max_length=9)
+    return {name: [(one.ids, one.log_probabilities) for one in each] for name, each in found.items()}
+
+
 def main(way, dtype, size):
     """Print, for each model, the names of arrays whose bits depend on the number of threads."""
     if way.startswith("sped up"):
@@ -125,6 +140,11 @@ def main(way, dtype, size):
             tt.set_num_threads(threads)
             hashes.append(train(*sample))
         found[kind] = [name for name in hashes[0] if len({each[name] for each in hashes}) > 1]
+    texts = []
+    for threads in THREADS:
+        tt.set_num_threads(threads)
+        texts.append(decoded(size == "large"))
+    found["decoding"] = [name for name in texts[0] if any(each[name] != texts[0][name] for each in texts)]
     print(json.dumps(found))
 
 
@@ -134,7 +154,7 @@ def what_differs(*arguments):
     result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
-    assert len(found) == 12
+    assert len(found) == 13
     return {kind: names for kind, names in found.items() if names}
 
 
