@@ -60,7 +60,7 @@ def attention(folder: Path) -> None:
 
 
 def language(folder: Path) -> None:
-    """As `train_language_model.py` does, whose stretches are 64 ids long: of attention as long as that, no loop."""
+    """Of 64 ids, as in `train_language_model.py`, for which the loop of long attention is not compiled."""
     import language_model
 
     language_model.ROOT, language_model.LENGTH = folder, 64

@@ -91,7 +91,7 @@ def step(
     if plan is None or plan.module is not decoder or not plan.holds():
         plan = _plans[cache] = Plan(decoder)
         plan.taken = _stack(decoder, x, loops) if plan.holds() else None
-    if plan.taken is None or len(decoder.layers) != len(layers):
+    if plan.taken is None or len(decoder.layers) != len(layers) or plan.taken[0].dtype != x.dtype:
         return None
     if not plan.knows(arrays) and not _alike(arrays):
         return None
@@ -99,6 +99,8 @@ def step(
     hidden = loops.as_mask(_extend(cache, x.shape[1], tgt_key_padding_mask), x.dtype)
     memory_hidden = loops.as_mask(None if cache.memory_hidden is None else cache.memory_hidden._data, x.dtype)
     places = layers[0].places
+    if places + x.shape[1] > arrays[1].shape[1]:
+        plan.kept = arrays = []  # so that each buffer goes when a larger one is there
     for layer in layers:
         layer.grow(places + x.shape[1])
     arrays = _arrays(cache)
@@ -149,7 +151,7 @@ def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
         memory.dtype == x.dtype
         and memory.shape[::2] == (len(x), 2 * x.shape[2])
         and all(layer.places == first.places for layer in cache.layers)
-        and (hidden is None or hidden._data.shape[:2] == branches)
+        and (first.places == 0 if hidden is None else hidden._data.shape == (*branches, first.places))
         and _is_mask(padding, branches)
         and _is_mask(cache.memory_hidden, (len(x), 1, 1, memory.shape[1]))
     )

@@ -48,7 +48,7 @@ def step(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: L
     if plan is None or plan.module is not layer or not plan.holds():
         plan = _plans[cache] = Plan(layer)
         plan.taken = _block(layer, array, loops) if plan.holds() else None
-    if (block := plan.taken) is None or block.d != d:
+    if (block := plan.taken) is None or (block.d, block.dtype) != (d, array.dtype):
         return None
     places = cache.places
     added = _as_added(loops, mask, (batch, block.heads, branches, places + branches), array.dtype)

@@ -74,7 +74,7 @@ class Stack:
         self.arrays = layers, ends  # so that they stay where they are
         self.addresses, self.norm = np.array([places(*arrays) for arrays in layers]), places(*ends)
         self.sizes, self.reals = np.array(sizes), np.array([*reals, [norm[2]] * len(reals[0])], dtype)
-        self.functions = functions_for(dtype)
+        self.functions, self.dtype = functions_for(dtype), dtype
         self.widest, self.heads = max(row[0] for row in sizes), max(max(row[1:3]) for row in sizes)
 
     def step(self, x: Any, where: Any, room: int, source: int, places: int, mask: Any, memory_mask: Any) -> Any:
@@ -92,19 +92,18 @@ class Stack:
         sizes = np.array([batch, branches, d, self.widest, room, source, places, *_where(mask), *_where(memory_mask)])
         _step(
             self.functions, self.addresses, self.sizes, self.reals, self.norm, where, sizes, address(x), address(out),
-            address(scratch),
+            address(scratch), address(scratch) + MEMORY * x.itemsize,
         )  # fmt: skip
         return out
 
 
 @loop
-def _step(functions, weights, layer_sizes, reals, norm, where, sizes, given, out, scratch):
+def _step(functions, weights, layer_sizes, reals, norm, where, sizes, given, out, copies, x):
     linear, attend, append, add, normalize, _, activate = functions[:7]
     batch, branches, d, widest, room, source, places = sizes[:7]
     mask, mask_item, mask_head, mask_row, hidden, hidden_item, hidden_head, hidden_row = sizes[7:]
     size, rows, zero, last = reals.itemsize, batch * branches, reals.dtype.type(0), len(weights)
-    row, shared, one = d * size, (size, functions.ctypes.data, scratch), rows * d * size
-    x = scratch + MEMORY * size
+    row, shared, one = d * size, (size, functions.ctypes.data, copies), rows * d * size
     other, inside, branch, attended, normal = x + one, x + 2 * one, x + 3 * one, x + 4 * one, x + 5 * one
     own = normal + one
     inner = own + 3 * one
@@ -185,7 +184,7 @@ class Block:
         for n in (2, 6, 10, 12):  # what is added with a bias, there or not
             arrays[n + 1] = _or_zeros(arrays[n + 1], self.d, dtype)
         self.arrays = arrays  # so that they stay where they are
-        self.addresses, self.functions = places(*arrays), functions_for(dtype)
+        self.addresses, self.functions, self.dtype = places(*arrays), functions_for(dtype), dtype
         self.heads, self.head_dim, self.inner = heads, projected // (heads + 2 * kv_heads), inner
         self.kv_size = 2 * kv_heads * self.head_dim
         self.sizes = self.d, inner, heads, self.head_dim, self.kv_size, is_interleaved, activation, is_rms
@@ -208,20 +207,20 @@ class Block:
         cos, sin = (0 if angle is None else address(angle) for angle in angles)
         sizes = np.array([batch, branches, kept.shape[1], places, *_where(mask), shifts, cos, sin, *self.sizes])
         _block(
-            self.functions, self.addresses, self.reals, sizes, address(x), address(kept), address(out), address(scratch)
-        )
+            self.functions, self.addresses, self.reals, sizes, address(x), address(kept), address(out),
+            address(scratch), address(scratch) + MEMORY * x.itemsize,
+        )  # fmt: skip
         return out
 
 
 @loop
-def _block(functions, at, reals, sizes, x, kept, out, scratch):
+def _block(functions, at, reals, sizes, x, kept, out, copies, y):
     linear, attend, append, add, normalize, normalize_by_size, activate, turn, multiply_by = functions[:9]
     batch, branches, room, places, mask, mask_item, mask_head, mask_row, shifts, cos, sin = sizes[:11]
     d, inner, heads, head, kept_width, is_interleaved, activation, is_rms = sizes[11:]
     scale, size, rows, zero = reals[0], reals.itemsize, batch * branches, reals.dtype.type(0)
-    width, shared, one = heads * head, (size, functions.ctypes.data, scratch), rows * d * size
+    width, shared, one = heads * head, (size, functions.ctypes.data, copies), rows * d * size
     projected, kept_row = width + kept_width, kept_width * size
-    y = scratch + MEMORY * size
     branch, middle, normal, attended = y + one, y + 2 * one, y + 3 * one, y + 4 * one
     own = attended + rows * width * size
     hidden = own + rows * projected * size
@@ -272,7 +271,7 @@ def _block(functions, at, reals, sizes, x, kept, out, scratch):
 def linear(real, size, functions, copies, rows, inner, columns, x, weight, bias, out):
     """out = x weightᵀ + bias, which is not there at 0."""
     functions, row = numbers(functions, size), inner * size
-    if rows <= FEW:
+    if rows <= FEW or inner == 0:
         call(functions[DOTS], (real, size, rows, columns, inner, x, row, weight, row, bias, out, columns * size))
     else:
         own = functions[PRODUCT], real, size, copies
@@ -288,11 +287,11 @@ def attend(
 ):  # fmt: skip
     """Concat(head_1, ..., head_h): the first columns of `query` attend to keys and values that are kept of their item.
 
-    A place has `width` numbers of keys, and as many of values. Where that are fewer heads than the query has, so many
-    of these, one after the other, share one.
+    A place has `width` numbers of keys, and as many of values. Where the query has n times as many heads as they have,
+    n one after the other share the same keys and values. `copies` is where `product` may write.
     """
     functions, out_row, kept_row = numbers(functions, size), heads * head * size, 2 * width * size
-    own, few, row = (functions[PRODUCT], scale, size, copies), branches <= BRANCHES, places * size
+    own, few, row = (functions[PRODUCT], scale, size, copies), branches <= BRANCHES or places == 0, places * size
     shared = heads * head // width
     for b in range(batch):
         rows, keys, into = query + b * branches * query_row, kept + b * kept_item, out + b * branches * out_row
@@ -338,7 +337,7 @@ def normalize_by_size(eps, rows, columns, x, weight, out):
 
 @called
 def activate(real, count, activation, x):
-    """One of the functions above, in place."""
+    """One of the functions from RELU to IDENTITY, in place."""
     x, zero, one = numbers(x, real), type(real)(0), type(real)(1)
     if activation == RELU:
         for i in range(count):

@@ -1,7 +1,8 @@
 """Products of few rows, as decoding has them: to read the other matrix is most of the work.
 
-A BLAS, and `products.py`, copy that matrix first, into the order in which it is read; for few rows that takes longer
-than the sums. Here each row of it is read once, for all rows of x.
+A BLAS, and `products.py`, copy the weight of a linear map first, into the order in which it is read; for few rows that
+takes longer than the sums. `dots` reads each row of it once, where it lies, for all rows of x. `mix`, for attention, is
+the product whose terms lie in rows: few and short ones, for which a product has too much to prepare.
 """
 
 from __future__ import annotations

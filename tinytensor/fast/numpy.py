@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import os
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -72,32 +71,37 @@ def dropping(p: float = 0.0, key: int = 0) -> Any:
 
 
 def convolutions(*arrays: Any) -> Any:
-    """The module of loops over convolutions, for these arrays (None is passed over); or None."""
-    return _multiplying("convolution", arrays)
+    """The module of loops over convolutions, for these arrays (None is passed over); or None.
 
-
-def _multiplying(name: str, arrays: tuple[Any, ...]) -> Any:
-    """A module of loops that multiply matrices: for use after `compile_loops`, where BLAS computes on one thread."""
+    They are used after `compile_loops`, where BLAS, which they call, computes on one thread.
+    """
     if loops is None or not blas_is_single():
         return None
-    room = _load(name)
+    room = _convolution()
     return room if room is not None and room.fits(*arrays) else None
 
 
-def decoding(*arrays: Any) -> Any:
-    """Likewise the module of loops that compute a layer for a position more."""
-    return _multiplying("decoding", arrays)
-
-
 @functools.cache
-def _load(name: str) -> Any:
+def _convolution() -> Any:
     """That module, where SciPy offers its BLAS; else None."""
     try:
-        room = import_module(f".{name}", __package__)  # only now: SciPy's linear algebra takes a sixth of a second
+        from . import convolution as room  # only now: SciPy's linear algebra takes a sixth of a second
     except (ImportError, ValueError, KeyError):
         return None
     hold_blas()
     return room
+
+
+def decoding(*arrays: Any) -> Any:
+    """The module of loops that compute all layers for a position more, for these arrays; or None.
+
+    They are used after `compile_loops`: to compile them takes seconds.
+    """
+    if loops is None:
+        return None
+    from . import decoding as room  # only now, as the loops themselves
+
+    return room if room.fits(*arrays) else None
 
 
 def linear(rows: Any, *arrays: Any) -> Any:

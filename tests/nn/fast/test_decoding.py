@@ -1,6 +1,7 @@
 """Steps of decoding in compiled loops: the numbers of the layers' own way, which is gone where anything is unusual."""
 
 import contextlib
+import weakref
 
 import numpy as np
 import pytest
@@ -8,7 +9,6 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.fast import threads
 from tinytensor.models.decoding import beam_search
 from tinytensor.models.language_model import GPT2, LLAMA, LanguageModel
 from tinytensor.models.transformer import Transformer
@@ -21,8 +21,7 @@ PADDING = np.arange(SOURCE) >= np.array([[4], [2], [0]])
 @pytest.fixture(autouse=True)
 def taken(monkeypatch, loops):
     """What the loops were asked for, in their order."""
-    monkeypatch.setattr(threads, "_blas_is_single", True)
-    from tinytensor.fast import decoding, sublayers  # noqa: F401  (a BLAS that is loaded first is held)
+    from tinytensor.fast import decoding
 
     asked = []
 
@@ -92,6 +91,40 @@ def test_steps_of_a_decoder_are_the_formulas(norm_first, options, padding, taken
         taken.clear()
         for a, b in zip(found, expected):
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@tt.no_grad()
+@pytest.mark.parametrize("inner", [0, INNER])
+@pytest.mark.parametrize("source", [0, SOURCE])
+def test_where_there_is_nothing_to_add_up(inner, source, taken):
+    """Many branches, of which products copy what they read, but none of no terms."""
+    tt.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(D, HEADS, inner, dropout=0.0, dtype=np.float64)
+    module = shaken(nn.TransformerDecoder(layer, 2))
+
+    def compute():
+        cache = module.start(normal(BATCH, source, D))
+        return module.step(normal(BATCH, 9, D), cache).numpy()
+
+    found, expected = both_ways(compute)
+    assert len(taken) == 1
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@tt.no_grad()
+def test_larger_buffers_take_the_place_of_the_former_one_by_one(monkeypatch):
+    module, alive = decoder(), []
+    with_cache = nn.decoder_cache.LayerCache
+    cache = module.start(normal(BATCH, SOURCE, D))
+    module.step(normal(BATCH, 1, D), cache)
+    former = [weakref.ref(layer._buffer._data) for layer in cache.layers]
+    own = with_cache.grow
+    monkeypatch.setattr(
+        with_cache, "grow", lambda self, end: (own(self, end), alive.append(sum(x() is not None for x in former)))[0]
+    )
+    for _ in range(nn.decoder_cache.FIRST):
+        module.step(normal(BATCH, 1, D), cache)
+    assert alive[-len(former) :] == [1, 0]
 
 
 @tt.no_grad()
