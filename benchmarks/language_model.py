@@ -1,13 +1,16 @@
 """The time of a step of `models.LanguageModel` in training, ours against PyTorch eager, from one interleaved run.
 
-    python benchmarks/language_model.py [--kinds gpt2,llama] [--dropout 0.1] [--rounds 5]
+    python benchmarks/language_model.py [--kinds gpt2,llama] [--peers eager,floor] [--dropout 0.1] [--rounds 5]
 
 The model of nanoGPT for characters: 6 layers, d_model 384, 6 heads, 256 positions, 65 characters, 12 sequences. A step
 is forward, cross-entropy, backward, clipping and AdamW, in float32. On PyTorch's side the model is written as nanoGPT
 writes it: one product for Q, K and V, causal `scaled_dot_product_attention`, exact GELU, no biases; `llama` has rotary
 positions, RMSNorm and SwiGLU instead. Each side runs in a process of its own and starts from the same weights; without
 dropout, the losses of the first three steps are compared. A round times several steps of each side in turn, behind some
-that are not timed; a ratio (below 1: ours is faster) is the median over rounds.
+that are not timed; a ratio (below 1: ours is faster) is the median over rounds. The peers:
+
+    eager     PyTorch
+    floor     the products of the linear maps alone, by NumPy, with results allocated before: not those of attention
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from interleaved import Side, print_blas, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("gpt2", "llama")
+PEERS = ("eager", "floor")
 VOCABULARY, D_MODEL, HEADS, LAYERS, LENGTH, BATCH = 65, 384, 6, 6, 256, 12
 INNER = {"gpt2": 4 * D_MODEL, "llama": 8 * D_MODEL // 3}
 OPTIMISER: dict[str, Any] = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.1}
@@ -176,13 +180,38 @@ def theirs(kind: str, dropout: float, threads: int, state: Any) -> tuple[Callabl
     return steps, None
 
 
+def floor(kind: str) -> tuple[Callable[[int], list[float]], Any]:
+    import numpy as np
+
+    rng, calls, inner = np.random.default_rng(0), [], INNER[kind]
+    up = 2 * inner if kind == "llama" else inner  # the gate beside it
+    layer = (D_MODEL, 3 * D_MODEL), (D_MODEL, D_MODEL), (D_MODEL, up), (inner, D_MODEL)
+    for k, n in (*layer * LAYERS, (D_MODEL, VOCABULARY)):
+        x, weight, g = (
+            rng.standard_normal(shape, dtype=np.float32) for shape in ((BATCH * LENGTH, k), (n, k), (BATCH * LENGTH, n))
+        )
+        for a, b in ((x, weight.T), (g, weight), (g.T, x)):
+            calls.append((a, b, np.empty((len(a), b.shape[1]), np.float32)))
+
+    def steps(number: int) -> list[float]:
+        for _ in range(number):
+            for a, b, out in calls:
+                np.matmul(a, b, out=out)
+        return []
+
+    return steps, None
+
+
 def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Time one kind on both sides, print a line for each and return its figures."""
     sides = {"ours": Side(ours, interleaved.ours(arguments.threads), kind, arguments.dropout)}
     given = (kind, arguments.dropout, arguments.threads, sides["ours"].greeting)
-    sides["eager"] = Side(theirs, interleaved.torch(arguments.threads), *given)
+    if "eager" in arguments.peers:
+        sides["eager"] = Side(theirs, interleaved.torch(arguments.threads), *given)
+    if "floor" in arguments.peers:
+        sides["floor"] = Side(floor, {"OPENBLAS_NUM_THREADS": str(arguments.threads)}, kind)
     losses = {name: side.ask(3) for name, side in sides.items()}
-    apart = max(abs(a - b) for a, b in zip(*losses.values()))
+    apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
     if apart > APART and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {kind} are {apart:.2g} apart: {losses}")
     elsewhere = Elsewhere(sides.values())
@@ -202,6 +231,8 @@ def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument("--kinds", type=some_of(*KINDS), default=["gpt2"], help="some of gpt2,llama (default gpt2)")
+    peers = f"some of {','.join(PEERS)} (default eager)"
+    parser.add_argument("--peers", type=some_of(*PEERS), default=["eager"], help=peers)
     parser.add_argument("--dropout", type=probability, default=0.0, help="default 0")
     parser.add_argument("--steps", type=count, default=2, help="of a round that are timed (default 2)")
     parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
@@ -209,7 +240,8 @@ def main() -> None:
     parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
-    require_torch()
+    if "eager" in arguments.peers:
+        require_torch()
     print(f"{'':6} {'side':8} {'ms a step':>9}   {'ours takes, of it':22} {'peak MiB':>8}")
     results = {kind: compare(kind, arguments) for kind in arguments.kinds}
     print_blas(next(iter(results.values()))["blas"])
