@@ -26,7 +26,7 @@ import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout, module
 from command_line import Parser, count, probability, require_torch, script, some_of, write_json
-from interleaved import Side, print_blas, ratio, take_turns
+from interleaved import Side, multiply_alone, print_blas, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("gpt2", "llama")
@@ -193,13 +193,7 @@ def floor(kind: str) -> tuple[Callable[[int], list[float]], Any]:
         for a, b in ((x, weight.T), (g, weight), (g.T, x)):
             calls.append((a, b, np.empty((len(a), b.shape[1]), np.float32)))
 
-    def steps(number: int) -> list[float]:
-        for _ in range(number):
-            for a, b, out in calls:
-                np.matmul(a, b, out=out)
-        return []
-
-    return steps, None
+    return multiply_alone(calls), None
 
 
 def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -32,7 +32,7 @@ import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout
 from command_line import Parser, count, probability, refuse, require_torch, script, some_of, write_json
-from interleaved import Side, print_blas, ratio, take_turns
+from interleaved import Side, multiply_alone, print_blas, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -259,13 +259,7 @@ def floor(w: Workload) -> tuple[Callable[[int], list[float]], Any]:
         three = ((x, y), (g, y.swapaxes(-1, -2)), (x.swapaxes(-1, -2), g))
         calls += [(a, b, np.empty((*batched, a.shape[-2], b.shape[-1]), np.float32)) for a, b in three] * times
 
-    def steps(number: int) -> list[float]:
-        for _ in range(number):
-            for a, b, out in calls:
-                np.matmul(a, b, out=out)
-        return []
-
-    return steps, None
+    return multiply_alone(calls), None
 
 
 def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any = None) -> Side:

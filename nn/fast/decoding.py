@@ -84,7 +84,7 @@ def step(
     if not nobody_looks(tgt) or tgt._data.ndim != 3 or not cache.layers:
         return None
     x, layers = tgt._data, cache.layers
-    loops, arrays = for_array(x).decoding(x), _arrays(cache)
+    loops = for_array(x).decoding(x)
     if loops is None or not _fits(cache, x, tgt_key_padding_mask):
         return None
     plan = _plans.get(cache)
@@ -93,6 +93,7 @@ def step(
         plan.taken = _stack(decoder, x, loops) if plan.holds() else None
     if plan.taken is None or len(decoder.layers) != len(layers) or plan.taken[0].dtype != x.dtype:
         return None
+    arrays = _arrays(cache)
     if not plan.knows(arrays) and not _alike(arrays):
         return None
     stack, norm = plan.taken

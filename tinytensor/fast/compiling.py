@@ -123,6 +123,16 @@ def places(*arrays: Any) -> Any:
     return np.array([0 if array is None else address(array) for array in arrays], np.int64)
 
 
+def distances(mask: Any) -> tuple[int, ...]:
+    """From item to item, head to head and row to row of a mask, in bytes: 0 where all have the same, and for None."""
+    return (0, 0, 0) if mask is None else tuple(n * (m > 1) for n, m in zip(mask.strides, mask.shape[:3]))
+
+
+def or_zeros(bias: Any, size: int, dtype: Any) -> Any:
+    """A vector for loops that add one, there or not."""
+    return np.zeros(size, dtype) if bias is None else bias
+
+
 @instructions
 def numbers(typing: Any, address: Any, like: Any) -> Any:
     """The numbers that lie at an address, of the type of `like`, to be read and written by their index."""

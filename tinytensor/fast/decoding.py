@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import passes
-from .compiling import _exp, address, addresses, call, called, loop, numbers, part
+from .compiling import _exp, address, addresses, call, called, distances, loop, numbers, or_zeros, part
 from .compiling import fits as fits
 from .compiling import places as places
 from .few_rows import FEW, dots, mix
@@ -37,16 +37,9 @@ def as_mask(hidden: Any, dtype: Any) -> Any:
     return np.ascontiguousarray(np.where(hidden, dtype.type(-math.inf), dtype.type(0)))
 
 
-def _where(mask: Any) -> tuple[int, int, int, int]:
-    """Of a mask or None: its address, and the distances from item to item, from head to head and from row to row."""
-    if mask is None:
-        return 0, 0, 0, 0
-    item, head, row = (step if n > 1 else 0 for n, step in zip(mask.shape, mask.strides[:3]))
-    return address(mask), item, head, row
-
-
-def _or_zeros(bias: Any, size: int, dtype: Any) -> Any:
-    return np.zeros(size, dtype) if bias is None else bias
+def _where(mask: Any) -> tuple[int, ...]:
+    """Of a mask or None: its address, and `distances`."""
+    return (0 if mask is None else address(mask), *distances(mask))
 
 
 # ---- the decoder of a Transformer
@@ -69,8 +62,8 @@ class Stack:
         dtype, d = layers[0][NORM1].dtype, len(layers[0][NORM1])
         for arrays in layers:
             for n in (OUT, SEEN_OUT, OUTER, NORM1, NORM2, NORM3):  # what is added with a bias, there or not
-                arrays[n + 1] = _or_zeros(arrays[n + 1], d, dtype)
-        ends = norm[:2] if norm[0] is None else (norm[0], _or_zeros(norm[1], d, dtype))
+                arrays[n + 1] = or_zeros(arrays[n + 1], d, dtype)
+        ends = norm[:2] if norm[0] is None else (norm[0], or_zeros(norm[1], d, dtype))
         self.arrays = layers, ends  # so that they stay where they are
         self.addresses, self.norm = np.array([places(*arrays) for arrays in layers]), places(*ends)
         self.sizes, self.reals = np.array(sizes), np.array([*reals, [norm[2]] * len(reals[0])], dtype)
@@ -182,7 +175,7 @@ class Block:
     ) -> None:  # fmt: skip
         (projected, self.d), inner, dtype = arrays[0].shape, len(arrays[4]), arrays[0].dtype
         for n in (2, 6, 10, 12):  # what is added with a bias, there or not
-            arrays[n + 1] = _or_zeros(arrays[n + 1], self.d, dtype)
+            arrays[n + 1] = or_zeros(arrays[n + 1], self.d, dtype)
         self.arrays = arrays  # so that they stay where they are
         self.addresses, self.functions, self.dtype = places(*arrays), functions_for(dtype), dtype
         self.heads, self.head_dim, self.inner = heads, projected // (heads + 2 * kv_heads), inner
@@ -271,7 +264,7 @@ def _block(functions, at, reals, sizes, x, kept, out, copies, y):
 def linear(real, size, functions, copies, rows, inner, columns, x, weight, bias, out):
     """out = x weightᵀ + bias, which is not there at 0."""
     functions, row = numbers(functions, size), inner * size
-    if rows <= FEW or inner == 0:
+    if rows <= FEW or inner == 0:  # a product has terms
         call(functions[DOTS], (real, size, rows, columns, inner, x, row, weight, row, bias, out, columns * size))
     else:
         own = functions[PRODUCT], real, size, copies

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import passes
-from .compiling import address, addresses, call, loop, places
+from .compiling import address, addresses, call, distances, loop, or_zeros, places
 from .compiling import fits as fits
 from .hashed import Dropping
 from .pool import empty
@@ -152,7 +152,7 @@ class Norm:
 
     def __init__(self, norm_weight: Any, norm_bias: Any, eps: float) -> None:
         self.d, self.dtype, self.eps = norm_weight.size, norm_weight.dtype, eps
-        self.norm = norm_weight, _or_zeros(norm_bias, self.d, self.dtype)
+        self.norm = norm_weight, or_zeros(norm_bias, self.d, self.dtype)
         self.vectors = [self.d, self.d]
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
@@ -208,10 +208,6 @@ class Residual(Norm):
         )
 
 
-def _or_zeros(bias: Any, size: int, dtype: Any) -> Any:
-    return np.zeros(size, dtype) if bias is None else bias
-
-
 # ---- feed-forward: f(x) = drop(max(0, x W₁ᵀ + b₁)) W₂ᵀ + b₂
 
 
@@ -222,7 +218,7 @@ class FeedForward(Residual):
         super().__init__(*norm)
         self.width = len(weight1)
         self.weights, self.work = (weight1, weight2), 2 * weight1.size
-        self.biases = _or_zeros(bias1, self.width, self.dtype), _or_zeros(bias2, self.d, self.dtype)
+        self.biases = or_zeros(bias1, self.width, self.dtype), or_zeros(bias2, self.d, self.dtype)
         self.inner = inner
         self.vectors = [self.d, self.d, self.d, self.width]  # norm, b₂, b₁
 
@@ -322,7 +318,7 @@ class Attention(Residual):
     ) -> None:  # fmt: skip
         super().__init__(*norm)
         self.weights, self.work = (weight, out_weight), weight.size + out_weight.size
-        self.biases = _or_zeros(bias, 3 * self.d, self.dtype), _or_zeros(out_bias, self.d, self.dtype)
+        self.biases = or_zeros(bias, 3 * self.d, self.dtype), or_zeros(out_bias, self.d, self.dtype)
         self.heads, self.scale, self.across, self.weights_dropping = heads, scale, across, weights_dropping
         self.vectors = [self.d, self.d, self.d, 3 * self.d]  # norm, b_o, b
 
@@ -342,11 +338,10 @@ class Attention(Residual):
         )  # fmt: skip
         lengths = self.heads, self.length, self.source, self.block
         columns = self.d, self.query.shape[1], self.key_value.shape[1], self.d // self.heads, self.source
-        apart = [0] * 3 if mask is None else [n * (m > 1) for n, m in zip(mask.strides, mask.shape[:3])]
         in_bytes = [n * dtype.itemsize for n in columns]
         flags = added, self.across, self.norm_first
         drops = *self.weights_dropping.numbers, *self.dropping.numbers
-        self.sizes = np.array([*lengths, *columns, *in_bytes, *apart, *flags, *drops], np.int64)
+        self.sizes = np.array([*lengths, *columns, *in_bytes, *distances(mask), *flags, *drops], np.int64)
         self.reals = np.array([self.eps, self.scale, self.weights_dropping.scale, self.dropping.scale], dtype)
         return out
 
