@@ -205,7 +205,7 @@ def fit(arrays: tuple[Any, ...], dtype: Any, *shape: int) -> bool:
 def _stack(decoder: TransformerDecoder, x: Any, loops: Any) -> tuple[Any, Module | None] | None:
     """The layers as the loop takes them for x, and the norm at the end unless it is among them; None for others."""
     d, dtype = x.shape[2], x.dtype
-    layers = [_layer(layer, d, dtype, loops) for layer in decoder.layers]
+    layers = [_layer(layer, d, dtype) for layer in decoder.layers]
     norm: Any = decoder.norm
     if not layers or None in layers:
         return None
@@ -215,8 +215,8 @@ def _stack(decoder: TransformerDecoder, x: Any, loops: Any) -> tuple[Any, Module
     return loops.Stack(*map(list, zip(*layers)), end), norm
 
 
-def _layer(layer: Any, d: int, dtype: Any, loops: Any) -> tuple[list[Any], list[int], list[float]] | None:
-    """Arrays, sizes and reals of a layer, as `Stack` takes them; None where its `step` computes something else."""
+def _layer(layer: Any, d: int, dtype: Any) -> tuple[list[Any], list[int], str, list[float]] | None:
+    """Arrays, sizes, activation and reals, as `Stack` takes them; None where the layer computes something else."""
     if not is_plain(layer, TransformerDecoderLayer) or not (layer.activation is relu or layer.activation is gelu):
         return None
     if not all(is_plain(getattr(layer, name), kind) for name, kind in LAYER.items()):
@@ -234,10 +234,10 @@ def _layer(layer: Any, d: int, dtype: Any, loops: Any) -> tuple[list[Any], list[
     ]
     if not all(fit(pair, dtype, *shape) for pair, shape in pairs):
         return None
-    activation = loops.GELU if layer.activation is gelu else loops.RELU
     return (
         [array for pair, _ in pairs for array in pair],
-        [inner, *(attention.num_heads for attention in attentions), activation, layer.norm_first],
+        [inner, *(attention.num_heads for attention in attentions), layer.norm_first],
+        "gelu" if layer.activation is gelu else "relu",
         [*(attention.scale for attention in attentions), *(norm.eps for norm in norms)],
     )
 

@@ -28,10 +28,10 @@ MOST_ROWS = 256
 """Of more rows, products are divided among the cores, and the interpreter's share is small."""
 
 ACTIVATIONS = {
-    "relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELU_TANH", "silu": "SILU", "bilinear": "IDENTITY", "glu": "SIGMOID",
-    "reglu": "RELU", "geglu": "GELU", "geglu_tanh": "GELU_TANH", "swiglu": "SILU",
+    "bilinear": "identity", "glu": "sigmoid", "reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh",
+    "swiglu": "silu",
 }  # fmt: skip
-"""What the loops call the function within each kind of network, plain and gated."""
+"""What the loops call the function within each gated network; that of a plain one has its name."""
 
 _plans: WeakKeyDictionary[LayerCache, Plan] = WeakKeyDictionary()
 
@@ -80,7 +80,7 @@ def _block(layer: Layer, x: Any, loops: Any) -> Any:
     least = float(np.finfo(x.dtype).eps)
     return loops.Block(
         [array for pair in pairs for array in pair], attention.num_heads, attention.num_kv_heads, attention._scale,
-        attention.pairing == "interleaved", getattr(loops, ACTIVATIONS[network.activation]), kind is RMSNorm,
+        attention.pairing == "interleaved", ACTIVATIONS.get(network.activation, network.activation), kind is RMSNorm,
         tuple(least if norm.eps is None else norm.eps for norm in norms),
     )  # fmt: skip
 

@@ -1,4 +1,7 @@
-"""GELU, its approximation by tanh, and SiLU in one pass over memory each, there and back."""
+"""Activation functions in one pass over memory each, there and back.
+
+Single ops call them for arrays, and loops over sub-layers and over steps of decoding by their addresses: `ACTIVATIONS`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numba
 import numpy as np
 from numba.extending import overload
 
-from .compiling import _exp, loop
+from .compiling import _exp, address, called, numbers, part
 from .pool import empty_like
 from .threads import in_parts
 
@@ -44,10 +47,10 @@ def silu_gradient(g: Any, x: Any) -> Any:
 
 
 def _each(function: Any, *arrays: Any) -> Any:
-    """What a loop writes for each element of some arrays."""
+    """What a function that is `called` writes for each element of some arrays."""
     out = empty_like(arrays[0])
-    flat = [a.reshape(-1) for a in (*arrays, out)]
-    in_parts(lambda i: function(*[a[i] for a in flat]), out.size, WORK * out.size)
+    compiled, flat = function(out.dtype).ctypes, [a.reshape(-1) for a in (*arrays, out)]
+    in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, WORK * out.size)
     return out
 
 
@@ -87,21 +90,37 @@ def _choose_erf(x):
     return _erf32 if x == numba.float32 else (lambda x: math.erf(x))
 
 
-# ---- the loops
+# ---- the passes: `real` only tells the dtype, and a result lies elsewhere than what it is made of
 
 
-@loop
-def _gelu(x, out):
-    one, half, root = x.dtype.type(1), x.dtype.type(0.5), x.dtype.type(math.sqrt(0.5))
-    for i in range(x.size):
+@called
+def _relu(real, count, x, out):
+    x, out, zero = numbers(x, real), numbers(out, real), type(real)(0)
+    for i in range(count):
+        out[i] = zero if x[i] <= zero else x[i]
+
+
+@called
+def _relu_gradient(real, count, g, x, out):
+    g, x, out, zero = numbers(g, real), numbers(x, real), numbers(out, real), type(real)(0)
+    for i in range(count):
+        out[i] = zero if x[i] <= zero else g[i]
+
+
+@called
+def _gelu(real, count, x, out):
+    x, out = numbers(x, real), numbers(out, real)
+    one, half, root = type(real)(1), type(real)(0.5), type(real)(math.sqrt(0.5))
+    for i in range(count):
         out[i] = x[i] * (half * (one + _erf(x[i] * root)))
 
 
-@loop
-def _gelu_gradient(g, x, out):
-    one, half, root = x.dtype.type(1), x.dtype.type(0.5), x.dtype.type(math.sqrt(0.5))
-    peak = x.dtype.type(1 / math.sqrt(2 * math.pi))
-    for i in range(x.size):
+@called
+def _gelu_gradient(real, count, g, x, out):
+    g, x, out = numbers(g, real), numbers(x, real), numbers(out, real)
+    one, half, root = type(real)(1), type(real)(0.5), type(real)(math.sqrt(0.5))
+    peak = type(real)(1 / math.sqrt(2 * math.pi))
+    for i in range(count):
         density = peak * _exp(-half * x[i] * x[i])
         out[i] = g[i] * (half * (one + _erf(x[i] * root)) + x[i] * density)
 
@@ -109,39 +128,82 @@ def _gelu_gradient(g, x, out):
 ROOT, BEND = math.sqrt(2 / math.pi), 0.044715  # u = ROOT (x + BEND x³)
 
 
-@loop
-def _gelu_tanh(x, out):
-    one, slope, bend = x.dtype.type(1), x.dtype.type(2 * ROOT), x.dtype.type(BEND)
-    for i in range(x.size):
+@called
+def _gelu_tanh(real, count, x, out):
+    x, out = numbers(x, real), numbers(out, real)
+    one, slope, bend = type(real)(1), type(real)(2 * ROOT), type(real)(BEND)
+    for i in range(count):
         out[i] = x[i] * _share(slope * x[i] * (one + bend * x[i] * x[i]))[0]
 
 
-@loop
-def _gelu_tanh_gradient(g, x, out):
-    one, three, slope, bend = x.dtype.type(1), x.dtype.type(3), x.dtype.type(2 * ROOT), x.dtype.type(BEND)
-    for i in range(x.size):
+@called
+def _gelu_tanh_gradient(real, count, g, x, out):
+    g, x, out = numbers(g, real), numbers(x, real), numbers(out, real)
+    one, three, slope, bend = type(real)(1), type(real)(3), type(real)(2 * ROOT), type(real)(BEND)
+    for i in range(count):
         square = bend * x[i] * x[i]
         share, change = _share(slope * x[i] * (one + square))
         out[i] = g[i] * (share + x[i] * change * slope * (one + three * square))
 
 
-@loop
-def _silu(x, out):
-    for i in range(x.size):
+@called
+def _silu(real, count, x, out):
+    x, out = numbers(x, real), numbers(out, real)
+    for i in range(count):
         out[i] = x[i] * _share(x[i])[0]
 
 
-@loop
-def _silu_gradient(g, x, out):
-    for i in range(x.size):
+@called
+def _silu_gradient(real, count, g, x, out):
+    g, x, out = numbers(g, real), numbers(x, real), numbers(out, real)
+    for i in range(count):
         share, change = _share(x[i])
         out[i] = g[i] * (share + x[i] * change)
 
 
-@loop
+@called
+def _sigmoid(real, count, x, out):
+    x, out = numbers(x, real), numbers(out, real)
+    for i in range(count):
+        out[i] = _share(x[i])[0]
+
+
+@called
+def _sigmoid_gradient(real, count, g, x, out):
+    g, x, out = numbers(g, real), numbers(x, real), numbers(out, real)
+    for i in range(count):
+        out[i] = g[i] * _share(x[i])[1]
+
+
+@called
+def _identity(real, count, x, out):
+    x, out = numbers(x, real), numbers(out, real)
+    for i in range(count):
+        out[i] = x[i]
+
+
+@called
+def _identity_gradient(real, count, g, x, out):
+    g, out = numbers(g, real), numbers(out, real)
+    for i in range(count):
+        out[i] = g[i]
+
+
+@part
 def _share(x):
     """The sigmoid p = 1 / (1 + exp(-x)) and p (1 - p), from numbers that do not cancel out."""
     one = type(x)(1)
     e = _exp(-abs(x))
     larger = one / (one + e)
     return larger if x >= 0 else e * larger, e * larger * larger
+
+
+ACTIVATIONS = {
+    "relu": (_relu, _relu_gradient),
+    "gelu": (_gelu, _gelu_gradient),
+    "gelu_tanh": (_gelu_tanh, _gelu_tanh_gradient),
+    "silu": (_silu, _silu_gradient),
+    "sigmoid": (_sigmoid, _sigmoid_gradient),
+    "identity": (_identity, _identity_gradient),
+}
+"""For each name: the function, (real, count, x, out), and its gradient, (real, count, g, x, out)."""

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from . import passes
-from .compiling import _exp, address, addresses, call, called, distances, loop, numbers, or_zeros, part
+from .activations import ACTIVATIONS
+from .compiling import address, addresses, call, called, distances, loop, numbers, or_zeros
 from .compiling import fits as fits
 from .compiling import places as places
 from .few_rows import FEW, dots, mix
 from .pool import empty
 from .products import MEMORY, multiply, product
 
-RELU, GELU, GELU_TANH, SILU, SIGMOID, IDENTITY = range(6)
 FIRST, SEEN, OUT, SEEN_OUT, INNER, OUTER, NORM1, NORM2, NORM3 = range(0, 18, 2)  # where the address of a weight stands
 BRANCHES = 8  # of an item; of more, products that copy the keys are faster
 
@@ -51,14 +51,16 @@ class Stack:
     Args:
         layers: for each the arrays of weight and bias, None where there is none, of the projections of self-attention
             and of attention to the memory, of their outputs, of the feed-forward network's maps, and of the norms.
-        sizes: for each the inner size, the heads of both attentions, the activation, and whether norms are first.
+        sizes: for each the inner size, the heads of both attentions, and whether norms are first.
+        activations: for each the name of one of `ACTIVATIONS`.
         reals: for each the scales of both attentions, and eps of the three norms.
         norm: weight and bias of the norm at the end, None where there is none, and its eps.
     """
 
     def __init__(
-        self, layers: list[list[Any]], sizes: list[list[int]], reals: list[list[float]], norm: tuple[Any, Any, float]
-    ) -> None:
+        self, layers: list[list[Any]], sizes: list[list[int]], activations: list[str], reals: list[list[float]],
+        norm: tuple[Any, Any, float],
+    ) -> None:  # fmt: skip
         dtype, d = layers[0][NORM1].dtype, len(layers[0][NORM1])
         for arrays in layers:
             for n in (OUT, SEEN_OUT, OUTER, NORM1, NORM2, NORM3):  # what is added with a bias, there or not
@@ -66,7 +68,8 @@ class Stack:
         ends = norm[:2] if norm[0] is None else (norm[0], or_zeros(norm[1], d, dtype))
         self.arrays = layers, ends  # so that they stay where they are
         self.addresses, self.norm = np.array([places(*arrays) for arrays in layers]), places(*ends)
-        self.sizes, self.reals = np.array(sizes), np.array([*reals, [norm[2]] * len(reals[0])], dtype)
+        self.sizes = np.array([[*row, _activation(name, dtype)] for row, name in zip(sizes, activations)])
+        self.reals = np.array([*reals, [norm[2]] * len(reals[0])], dtype)
         self.functions, self.dtype = functions_for(dtype), dtype
         self.widest, self.heads = max(row[0] for row in sizes), max(max(row[1:3]) for row in sizes)
 
@@ -80,7 +83,7 @@ class Stack:
         """
         batch, branches, d = x.shape
         rows, longest = batch * branches, max(places + branches, source)
-        scratch = empty(MEMORY + rows * (9 * d + self.widest + 1) + branches * self.heads * longest, x.dtype)
+        scratch = empty(MEMORY + rows * (9 * d + 2 * self.widest + 1) + branches * self.heads * longest, x.dtype)
         out = empty(x.shape, x.dtype)
         sizes = np.array([batch, branches, d, self.widest, room, source, places, *_where(mask), *_where(memory_mask)])
         _step(
@@ -92,7 +95,7 @@ class Stack:
 
 @loop
 def _step(functions, weights, layer_sizes, reals, norm, where, sizes, given, out, copies, x):
-    linear, attend, append, add, normalize, _, activate = functions[:7]
+    linear, attend, append, add, normalize = functions[:5]
     batch, branches, d, widest, room, source, places = sizes[:7]
     mask, mask_item, mask_head, mask_row, hidden, hidden_item, hidden_head, hidden_row = sizes[7:]
     size, rows, zero, last = reals.itemsize, batch * branches, reals.dtype.type(0), len(weights)
@@ -100,11 +103,12 @@ def _step(functions, weights, layer_sizes, reals, norm, where, sizes, given, out
     other, inside, branch, attended, normal = x + one, x + 2 * one, x + 3 * one, x + 4 * one, x + 5 * one
     own = normal + one
     inner = own + 3 * one
-    factor = inner + rows * widest * size
+    active = inner + rows * widest * size
+    factor = active + rows * widest * size
     scores = factor + rows * size
     call(append, (zero, rows, 1, d, given, row, x, row, row))
     for n in range(last):
-        at, real, width, norm_first = weights[n], reals[n], layer_sizes[n, 0], layer_sizes[n, 4] > 0
+        at, real, width, norm_first = weights[n], reals[n], layer_sizes[n, 0], layer_sizes[n, 3] > 0
         memory, kept = where[n]
         for sublayer in range(3):
             norm_weight, norm_bias, eps = at[NORM1 + 2 * sublayer], at[NORM1 + 2 * sublayer + 1], real[2 + sublayer]
@@ -139,8 +143,8 @@ def _step(functions, weights, layer_sizes, reals, norm, where, sizes, given, out
                 bias = at[SEEN_OUT + 1]
             else:
                 call(linear, (zero, *shared, rows, d, width, y, at[INNER], at[INNER + 1], inner))
-                call(activate, (zero, rows * width, layer_sizes[n, 3], inner))
-                call(linear, (zero, *shared, rows, width, d, inner, at[OUTER], 0, branch))
+                call(layer_sizes[n, 4], (zero, rows * width, inner, active))
+                call(linear, (zero, *shared, rows, width, d, active, at[OUTER], 0, branch))
                 bias = at[OUTER + 1]
             call(add, (zero, rows, d, x, branch, bias, other, 0, 0, 0, 0))
             if norm_first:
@@ -162,6 +166,7 @@ class Block:
     Args:
         arrays: weight and bias, None where there is none, of the projections, of attention's output, of the maps up and
             down, of the gate, and of both norms.
+        activation: the name of one of `ACTIVATIONS`.
         norms: eps of both norms.
 
     Attributes:
@@ -170,17 +175,17 @@ class Block:
     """
 
     def __init__(
-        self, arrays: list[Any], heads: int, kv_heads: int, scale: float, is_interleaved: bool, activation: int,
+        self, arrays: list[Any], heads: int, kv_heads: int, scale: float, is_interleaved: bool, activation: str,
         is_rms: bool, norms: tuple[float, float],
     ) -> None:  # fmt: skip
         (projected, self.d), inner, dtype = arrays[0].shape, len(arrays[4]), arrays[0].dtype
         for n in (2, 6, 10, 12):  # what is added with a bias, there or not
             arrays[n + 1] = or_zeros(arrays[n + 1], self.d, dtype)
         self.arrays = arrays  # so that they stay where they are
-        self.addresses, self.functions, self.dtype = places(*arrays), functions_for(dtype), dtype
+        self.addresses, self.functions, self.dtype = places(*arrays), functions_for(dtype, is_rms), dtype
         self.heads, self.head_dim, self.inner = heads, projected // (heads + 2 * kv_heads), inner
         self.kv_size = 2 * kv_heads * self.head_dim
-        self.sizes = self.d, inner, heads, self.head_dim, self.kv_size, is_interleaved, activation, is_rms
+        self.sizes = self.d, inner, heads, self.head_dim, self.kv_size, is_interleaved, _activation(activation, dtype)
         self.reals = np.array([scale, *norms], dtype)
 
     def step(self, x: Any, kept: Any, places: int, mask: Any, shifts: bool, angles: tuple[Any, Any]) -> Any:
@@ -194,7 +199,7 @@ class Block:
         """
         batch, branches, d = x.shape
         rows, attended = batch * branches, self.heads * self.head_dim
-        elements = rows * (4 * d + attended + self.kv_size + attended + 2 * self.inner + 1)
+        elements = rows * (4 * d + attended + self.kv_size + attended + 3 * self.inner + 1)
         scratch = empty(MEMORY + elements + branches * self.heads * (places + branches), x.dtype)
         out = empty(x.shape, x.dtype)
         cos, sin = (0 if angle is None else address(angle) for angle in angles)
@@ -208,9 +213,9 @@ class Block:
 
 @loop
 def _block(functions, at, reals, sizes, x, kept, out, copies, y):
-    linear, attend, append, add, normalize, normalize_by_size, activate, turn, multiply_by = functions[:9]
+    linear, attend, append, add, normalize, turn, multiply_by = functions[:7]
     batch, branches, room, places, mask, mask_item, mask_head, mask_row, shifts, cos, sin = sizes[:11]
-    d, inner, heads, head, kept_width, is_interleaved, activation, is_rms = sizes[11:]
+    d, inner, heads, head, kept_width, is_interleaved, activation = sizes[11:]
     scale, size, rows, zero = reals[0], reals.itemsize, batch * branches, reals.dtype.type(0)
     width, shared, one = heads * head, (size, functions.ctypes.data, copies), rows * d * size
     projected, kept_row = width + kept_width, kept_width * size
@@ -218,15 +223,13 @@ def _block(functions, at, reals, sizes, x, kept, out, copies, y):
     own = attended + rows * width * size
     hidden = own + rows * projected * size
     gate = hidden + rows * inner * size
-    factor = gate + rows * inner * size
+    active = gate + rows * inner * size
+    factor = active + rows * inner * size
     scores = factor + rows * size
 
     for sublayer in range(2):
         given, norm = (middle, 12) if sublayer else (x, 10)
-        if is_rms:
-            call(normalize_by_size, (reals[1 + sublayer], rows, d, given, at[norm], y))
-        else:
-            call(normalize, (reals[1 + sublayer], rows, d, given, at[norm], at[norm + 1], y, normal, factor))
+        call(normalize, (reals[1 + sublayer], rows, d, given, at[norm], at[norm + 1], y, normal, factor))
         if sublayer == 0:
             call(linear, (zero, *shared, rows, d, projected, y, at[0], at[1], own))
             if cos:
@@ -249,11 +252,11 @@ def _block(functions, at, reals, sizes, x, kept, out, copies, y):
             call(linear, (zero, *shared, rows, d, inner, y, at[4], at[5], hidden))
             if at[8]:
                 call(linear, (zero, *shared, rows, d, inner, y, at[8], at[9], gate))
-                call(activate, (zero, rows * inner, activation, gate))
-                call(multiply_by, (zero, rows * inner, gate, hidden))
+                call(activation, (zero, rows * inner, gate, active))
+                call(multiply_by, (zero, rows * inner, hidden, active))
             else:
-                call(activate, (zero, rows * inner, activation, hidden))
-            call(linear, (zero, *shared, rows, inner, d, hidden, at[6], 0, branch))
+                call(activation, (zero, rows * inner, hidden, active))
+            call(linear, (zero, *shared, rows, inner, d, active, at[6], 0, branch))
             call(add, (zero, rows, d, middle, branch, at[7], out, 0, 0, 0, 0))
 
 
@@ -316,47 +319,6 @@ def append(real, items, branches, columns, source, source_row, out, out_item, ou
 
 
 @called
-def normalize_by_size(eps, rows, columns, x, weight, out):
-    """RMS norm: each row divided by the root of its mean square, times the weight."""
-    x, weight, out = numbers(x, eps), numbers(weight, eps), numbers(out, eps)
-    for r in range(rows):
-        row, squares = r * columns, 0.0
-        for i in range(columns):
-            squares += x[row + i] ** 2
-        factor = type(eps)(1 / math.sqrt(squares / columns + eps))
-        for i in range(columns):
-            out[row + i] = x[row + i] * factor * weight[i]
-
-
-@called
-def activate(real, count, activation, x):
-    """One of the functions from RELU to IDENTITY, in place."""
-    x, zero, one = numbers(x, real), type(real)(0), type(real)(1)
-    if activation == RELU:
-        for i in range(count):
-            x[i] = zero if x[i] <= zero else x[i]
-    elif activation == GELU:
-        for i in range(count):
-            x[i] *= type(real)(0.5 * (1 + math.erf(x[i] / math.sqrt(2))))
-    elif activation == GELU_TANH:  # 1 + tanh(u) is twice the sigmoid of 2 u
-        slope, bend = type(real)(2 * math.sqrt(2 / math.pi)), type(real)(0.044715)
-        for i in range(count):
-            x[i] *= _sigmoid(slope * x[i] * (one + bend * x[i] * x[i]))
-    elif activation == SILU:
-        for i in range(count):
-            x[i] *= _sigmoid(x[i])
-    elif activation == SIGMOID:
-        for i in range(count):
-            x[i] = _sigmoid(x[i])
-
-
-@part
-def _sigmoid(x):
-    most = type(x)(80)
-    return type(x)(1) / (type(x)(1) + _exp(most if -x > most else -x))
-
-
-@called
 def multiply_by(real, count, other, x):
     """x times other, in place."""
     other, x = numbers(other, real), numbers(x, real)
@@ -364,27 +326,18 @@ def multiply_by(real, count, other, x):
         x[i] *= other[i]
 
 
-@called
-def turn(real, rows, end, head, cos, sin, is_interleaved, x, columns):
-    """Turn the heads of each row, up to column `end`, by its angles."""
-    x, cos, sin = numbers(x, real), numbers(cos, real), numbers(sin, real)
-    half = head // 2
-    step, apart = (2, 1) if is_interleaved else (1, half)
-    for r in range(rows):
-        for first in range(r * columns, r * columns + end, head):
-            for i in range(half):
-                j = first + i * step
-                a, b, c, s = x[j], x[j + apart], cos[r * half + i], sin[r * half + i]
-                x[j] = a * c - b * s
-                x[j + apart] = a * s + b * c
+DOTS, MIX, PRODUCT, ADD_VECTOR, SOFTMAX = range(7, 12)  # where those stand that others of these call
 
 
-DOTS, MIX, PRODUCT, ADD_VECTOR, SOFTMAX = range(9, 14)  # where those stand that others of these call
-
-
-def functions_for(dtype: Any) -> Any:
-    """The addresses of what the loops call, in the order in which they take it."""
+def functions_for(dtype: Any, is_rms: bool = False) -> Any:
+    """The addresses of what the loops call, in the order in which they take it, with one of both norms."""
+    norm = passes.normalize_by_size if is_rms else passes.normalize
     return addresses(
-        dtype, linear, attend, append, passes.add, passes.normalize, normalize_by_size, activate, turn, multiply_by,
-        dots, mix, product, passes.add_vector, passes.softmax,
+        dtype, linear, attend, append, passes.add, norm, passes.turn, multiply_by, dots, mix, product,
+        passes.add_vector, passes.softmax,
     )  # fmt: skip
+
+
+def _activation(name: str, dtype: Any) -> int:
+    """Where a function of `ACTIVATIONS` lies."""
+    return ACTIVATIONS[name][0](dtype).address

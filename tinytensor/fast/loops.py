@@ -18,6 +18,7 @@ import numba
 import numpy as np
 from numba.extending import register_jitable
 
+from . import passes
 from .activations import (  # noqa: F401  (found here by name)
     gelu,
     gelu_gradient,
@@ -26,7 +27,7 @@ from .activations import (  # noqa: F401  (found here by name)
     silu,
     silu_gradient,
 )
-from .compiling import _exp, address, called, loop, numbers, places
+from .compiling import _exp, address, called, loop, numbers, or_zeros, places
 from .compiling import fits as fits
 from .threads import in_parts
 from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (likewise)
@@ -49,128 +50,55 @@ def _sum_of_exponentials(x, r, shift):
     return total + rest
 
 
-# ---- layer normalisation
+# ---- normalisation
 
 
 def layer_norm(rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     """The result, the rows with mean 0 and variance 1, and the factor that each row (n, 1) was scaled by."""
-    out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype=rows.dtype)
-
-    def normalize_rows(i: slice) -> None:
-        _layer_norm(rows[i], weight, bias, eps, out[i], normal[i], scale[i])
-
-    in_parts(normalize_rows, len(rows), 2 * rows.size)
-    return out, normal, scale
-
-
-@loop
-def _layer_norm(x, weight, bias, eps, out, normal, scale):
-    columns = x.shape[1]
-    for r in range(x.shape[0]):
-        total = 0.0
-        for i in range(columns):
-            total += x[r, i]
-        mean = x.dtype.type(total / columns)
-        squares = 0.0
-        for i in range(columns):  # two passes: the variance of what is left
-            squares += (x[r, i] - mean) ** 2
-        factor = x.dtype.type(1 / math.sqrt(squares / columns + eps))
-        scale[r, 0] = factor
-        for i in range(columns):
-            normal[r, i] = (x[r, i] - mean) * factor
-            value = normal[r, i]
-            if weight is not None:
-                value *= weight[i]
-            if bias is not None:
-                value += bias[i]
-            out[r, i] = value
+    return _normalize(passes.normalize, rows, weight, bias, eps)
 
 
 def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
     """The gradients for the rows, for the weight and for the bias."""
-    g_x = np.empty_like(normal)
-    sums: dict[int, Any] = {}  # of each part
-
-    def differentiate_rows(i: slice) -> None:
-        sums[i.start] = np.zeros((2, normal.shape[1]))
-        _layer_norm_gradient(g[i], normal[i], scale[i], weight, g_x[i], sums[i.start])
-
-    in_parts(differentiate_rows, len(normal), 2 * normal.size)
-    g_weight, g_bias = sum(sums[start] for start in sorted(sums)).astype(normal.dtype)
-    return g_x, g_weight, g_bias
-
-
-@loop
-def _layer_norm_gradient(g, normal, scale, weight, g_x, sums):
-    columns = g.shape[1]
-    for r in range(g.shape[0]):
-        total, along = 0.0, 0.0
-        for i in range(columns):
-            sums[0, i] += g[r, i] * normal[r, i]
-            sums[1, i] += g[r, i]
-            h = g[r, i] if weight is None else g[r, i] * weight[i]
-            total += h
-            along += h * normal[r, i]
-        mean, mean_along = g.dtype.type(total / columns), g.dtype.type(along / columns)
-        for i in range(columns):
-            h = g[r, i] if weight is None else g[r, i] * weight[i]
-            g_x[r, i] = scale[r, 0] * (h - mean - normal[r, i] * mean_along)
-
-
-# ---- normalisation by the root mean square
+    return _differentiate(passes.normalize_gradient, g, normal, scale, weight)
 
 
 def rms_norm(rows: Any, weight: Any, eps: float) -> tuple[Any, Any, Any]:
     """The result, the rows with mean square 1, and the factor that each row (n, 1) was scaled by."""
-    out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype=rows.dtype)
+    return _normalize(passes.normalize_by_size, rows, weight, None, eps)
+
+
+def rms_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any]:
+    """The gradients for the rows and for the weight."""
+    return _differentiate(passes.normalize_by_size_gradient, g, normal, scale, weight)[:2]
+
+
+def _normalize(function: Any, rows: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    columns, dtype, compiled = rows.shape[1], rows.dtype, function(rows.dtype).ctypes
+    out, normal, scale = np.empty_like(rows), np.empty_like(rows), np.empty((len(rows), 1), dtype)
+    weight, bias = np.ones(columns, dtype) if weight is None else weight, or_zeros(bias, columns, dtype)
 
     def normalize_rows(i: slice) -> None:
-        _rms_norm(rows[i], weight, eps, out[i], normal[i], scale[i])
+        arrays = rows[i], weight, bias, out[i], normal[i], scale[i]
+        compiled(eps, i.stop - i.start, columns, *map(address, arrays))
 
     in_parts(normalize_rows, len(rows), 2 * rows.size)
     return out, normal, scale
 
 
-@loop
-def _rms_norm(x, weight, eps, out, normal, scale):
-    columns = x.shape[1]
-    for r in range(x.shape[0]):
-        squares = 0.0
-        for i in range(columns):
-            squares += x[r, i] ** 2
-        factor = x.dtype.type(1 / math.sqrt(squares / columns + eps))
-        scale[r, 0] = factor
-        for i in range(columns):
-            normal[r, i] = x[r, i] * factor
-            out[r, i] = normal[r, i] if weight is None else normal[r, i] * weight[i]
-
-
-def rms_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any]:
-    """The gradients for the rows and for the weight."""
-    g_x = np.empty_like(normal)
+def _differentiate(function: Any, g: Any, normal: Any, scale: Any, weight: Any) -> tuple[Any, Any, Any]:
+    columns, dtype, compiled = normal.shape[1], normal.dtype, function(normal.dtype).ctypes
+    g_x, weight = np.empty_like(normal), np.ones(columns, dtype) if weight is None else weight
     sums: dict[int, Any] = {}  # of each part
 
     def differentiate_rows(i: slice) -> None:
-        sums[i.start] = np.zeros(normal.shape[1])
-        _rms_norm_gradient(g[i], normal[i], scale[i], weight, g_x[i], sums[i.start])
+        sums[i.start] = np.zeros((2, columns))
+        arrays = g[i], normal[i], scale[i], weight, g_x[i], sums[i.start]
+        compiled(0, i.stop - i.start, columns, *map(address, arrays), False)
 
     in_parts(differentiate_rows, len(normal), 2 * normal.size)
-    return g_x, sum(sums[start] for start in sorted(sums)).astype(normal.dtype)
-
-
-@loop
-def _rms_norm_gradient(g, normal, scale, weight, g_x, sums):
-    columns = g.shape[1]
-    for r in range(g.shape[0]):
-        along = 0.0
-        for i in range(columns):
-            sums[i] += g[r, i] * normal[r, i]
-            h = g[r, i] if weight is None else g[r, i] * weight[i]
-            along += h * normal[r, i]
-        mean_along = g.dtype.type(along / columns)
-        for i in range(columns):
-            h = g[r, i] if weight is None else g[r, i] * weight[i]
-            g_x[r, i] = scale[r, 0] * (h - normal[r, i] * mean_along)
+    g_weight, g_bias = sum(sums[start] for start in sorted(sums)).astype(dtype)
+    return g_x, g_weight, g_bias
 
 
 # ---- cross-entropy

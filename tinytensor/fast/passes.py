@@ -20,7 +20,7 @@ SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in 
 _keeps = numba.njit(keeps)
 
 
-# ---- layer normalisation
+# ---- normalisation
 
 
 @called
@@ -64,6 +64,57 @@ def normalize_gradient(real, rows, columns, g, normal, factor, weight, g_x, sums
         for i in range(columns):
             before = g_x[row + i] if keep else type(real)(0)
             g_x[row + i] = before + scale * (g[row + i] * weight[i] - mean - normal[row + i] * mean_along)
+
+
+@called
+def normalize_by_size(eps, rows, columns, x, weight, bias, out, normal, factor):
+    """Likewise with mean square 1, times the weight: the RMS norm, which has no bias."""
+    x, weight, out = numbers(x, eps), numbers(weight, eps), numbers(out, eps)
+    normal, factor = numbers(normal, eps), numbers(factor, eps)
+    for r in range(rows):
+        row, squares = r * columns, 0.0
+        for i in range(columns):
+            squares += x[row + i] * x[row + i]
+        scale = type(eps)(1 / math.sqrt(squares / columns + eps))
+        factor[r] = scale
+        for i in range(columns):
+            value = x[row + i] * scale
+            normal[row + i] = value
+            out[row + i] = value * weight[i]
+
+
+@called
+def normalize_by_size_gradient(real, rows, columns, g, normal, factor, weight, g_x, sums, keep):
+    """Likewise; of the sums, only those for the weight."""
+    g, normal, factor, weight = numbers(g, real), numbers(normal, real), numbers(factor, real), numbers(weight, real)
+    g_x, sums = numbers(g_x, real), numbers(sums, 0.0)
+    for r in range(rows):
+        row, along = r * columns, 0.0
+        for i in range(columns):
+            sums[i] += g[row + i] * normal[row + i]
+            along += g[row + i] * weight[i] * normal[row + i]
+        mean_along, scale = type(real)(along / columns), factor[r]
+        for i in range(columns):
+            before = g_x[row + i] if keep else type(real)(0)
+            g_x[row + i] = before + scale * (g[row + i] * weight[i] - normal[row + i] * mean_along)
+
+
+# ---- rotary positions
+
+
+@called
+def turn(real, rows, end, head, cos, sin, is_interleaved, x, columns):
+    """Turn the heads of each row, up to column `end`, by its angles, (rows, head / 2) of cos and of sin."""
+    x, cos, sin = numbers(x, real), numbers(cos, real), numbers(sin, real)
+    half = head // 2
+    step, apart = (2, 1) if is_interleaved else (1, half)
+    for r in range(rows):
+        for first in range(r * columns, r * columns + end, head):
+            for i in range(half):
+                j = first + i * step
+                a, b, c, s = x[j], x[j + apart], cos[r * half + i], sin[r * half + i]
+                x[j] = a * c - b * s
+                x[j + apart] = a * s + b * c
 
 
 # ---- dropout, and what goes the same way without it
