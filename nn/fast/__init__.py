@@ -12,6 +12,7 @@ from . import (
     dropout,
     embedding,
     language_layer,
+    language_sublayers,
     linear,
     losses,
     normalization,
@@ -19,5 +20,6 @@ from . import (
     recurrent,
     sublayers,
     topk,
+    transformer,
     windows,
 )

@@ -23,15 +23,10 @@ from ..layers import LayerNorm, Linear, RMSNorm
 from ..self_attention import Rotation, SelfAttention
 from .decoding import Plan, arrays_of, fit, nobody_looks
 from .plain import is_plain
+from .sublayers import WITHIN
 
 MOST_ROWS = 256
 """Of more rows, products are divided among the cores, and the interpreter's share is small."""
-
-ACTIVATIONS = {
-    "bilinear": "identity", "glu": "sigmoid", "reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh",
-    "swiglu": "silu",
-}  # fmt: skip
-"""What the loops call the function within each gated network; that of a plain one has its name."""
 
 _plans: WeakKeyDictionary[LayerCache, Plan] = WeakKeyDictionary()
 
@@ -60,29 +55,40 @@ def step(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: L
 
 def _block(layer: Layer, x: Any, loops: Any) -> Any:
     """The layer as the loop takes it; None where it computes something else."""
+    modules, attention, activation = parts_of(layer, x), layer.self_attn, layer.feed_forward.activation
+    norms = eps_of(layer.norm1, x), eps_of(layer.norm2, x)
+    if modules is None:
+        return None
+    arrays = [a for module in modules for a in ((None, None) if module is None else arrays_of(module))]
+    return loops.Block(
+        arrays, attention.num_heads, attention.num_kv_heads, attention._scale, attention.pairing == "interleaved",
+        WITHIN.get(activation, activation), type(layer.norm1) is RMSNorm, norms,
+    )  # fmt: skip
+
+
+def parts_of(layer: Layer, x: Any) -> tuple[Any, ...] | None:
+    """The linear maps of attention and of the network, of which the last is the gate or None, and the norms.
+
+    None where one of them does not compute what its class says, or not with arrays that loops take, of x's dtype.
+    """
     attention, network, norms = layer.self_attn, layer.feed_forward, (layer.norm1, layer.norm2)
     if not is_plain(attention, SelfAttention) or not is_plain(network, FeedForward) or attention.q_norm is not None:
         return None
     maps = attention.in_proj, attention.out_proj, network.up, network.down, network.gate
     kind = RMSNorm if isinstance(layer.norm1, RMSNorm) else LayerNorm
-    if not all(is_plain(each, Linear) for each in maps if each is not None) or not all(
-        is_plain(n, kind) for n in norms
-    ):
+    if not all(is_plain(m, Linear) for m in maps if m is not None) or not all(is_plain(n, kind) for n in norms):
         return None
     d, inner, size = x.shape[2], network.up.out_features, attention.head_dim
     width = attention.num_heads * size
     shapes = (width + attention.kv_size, d), (d, width), (inner, d), (d, inner), (inner, d), (d,), (d,)
-    pairs = [(None, None) if each is None else arrays_of(each) for each in (*maps, *norms)]
-    if not all(
-        fit(pair, x.dtype, *shape) for pair, shape, each in zip(pairs, shapes, (*maps, *norms)) if each is not None
-    ):
-        return None
-    least = float(np.finfo(x.dtype).eps)
-    return loops.Block(
-        [array for pair in pairs for array in pair], attention.num_heads, attention.num_kv_heads, attention._scale,
-        attention.pairing == "interleaved", ACTIVATIONS.get(network.activation, network.activation), kind is RMSNorm,
-        tuple(least if norm.eps is None else norm.eps for norm in norms),
-    )  # fmt: skip
+    found = *maps, *norms
+    fitting = all(m is None or fit(arrays_of(m), x.dtype, *shape) for m, shape in zip(found, shapes))
+    return found if fitting else None
+
+
+def eps_of(norm: Any, x: Any) -> float:
+    """What a norm adds to the mean square for x."""
+    return float(np.finfo(x.dtype).eps) if norm.eps is None else norm.eps
 
 
 def _is_kept(cache: LayerCache, expected: tuple[int, int], dtype: Any) -> bool:

@@ -318,14 +318,6 @@ def append(real, items, branches, columns, source, source_row, out, out_item, ou
             y[i] = x[i]
 
 
-@called
-def multiply_by(real, count, other, x):
-    """x times other, in place."""
-    other, x = numbers(other, real), numbers(x, real)
-    for i in range(count):
-        x[i] *= other[i]
-
-
 DOTS, MIX, PRODUCT, ADD_VECTOR, SOFTMAX = range(7, 12)  # where those stand that others of these call
 
 
@@ -333,7 +325,7 @@ def functions_for(dtype: Any, is_rms: bool = False) -> Any:
     """The addresses of what the loops call, in the order in which they take it, with one of both norms."""
     norm = passes.normalize_by_size if is_rms else passes.normalize
     return addresses(
-        dtype, linear, attend, append, passes.add, norm, passes.turn, multiply_by, dots, mix, product,
+        dtype, linear, attend, append, passes.add, norm, passes.turn, passes.multiply_by, dots, mix, product,
         passes.add_vector, passes.softmax,
     )  # fmt: skip
 

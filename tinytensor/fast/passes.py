@@ -12,7 +12,7 @@ import math
 import numba
 import numpy as np
 
-from .compiling import _exp, called, numbers
+from .compiling import _exp, call, called, numbers
 from .hashed import keeps
 
 SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in float32
@@ -160,8 +160,36 @@ def add(scale, rows, columns, x, branch, bias, out, start, low, high, below):
 
 
 @called
-def activate_and_drop(scale, rows, columns, x, bias, start, low, high, below):
-    """drop(max(0, x + bias)), in place."""
+def activate(scale, function, rows, columns, x, bias, out, start, low, high, below):
+    """out = drop(f(x + bias)) with f at an address (`activations.py`), and x + bias in place of x."""
+    values, bias, results = numbers(x, scale), numbers(bias, scale), numbers(out, scale)
+    for r in range(rows):
+        for i in range(columns):
+            values[r * columns + i] += bias[i]
+    call(function, (scale, rows * columns, x, out))
+    if below:
+        for i in range(rows * columns):
+            keep = _keeps(np.uint32(start * columns + i), np.uint32(low), np.uint32(high), np.uint32(below))
+            results[i] *= scale if keep else type(scale)(0)
+
+
+@called
+def activate_gradient(scale, function, rows, columns, g, x, out, sums, start, low, high, below):
+    """The gradient for x + bias, which is x here, added to the sums over rows; g is dropped in place."""
+    given, found, sums = numbers(g, scale), numbers(out, scale), numbers(sums, 0.0)
+    if below:
+        for i in range(rows * columns):
+            keep = _keeps(np.uint32(start * columns + i), np.uint32(low), np.uint32(high), np.uint32(below))
+            given[i] *= scale if keep else type(scale)(0)
+    call(function, (scale, rows * columns, g, x, out))
+    for r in range(rows):
+        for i in range(columns):
+            sums[i] += found[r * columns + i]
+
+
+@called
+def rectify_and_drop(scale, _, rows, columns, x, bias, out, start, low, high, below):
+    """drop(max(0, x + bias)), in place: a ReLU needs only its result for its gradient."""
     x, bias, zero = numbers(x, scale), numbers(bias, scale), type(scale)(0)
     for r in range(rows):
         row = r * columns
@@ -173,8 +201,8 @@ def activate_and_drop(scale, rows, columns, x, bias, start, low, high, below):
 
 
 @called
-def activate(scale, rows, columns, x, bias, start, low, high, below):
-    """`activate_and_drop` where nothing is dropped."""
+def rectify(scale, _, rows, columns, x, bias, out, start, low, high, below):
+    """`rectify_and_drop` where nothing is dropped."""
     x, bias, zero = numbers(x, scale), numbers(bias, scale), type(scale)(0)
     for r in range(rows):
         row = r * columns
@@ -184,7 +212,7 @@ def activate(scale, rows, columns, x, bias, start, low, high, below):
 
 
 @called
-def activate_gradient(scale, rows, columns, g, x, sums):
+def rectify_gradient(scale, _, rows, columns, g, x, out, sums, start, low, high, below):
     """The gradient through drop(max(0, ...)), which gave x, in place, and added to the sums over rows."""
     g, x, sums, zero = numbers(g, scale), numbers(x, scale), numbers(sums, 0.0), type(scale)(0)
     for r in range(rows):
@@ -193,6 +221,14 @@ def activate_gradient(scale, rows, columns, g, x, sums):
             value = zero if x[row + i] <= zero else g[row + i] * scale
             g[row + i] = value
             sums[i] += value
+
+
+@called
+def multiply_by(real, count, other, x):
+    """x times other, in place."""
+    other, x = numbers(other, real), numbers(x, real)
+    for i in range(count):
+        x[i] *= other[i]
 
 
 # ---- a vector for all rows

@@ -64,13 +64,17 @@ def multiply(own, a, a_row, turn_a, b, b_row, turn_b, keep, out, out_row, rows, 
 
 @part
 def multiply_each(
-    own, count, a, a_next, a_row, turn_a, b, b_next, b_row, turn_b, out, out_next, out_row, rows, columns, inner
-):
-    """Products of so many matrices, with the distances from one to the next in bytes, too."""
+    own, count, a, a_next, a_row, turn_a, b, b_next, b_shared, b_row, turn_b, out, out_next, out_shared, out_row, rows,
+    columns, inner,
+):  # fmt: skip
+    """Products of so many matrices a, with the distances from one to the next in bytes, too.
+
+    So many of them share a matrix b, or a result, into which they are added up: 1 where each has its own.
+    """
     for n in range(count):
         multiply(
-            own, a + n * a_next, a_row, turn_a, b + n * b_next, b_row, turn_b, False, out + n * out_next, out_row, rows,
-            columns, inner,
+            own, a + n * a_next, a_row, turn_a, b + n // b_shared * b_next, b_row, turn_b, n % out_shared > 0,
+            out + n // out_shared * out_next, out_row, rows, columns, inner,
         )  # fmt: skip
 
 

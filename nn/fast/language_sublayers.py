@@ -1,0 +1,88 @@
+"""A layer of a language model as one op, of `sublayers.py`, where whole sequences go through it.
+
+`Layer.forward` goes this way where the loops are there and nothing unusual is asked for, as `transformer.py` says. With
+a cache it goes that of `language_layer.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import Tensor
+
+from ..decoder_cache import LayerCache
+from ..functional.masks import hide
+from ..language_layer import Layer
+from ..layers import Dropout, RMSNorm
+from ..self_attention import Rotation
+from .attention_blocks import is_long
+from .language_layer import eps_of, parts_of
+from .plain import is_plain
+from .sublayers import GATES, AttendToItself, Feed, FeedGated, _sublayers, dropping_of, loops_for, sooner
+
+
+def train(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Any:
+    """What `Layer.forward` gives; None where that is to be gone through."""
+    if cache is not None or (room := loops_for(x)) is None or not is_plain(layer, Layer):
+        return None
+    attention, network, drop = layer.self_attn, layer.feed_forward, layer.dropout
+    modules = parts_of(layer, x._data)
+    if modules is None or not is_plain(drop, Dropout) or (network.training and network.dropout.p > 0):
+        return None
+    batch, length, _ = x.shape
+    sizes = batch, attention.num_heads, length, length
+    weights = [module.weight for module in modules if module is not None]
+    added, angles = _added(mask, sizes, x), _angles(rotation, length, attention.head_dim, x)
+    if (
+        added is None
+        or angles is None
+        or is_long(length, length, "cpu")
+        or not room.pay_for(batch * length // 2, *weights)  # for at least two shares, on a core each
+        or not (added[0] is None or room.takes_mask(added[0]._data, *sizes))
+    ):
+        return None
+    dropping, p = dropping_of(3), layer.dropout.p
+    by_size, (first, second) = type(layer.norm1) is RMSNorm, (eps_of(norm, x) for norm in (layer.norm1, layer.norm2))
+    attend = AttendToItself(
+        attention.num_heads, attention.num_kv_heads, attention._scale, first, by_size,
+        (*angles, attention.pairing) if angles else None,
+        (dropping(attention.dropout, attention.training), dropping(p, drop.training)),
+    )  # fmt: skip
+    droppings, name = (dropping(0.0, False), dropping(p, drop.training)), network.activation
+    gated = FeedGated(second, droppings, name, by_size)
+    feed = gated if name in GATES else Feed(second, True, droppings, name, by_size)
+    in_proj, out_proj, up, down, gate, norm1, norm2 = modules
+    parts = in_proj, out_proj, norm1, gate, up, down, norm2
+    arrays = [a for module in parts if module is not None for a in (module.weight, module._parameters.get("bias"))]
+    return _sublayers(x, None, added[0], None, *arrays, plan=(attend, feed), hides=(added[1], False))
+
+
+def _added(mask: Any, sizes: tuple[int, ...], x: Tensor) -> tuple[Any, bool] | None:
+    """What a mask adds to scores of these sizes, of four dimensions, and whether it is 0 and -inf alone.
+
+    None where somebody wants its gradient.
+    """
+    if mask is None:
+        return None, False
+    if not isinstance(mask, Tensor) or mask._node is not None or mask.ndim > 4 or mask.dtype not in (bool, x.dtype):
+        return None
+    mask = tt.reshape(mask, (1,) * (4 - mask.ndim) + mask.shape)
+    hides = mask.dtype.kind == "b"
+    return (hide(tt.zeros(mask.shape, dtype=x.dtype), mask) if hides else mask), hides
+
+
+def _angles(rotation: Rotation | None, length: int, size: int, x: Tensor) -> tuple[Any, ...] | None:
+    """cos and sin, (length, size / 2), of all sentences; () without a rotation, None for other angles."""
+    arrays = [] if rotation is None else [angle._data for angle in rotation]
+    wanted = rotation is not None and any(angle._node is not None for angle in rotation)
+    if wanted or any(type(a) is not np.ndarray or a.dtype != x.dtype for a in arrays):
+        return None
+    if any(a.shape[-2:] != (length, size // 2) or a.size != length * (size // 2) for a in arrays):
+        return None
+    return tuple([np.ascontiguousarray(a).reshape(length, -1) for a in arrays])
+
+
+Layer.forward = sooner(Layer, train)  # type: ignore[method-assign]

@@ -1,0 +1,243 @@
+"""The position-wise networks as sub-layers, plain and gated: see `sublayers.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import passes
+from .activations import ACTIVATIONS
+from .compiling import address, call, loop, or_zeros, places
+from .hashed import Dropping
+from .pool import empty
+from .products import MEMORY, multiply
+from .residual import BLOCK, SUM, Gradient, Residual, Share
+
+# ---- f(x) = drop(φ(x W₁ᵀ + b₁)) W₂ᵀ + b₂
+
+
+class FeedForward(Residual):
+    """The position-wise network; its weights are (inner, d) and (d, inner), φ is one of `ACTIVATIONS`."""
+
+    def __init__(
+        self, weight1: Any, bias1: Any, weight2: Any, bias2: Any, *norm: Any, inner: Dropping, activation: str = "relu"
+    ) -> None:
+        super().__init__(*norm)
+        self.width = len(weight1)
+        self.weights, self.work = (weight1, weight2), 2 * weight1.size
+        self.biases = or_zeros(bias1, self.width, self.dtype), or_zeros(bias2, self.d, self.dtype)
+        self.inner, self.in_place = inner, activation == "relu"
+        self.activation = (None, None) if self.in_place else ACTIVATIONS[activation]
+        self.vectors = [self.d, self.d, self.d, self.width]  # norm, b₂, b₁
+
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        out = super().start(shares, x, memory, shifts)
+        self.hidden = empty((len(x), self.width), self.dtype)
+        self.active = self.hidden if self.in_place else empty(self.hidden.shape, self.dtype)
+        self.places = places(
+            x, *self.weights, *self.biases, *self.norm, self.inside, self.hidden, self.active, self.normal,
+            self.factor, out,
+        )  # fmt: skip
+        drops = *self.inner.numbers, *self.dropping.numbers
+        self.sizes = np.array([self.d, self.width, self.norm_first, *drops], np.int64)
+        self.reals = np.array([self.eps, self.inner.scale, self.dropping.scale], self.dtype)
+        return out
+
+    def forward(self, share: Share) -> None:
+        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * self.d, self.dtype)
+        rectify = passes.rectify_and_drop if self.inner else passes.rectify
+        functions = self.there(rectify if self.in_place else passes.activate, self.activation[0])
+        _feed_forward(functions, self.places, self.sizes, self.reals, address(scratch), r.start, r.stop)
+
+    def backward(self, share: Share, found: Gradient) -> None:
+        widths = self.width if self.in_place else 2 * self.width
+        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * (2 * self.d + widths), self.dtype)
+        activate = passes.rectify_gradient if self.in_place else passes.activate_gradient
+        _feed_forward_gradient(
+            self.back(activate, self.activation[1]), self.places, found.places(share), self.sizes, self.reals,
+            address(scratch), r.start, r.stop,
+        )  # fmt: skip
+
+    def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        norm_weight, norm_bias, bias2, bias1 = vectors
+        return [weights[0], bias1, weights[1], bias2, norm_weight, norm_bias]
+
+
+@loop
+def _feed_forward(functions, places, sizes, reals, scratch, start, stop):
+    product, normalize, activate, function, add = functions
+    x, weight1, weight2, bias1, bias2, norm_weight, norm_bias, inside, hidden, active, normal, factor, out = places
+    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = sizes
+    eps, inner_scale, scale = reals
+    size = reals.itemsize
+    row, wide, total = d * size, width * size, scratch + MEMORY * size
+    own = product, eps, size, scratch
+    for first in range(start, stop, BLOCK):
+        rows, i, h, a = min(BLOCK, stop - first), first * row, hidden + first * wide, active + first * wide
+        normed, scales = normal + i, factor + first * size
+        if norm_first:
+            call(normalize, (eps, rows, d, x + i, norm_weight, norm_bias, inside + i, normed, scales))
+        multiply(own, inside + i, row, False, weight1, row, True, False, h, wide, rows, width, d)
+        drops = first, inner_low, inner_high, inner_below
+        call(activate, (inner_scale, function, rows, width, h, bias1, a, *drops))
+        branch, added = (total, out + i) if norm_first else (out + i, total)
+        multiply(own, a, wide, False, weight2, wide, True, False, branch, row, rows, d, width)
+        call(add, (scale, rows, d, x + i, branch, bias2, added, first, low, high, below))
+        if not norm_first:
+            call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + i, normed, scales))
+
+
+@loop
+def _feed_forward_gradient(functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, copy, normalize_gradient, drop, add_rows_up, activate_gradient, function = functions
+    _, weight1, weight2, _, _, norm_weight, _, inside, hidden, active, normal, factor, _ = places
+    g, g_x, _, g_weight1, g_weight2, norm_sums = gradients
+    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = sizes
+    _, inner_scale, scale = reals
+    size = reals.itemsize
+    row, wide, g_total = d * size, width * size, scratch + MEMORY * size
+    g_inside = g_total + BLOCK * row
+    g_active = g_inside + BLOCK * row
+    g_hidden = g_active if active == hidden else g_active + BLOCK * wide
+    out_sums = norm_sums + 2 * d * SUM
+    inner_sums = out_sums + d * SUM
+    own = product, scale, size, scratch
+    for first in range(start, stop, BLOCK):
+        rows, i, keep = min(BLOCK, stop - first), first * row, first > start
+        h, a = hidden + first * wide, active + first * wide
+        normed, scales = normal + i, factor + first * size
+        if norm_first:
+            call(copy, (scale, rows, d, g + i, g_x + i, 0, 0, 0, 0))
+        else:
+            call(normalize_gradient, (scale, rows, d, g + i, normed, scales, norm_weight, g_x + i, norm_sums, False))
+        call(drop, (scale, rows, d, g_x + i, g_total, first, low, high, below))
+        call(add_rows_up, (scale, rows, d, g_total, d, out_sums))
+        multiply(own, g_total, row, False, weight2, wide, False, False, g_active, wide, rows, width, d)
+        drops = first, inner_low, inner_high, inner_below
+        call(activate_gradient, (inner_scale, function, rows, width, g_active, h, g_hidden, inner_sums, *drops))
+        multiply(own, g_hidden, wide, True, inside + i, row, False, keep, g_weight1, row, width, d, rows)
+        multiply(own, g_total, row, True, a, wide, False, keep, g_weight2, wide, d, width, rows)
+        into = g_inside if norm_first else g_x + i
+        multiply(own, g_hidden, wide, False, weight1, row, False, not norm_first, into, row, rows, d, width)
+        if norm_first:
+            call(normalize_gradient, (scale, rows, d, g_inside, normed, scales, norm_weight, g_x + i, norm_sums, True))
+
+
+# ---- f(x) = (φ(x Wᵀ + b) ⊙ (x Vᵀ + c)) W₂ᵀ + b₂ (Shazeer 2020, equations 5 and 6)
+
+
+class GatedFeedForward(Residual):
+    """The weights of gate and map up are (inner, d), that of the map down is (d, inner), φ is one of `ACTIVATIONS`."""
+
+    def __init__(
+        self, gate: Any, gate_bias: Any, up: Any, up_bias: Any, down: Any, down_bias: Any, *norm: Any, activation: str
+    ) -> None:
+        super().__init__(*norm)
+        self.width, self.activation = len(up), ACTIVATIONS[activation]
+        self.weights, self.work = (gate, up, down), 3 * up.size
+        self.biases = [
+            or_zeros(bias, len(weight), self.dtype)
+            for bias, weight in zip((gate_bias, up_bias, down_bias), self.weights)
+        ]
+        self.vectors = [self.d, self.d, self.d, self.width, self.width]  # norm, bias down, of the gate, up
+
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        out = super().start(shares, x, memory, shifts)
+        self.inner = [empty((len(x), self.width), self.dtype) for _ in range(3)]  # gate, up, and what goes down
+        self.places = places(
+            x, *self.weights, *self.biases, *self.norm, self.inside, *self.inner, self.normal, self.factor, out
+        )
+        self.sizes = np.array([self.d, self.width, self.norm_first, *self.dropping.numbers], np.int64)
+        self.reals = np.array([self.eps, self.dropping.scale], self.dtype)
+        return out
+
+    def forward(self, share: Share) -> None:
+        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * self.d, self.dtype)
+        functions = self.there(passes.add_vector, self.activation[0], passes.multiply_by)
+        _gated(functions, self.places, self.sizes, self.reals, address(scratch), r.start, r.stop)
+
+    def backward(self, share: Share, found: Gradient) -> None:
+        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * (2 * self.d + 3 * self.width), self.dtype)
+        functions = self.back(*self.activation, passes.multiply_by)
+        _gated_gradient(
+            functions, self.places, found.places(share), self.sizes, self.reals, address(scratch), r.start, r.stop
+        )
+
+    def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        norm_weight, norm_bias, *biases = vectors
+        gate, up, down = weights
+        return [gate, biases[1], up, biases[2], down, biases[0], norm_weight, norm_bias]
+
+
+@loop
+def _gated(functions, places, sizes, reals, scratch, start, stop):
+    product, normalize, add_vector, function, multiply_by, add = functions
+    (
+        x, gate_weight, up_weight, down_weight, gate_bias, up_bias, down_bias, norm_weight, norm_bias, inside, gate, up,
+        inner, normal, factor, out,
+    ) = places  # fmt: skip
+    d, width, norm_first, low, high, below = sizes
+    eps, scale = reals
+    size = reals.itemsize
+    row, wide, total = d * size, width * size, scratch + MEMORY * size
+    own = product, eps, size, scratch
+    for first in range(start, stop, BLOCK):
+        rows, i, h = min(BLOCK, stop - first), first * row, first * wide
+        normed, scales = normal + i, factor + first * size
+        if norm_first:
+            call(normalize, (eps, rows, d, x + i, norm_weight, norm_bias, inside + i, normed, scales))
+        multiply(own, inside + i, row, False, gate_weight, row, True, False, gate + h, wide, rows, width, d)
+        multiply(own, inside + i, row, False, up_weight, row, True, False, up + h, wide, rows, width, d)
+        call(add_vector, (eps, rows, width, gate_bias, gate + h, width))
+        call(add_vector, (eps, rows, width, up_bias, up + h, width))
+        call(function, (eps, rows * width, gate + h, inner + h))
+        call(multiply_by, (eps, rows * width, up + h, inner + h))
+        branch, added = (total, out + i) if norm_first else (out + i, total)
+        multiply(own, inner + h, wide, False, down_weight, wide, True, False, branch, row, rows, d, width)
+        call(add, (scale, rows, d, x + i, branch, down_bias, added, first, low, high, below))
+        if not norm_first:
+            call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + i, normed, scales))
+
+
+@loop
+def _gated_gradient(functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, copy, normalize_gradient, drop, add_rows_up, function, function_gradient, multiply_by = functions
+    _, gate_weight, up_weight, down_weight, _, _, _, norm_weight, _, inside, gate, up, inner, normal, factor, _ = places
+    g, g_x, _, g_gate_weight, g_up_weight, g_down_weight, norm_sums = gradients
+    d, width, norm_first, low, high, below = sizes
+    _, scale = reals
+    size = reals.itemsize
+    row, wide, g_total = d * size, width * size, scratch + MEMORY * size
+    g_inside = g_total + BLOCK * row
+    g_inner = g_inside + BLOCK * row
+    g_up = g_inner + BLOCK * wide
+    g_gate = g_up + BLOCK * wide
+    down_sums = norm_sums + 2 * d * SUM
+    gate_sums = down_sums + d * SUM
+    up_sums = gate_sums + width * SUM
+    own = product, scale, size, scratch
+    for first in range(start, stop, BLOCK):
+        rows, i, h, keep = min(BLOCK, stop - first), first * row, first * wide, first > start
+        normed, scales = normal + i, factor + first * size
+        if norm_first:
+            call(copy, (scale, rows, d, g + i, g_x + i, 0, 0, 0, 0))
+        else:
+            call(normalize_gradient, (scale, rows, d, g + i, normed, scales, norm_weight, g_x + i, norm_sums, False))
+        call(drop, (scale, rows, d, g_x + i, g_total, first, low, high, below))
+        call(add_rows_up, (scale, rows, d, g_total, d, down_sums))
+        multiply(own, g_total, row, False, down_weight, wide, False, False, g_inner, wide, rows, width, d)
+        multiply(own, g_total, row, True, inner + h, wide, False, keep, g_down_weight, wide, d, width, rows)
+        call(function, (scale, rows * width, gate + h, g_up))
+        call(multiply_by, (scale, rows * width, g_inner, g_up))
+        call(multiply_by, (scale, rows * width, up + h, g_inner))
+        call(function_gradient, (scale, rows * width, g_inner, gate + h, g_gate))
+        call(add_rows_up, (scale, rows, width, g_gate, width, gate_sums))
+        call(add_rows_up, (scale, rows, width, g_up, width, up_sums))
+        multiply(own, g_gate, wide, True, inside + i, row, False, keep, g_gate_weight, row, width, d, rows)
+        multiply(own, g_up, wide, True, inside + i, row, False, keep, g_up_weight, row, width, d, rows)
+        into = g_inside if norm_first else g_x + i
+        multiply(own, g_gate, wide, False, gate_weight, row, False, not norm_first, into, row, rows, d, width)
+        multiply(own, g_up, wide, False, up_weight, row, False, True, into, row, rows, d, width)
+        if norm_first:
+            call(normalize_gradient, (scale, rows, d, g_inside, normed, scales, norm_weight, g_x + i, norm_sums, True))

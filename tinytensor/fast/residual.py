@@ -1,0 +1,126 @@
+"""What sub-layers of `sublayers.py` have in common: the sum with x, its dropout, the norm, and shares of a batch."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import passes
+from .compiling import address, addresses, or_zeros, places
+from .hashed import Dropping
+from .pool import empty
+from .products import product
+
+BLOCK = 512  # rows that go through a sub-layer together
+SUM = 8  # bytes of a sum
+
+BY_MEAN_AND_SIZE = passes.normalize, passes.normalize_gradient
+BY_SIZE = passes.normalize_by_size, passes.normalize_by_size_gradient
+
+
+class Norm:
+    """norm(x), for the end of a stack, and what a sub-layer has of its own.
+
+    Args:
+        norm_weight, norm_bias, eps: of the norm.
+        by_size: whether it is the RMS norm, which has no bias.
+    """
+
+    work = 0
+    weights: tuple[Any, ...] = ()
+
+    def __init__(self, norm_weight: Any, norm_bias: Any, eps: float, by_size: bool = False) -> None:
+        self.normalize, self.normalize_gradient = BY_SIZE if by_size else BY_MEAN_AND_SIZE
+        self.d, self.dtype, self.eps = norm_weight.size, norm_weight.dtype, eps
+        self.norm = norm_weight, or_zeros(norm_bias, self.d, self.dtype)
+        self.vectors = [self.d, self.d]
+
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        """Make the arrays for rows x; returns that of the result, which `forward` fills."""
+        self.shares, self.x = shares, x
+        self.length = len(x) // shares[-1].last
+        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
+        return self.out
+
+    def forward(self, share: Share) -> None:
+        r = share.rows(self.length)
+        arrays = self.x[r], *self.norm, self.out[r], self.normal[r], self.factor[r]
+        self.normalize(self.dtype).ctypes(self.eps, r.stop - r.start, self.d, *map(address, arrays))
+
+    def backward(self, share: Share, found: Gradient) -> None:
+        r = share.rows(self.length)
+        arrays = found.g[r], self.normal[r], self.factor[r], self.norm[0], found.g_x[r], found.sums[share.place]
+        self.normalize_gradient(self.dtype).ctypes(0, r.stop - r.start, self.d, *map(address, arrays), False)
+
+    def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
+        """The gradients of the parameters in their order, from those of weights and of vectors."""
+        return vectors
+
+
+class Residual(Norm):
+    """What attention and the feed-forward network share: the sum with x, its dropout, and the norm.
+
+    Args:
+        norm_weight, norm_bias, eps, by_size: of the norm.
+        norm_first: whether it stands in front.
+        dropping: of what is added to x.
+    """
+
+    def __init__(
+        self, norm_weight: Any, norm_bias: Any, eps: float, norm_first: bool, dropping: Dropping, by_size: bool = False
+    ) -> None:
+        super().__init__(norm_weight, norm_bias, eps, by_size)
+        self.norm_first, self.dropping = norm_first, dropping
+
+    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+        self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
+        return super().start(shares, x, memory, shifts)
+
+    def there(self, *between: Any) -> Any:
+        """Where the functions are that the loop forward calls."""
+        return addresses(
+            self.dtype, product, self.normalize, *between, passes.add_dropped if self.dropping else passes.add
+        )
+
+    def back(self, *between: Any) -> Any:
+        """And those that the loop backward calls."""
+        drop = passes.drop if self.dropping else passes.copy
+        return addresses(
+            self.dtype, product, passes.copy, self.normalize_gradient, drop, passes.add_rows_up, *between
+        )
+
+
+class Share(NamedTuple):
+    """The sentences of a share, from the first to before the last, and its place among the shares."""
+
+    place: int
+    first: int
+    last: int
+
+    def rows(self, length: int) -> slice:
+        """Those of sentences of this length."""
+        return slice(self.first * length, self.last * length)
+
+
+class Gradient:
+    """Of a sub-layer: for its x, and those of its parameters, added up over the rows of each share."""
+
+    def __init__(self, sublayer: Any, g: Any, g_memory: Any) -> None:
+        self.sublayer, self.g, self.g_memory = sublayer, g, g_memory
+        self.g_x = empty(g.shape, g.dtype)
+        count, weights, vectors = len(sublayer.shares), sublayer.weights, sublayer.vectors
+        self.weights = [empty((count, *weight.shape), g.dtype) for weight in weights]
+        self.sums = np.zeros((count, sum(vectors)))  # of biases and norms, side by side, in float64
+        self.ends = np.cumsum(vectors)
+
+    def places(self, share: Share) -> Any:
+        """Where g and the gradients lie: for x, for the memory, for the weights and, added up, for the vectors."""
+        own = [part[share.place] for part in (*self.weights, self.sums)]
+        return places(self.g, self.g_x, self.g_memory, *own)
+
+    def totals(self) -> list[Any]:
+        """The gradients of the parameters, in their order."""
+        weights = [part[0] if len(part) == 1 else np.add.reduce(part, axis=0) for part in self.weights]
+        vectors = np.split(np.add.reduce(self.sums, axis=0).astype(self.g.dtype), self.ends[:-1])
+        return self.sublayer.in_order(weights, vectors)
