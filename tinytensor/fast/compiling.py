@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+import hashlib
 import math
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -14,6 +17,8 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.caching import FunctionCache
+from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
 
@@ -32,11 +37,7 @@ reads first brings its own, which may add numbers up in another order.
 
 def loop(function: Any, fastmath: Any = FAST) -> Any:
     """A function over raw arrays, compiled; other threads run meanwhile."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "no_cfunc_wrapper": True, **OPTIONS}
-    try:
-        return numba.njit(function, cache=True, **options)
-    except (RuntimeError, NumbaError):  # no folder that could be written to
-        return numba.njit(function, **options)
+    return _kept(numba.njit(function, nogil=True, fastmath=fastmath, no_cfunc_wrapper=True, **OPTIONS), function)
 
 
 def part(function: Any) -> Any:
@@ -66,16 +67,41 @@ def called(function: Any) -> Callable[[Any], Any]:
         return found[dtype]
 
     def compile_for(dtype: Any) -> Any:
-        signature = types.void(numba.from_dtype(dtype), *[types.int64] * (function.__code__.co_argcount - 1))
-        try:
-            return numba.cfunc(signature, cache=True, fastmath=FAST, **OPTIONS)(function)
-        except (RuntimeError, NumbaError):  # no folder that could be written to
-            return numba.cfunc(signature, fastmath=FAST, **OPTIONS)(function)
+        arguments = numba.from_dtype(dtype), *[types.int64] * (function.__code__.co_argcount - 1)
+        result = _kept(CFunc(function, (arguments, types.void), {}, {"fastmath": FAST, **OPTIONS}), function)
+        result.compile()
+        return result
 
     return compiled
 
 
 _one_at_a_time = threading.RLock()
+
+
+def _kept(compiled: Any, function: Any) -> Any:
+    """The same, kept on disk for the next process, where there is a folder that can be written to."""
+    with contextlib.suppress(RuntimeError, NumbaError):
+        compiled._cache = Kept(function)
+    return compiled
+
+
+class Kept(FunctionCache):
+    """Numba's cache of a function, for as long as no file of this folder changes.
+
+    Numba itself asks for the function's own file alone. Here a loop brings parts that lie in others, and calls what
+    does by its address: one of before the change would hand over other arguments, and write anywhere.
+    """
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = _sources()
+
+
+@functools.cache
+def _sources() -> bytes:
+    """A hash of the files of this folder."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).digest()
 
 
 @functools.cache

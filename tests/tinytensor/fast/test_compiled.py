@@ -5,6 +5,7 @@ That they compute what the formulas do is tested in `tests/nn` and `tests/models
 
 import inspect
 import os
+import runpy
 import subprocess
 import sys
 
@@ -224,3 +225,37 @@ def test_normalisation_by_the_root_mean_square(loops):
         for one, other in zip(found, (y * weight, *gradients)):
             assert one.dtype == dtype
             np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+# ---- what is kept for the next process
+
+
+def test_what_is_kept_is_forgotten_when_any_file_of_loops_changes(tmp_path, monkeypatch):
+    compiling = pytest.importorskip("tinytensor.fast.compiling")
+    path = tmp_path / "some_loops.py"
+    path.write_text("def twice(x, out):\n    for i in range(x.size):\n        out[i] = 2 * x[i]\n")
+
+    def hits():
+        """How often a process that begins finds the loop on disk."""
+        room = runpy.run_path(str(path))
+        x = np.arange(3.0)
+        compiled, out = compiling.loop(room["twice"]), np.empty(3)
+        compiled(x, out)
+        np.testing.assert_array_equal(out, 2 * x)
+        return sum(compiled.stats.cache_hits.values())
+
+    assert [hits(), hits()] == [0, 1]
+    monkeypatch.setattr(compiling, "_sources", lambda: b"another file was changed")
+    assert [hits(), hits()] == [0, 1]
+
+
+def test_the_hash_of_the_files_is_of_all_of_them(monkeypatch, tmp_path):
+    compiling = pytest.importorskip("tinytensor.fast.compiling")
+    sources = compiling._sources.__wrapped__
+    for name, text in (("compiling.py", "a"), ("products.py", "b")):
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "compiling.py"))
+    before = sources()
+    assert sources() == before
+    (tmp_path / "products.py").write_text("c")
+    assert sources() != before
