@@ -46,7 +46,7 @@ class Attend(NamedTuple):
     eps: float
     norm_first: bool
     dropping: tuple[Any, Any] = (NOTHING, NOTHING)
-    by_size = False
+    by_size: bool = False
 
     def formula(self, x, memory, mask, weight, bias, out_weight, out_bias, *norm):
         def attend(x):
@@ -77,7 +77,7 @@ class AttendToItself(NamedTuple):
     by_size: bool
     turning: tuple[Any, Any, str] | None = None
     dropping: tuple[Any, Any] = (NOTHING, NOTHING)
-    norm_first = True
+    norm_first: bool = True
 
     def formula(self, x, memory, mask, weight, bias, out_weight, out_bias, *norm):
         def attend(x):
@@ -86,8 +86,8 @@ class AttendToItself(NamedTuple):
             parts = tt.split(linear(x, weight, bias), [count * size for count in counts], axis=-1)
             q, k, v = (textbook.split_heads(part, count) for part, count in zip(parts, counts))
             if self.turning is not None:
-                *angles, pairing = self.turning
-                q, k = (rotate(part, *map(tt.asarray, angles), pairing) for part in (q, k))
+                cos, sin, pairing = self.turning
+                q, k = (rotate(part, tt.asarray(cos), tt.asarray(sin), pairing) for part in (q, k))
             k, v = (tt.repeat(part, shared, axis=1) for part in (k, v))
             dropped = _dropped(self.dropping[0], (len(x), self.num_heads, x.shape[1], x.shape[1]))
             heads, _ = textbook.attention(q, k, v, mask, dropped, scale=self.scale)
@@ -139,7 +139,7 @@ class FeedGated(NamedTuple):
     dropping: tuple[Any, Any]
     activation: str
     by_size: bool
-    norm_first = True
+    norm_first: bool = True
 
     def formula(self, x, memory, mask, gate, gate_bias, up, up_bias, down, down_bias, *norm):
         def feed(x):
@@ -164,7 +164,7 @@ class Normalize(NamedTuple):
     """The norm at the end of a stack."""
 
     eps: float
-    by_size = False
+    by_size: bool = False
 
     def formula(self, x, memory, mask, *norm):
         return _norm(self, x, *norm)

@@ -37,7 +37,8 @@ reads first brings its own, which may add numbers up in another order.
 
 def loop(function: Any, fastmath: Any = FAST) -> Any:
     """A function over raw arrays, compiled; other threads run meanwhile."""
-    return _kept(numba.njit(function, nogil=True, fastmath=fastmath, no_cfunc_wrapper=True, **OPTIONS), function)
+    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "no_cfunc_wrapper": True, **OPTIONS}
+    return _kept(numba.njit(function, **options), function)
 
 
 def part(function: Any) -> Any:
