@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 EXTRAS = (
-    "graphviz", "pygraphviz", "safetensors.numpy", "sacrebleu", "scipy.linalg.cython_blas", "scipy.special",
+    "graphviz", "pygraphviz", "safetensors.numpy", "sacrebleu", "scipy.special",
     "sentencepiece", "threadpoolctl", "tqdm",
 )  # fmt: skip
 FAST = ("tinytensor.fast.loops", "tinytensor.fast.sublayers")

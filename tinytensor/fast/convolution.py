@@ -18,19 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend.sums import PART
-from .gemm import ADDRESSES, multiply
-from .loops import fits as fits
-from .loops import loop
+from .compiling import addresses, loop, part
+from .compiling import fits as fits
 from .pool import LINE, empty
+from .products import MEMORY, multiply, product
 from .threads import multiply_in_parts
 
 SHARE = 1 << 23  # multiplications and additions that are worth a share
 MOST_SHARES = 32
 HELD = 1 << 16  # elements that windows hold in a piece: few enough for the cache of a core
 LEAST = 256  # positions of a piece all the same, where windows hold many elements
-SMALL = 1_000_000  # multiplications up to which OpenBLAS takes a product as it is, without copying it first
 TERMS = 128  # that a product of the gradient of weights adds up in its own precision, one after the other
-WORTH_IT = 64  # positions from which on a piece may be kept so small
 
 
 class Sizes(NamedTuple):
@@ -69,8 +67,6 @@ def measure(x: Any, weight: Any, stride: Any, dilation: Any, around: Any) -> tup
     ]
     held = channels * len(starts)
     most = min(max(HELD // held, LEAST), PART)  # positions of a piece
-    if (small := SMALL // (filters * held)) >= WORTH_IT:
-        most = min(most, small)
     high, wide = _evenly(rows, most // pitch), columns if pitch <= most else _evenly(columns, most)
     samples = max(1, most // (rows * pitch))
     sizes = Sizes(
@@ -94,7 +90,7 @@ def _shares(batch: int, sizes: Sizes, elements: int) -> int:
 
 
 class Scratch:
-    """Memory of a thread: images laid out, what windows hold in a piece, and the results of a piece."""
+    """Memory of a thread: images laid out, what windows hold in a piece, the results of a piece, and for products."""
 
     def __init__(self, sizes: Sizes, elements: int, dtype: Any) -> None:
         row = (sizes.down * sizes.across * sizes.deep + 1) * sizes.pitch  # and one more that the last windows reach
@@ -102,6 +98,7 @@ class Scratch:
         self.images = _zeros((sizes.samples, sizes.groups * sizes.channels, row), dtype)
         self.held = _zeros((sizes.channels * elements, width), dtype)
         self.results = _zeros((sizes.filters, width), dtype)  # backward, zeros stay between the rows
+        self.copies = empty(MEMORY, dtype)
 
 
 def _zeros(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -133,8 +130,8 @@ def convolution(x: Any, weight: Any, bias: Any, stride: Any, dilation: Any, arou
         scratch = Scratch(sizes, len(starts), x.dtype)
         for share in range(i.start, i.stop):
             _convolve(
-                ADDRESSES[x.dtype], len(x) * share // shares, len(x) * (share + 1) // shares, images, matrices, bias,
-                out, starts, sizes, scratch.images, scratch.held, scratch.results,
+                addresses(x.dtype, product), scratch.copies, len(x) * share // shares, len(x) * (share + 1) // shares,
+                images, matrices, bias, out, starts, sizes, scratch.images, scratch.held, scratch.results,
             )  # fmt: skip
 
     multiply_in_parts(convolve_shares, shares)
@@ -142,7 +139,7 @@ def convolution(x: Any, weight: Any, bias: Any, stride: Any, dilation: Any, arou
 
 
 @loop
-def _convolve(gemm, first, last, x, weight, bias, out, starts, sizes, images, held, results):
+def _convolve(product, copies, first, last, x, weight, bias, out, starts, sizes, images, held, results):
     for s in range(first, last, sizes.samples):
         n = min(sizes.samples, last - s)
         _lay_out(x, s, n, images, False, sizes)
@@ -152,11 +149,21 @@ def _convolve(gemm, first, last, x, weight, bias, out, starts, sizes, images, he
                 size = rows * span
                 for group in range(sizes.groups):
                     _gather(images, n, group, r * sizes.pitch + c, size, starts, held, sizes)
-                    multiply(gemm, weight[group], False, held[:, : n * size], False, 0, results[:, : n * size])
+                    _multiply(product, copies, weight[group], False, held[:, : n * size], False, results[:, : n * size])
                     for i in range(n):
                         for o in range(sizes.filters):
                             f = group * sizes.filters + o
                             _add_number(results[o], i * size, span, bias[f], out[s + i, f, r : r + rows], c, columns)
+
+
+@part
+def _multiply(product, copies, a, turn_a, b, turn_b, out):
+    """out = a b, a and b transposed first where they are to turn; rows may lie apart."""
+    own = product[0], out.dtype.type(0), out.itemsize, copies.ctypes.data
+    multiply(
+        own, a.ctypes.data, a.strides[0], turn_a, b.ctypes.data, b.strides[0], turn_b, False, out.ctypes.data,
+        out.strides[0], out.shape[0], out.shape[1], a.shape[0] if turn_a else a.shape[1],
+    )  # fmt: skip
 
 
 @loop
@@ -169,8 +176,8 @@ def _piece(r, c, sizes):
 @loop
 def _lay_out(x, s, n, images, back, sizes):
     """Write n samples of x from s on into `images`, whose zeros around are there; or `back` from there into x."""
-    for part in range(sizes.across):
-        w, place, size = _every(part, x.shape[3], sizes)
+    for image in range(sizes.across):
+        w, place, size = _every(image, x.shape[3], sizes)
         for i in range(n):
             for c in range(x.shape[1]):
                 for h in range(x.shape[2]):
@@ -188,10 +195,10 @@ def _lay_out(x, s, n, images, back, sizes):
 
 
 @loop
-def _every(part, width, sizes):
-    """With a stride: the first column that goes into a part, where it goes in a row, and how many go there."""
-    first = (part - sizes.left) % sizes.across
-    place = part * sizes.deep * sizes.pitch + (first + sizes.left) // sizes.across
+def _every(image, width, sizes):
+    """With a stride: the first column that goes into an image, where it goes in a row, and how many go there."""
+    first = (image - sizes.left) % sizes.across
+    place = image * sizes.deep * sizes.pitch + (first + sizes.left) // sizes.across
     return first, place, max(0, (width - first + sizes.across - 1) // sizes.across)
 
 
@@ -278,12 +285,12 @@ def convolution_gradient(
 
     def differentiate_shares(i: slice) -> None:
         scratch = Scratch(sizes, len(starts), x.dtype)
-        laid_out, part = _zeros(scratch.images.shape, x.dtype), _zeros(turned, x.dtype)
+        laid_out, sums = _zeros(scratch.images.shape, x.dtype), _zeros(turned, x.dtype)
         for share in range(i.start, i.stop):
             _differentiate(
-                ADDRESSES[x.dtype], len(x) * share // shares, len(x) * (share + 1) // shares, g, images, matrices,
-                needs[0], needs[1], g_images, g_weights[share % len(g_weights)], g_biases[share], starts, sizes,
-                scratch.images, laid_out, scratch.held, scratch.results, part,
+                addresses(x.dtype, product), scratch.copies, len(x) * share // shares, len(x) * (share + 1) // shares,
+                g, images, matrices, needs[0], needs[1], g_images, g_weights[share % len(g_weights)], g_biases[share],
+                starts, sizes, scratch.images, laid_out, scratch.held, scratch.results, sums,
             )  # fmt: skip
 
     multiply_in_parts(differentiate_shares, shares)
@@ -297,8 +304,8 @@ def convolution_gradient(
 
 @loop
 def _differentiate(
-    gemm, first, last, g, x, weight, for_x, for_weight, g_x, g_weight, g_bias, starts, sizes, images, g_images, held,
-    results, part,
+    product, copies, first, last, g, x, weight, for_x, for_weight, g_x, g_weight, g_bias, starts, sizes, images,
+    g_images, held, results, sums,
 ):  # fmt: skip
     for s in range(first, last, sizes.samples):
         n = min(sizes.samples, last - s)
@@ -319,10 +326,11 @@ def _differentiate(
                         _gather(images, n, group, r * sizes.pitch + c, size, starts, held, sizes)
                         for start in range(0, n * size, TERMS):
                             terms = slice(start, min(start + TERMS, n * size))
-                            multiply(gemm, held[:, terms], False, results[:, terms], True, 0, part[group])
-                            _add_up(part[group], g_weight[group])
+                            _multiply(product, copies, held[:, terms], False, results[:, terms], True, sums[group])
+                            _add_up(sums[group], g_weight[group])
                     if for_x:
-                        multiply(gemm, weight[group], True, results[:, : n * size], False, 0, held[:, : n * size])
+                        into = held[:, : n * size]
+                        _multiply(product, copies, weight[group], True, results[:, : n * size], False, into)
                         _scatter(held, n, group, r * sizes.pitch + c, size, starts, g_images, sizes)
         if for_x:
             _lay_out(g_x, s, n, g_images, True, sizes)
@@ -348,7 +356,7 @@ def _clear(x):
 
 
 @loop
-def _add_up(part, total):
-    for k in range(part.shape[0]):
-        for o in range(part.shape[1]):
-            total[k, o] += part[k, o]
+def _add_up(sums, total):
+    for k in range(sums.shape[0]):
+        for o in range(sums.shape[1]):
+            total[k, o] += sums[k, o]

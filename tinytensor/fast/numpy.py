@@ -14,7 +14,7 @@ import numpy as np
 from ..backend import numpy as namespace
 from ..backend.sums import accurate_sum
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
-from .threads import blas_is_single, hold_blas, in_parts
+from .threads import in_parts
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
 
@@ -73,23 +73,13 @@ def dropping(p: float = 0.0, key: int = 0) -> Any:
 def convolutions(*arrays: Any) -> Any:
     """The module of loops over convolutions, for these arrays (None is passed over); or None.
 
-    They are used after `compile_loops`, where BLAS, which they call, computes on one thread.
+    They are used after `compile_loops`: to compile them takes seconds.
     """
-    if loops is None or not blas_is_single():
+    if loops is None:
         return None
-    room = _convolution()
-    return room if room is not None and room.fits(*arrays) else None
+    from . import convolution as room  # only now, as the loops themselves
 
-
-@functools.cache
-def _convolution() -> Any:
-    """That module, where SciPy offers its BLAS; else None."""
-    try:
-        from . import convolution as room  # only now: SciPy's linear algebra takes a sixth of a second
-    except (ImportError, ValueError, KeyError):
-        return None
-    hold_blas()
-    return room
+    return room if room.fits(*arrays) else None
 
 
 def decoding(*arrays: Any) -> Any:

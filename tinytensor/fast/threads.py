@@ -270,21 +270,6 @@ def _divide(function: Part, rows: int, count: int) -> None:
         _lend(splits=-1)
 
 
-def blas_is_single() -> bool:
-    """Whether BLAS computes on one thread, as `take_cores` makes it do."""
-    return _blas_is_single
-
-
-def hold_blas() -> None:
-    """Let every BLAS compute on one thread that was loaded since `take_cores`."""
-    _lend(splits=1)
-    try:
-        for library in _libraries(user_api="blas") or ():
-            library.set_num_threads(1)
-    finally:
-        _lend(splits=-1)
-
-
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """What some functions give, called at the same time on as many threads as there are; the first error is raised.
 
