@@ -1,9 +1,11 @@
 """The time of a step of `models.LanguageModel` in training, ours against PyTorch eager, from one interleaved run.
 
-    python benchmarks/language_model.py [--kinds gpt2,llama] [--peers eager,floor] [--dropout 0.1] [--rounds 5]
+    python benchmarks/language_model.py [--kinds gpt2,llama] [--size tiny] [--peers eager,floor] [--dropout 0.1]
+        [--rounds 5]
 
-The model of nanoGPT for characters: 6 layers, d_model 384, 6 heads, 256 positions, 65 characters, 12 sequences. A step
-is forward, cross-entropy, backward, clipping and AdamW, in float32. On PyTorch's side the model is written as nanoGPT
+The model of nanoGPT for 65 characters: 6 layers, d_model 384, 6 heads, 256 positions, 12 sequences; or of `tiny` size,
+as examples/train_language_model.py trains it: 4 layers, d_model 128, 4 heads, 64 positions, 16 sequences. A step is
+forward, cross-entropy, backward, clipping and AdamW, in float32. On PyTorch's side the model is written as nanoGPT
 writes it: one product for Q, K and V, causal `scaled_dot_product_attention`, exact GELU, no biases; `llama` has rotary
 positions, RMSNorm and SwiGLU instead. Each side runs in a process of its own and starts from the same weights; without
 dropout, the losses of the first three steps are compared. A round times several steps of each side in turn, behind some
@@ -20,7 +22,7 @@ import statistics
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import interleaved
 from busy import Elsewhere, is_quiet
@@ -31,22 +33,35 @@ from interleaved import Side, multiply_alone, print_blas, ratio, take_turns
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("gpt2", "llama")
 PEERS = ("eager", "floor")
-VOCABULARY, D_MODEL, HEADS, LAYERS, LENGTH, BATCH = 65, 384, 6, 6, 256, 12
-INNER = {"gpt2": 4 * D_MODEL, "llama": 8 * D_MODEL // 3}
+VOCABULARY = 65
 OPTIMISER: dict[str, Any] = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.1}
 APART = 1e-3  # by how much the losses may differ
 SETTLED = 1.5  # seconds of steps before those that are timed
 
 
-def batch():
+class Size(NamedTuple):
+    layers: int
+    d_model: int
+    heads: int
+    length: int
+    batch: int
+
+    def inner(self, kind: str) -> int:
+        return {"gpt2": 4 * self.d_model, "llama": 8 * self.d_model // 3}[kind]
+
+
+SIZES = {"nano": Size(6, 384, 6, 256, 12), "tiny": Size(4, 128, 4, 64, 16)}
+
+
+def batch(size: Size):
     """Ids, and those that follow them."""
     import numpy as np
 
-    ids = np.random.default_rng(0).integers(0, VOCABULARY, (BATCH, LENGTH + 1))
+    ids = np.random.default_rng(0).integers(0, VOCABULARY, (size.batch, size.length + 1))
     return ids[:, :-1], ids[:, 1:]
 
 
-def ours(kind: str, dropout: float) -> tuple[Callable[[int], list[float]], Any]:
+def ours(kind: str, size: Size, dropout: float) -> tuple[Callable[[int], list[float]], Any]:
     checkout = Checkout(ROOT)
     tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
     checkout.speed_up()
@@ -55,20 +70,20 @@ def ours(kind: str, dropout: float) -> tuple[Callable[[int], list[float]], Any]:
     if kind == "gpt2":
         options |= {"bias": False, "activation": "gelu"}
     model = checkout.models.LanguageModel(
-        VOCABULARY, d_model=D_MODEL, num_heads=HEADS, num_layers=LAYERS, d_ff=INNER[kind], max_length=LENGTH,
-        dropout=dropout, **options,
+        VOCABULARY, d_model=size.d_model, num_heads=size.heads, num_layers=size.layers, d_ff=size.inner(kind),
+        max_length=size.length, dropout=dropout, **options,
     )  # fmt: skip
     state = {name: value.numpy().copy() for name, value in model.state_dict().items()}
     optimizer = nn.optim.AdamW(model.parameters(), **OPTIMISER)
-    ids, following = (tt.asarray(x) for x in batch())
-    rows = [slice(None)]
+    ids, following = (tt.asarray(x) for x in batch(size))
+    rows, ids_in_all = [slice(None)], ids.size
     if nn.parallel.worth_splitting(model.parameters(), ids.size):
-        rows = [slice(None, BATCH // 2), slice(BATCH // 2, None)]
+        rows = [slice(None, size.batch // 2), slice(size.batch // 2, None)]
     halves = [(ids[part], following[part].reshape(-1)) for part in rows]
 
     def share(ids, following):
         logits = model(ids).reshape(-1, VOCABULARY)
-        return F.cross_entropy(logits, following, reduction="sum") / (BATCH * LENGTH)
+        return F.cross_entropy(logits, following, reduction="sum") / ids_in_all
 
     def step():
         optimizer.zero_grad()
@@ -83,38 +98,38 @@ def ours(kind: str, dropout: float) -> tuple[Callable[[int], list[float]], Any]:
     return steps, state
 
 
-def theirs(kind: str, dropout: float, threads: int, state: Any) -> tuple[Callable[[int], list[float]], Any]:
+def theirs(kind: str, size: Size, dropout: float, threads: int, state: Any) -> tuple[Callable[[int], list[float]], Any]:
     import torch
     from torch import nn
     from torch.nn import functional as F
 
     torch.set_num_threads(threads)
-    is_llama = kind == "llama"
+    is_llama, (layers, d_model, heads, length, count) = kind == "llama", size
 
     def normalisation():
-        return nn.RMSNorm(D_MODEL, 1e-5) if is_llama else nn.LayerNorm(D_MODEL, bias=False)
+        return nn.RMSNorm(d_model, 1e-5) if is_llama else nn.LayerNorm(d_model, bias=False)
 
     class Attention(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.in_proj = nn.Linear(D_MODEL, 3 * D_MODEL, bias=False)
-            self.out_proj = nn.Linear(D_MODEL, D_MODEL, bias=False)
+            self.in_proj = nn.Linear(d_model, 3 * d_model, bias=False)
+            self.out_proj = nn.Linear(d_model, d_model, bias=False)
 
         def forward(self, x, rotation):
-            parts = self.in_proj(x).split(D_MODEL, dim=2)
-            q, k, v = (part.view(BATCH, LENGTH, HEADS, D_MODEL // HEADS).transpose(1, 2) for part in parts)
+            parts = self.in_proj(x).split(d_model, dim=2)
+            q, k, v = (part.view(count, length, heads, d_model // heads).transpose(1, 2) for part in parts)
             if rotation is not None:
                 q, k = turned(q, *rotation), turned(k, *rotation)
             p = dropout if self.training else 0.0
             y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
-            return self.out_proj(y.transpose(1, 2).contiguous().view(BATCH, LENGTH, D_MODEL))
+            return self.out_proj(y.transpose(1, 2).contiguous().view(count, length, d_model))
 
     class FeedForward(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.gate = nn.Linear(D_MODEL, INNER[kind], bias=False) if is_llama else None
-            self.up = nn.Linear(D_MODEL, INNER[kind], bias=False)
-            self.down = nn.Linear(INNER[kind], D_MODEL, bias=False)
+            self.gate = nn.Linear(d_model, size.inner(kind), bias=False) if is_llama else None
+            self.up = nn.Linear(d_model, size.inner(kind), bias=False)
+            self.down = nn.Linear(size.inner(kind), d_model, bias=False)
 
         def forward(self, x):
             return self.down(F.silu(self.gate(x)) * self.up(x) if is_llama else F.gelu(self.up(x)))
@@ -134,12 +149,12 @@ def theirs(kind: str, dropout: float, threads: int, state: Any) -> tuple[Callabl
     class Model(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.embedding = nn.Embedding(VOCABULARY, D_MODEL)
-            self.positions = None if is_llama else nn.Embedding(LENGTH, D_MODEL)
+            self.embedding = nn.Embedding(VOCABULARY, d_model)
+            self.positions = None if is_llama else nn.Embedding(length, d_model)
             self.dropout = nn.Dropout(dropout)
-            self.layers = nn.ModuleList([Layer() for _ in range(LAYERS)])
+            self.layers = nn.ModuleList([Layer() for _ in range(layers)])
             self.norm = normalisation()
-            self.projection = nn.Linear(D_MODEL, VOCABULARY, bias=False)
+            self.projection = nn.Linear(d_model, VOCABULARY, bias=False)
             self.projection.weight = self.embedding.weight
 
         def forward(self, ids):
@@ -147,7 +162,7 @@ def theirs(kind: str, dropout: float, threads: int, state: Any) -> tuple[Callabl
             x = self.embedding(ids)
             rotation = None
             if is_llama:
-                angles = places[:, None] * 10000.0 ** (-torch.arange(0, D_MODEL // HEADS, 2) / (D_MODEL // HEADS))
+                angles = places[:, None] * 10000.0 ** (-torch.arange(0, d_model // heads, 2) / (d_model // heads))
                 angles = torch.cat([angles, angles], dim=-1)
                 rotation = angles.cos(), angles.sin()
             else:
@@ -164,7 +179,7 @@ def theirs(kind: str, dropout: float, threads: int, state: Any) -> tuple[Callabl
     model = Model()
     model.load_state_dict({name: torch.tensor(value) for name, value in state.items()})
     optimizer = torch.optim.AdamW(model.parameters(), **OPTIMISER)
-    ids, following = (torch.tensor(x) for x in batch())
+    ids, following = (torch.tensor(x) for x in batch(size))
 
     def step() -> torch.Tensor:
         optimizer.zero_grad(set_to_none=True)
@@ -180,16 +195,15 @@ def theirs(kind: str, dropout: float, threads: int, state: Any) -> tuple[Callabl
     return steps, None
 
 
-def floor(kind: str) -> tuple[Callable[[int], list[float]], Any]:
+def floor(kind: str, size: Size) -> tuple[Callable[[int], list[float]], Any]:
     import numpy as np
 
-    rng, calls, inner = np.random.default_rng(0), [], INNER[kind]
+    rng, calls, inner, d_model = np.random.default_rng(0), [], size.inner(kind), size.d_model
+    rows = size.batch * size.length
     up = 2 * inner if kind == "llama" else inner  # the gate beside it
-    layer = (D_MODEL, 3 * D_MODEL), (D_MODEL, D_MODEL), (D_MODEL, up), (inner, D_MODEL)
-    for k, n in (*layer * LAYERS, (D_MODEL, VOCABULARY)):
-        x, weight, g = (
-            rng.standard_normal(shape, dtype=np.float32) for shape in ((BATCH * LENGTH, k), (n, k), (BATCH * LENGTH, n))
-        )
+    layer = (d_model, 3 * d_model), (d_model, d_model), (d_model, up), (inner, d_model)
+    for k, n in (*layer * size.layers, (d_model, VOCABULARY)):
+        x, weight, g = (rng.standard_normal(shape, dtype=np.float32) for shape in ((rows, k), (n, k), (rows, n)))
         for a, b in ((x, weight.T), (g, weight), (g.T, x)):
             calls.append((a, b, np.empty((len(a), b.shape[1]), np.float32)))
 
@@ -198,12 +212,13 @@ def floor(kind: str) -> tuple[Callable[[int], list[float]], Any]:
 
 def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Time one kind on both sides, print a line for each and return its figures."""
-    sides = {"ours": Side(ours, interleaved.ours(arguments.threads), kind, arguments.dropout)}
-    given = (kind, arguments.dropout, arguments.threads, sides["ours"].greeting)
+    size = SIZES[arguments.size]
+    sides = {"ours": Side(ours, interleaved.ours(arguments.threads), kind, size, arguments.dropout)}
+    given = (kind, size, arguments.dropout, arguments.threads, sides["ours"].greeting)
     if "eager" in arguments.peers:
         sides["eager"] = Side(theirs, interleaved.torch(arguments.threads), *given)
     if "floor" in arguments.peers:
-        sides["floor"] = Side(floor, {"OPENBLAS_NUM_THREADS": str(arguments.threads)}, kind)
+        sides["floor"] = Side(floor, {"OPENBLAS_NUM_THREADS": str(arguments.threads)}, kind, size)
     losses = {name: side.ask(3) for name, side in sides.items()}
     apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
     if apart > APART and not arguments.dropout:
@@ -227,6 +242,7 @@ def main() -> None:
     parser.add_argument("--kinds", type=some_of(*KINDS), default=["gpt2"], help="some of gpt2,llama (default gpt2)")
     peers = f"some of {','.join(PEERS)} (default eager)"
     parser.add_argument("--peers", type=some_of(*PEERS), default=["eager"], help=peers)
+    parser.add_argument("--size", choices=SIZES, default="nano", help="default nano")
     parser.add_argument("--dropout", type=probability, default=0.0, help="default 0")
     parser.add_argument("--steps", type=count, default=2, help="of a round that are timed (default 2)")
     parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
