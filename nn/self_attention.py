@@ -72,6 +72,7 @@ class SelfAttention(Module):
                 f"num_heads {num_heads}"
             )
         F.checks.check_probability("SelfAttention", dropout)
+        F.relative_positions.check_pairing("SelfAttention", pairing)
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.num_heads, self.num_kv_heads, self.dropout, self.pairing = num_heads, kv, dropout, pairing
         self.head_dim = d_model // num_heads if head_dim is None else head_dim

@@ -17,9 +17,10 @@ from tinytensor.backend import for_array
 from tinytensor.tensor import wrap
 
 from ..decoder_cache import LayerCache
-from ..feed_forward import FeedForward
+from ..feed_forward import GATES, PLAIN, FeedForward
+from ..functional.relative_positions import PAIRINGS
 from ..language_layer import Layer
-from ..layers import LayerNorm, Linear, RMSNorm
+from ..layers import Dropout, LayerNorm, Linear, RMSNorm
 from ..self_attention import Rotation, SelfAttention
 from .decoding import Plan, arrays_of, fit, nobody_looks
 from .plain import is_plain
@@ -56,9 +57,9 @@ def step(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: L
 def _block(layer: Layer, x: Any, loops: Any) -> Any:
     """The layer as the loop takes it; None where it computes something else."""
     modules, attention, activation = parts_of(layer, x), layer.self_attn, layer.feed_forward.activation
-    norms = eps_of(layer.norm1, x), eps_of(layer.norm2, x)
     if modules is None:
         return None
+    norms = eps_of(layer.norm1, x), eps_of(layer.norm2, x)
     arrays = [a for module in modules for a in ((None, None) if module is None else arrays_of(module))]
     return loops.Block(
         arrays, attention.num_heads, attention.num_kv_heads, attention._scale, attention.pairing == "interleaved",
@@ -73,6 +74,10 @@ def parts_of(layer: Layer, x: Any) -> tuple[Any, ...] | None:
     """
     attention, network, norms = layer.self_attn, layer.feed_forward, (layer.norm1, layer.norm2)
     if not is_plain(attention, SelfAttention) or not is_plain(network, FeedForward) or attention.q_norm is not None:
+        return None
+    if attention.pairing not in PAIRINGS or network.activation not in (PLAIN if network.gate is None else GATES):
+        return None
+    if not is_plain(layer.dropout, Dropout) or not is_plain(network.dropout, Dropout):
         return None
     maps = attention.in_proj, attention.out_proj, network.up, network.down, network.gate
     kind = RMSNorm if isinstance(layer.norm1, RMSNorm) else LayerNorm
@@ -132,7 +137,8 @@ def _angles(rotation: Rotation | None, batch: int, branches: int, size: int, dty
         if angle._node is not None or type(array) is not np.ndarray or array.dtype != dtype or array.ndim > 4:
             return None
         array = array.reshape((1,) * (4 - array.ndim) + array.shape)
-        if array.shape[1] != 1 or array.shape[0] not in (1, batch) or array.shape[2:] != (branches, size // 2):
+        shape = (branches, array.shape[3])
+        if array.shape[1] != 1 or array.shape[0] not in (1, batch) or array.shape[2:] != shape or 2 * shape[1] != size:
             return None
         every = np.broadcast_to(array[:, 0], (batch, branches, size // 2))
         found.append(np.array(every, order="C").reshape(-1, size // 2))

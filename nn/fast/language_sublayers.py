@@ -14,23 +14,22 @@ import tinytensor as tt
 from tinytensor import Tensor
 
 from ..decoder_cache import LayerCache
-from ..functional.masks import hide
 from ..language_layer import Layer
-from ..layers import Dropout, RMSNorm
+from ..layers import RMSNorm
 from ..self_attention import Rotation
 from .attention_blocks import is_long
 from .language_layer import eps_of, parts_of
 from .plain import is_plain
-from .sublayers import GATES, AttendToItself, Feed, FeedGated, _sublayers, dropping_of, loops_for, sooner
+from .sublayers import AttendToItself, Feed, FeedGated, _sublayers, as_added, dropping_of, loops_for, sooner
 
 
-def train(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Any:
+def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Any:
     """What `Layer.forward` gives; None where that is to be gone through."""
     if cache is not None or (room := loops_for(x)) is None or not is_plain(layer, Layer):
         return None
     attention, network, drop = layer.self_attn, layer.feed_forward, layer.dropout
     modules = parts_of(layer, x._data)
-    if modules is None or not is_plain(drop, Dropout) or (network.training and network.dropout.p > 0):
+    if modules is None or (network.dropout.training and network.dropout.p > 0):
         return None
     batch, length, _ = x.shape
     sizes = batch, attention.num_heads, length, length
@@ -52,8 +51,10 @@ def train(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: 
         (dropping(attention.dropout, attention.training), dropping(p, drop.training)),
     )  # fmt: skip
     droppings, name = (dropping(0.0, False), dropping(p, drop.training)), network.activation
-    gated = FeedGated(second, droppings, name, by_size)
-    feed = gated if name in GATES else Feed(second, True, droppings, name, by_size)
+    if network.gate is None:
+        feed: Any = Feed(second, True, droppings, name, by_size)
+    else:
+        feed = FeedGated(second, droppings, name, by_size)
     in_proj, out_proj, up, down, gate, norm1, norm2 = modules
     parts = in_proj, out_proj, norm1, gate, up, down, norm2
     arrays = [a for module in parts if module is not None for a in (module.weight, module._parameters.get("bias"))]
@@ -69,20 +70,21 @@ def _added(mask: Any, sizes: tuple[int, ...], x: Tensor) -> tuple[Any, bool] | N
         return None, False
     if not isinstance(mask, Tensor) or mask._node is not None or mask.ndim > 4 or mask.dtype not in (bool, x.dtype):
         return None
-    mask = tt.reshape(mask, (1,) * (4 - mask.ndim) + mask.shape)
-    hides = mask.dtype.kind == "b"
-    return (hide(tt.zeros(mask.shape, dtype=x.dtype), mask) if hides else mask), hides
+    return as_added(tt.reshape(mask, (1,) * (4 - mask.ndim) + mask.shape), x)
 
 
 def _angles(rotation: Rotation | None, length: int, size: int, x: Tensor) -> tuple[Any, ...] | None:
     """cos and sin, (length, size / 2), of all sentences; () without a rotation, None for other angles."""
-    arrays = [] if rotation is None else [angle._data for angle in rotation]
-    wanted = rotation is not None and any(angle._node is not None for angle in rotation)
-    if wanted or any(type(a) is not np.ndarray or a.dtype != x.dtype for a in arrays):
+    if rotation is None:
+        return ()
+    if not all(isinstance(angle, Tensor) and angle._node is None and angle.ndim <= 4 for angle in rotation):
         return None
-    if any(a.shape[-2:] != (length, size // 2) or a.size != length * (size // 2) for a in arrays):
+    arrays = [angle._data for angle in rotation]
+    if any(type(a) is not np.ndarray or a.dtype != x.dtype for a in arrays) or arrays[0].shape != arrays[1].shape:
+        return None
+    if any(a.shape[-2:] != (length, size / 2) or a.size != length * size // 2 for a in arrays):
         return None
     return tuple([np.ascontiguousarray(a).reshape(length, -1) for a in arrays])
 
 
-Layer.forward = sooner(Layer, train)  # type: ignore[method-assign]
+Layer.forward = sooner(Layer, run)  # type: ignore[method-assign]

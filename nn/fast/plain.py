@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-METHODS = {"forward", "step", "_sublayers", "_feed_forward", "attend", "project", "project_query", "heads"}
-"""Methods that a module of one's own might have had replaced."""
+OWN = {
+    "forward", "step", "_sublayers", "_feed_forward", "attend", "project", "project_query", "heads", "weight", "bias",
+    "in_proj_weight", "in_proj_bias",
+}  # fmt: skip
+"""Methods that a module might have had replaced, and parameters in whose place it might have been given a Tensor."""
 
 
 def is_plain(module: Any, *kinds: Any) -> bool:
-    """Whether a module is of these very classes, has no methods of its own, and nobody hooks into it."""
+    """Whether a module is of these very classes, has nothing of its own in their place, and nobody hooks into it."""
     return (
         type(module) in kinds
         and not module._forward_hooks
         and not module._forward_pre_hooks
-        and METHODS.isdisjoint(vars(module))
+        and not module._buffers
+        and OWN.isdisjoint(vars(module))
     )

@@ -25,6 +25,7 @@ from ..functional import attention as textbook
 from ..functional.attention import watch
 from ..functional.dropout import Dropped
 from ..functional.linear import linear
+from ..functional.masks import hide
 from ..functional.normalization import layer_norm, rms_norm
 from ..functional.precision import autocast
 from ..functional.relative_positions import rotate
@@ -170,7 +171,7 @@ class Normalize(NamedTuple):
         return _norm(self, x, *norm)
 
     def loops(self, room: Any, arrays: Any) -> Any:
-        return room.Norm(*arrays, self.eps)
+        return room.Norm(*arrays, self.eps, self.by_size)
 
 
 ARRAYS = {Normalize: 2, FeedGated: 8}
@@ -265,11 +266,18 @@ def loops_for(*tensors: Tensor) -> Any:
     if state.recording is not None or watch.see is not None or autocast.get() is not None:
         return None
     for tensor in tensors:
-        array = tensor._data
+        array = tensor._data if isinstance(tensor, Tensor) else None
         if type(array) is not np.ndarray or array.dtype not in FLOATS or array.ndim != 3 or not array.size:
             return None
     x = tensors[0]
     return for_array(x._data).sublayers(np.empty(1, x.dtype), size=x.size)
+
+
+def as_added(mask: Any, x: Tensor) -> tuple[Any, bool]:
+    """What a mask adds to scores, contiguous as the loops want it, and whether that is 0 and -inf alone."""
+    if mask.dtype.kind == "b":
+        return hide(tt.zeros(mask.shape, dtype=x.dtype), mask), True
+    return wrap(for_array(mask._data).contiguous(mask._data), mask._node), False
 
 
 def dropping_of(count: int) -> Callable[[float, bool], Any]:
@@ -304,7 +312,7 @@ def sooner(kind: type, way: Callable[..., Any]) -> Any:
         out = own(module, *args, **kwargs)  # the module's own lines say what is wrong, and where
         if failure is not None:
             message = f"{kind.__name__}: its fast way failed, its own lines did not; please report this: {failure!r}"
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
         return out
 
     return forward

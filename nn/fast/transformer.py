@@ -15,7 +15,7 @@ import tinytensor as tt
 from ..attention import MultiheadAttention
 from ..containers import ModuleList
 from ..functional.activations import gelu, relu
-from ..functional.masks import hide, merge_masks
+from ..functional.masks import merge_masks
 from ..layers import Dropout, LayerNorm, Linear
 from ..transformer import (
     TransformerDecoder,
@@ -25,7 +25,7 @@ from ..transformer import (
 )
 from .attention_blocks import is_long
 from .plain import is_plain
-from .sublayers import Attend, Feed, Normalize, _sublayers, dropping_of, loops_for, sooner
+from .sublayers import Attend, Feed, Normalize, _sublayers, as_added, dropping_of, loops_for, sooner
 
 
 def _is_known(norm: Any, d: int) -> bool:
@@ -87,8 +87,7 @@ def run(layers: Sequence[Any], kind: Any, x: Any, memory: Any, masks: Any, norm:
     if ends_so:
         plan.append(Normalize(norm.eps))
         arrays += [norm.weight, norm.bias]
-    hides = tuple([m is not None and m.dtype.kind == "b" for m in merged])
-    added = [hide(tt.zeros(m.shape, dtype=x.dtype), m) if hiding else m for m, hiding in zip(merged, hides)]
+    added, hides = zip(*[(None, False) if m is None else as_added(m, x) for m in merged])
     out = _sublayers(x, memory, *added, *[None] * (2 - len(added)), *arrays, plan=tuple(plan), hides=hides)
     out = out if batch_first else tt.permute_dims(out, (1, 0, 2))
     return out if norm is None or ends_so else norm(out)

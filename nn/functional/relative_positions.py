@@ -86,8 +86,7 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Tensor:
         pairing: which elements are a pair: "interleaved" as in the paper, 2i and 2i + 1, or "half", i and i + d / 2, as
             in checkpoints of Llama for Hugging Face. The same up to the order of the elements.
     """
-    if pairing not in PAIRINGS:
-        raise ValueError(f"rotate: pairing must be one of {PAIRINGS}, got {pairing!r}")
+    check_pairing("rotate", pairing)
     if not x.shape or x.shape[-1] != 2 * cos.shape[-1] or cos.shape != sin.shape:
         raise ValueError(
             f"rotate: x {tuple(x.shape)} must have twice as many elements in its last dimension as cos "
@@ -95,6 +94,12 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Tensor:
         )
     cos, sin = (tt.astype(beside(angle, x), x.dtype, copy=False) for angle in (cos, sin))
     return _rotate(x, cos, sin, pairing=pairing)
+
+
+def check_pairing(name: str, pairing: str) -> None:
+    """Raise ValueError, naming who asks, unless it is one of `PAIRINGS`."""
+    if pairing not in PAIRINGS:
+        raise ValueError(f"{name}: pairing must be one of {PAIRINGS}, got {pairing!r}")
 
 
 @tt.op(x=lambda xp, g, cos, sin, pairing: turned(xp, g, cos, xp.negative(sin), pairing))

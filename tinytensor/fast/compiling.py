@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import glob
 import hashlib
 import math
 import threading
@@ -80,8 +81,8 @@ _one_at_a_time = threading.RLock()
 
 
 def _kept(compiled: Any, function: Any) -> Any:
-    """The same, kept on disk for the next process, where there is a folder that can be written to."""
-    with contextlib.suppress(RuntimeError, NumbaError):
+    """The same, kept on disk for the next process, where there are files of ours, and a folder to write to."""
+    with contextlib.suppress(RuntimeError, NumbaError, OSError):
         compiled._cache = Kept(function)
     return compiled
 
@@ -90,19 +91,31 @@ class Kept(FunctionCache):
     """Numba's cache of a function, for as long as no file of this folder changes.
 
     Numba itself asks for the function's own file alone. Here a loop brings parts that lie in others, and calls what
-    does by its address: one of before the change would hand over other arguments, and write anywhere.
+    does by its address: one of before the change would hand over other arguments, and write anywhere. So the names of
+    files tell what they were compiled from, too; those of before are removed.
     """
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self._cache_file._source_stamp = _sources()
+        stamp, self._base = _sources(), self._impl.filename_base
+        self._cache_file._source_stamp = stamp
+        self._cache_file._data_name_pattern = f"{self._base}.{stamp}.{{number:d}}.nbc"
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        super().save_overload(sig, data)
+        for file in Path(self.cache_path).glob(f"{glob.escape(self._base)}.*.nbc"):
+            if f".{_sources()}." not in file.name:
+                with contextlib.suppress(OSError):  # another process has removed it, or reads it
+                    file.unlink()
 
 
 @functools.cache
-def _sources() -> bytes:
-    """A hash of the files of this folder."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).digest()
+def _sources() -> str:
+    """A hash of the files of this folder. Raises FileNotFoundError where they are none, as in an archive."""
+    files = sorted(file for file in Path(__file__).parent.glob("[!.]*.py") if file.is_file())
+    if not files:
+        raise FileNotFoundError(f"no files in {Path(__file__).parent}")
+    return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
 
 
 @functools.cache

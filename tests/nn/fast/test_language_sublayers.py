@@ -1,5 +1,7 @@
 """A language model's layer as one op, in training: the numbers of the module's own lines, gone where it is unusual."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -179,9 +181,42 @@ def with_inner_dropout(layer):
     layer.feed_forward.dropout.p = 0.5
 
 
+def with_that_of_evaluation(layer):
+    with_inner_dropout(layer.eval())
+    layer.feed_forward.dropout.train()
+
+
+def with_another_dropout(layer):
+    layer.dropout = nn.Dropout2d(0.0)
+
+
+def with_hooked_dropout(layer):
+    layer.feed_forward.dropout.register_forward_hook(lambda module, args, out: out * 2.0)
+
+
+def with_a_tensor_as_bias(layer):
+    del layer.feed_forward.up.bias
+    layer.feed_forward.up.bias = tt.ones(INNER, dtype=tt.float64)
+
+
+def with_a_buffer_as_bias(layer):
+    del layer.feed_forward.up.bias
+    layer.feed_forward.up.register_buffer("bias", tt.ones(INNER, dtype=tt.float64))
+
+
+def without_a_norm(layer):
+    layer.norm1 = nn.Identity()
+
+
 UNUSUAL = {
     "norms of queries and keys": ({"qk_norm": 1e-5}, None),
     "dropout within the network": ({}, with_inner_dropout),
+    "dropout in evaluation": ({}, with_that_of_evaluation),
+    "another dropout": ({}, with_another_dropout),
+    "a hook of dropout": ({}, with_hooked_dropout),
+    "a bias that is no parameter": ({}, with_a_tensor_as_bias),
+    "a bias that is a buffer": ({}, with_a_buffer_as_bias),
+    "no norm": ({}, without_a_norm),
     "a module replaced": ({}, replaced),
     "a method of its own": ({}, with_method),
     "a hook": ({}, hooked),
@@ -195,6 +230,15 @@ def test_what_is_unusual_goes_the_layers_own_way(name):
     if change is not None:
         change(layer)
     assert not is_one_op(layer(sequence(), CAUSAL, angles()))
+    layer.eval()
+    steps = []
+    with tt.no_grad():
+        for how in (contextlib.nullcontext(), tt.textbook()):
+            with how:
+                tt.manual_seed(7)
+                cache = LayerCache(tt.zeros((BATCH, 0, layer.self_attn.kv_size), dtype=tt.float64))
+                steps.append(layer(sequence()[:, :1], None, tuple(a[:1] for a in angles()), cache).numpy())
+    np.testing.assert_allclose(*steps, rtol=1e-9, atol=1e-9)
 
 
 def test_so_do_what_a_gradient_is_wanted_of_a_cache_and_who_watches(monkeypatch):
@@ -215,7 +259,39 @@ def test_so_do_what_a_gradient_is_wanted_of_a_cache_and_who_watches(monkeypatch)
     assert not is_one_op(layer(x, CAUSAL, None))
 
 
+def test_arrays_in_place_of_tensors_and_a_mask_that_is_part_of_another():
+    layer, x = layer_of(), sequence()
+    with tt.textbook():
+        expected = layer(x, CAUSAL, angles()).detach().numpy()
+    cos, sin = (angle.numpy() for angle in angles())
+    for given in ((x.detach().numpy(), CAUSAL, angles()), (x, CAUSAL, (cos, sin))):
+        np.testing.assert_allclose(layer(*given).detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+    wide = tt.where(F.causal_mask(LENGTH + 3), -np.inf, tt.asarray(normal(LENGTH + 3, LENGTH + 3)))
+    part = wide[:LENGTH, :LENGTH]
+    assert not part._data.flags.c_contiguous
+    out = layer(x, part, None)
+    assert is_one_op(out)
+    assert type(out._node.residuals[0]).__name__ == "module"  # the loops took it
+    with tt.textbook():
+        np.testing.assert_allclose(out.detach().numpy(), layer(x, part, None).detach().numpy(), rtol=1e-9, atol=1e-9)
+
+
 def test_mistakes_are_told_by_the_module_they_are_in():
+    layer = layer_of()
+    cos, sin = angles(4)
+    with pytest.raises(ValueError, match="rotate: .*twice as many"):
+        layer(sequence(), CAUSAL, (cos[:, :1], sin))
+    with pytest.raises(ValueError, match="SelfAttention: pairing must be one of"):
+        layer_of(pairing="quarter")
+    with pytest.raises(ValueError, match="rotate: .*twice as many"):
+        layer_of(head_dim=5)(sequence(), CAUSAL, (cos, sin))
+    layer.self_attn.pairing = "quarter"
+    with pytest.raises(ValueError, match="rotate: pairing must be one of"):
+        layer(sequence(), CAUSAL, angles())
+    layer = layer_of("swiglu")
+    layer.feed_forward.activation = "silu"
+    with pytest.raises(KeyError, match="silu"):
+        layer(sequence(), CAUSAL, None)
     layer = layer_of()
     with pytest.raises(ValueError, match=r"mask.*self_attn"):
         layer(sequence(), F.causal_mask(LENGTH + 1), None)

@@ -297,6 +297,18 @@ def test_mistakes_are_told_by_the_module_they_are_in():
         layer(x, memory)
 
 
+def test_arrays_in_place_of_tensors_and_masks_that_are_part_of_others():
+    layer, (x, memory) = decoder_layer(), inputs()
+    added = tt.asarray(normal(TARGET + 2, SOURCE + 2))[:TARGET, :SOURCE]
+    with tt.textbook():
+        expected = layer(x, memory, memory_mask=added).detach().numpy()
+    out = layer(x, memory, memory_mask=added)
+    assert is_fused(out)
+    assert type(out._node.residuals[0]).__name__ == "module"  # the loops took it
+    for given in (out, layer(x, memory.detach().numpy(), memory_mask=added)):
+        np.testing.assert_allclose(given.detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+
+
 def test_a_weight_that_was_changed_before_backward_is_named():
     layer = decoder_layer()
     out = layer(*inputs())

@@ -245,8 +245,10 @@ def test_what_is_kept_is_forgotten_when_any_file_of_loops_changes(tmp_path, monk
         return sum(compiled.stats.cache_hits.values())
 
     assert [hits(), hits()] == [0, 1]
-    monkeypatch.setattr(compiling, "_sources", lambda: b"another file was changed")
+    monkeypatch.setattr(compiling, "_sources", lambda: "another")
     assert [hits(), hits()] == [0, 1]
+    names = {file.name.split(".")[-3] for file in tmp_path.rglob("*.nbc")}
+    assert names == {"another"}  # nothing of before is left, which an index might lead to
 
 
 def test_the_hash_of_the_files_is_of_all_of_them(monkeypatch, tmp_path):
@@ -257,5 +259,10 @@ def test_the_hash_of_the_files_is_of_all_of_them(monkeypatch, tmp_path):
     monkeypatch.setattr(compiling, "__file__", str(tmp_path / "compiling.py"))
     before = sources()
     assert sources() == before
+    (tmp_path / ".#products.py").symlink_to("nowhere")  # of an editor
+    assert sources() == before
     (tmp_path / "products.py").write_text("c")
     assert sources() != before
+    monkeypatch.setattr(compiling, "__file__", str(tmp_path / "archive.zip" / "compiling.py"))
+    with pytest.raises(FileNotFoundError, match="no files"):
+        sources()
