@@ -12,6 +12,7 @@ as many ids as its source has, and a few more.
     cached      beam_search(model, ...)
     recomputed  beam_search(Recomputed(model), ...): each step computes the whole of every hypothesis
     torch       the same weights, cache and search in PyTorch
+    floor       of random weights: the products of the linear maps alone, by NumPy, of as many rows
     other       the cached search of another checkout
 
 Each side runs in a process of its own. All decode a batch in turn, then the next; a round is all batches. The ratio
@@ -37,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VOCABULARY = 10_000
 SIZES = {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.0, "max_length": 256}
 PAD, BOS, EOS = 0, 1, 2
-SIDES = ("cached", "recomputed", "torch")
+SIDES = ("cached", "recomputed", "torch", "floor")
 LIMITS = {"random": (1.0, 2), "trained": (1.2, 50)}  # ids of a hypothesis: so many for each of the source, and more
 APART = 1e-3  # by how much the sides' best scores may differ where they say the same
 AGREE = 0.99  # of the sentences, at least: rounding may drop another beginning from a beam
@@ -217,6 +218,38 @@ def theirs(folder: Path | None, config: dict, state: dict) -> Callable:
     return decode
 
 
+def floor(config: dict) -> Callable:
+    """What finds nothing, and multiplies as beam search has to where no hypothesis ends before its limit."""
+    import numpy as np
+
+    d, inner, layers = config["d_model"], config["d_ff"], config["num_layers"]
+    rng, factor, more = np.random.default_rng(0), *LIMITS["random"]
+    attention, network = [(3 * d, d), (d, d)], [(inner, d), (d, inner)]
+    encoder = [*attention, *network, (2 * d, d)] * layers  # the last for the decoder: keys and values of the memory
+    step = [*[*attention, *[(d, d)] * 2, *network] * layers, (VOCABULARY, d)]
+    weights = {shape: rng.standard_normal(shape, dtype=np.float32) for shape in {*encoder, *step}}
+    memory: dict[int, Any] = {}  # by their size: what is multiplied, and results
+
+    def room(rows: int, columns: int, place: int) -> Any:
+        size = rows * columns
+        if (size, place) not in memory:
+            memory[size, place] = rng.standard_normal(size, dtype=np.float32)
+        return memory[size, place].reshape(rows, columns)
+
+    def multiply(shapes: list[tuple[int, int]], rows: int) -> None:
+        for columns, inner in shapes:
+            np.matmul(room(rows, inner, 0), weights[columns, inner].T, out=room(rows, columns, 1))
+
+    def decode(source, beam: int) -> list[tuple[list[int], float]]:
+        multiply(encoder, source.size)
+        limits = (source != PAD).sum(1) * factor + more
+        for length in range(1, int(limits.max()) + 1):
+            multiply(step, int((limits >= length).sum()) * (beam if length > 1 else 1))
+        return []
+
+    return decode
+
+
 def decoder(
     name: str, root: Path, threads: int, sentences: list[list[int]], size: int, folder: Path | None, made: Made | None
 ) -> tuple[Callable, Made]:
@@ -226,6 +259,8 @@ def decoder(
 
         torch.set_num_threads(threads)
         decode = theirs(folder, *made)
+    elif name == "floor":
+        decode = floor(made[0])
     else:
         checkout = Checkout(root)
         checkout.speed_up()
@@ -250,9 +285,12 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.against and arguments.sides:
         refuse("--against compares with that checkout alone, so it takes no --sides")
-    names = ["cached", "other"] if arguments.against else arguments.sides or list(SIDES)
+    usual = [name for name in SIDES if name != "floor" or arguments.model is None]
+    names = ["cached", "other"] if arguments.against else arguments.sides or usual
     if "cached" not in names:
-        refuse("--sides: expected cached and any of recomputed, torch")
+        refuse("--sides: expected cached and any of recomputed, torch, floor")
+    if arguments.model and "floor" in names:
+        refuse("--sides: floor is for random weights, of which no hypothesis ends early")
     if "torch" in names:
         require_torch()
     if (arguments.model is None) != (arguments.source is None):
@@ -268,7 +306,7 @@ def main() -> None:
     sides: dict[str, Side] = {}
     made: Made | None = None
     for name in sorted(names):  # cached comes first: the others start from its weights
-        environment = interleaved.torch if name == "torch" else interleaved.ours
+        environment = {"torch": interleaved.torch, "floor": blas}.get(name, interleaved.ours)
         root = arguments.against if name == "other" else ROOT
         given = (name, root, arguments.threads, sentences, arguments.batch, arguments.model, made)
         sides[name] = Side(decoder, environment(arguments.threads), *given)
@@ -289,7 +327,7 @@ def main() -> None:
     used = elsewhere.cores()
     for side in sides.values():
         side.close()
-    agree = min(equal.values()) / (len(sentences) * arguments.rounds)
+    agree = min(found for name, found in equal.items() if name != "floor") / (len(sentences) * arguments.rounds)
     if apart > APART or agree < AGREE:
         raise SystemExit(
             f"{script()}: {agree:.1%} of the sides' best ids agree, and their scores are {apart:.2g} apart"
@@ -300,10 +338,15 @@ def main() -> None:
     for name in sorted(names) if is_quiet("decoding", used, arguments.anyway) else ():
         of_it, median = ratio(rounds["cached"], rounds[name]), statistics.median(rounds[name])
         same = equal[name] / (len(sentences) * arguments.rounds)
-        print(f"{name:10} {median:8.2f}   {of_it!s:22} {same:.1%}", flush=True)
+        print(f"{name:10} {median:8.2f}   {of_it!s:22} {'' if name == 'floor' else f'{same:.1%}'}", flush=True)
         results[name] = {"seconds": median, "cached_takes": of_it._asdict(), "same_ids": same}
     print_blas(results["blas"])
     write_json(arguments.json, results)
+
+
+def blas(threads: int) -> dict[str, str]:
+    """The environment of a side that only multiplies."""
+    return {"OPENBLAS_NUM_THREADS": str(threads)}
 
 
 def batched(values: list[float], size: int) -> list[list[float]]:
