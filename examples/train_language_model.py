@@ -76,7 +76,7 @@ def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_language_model.py", description="Train a language model on a text.")
     add_text_arguments(p, units="characters", length=64)
     add_arguments(
-        p, out="runs/language-model", steps=2000, batch_size=16, dropout=0.0, learning_rate=3e-3,
+        p, out="runs/language-model", steps=1800, batch_size=16, dropout=0.0, learning_rate=3e-3,
     )  # fmt: skip
     p.add_argument("--prompt", help="what samples begin with; default: the first character of the text")
     p.add_argument("--temperature", type=command_line.positive_float, default=0.8, help="of samples")
