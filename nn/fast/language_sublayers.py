@@ -39,7 +39,7 @@ def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: La
         added is None
         or angles is None
         or is_long(length, length, "cpu")
-        or not room.pay_for(batch * length // 2, *weights)  # for at least two shares, on a core each
+        or not room.pay_for(batch * length, *weights)
         or not (added[0] is None or room.takes_mask(added[0]._data, *sizes))
     ):
         return None

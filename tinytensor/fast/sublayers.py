@@ -27,7 +27,7 @@ from .feed_forward import GatedFeedForward as GatedFeedForward
 from .multi_head import Attention as Attention
 from .residual import Gradient, Share
 from .residual import Norm as Norm
-from .threads import multiply_in_parts
+from .threads import is_beside_others, multiply_in_parts
 
 SHARE = 10**8  # multiplications and additions of a stack, forward, that are worth a share
 MOST_SHARES = 4
@@ -100,4 +100,6 @@ def _shares(batch: int, rows: int, operations: int, largest: int) -> list[Share]
     count = 1  # a power of two
     while 2 * count <= min(MOST_SHARES, batch, rows // least, operations // SHARE):
         count *= 2
+    if count == 1 and not is_beside_others() and min(batch, rows // ROWS, operations // SHARE) >= 2:
+        count = 2  # the second core would have nothing to do, which costs more than a second gradient of a matrix
     return [Share(i, batch * i // count, batch * (i + 1) // count) for i in range(count)]

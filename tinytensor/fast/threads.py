@@ -290,12 +290,13 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     threads = _available()
 
     def run_tasks(some: slice) -> None:
-        token = _share.set(max(1, threads // len(tasks)) if threads > 1 else None)
+        tokens = _share.set(max(1, threads // len(tasks)) if threads > 1 else None), _beside.set(len(tasks) - 1)
         try:
             for i in range(some.start, some.stop):
                 found[i] = tasks[i]()
         finally:
-            _share.reset(token)
+            _share.reset(tokens[0])
+            _beside.reset(tokens[1])
 
     if threads < 2 or len(tasks) < 2:
         run_tasks(slice(0, len(tasks)))
@@ -305,7 +306,13 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
 
 
 _share: contextvars.ContextVar[int | None] = contextvars.ContextVar("_share", default=None)
+_beside: contextvars.ContextVar[int] = contextvars.ContextVar("_beside", default=0)
 _is_alone: contextvars.ContextVar[bool] = contextvars.ContextVar("_is_alone", default=False)
+
+
+def is_beside_others() -> bool:
+    """Whether this is one of several tasks of `concurrently`, on however many threads."""
+    return _beside.get() > 0
 
 
 def _available() -> int:

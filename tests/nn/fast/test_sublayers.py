@@ -279,6 +279,22 @@ def test_who_watches_sees_every_op():
     assert not is_fused(half(*inputs(np.float16)))
 
 
+def test_large_matrices_are_two_shares_unless_another_task_has_the_second_core(monkeypatch):
+    room = tt.backend.for_device("cpu").sublayers(np.ones(1))
+    layer, counted, shares = decoder_layer(), [], room._shares
+    for name, value in (("SMALL", 1), ("REUSE", 16), ("ROWS", 4), ("SHARE", 1)):  # 192 elements, for 12 rows or more
+        monkeypatch.setattr(room, name, value)
+    monkeypatch.setattr(room, "_shares", lambda *sizes: counted.append(found := shares(*sizes)) or found)
+
+    def call():
+        return layer(*inputs()).detach().numpy()
+
+    alone, (first, second) = call(), threads.concurrently([call, call])
+    assert [len(found) for found in counted] == [2, 1, 1]
+    for other in (first, second):
+        np.testing.assert_allclose(other, alone, rtol=1e-12, atol=1e-12)
+
+
 def test_large_matrices_go_the_layers_own_way(monkeypatch):
     room = tt.backend.for_device("cpu").sublayers(np.ones(1))
     monkeypatch.setattr(room, "SMALL", 3 * D * D - 1)
