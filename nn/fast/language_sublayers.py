@@ -20,7 +20,7 @@ from ..self_attention import Rotation
 from .attention_blocks import is_long
 from .language_layer import eps_of, parts_of
 from .plain import is_plain
-from .sublayers import AttendToItself, Feed, FeedGated, _sublayers, as_added, dropping_of, loops_for, sooner
+from .sublayers import NOTHING, AttendToItself, Feed, FeedGated, _sublayers, as_added, dropping_of, loops_for, sooner
 
 
 def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Any:
@@ -34,7 +34,7 @@ def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: La
     batch, length, _ = x.shape
     sizes = batch, attention.num_heads, length, length
     weights = [module.weight for module in modules if module is not None]
-    added, angles = _added(mask, sizes, x), _angles(rotation, length, attention.head_dim, x)
+    added, angles = _added(mask, x), _angles(rotation, length, attention.head_dim, x)
     if (
         added is None
         or angles is None
@@ -50,7 +50,7 @@ def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: La
         (*angles, attention.pairing) if angles else None,
         (dropping(attention.dropout, attention.training), dropping(p, drop.training)),
     )  # fmt: skip
-    droppings, name = (dropping(0.0, False), dropping(p, drop.training)), network.activation
+    droppings, name = (NOTHING, dropping(p, drop.training)), network.activation
     if network.gate is None:
         feed: Any = Feed(second, True, droppings, name, by_size)
     else:
@@ -61,8 +61,8 @@ def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: La
     return _sublayers(x, None, added[0], None, *arrays, plan=(attend, feed), hides=(added[1], False))
 
 
-def _added(mask: Any, sizes: tuple[int, ...], x: Tensor) -> tuple[Any, bool] | None:
-    """What a mask adds to scores of these sizes, of four dimensions, and whether it is 0 and -inf alone.
+def _added(mask: Any, x: Tensor) -> tuple[Any, bool] | None:
+    """What a mask adds to scores, of four dimensions, and whether that is 0 and -inf alone.
 
     None where somebody wants its gradient.
     """
