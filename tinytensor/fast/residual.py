@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -112,15 +113,17 @@ class Gradient:
         count, weights, vectors = len(sublayer.shares), sublayer.weights, sublayer.vectors
         self.weights = [empty((count, *weight.shape), g.dtype) for weight in weights]
         self.sums = np.zeros((count, sum(vectors)))  # of biases and norms, side by side, in float64
-        self.ends = np.cumsum(vectors)
+        own = *self.weights, self.sums
+        self.first = places(g, self.g_x, g_memory, *own)
+        self.apart = np.array([0, 0, 0, *[part.strides[0] for part in own]], np.int64)
 
     def places(self, share: Share) -> Any:
         """Where g and the gradients lie: for x, for the memory, for the weights and, added up, for the vectors."""
-        own = [part[share.place] for part in (*self.weights, self.sums)]
-        return places(self.g, self.g_x, self.g_memory, *own)
+        return self.first + share.place * self.apart
 
     def totals(self) -> list[Any]:
         """The gradients of the parameters, in their order."""
         weights = [part[0] if len(part) == 1 else np.add.reduce(part, axis=0) for part in self.weights]
-        vectors = np.split(np.add.reduce(self.sums, axis=0).astype(self.g.dtype), self.ends[:-1])
+        sums, sizes = np.add.reduce(self.sums, axis=0).astype(self.g.dtype), self.sublayer.vectors
+        vectors = [sums[end - size : end] for size, end in zip(sizes, itertools.accumulate(sizes))]
         return self.sublayer.in_order(weights, vectors)
