@@ -87,9 +87,7 @@ class Residual(Norm):
     def back(self, *between: Any) -> Any:
         """And those that the loop backward calls."""
         drop = passes.drop if self.dropping else passes.copy
-        return addresses(
-            self.dtype, product, passes.copy, self.normalize_gradient, drop, passes.add_rows_up, *between
-        )
+        return addresses(self.dtype, product, passes.copy, self.normalize_gradient, drop, passes.add_rows_up, *between)
 
 
 class Share(NamedTuple):
