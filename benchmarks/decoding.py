@@ -228,7 +228,7 @@ def floor(config: dict) -> Callable:
     encoder = [*attention, *network, (2 * d, d)] * layers  # the last for the decoder: keys and values of the memory
     step = [*[*attention, *[(d, d)] * 2, *network] * layers, (VOCABULARY, d)]
     weights = {shape: rng.standard_normal(shape, dtype=np.float32) for shape in {*encoder, *step}}
-    memory: dict[int, Any] = {}  # by their size: what is multiplied, and results
+    memory: dict[tuple[int, int], Any] = {}  # of so many elements: at place 0 what is multiplied, at 1 the result
 
     def room(rows: int, columns: int, place: int) -> Any:
         size = rows * columns
@@ -306,7 +306,7 @@ def main() -> None:
     sides: dict[str, Side] = {}
     made: Made | None = None
     for name in sorted(names):  # cached comes first: the others start from its weights
-        environment = {"torch": interleaved.torch, "floor": blas}.get(name, interleaved.ours)
+        environment = {"torch": interleaved.torch, "floor": interleaved.numpy}.get(name, interleaved.ours)
         root = arguments.against if name == "other" else ROOT
         given = (name, root, arguments.threads, sentences, arguments.batch, arguments.model, made)
         sides[name] = Side(decoder, environment(arguments.threads), *given)
@@ -342,11 +342,6 @@ def main() -> None:
         results[name] = {"seconds": median, "cached_takes": of_it._asdict(), "same_ids": same}
     print_blas(results["blas"])
     write_json(arguments.json, results)
-
-
-def blas(threads: int) -> dict[str, str]:
-    """The environment of a side that only multiplies."""
-    return {"OPENBLAS_NUM_THREADS": str(threads)}
 
 
 def batched(values: list[float], size: int) -> list[list[float]]:

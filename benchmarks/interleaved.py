@@ -48,6 +48,11 @@ def torch(threads: int) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
 
+def numpy(threads: int) -> dict[str, str]:
+    """The environment of NumPy alone, with so many threads of BLAS."""
+    return {"OPENBLAS_NUM_THREADS": str(threads)}
+
+
 KEPT = {"MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_MMAP_THRESHOLD_": str(2**40)}
 """What has an allocator keep freed memory, as `tt.keep_memory` does."""
 

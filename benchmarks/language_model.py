@@ -218,7 +218,7 @@ def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     if "eager" in arguments.peers:
         sides["eager"] = Side(theirs, interleaved.torch(arguments.threads), *given)
     if "floor" in arguments.peers:
-        sides["floor"] = Side(floor, {"OPENBLAS_NUM_THREADS": str(arguments.threads)}, kind, size)
+        sides["floor"] = Side(floor, interleaved.numpy(arguments.threads), kind, size)
     losses = {name: side.ask(3) for name, side in sides.items()}
     apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
     if apart > APART and not arguments.dropout:

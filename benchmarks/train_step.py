@@ -270,7 +270,7 @@ def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any = No
         environment = {} if arguments.plain else interleaved.ours(threads)
         return Side(ours, environment, folder, w, arguments.dropout, arguments.device, arguments.plain, state)
     if name == "floor":
-        return Side(floor, {} if arguments.plain else {"OPENBLAS_NUM_THREADS": str(threads)}, w)
+        return Side(floor, {} if arguments.plain else interleaved.numpy(threads), w)
     environment = {} if arguments.plain else interleaved.torch(threads)
     if name != "eager":
         environment |= interleaved.KEPT

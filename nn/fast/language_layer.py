@@ -48,7 +48,7 @@ def step(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: L
         return None
     places = cache.places
     added = _as_added(loops, mask, (batch, block.heads, branches, places + branches), array.dtype)
-    angles = _angles(rotation, batch, branches, block.head_dim, array.dtype)
+    angles = angles_of(rotation, batch, branches, block.head_dim, array.dtype)
     if added is None or angles is None or not _is_kept(cache, (batch, block.kv_size), array.dtype):
         return None
     return wrap(block.step(array, cache.grow(places + branches)._data, places, *added, angles), None)
@@ -127,22 +127,23 @@ def _as_added(loops: Any, mask: Any, scores: tuple[int, ...], dtype: Any) -> tup
     return (np.array(array, order="C"), True) if array.dtype == dtype else None
 
 
-def _angles(rotation: Rotation | None, batch: int, branches: int, size: int, dtype: Any) -> tuple[Any, ...] | None:
-    """cos and sin for each row, (batch * branches, size / 2), None each without a rotation; None for other angles."""
+def angles_of(rotation: Rotation | None, batch: int, rows: int, size: int, dtype: Any) -> tuple[Any, ...] | None:
+    """cos and sin, (batch * rows, size / 2), None each without a rotation; None for angles that loops do not take.
+
+    With a batch of 1, those that all sentences have.
+    """
     if rotation is None:
         return None, None
-    found = []
-    for angle in rotation:
-        array = angle._data
-        if angle._node is not None or type(array) is not np.ndarray or array.dtype != dtype or array.ndim > 4:
-            return None
-        array = array.reshape((1,) * (4 - array.ndim) + array.shape)
-        shape = (branches, array.shape[3])
-        if array.shape[1] != 1 or array.shape[0] not in (1, batch) or array.shape[2:] != shape or 2 * shape[1] != size:
-            return None
-        every = np.broadcast_to(array[:, 0], (batch, branches, size // 2))
-        found.append(np.array(every, order="C").reshape(-1, size // 2))
-    return tuple(found)
+    if not all(isinstance(angle, Tensor) and angle._node is None and angle.ndim <= 4 for angle in rotation):
+        return None
+    arrays = [angle._data for angle in rotation]
+    if any(type(a) is not np.ndarray or a.dtype != dtype for a in arrays) or arrays[0].shape != arrays[1].shape:
+        return None
+    items, heads, *last = (1,) * (4 - arrays[0].ndim) + arrays[0].shape
+    if items not in (1, batch) or heads != 1 or last != [rows, size / 2]:
+        return None
+    every = (np.broadcast_to(a.reshape(items, *last), (batch, *last)) for a in arrays)
+    return tuple([np.array(a, order="C").reshape(batch * rows, -1) for a in every])
 
 
 own_forward = Layer.forward

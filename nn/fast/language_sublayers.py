@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import tinytensor as tt
 from tinytensor import Tensor
 
@@ -18,7 +16,7 @@ from ..language_layer import Layer
 from ..layers import RMSNorm
 from ..self_attention import Rotation
 from .attention_blocks import is_long
-from .language_layer import eps_of, parts_of
+from .language_layer import angles_of, eps_of, parts_of
 from .plain import is_plain
 from .sublayers import NOTHING, AttendToItself, Feed, FeedGated, _sublayers, as_added, dropping_of, loops_for, sooner
 
@@ -34,7 +32,7 @@ def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: La
     batch, length, _ = x.shape
     sizes = batch, attention.num_heads, length, length
     weights = [module.weight for module in modules if module is not None]
-    added, angles = _added(mask, x), _angles(rotation, length, attention.head_dim, x)
+    added, angles = _added(mask, x), angles_of(rotation, 1, length, attention.head_dim, x.dtype)
     if (
         added is None
         or angles is None
@@ -47,7 +45,7 @@ def run(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: La
     by_size, (first, second) = type(layer.norm1) is RMSNorm, (eps_of(norm, x) for norm in (layer.norm1, layer.norm2))
     attend = AttendToItself(
         attention.num_heads, attention.num_kv_heads, attention._scale, first, by_size,
-        (*angles, attention.pairing) if angles else None,
+        None if rotation is None else (*angles, attention.pairing),
         (dropping(attention.dropout, attention.training), dropping(p, drop.training)),
     )  # fmt: skip
     droppings, name = (NOTHING, dropping(p, drop.training)), network.activation
@@ -71,20 +69,6 @@ def _added(mask: Any, x: Tensor) -> tuple[Any, bool] | None:
     if not isinstance(mask, Tensor) or mask._node is not None or mask.ndim > 4 or mask.dtype not in (bool, x.dtype):
         return None
     return as_added(tt.reshape(mask, (1,) * (4 - mask.ndim) + mask.shape), x)
-
-
-def _angles(rotation: Rotation | None, length: int, size: int, x: Tensor) -> tuple[Any, ...] | None:
-    """cos and sin, (length, size / 2), of all sentences; () without a rotation, None for other angles."""
-    if rotation is None:
-        return ()
-    if not all(isinstance(angle, Tensor) and angle._node is None and angle.ndim <= 4 for angle in rotation):
-        return None
-    arrays = [angle._data for angle in rotation]
-    if any(type(a) is not np.ndarray or a.dtype != x.dtype for a in arrays) or arrays[0].shape != arrays[1].shape:
-        return None
-    if any(a.shape[-2:] != (length, size / 2) or a.size != length * size // 2 for a in arrays):
-        return None
-    return tuple([np.ascontiguousarray(a).reshape(length, -1) for a in arrays])
 
 
 Layer.forward = sooner(Layer, run)  # type: ignore[method-assign]

@@ -46,11 +46,16 @@ def silu_gradient(g: Any, x: Any) -> Any:
     return _each(_silu_gradient, g, x)
 
 
-def _each(function: Any, *arrays: Any) -> Any:
+def relu_gradient(g: Any, out: Any) -> Any:
+    """g where the result was positive, else 0."""
+    return _each(_relu_gradient, g, out, work=1)
+
+
+def _each(function: Any, *arrays: Any, work: int = WORK) -> Any:
     """What a function that is `called` writes for each element of some arrays."""
     out = empty_like(arrays[0])
     compiled, flat = function(out.dtype).ctypes, [a.reshape(-1) for a in (*arrays, out)]
-    in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, WORK * out.size)
+    in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, work * out.size)
     return out
 
 
@@ -101,7 +106,7 @@ def _relu(real, count, x, out):
 
 
 @called
-def _relu_gradient(real, count, g, x, out):
+def _relu_gradient(real, count, g, x, out):  # x or relu(x): both are positive in the same places
     g, x, out, zero = numbers(g, real), numbers(x, real), numbers(out, real), type(real)(0)
     for i in range(count):
         out[i] = zero if x[i] <= zero else g[i]

@@ -24,6 +24,7 @@ from .activations import (  # noqa: F401  (found here by name)
     gelu_gradient,
     gelu_tanh,
     gelu_tanh_gradient,
+    relu_gradient,
     silu,
     silu_gradient,
 )
@@ -299,20 +300,6 @@ def drop(x: Any, keep: Any, scale: float, out: Any) -> None:
 def _drop(x, keep, scale, out):
     for i in range(x.size):
         out[i] = x[i] * (scale if keep[i] else x.dtype.type(0))
-
-
-def relu_gradient(g: Any, out: Any) -> Any:
-    """g where the result was positive, else 0."""
-    gradient = np.empty_like(g)
-    flat, result, found = (a.reshape(-1) for a in (g, out, gradient))
-    in_parts(lambda i: _relu_gradient(flat[i], result[i], found[i]), g.size, g.size)
-    return gradient
-
-
-@loop
-def _relu_gradient(g, out, gradient):
-    for i in range(g.size):
-        gradient[i] = g.dtype.type(0) if out[i] <= 0 else g[i]
 
 
 # ---- pooling: of each square of two by two neighbours the largest

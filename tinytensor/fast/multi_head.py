@@ -38,6 +38,7 @@ class Attention(Residual):
         self.heads, self.scale, self.across, self.weights_dropping = heads, scale, across, weights_dropping
         self.width, self.shared = out_weight.shape[1], heads // (kv_heads or heads)
         self.turning = turning and (*turning[:2], -turning[1], turning[2])
+        self.sometimes = passes.drop if weights_dropping else None, passes.turn if turning else None
         self.vectors = [self.d, self.d, self.d, len(weight)]  # norm, b_o, b
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
@@ -76,18 +77,16 @@ class Attention(Residual):
     def forward(self, share: Share) -> None:
         rows = min(self.block, share.last - share.first) * self.length
         scratch = empty(MEMORY + rows * self.d + self.cells, self.dtype)
-        drop, turn = passes.drop if self.weights_dropping else None, passes.turn if self.turning else None
-        functions = self.there(passes.add_vector, passes.softmax, drop, turn)
+        functions = self.there(passes.add_vector, passes.softmax, *self.sometimes)
         _attention(functions, self.places, self.sizes, self.reals, address(scratch), share.first, share.last)
 
     def backward(self, share: Share, found: Gradient) -> None:
         n = min(self.block, share.last - share.first)
         of_x, of_memory = 2 * self.d + self.width + self.query.shape[1], self.key_value.shape[1] * self.across
         scratch = empty(MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells, self.dtype)
-        drop, turn = passes.drop if self.weights_dropping else None, passes.turn if self.turning else None
         _attention_gradient(
-            self.back(passes.softmax_gradient, drop, turn), self.places,
-            found.places(share), self.sizes, self.reals, address(scratch), share.first, share.last,
+            self.back(passes.softmax_gradient, *self.sometimes), self.places, found.places(share), self.sizes,
+            self.reals, address(scratch), share.first, share.last,
         )  # fmt: skip
 
     @property

@@ -266,6 +266,12 @@ def test_arrays_in_place_of_tensors_and_a_mask_that_is_part_of_another():
     cos, sin = (angle.numpy() for angle in angles())
     for given in ((x.detach().numpy(), CAUSAL, angles()), (x, CAUSAL, (cos, sin))):
         np.testing.assert_allclose(layer(*given).detach().numpy(), expected, rtol=1e-9, atol=1e-9)
+    steps = []
+    with tt.no_grad():
+        for rotation in (angles(), (cos, sin)):
+            cache = LayerCache(tt.zeros((BATCH, 0, layer.self_attn.kv_size), dtype=tt.float64))
+            steps.append(layer(x[:, :1], None, tuple(angle[:1] for angle in rotation), cache).numpy())
+    np.testing.assert_allclose(*steps, rtol=1e-9, atol=1e-9)
     wide = tt.where(F.causal_mask(LENGTH + 3), -np.inf, tt.asarray(normal(LENGTH + 3, LENGTH + 3)))
     part = wide[:LENGTH, :LENGTH]
     assert not part._data.flags.c_contiguous
