@@ -7,6 +7,7 @@ says so, in one line. The guardian's line is the only one: the launcher is told,
 
 from __future__ import annotations
 
+import array
 import contextlib
 import io
 import os
@@ -22,6 +23,7 @@ from tinytensor.nn import distributed
 from tinytensor.nn.distributed.launch import Place, launched
 
 DEFERENCE = 2.0  # seconds that rank 0 has to say what happened to all, before another rank does
+READING = 2.0  # seconds that the launcher has to read what a rank said, before it is asked to end all
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG of Linux
 
 
@@ -82,8 +84,24 @@ def _guard(place: Place) -> None:
 def _tell_launcher(code: int) -> None:
     """Ask MPICH's launcher to end all ranks, in the words of its process manager (PMI 1); others find out."""
     if "PMI_FD" in os.environ:
+        _wait_until_read()
         with contextlib.suppress(OSError):
             os.write(int(os.environ["PMI_FD"]), f"cmd=abort exitcode={code}\n".encode())
+
+
+def _wait_until_read() -> None:
+    """Until the launcher has read what was said, for at most `READING` seconds: what it ends, it reads no more."""
+    try:
+        import fcntl
+        import termios
+    except ImportError:  # Windows
+        return
+    unread = array.array("i", [0])
+    latest = time.monotonic() + READING
+    for pipe in (1, 2):
+        with contextlib.suppress(OSError):  # what is no pipe
+            while not fcntl.ioctl(pipe, termios.FIONREAD, unread) and unread[0] and time.monotonic() < latest:
+                time.sleep(0.01)
 
 
 def _end(code: int) -> NoReturn:
