@@ -7,8 +7,8 @@ sides, each in a process of its own, take turns:
 
     off       nothing: no pool (TINYTENSOR_POOL=0), no compiled loops (TINYTENSOR_COMPILE_LOOPS=0), no call
     plain     `import tinytensor` and no call: the pool, and compiled loops for large arrays
-    one       `tt.speed_up()` with TINYTENSOR_BLAS_THREADS=0: BLAS has one thread
-    idle      `tt.speed_up()`: BLAS has the cores that are idle
+    one       `tt.speed_up()`: BLAS has one thread
+    idle      `tt.use_blas_threads()` as well: BLAS has the cores that are idle
     always    BLAS has all cores, idle or not
 
 Beside them run as many processes as `--busy` says that do nothing but count. A ratio (below 1: faster than with
@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 SIDES = {
     "off": {"TINYTENSOR_POOL": "0", "TINYTENSOR_COMPILE_LOOPS": "0"},
     "plain": {},
-    "one": {"TINYTENSOR_BLAS_THREADS": "0"},
+    "one": {},
     "idle": {},
     "always": {},
 }
@@ -55,6 +55,8 @@ def training(name: str) -> tuple[Callable[[int], list[float]], Any]:
     if name == "always":
         cores.IdleCores.begin = lambda _: cores.count()
     report = tt.speed_up() if name not in ("off", "plain") else ""
+    if name in ("idle", "always") and not tt.use_blas_threads():
+        report = f"{report}\nBLAS keeps one thread: `idle` and `always` are `one`"
     model, task = copy_task.build(COPY_TASK)
     optimizer = nn.optim.Adam(model.parameters(), lr=1e-3)
     batches = [task.training_batch(step, 64) for step in range(8)]

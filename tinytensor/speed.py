@@ -61,7 +61,8 @@ def speed_up() -> Report:
       or `OPENBLAS_NUM_THREADS=1` in the environment; another number there is left alone.
     - `keep_memory`: freed memory is kept for the next arrays.
     - `compile_loops`: stacks of layers, linear maps, norms, losses, Adam and more in compiled loops. It needs Numba.
-    - `use_blas_threads`: small batches may use threads of BLAS while the cores are idle. It needs threadpoolctl.
+    - `use_blas_threads`, where there are no compiled loops, which multiply by themselves: small batches may use threads
+      of BLAS while the cores are idle. It needs threadpoolctl.
 
     Without it, already, the memory of large results serves the next ones, and compiled loops take large arrays where
     Numba is installed, stacks of layers and linear maps on every core: neither changes anything of the process

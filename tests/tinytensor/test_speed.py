@@ -85,6 +85,8 @@ def test_our_own_threads_take_the_cores():
     assert again == "True"
     assert list(rows(report)) == ["pool", "threads", "memory", "loops", "batches"]
     assert rows(report)["threads"].strip() == f"{count} of tinytensor's own for all large work; BLAS computes on one"
+    has_numba = importlib.util.find_spec("numba") is not None
+    assert ("the loops multiply by themselves" in rows(report)["batches"]) == has_numba
 
 
 @needs_fast
