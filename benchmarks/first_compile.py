@@ -63,8 +63,8 @@ def language(folder: Path) -> None:
     """Of 64 ids, as in `train_language_model.py`, for which the loop of long attention is not compiled."""
     import language_model
 
-    language_model.ROOT, language_model.LENGTH = folder, 64
-    steps, _ = language_model.ours("gpt2", 0.0)
+    language_model.ROOT = folder
+    steps, _ = language_model.ours("gpt2", language_model.SIZES["tiny"], 0.0)
     steps(1)
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REALS, _exp, loop
+from .compiling import REALS, _exp, loop, part
 from .pool import empty
 from .threads import in_parts
 from .tiles import COLUMNS, ROWS, multiply, padded
@@ -219,12 +219,12 @@ def _attend(
                 log_total[item, r0 + r] = infinity if nothing else largest[r] + math.log(total[r])
 
 
-@loop
+@part
 def padded_rows(rows):
     return (rows + ROWS - 1) // ROWS * ROWS
 
 
-@loop
+@part
 def _seen(lower, upper, r0, rows):
     """From where to where any of some queries sees anything, in whole tiles."""
     begin, end = lower[r0], upper[r0]
@@ -233,13 +233,13 @@ def _seen(lower, upper, r0, rows):
     return begin // COLUMNS * COLUMNS, (end + COLUMNS - 1) // COLUMNS * COLUMNS
 
 
-@loop
+@part
 def _row(x, place, size):
     """Elements of a flat array, whose indices the compiler then knows not to count from the end."""
     return x[place : place + size]
 
 
-@loop
+@part
 def _copy(x, place, apart, rows, size, factor, out):
     """Rows of a flat array times a factor, with zeros around them."""
     for r in range(out.shape[0]):
@@ -252,7 +252,7 @@ def _copy(x, place, apart, rows, size, factor, out):
             out[r, i] = 0
 
 
-@loop
+@part
 def _turn(x, place, apart, rows, size, out):
     """The transpose of some rows in panels (panels, size, COLUMNS), with zeros behind it."""
     for panel in range(out.shape[0]):
@@ -267,7 +267,7 @@ def _turn(x, place, apart, rows, size, out):
                     out[panel, i, c] = 0
 
 
-@loop
+@part
 def _longest(x, place, apart, rows, size):
     """The largest norm of some rows of a flat array."""
     largest = x.dtype.type(0)
@@ -279,7 +279,7 @@ def _longest(x, place, apart, rows, size):
     return math.sqrt(largest)
 
 
-@loop
+@part
 def _hide(row, begin, end, wide):
     """-inf where a query does not see."""
     for i in range(min(begin, wide)):
@@ -288,7 +288,7 @@ def _hide(row, begin, end, wide):
         row[i] = -math.inf
 
 
-@loop
+@part
 def _largest(row, wide, lanes):
     """The largest of a row, whose length is a multiple of that of `lanes`."""
     for i in range(COLUMNS):
@@ -303,7 +303,7 @@ def _largest(row, wide, lanes):
     return largest
 
 
-@loop
+@part
 def _exponentials(row, shift, wide):
     """Turn a row into exp(row - shift), in place; returns the sum."""
     total = row.dtype.type(0)
@@ -313,7 +313,7 @@ def _exponentials(row, shift, wide):
     return total
 
 
-@loop
+@part
 def _drop(row, keep, scale):
     for i in range(keep.size):
         row[i] *= scale if keep[i] else row.dtype.type(0)
@@ -366,8 +366,8 @@ def _attend_back(
             for i in range(value_size):
                 product += g_out[r, i] * there[i]
             along[r] = product
-        for part in (g_q, g_k, g_v):
-            flat = part.reshape(-1)
+        for gradient in (g_q, g_k, g_v):
+            flat = gradient.reshape(-1)
             for i in range(flat.size):
                 flat[i] = 0
         for block in range(0, source, KEYS):
@@ -417,7 +417,7 @@ def _attend_back(
         _hand_out(g_v, g_value, place[7], apart[7, 2], source, value_size, one)
 
 
-@loop
+@part
 def _weigh(row, g, log_total, along, wide):
     """Turn scores into weights, exp(scores - L), and g into weights * (g - along), both in place."""
     for i in range(wide):
@@ -426,7 +426,7 @@ def _weigh(row, g, log_total, along, wide):
         g[i] = weight * (g[i] - along)
 
 
-@loop
+@part
 def _weigh_kept(row, g, log_total, along, keep, scale):
     """The same with dropout: scores become the weights that are kept."""
     for i in range(keep.size):
@@ -435,7 +435,7 @@ def _weigh_kept(row, g, log_total, along, keep, scale):
         g[i] = weight * (g[i] * factor - along)
 
 
-@loop
+@part
 def _hand_out(rows, out, place, apart, count, size, factor):
     for r in range(count):
         row = _row(out, place + r * apart, size)

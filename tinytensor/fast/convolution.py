@@ -166,14 +166,14 @@ def _multiply(product, copies, a, turn_a, b, turn_b, out):
     )  # fmt: skip
 
 
-@loop
+@part
 def _piece(r, c, sizes):
     """The rows and columns of the piece that begins in row r and column c, and how far apart its rows are."""
     rows, columns = min(sizes.high, sizes.rows - r), min(sizes.wide, sizes.columns - c)
     return rows, columns, sizes.pitch if sizes.wide == sizes.columns else columns
 
 
-@loop
+@part
 def _lay_out(x, s, n, images, back, sizes):
     """Write n samples of x from s on into `images`, whose zeros around are there; or `back` from there into x."""
     for image in range(sizes.across):
@@ -194,7 +194,7 @@ def _lay_out(x, s, n, images, back, sizes):
                         _copy(x[s + i, c, h], images[i, c, start:stop])
 
 
-@loop
+@part
 def _every(image, width, sizes):
     """With a stride: the first column that goes into an image, where it goes in a row, and how many go there."""
     first = (image - sizes.left) % sizes.across
@@ -202,7 +202,7 @@ def _every(image, width, sizes):
     return first, place, max(0, (width - first + sizes.across - 1) // sizes.across)
 
 
-@loop
+@part
 def _gather(images, n, group, t, size, starts, held, sizes):
     """Copy what windows hold from position t of the long rows on: a row for each channel and element."""
     first = group * sizes.channels
@@ -217,31 +217,31 @@ def _gather(images, n, group, t, size, starts, held, sizes):
 # Of an index that is computed, the compiler cannot tell that it is not negative, unless its type says so.
 
 
-@loop
+@part
 def _copy(x, out):
     for i in range(out.size):
         out[i] = x[i]
 
 
-@loop
+@part
 def _take_every(x, first, step, out):
     for i in range(out.size):
         out[i] = x[np.uint64(first) + np.uint64(i) * np.uint64(step)]
 
 
-@loop
+@part
 def _put_every(x, out, first, step):
     for i in range(x.size):
         out[np.uint64(first) + np.uint64(i) * np.uint64(step)] = x[i]
 
 
-@loop
+@part
 def _add(x, out):
     for i in range(out.size):
         out[i] += x[i]
 
 
-@loop
+@part
 def _add_number(results, start, span, number, out, first, columns):
     """Write rows of results, the first of which begins at `start`, into the columns of `out` from the first on."""
     for r in range(out.shape[0]):
@@ -250,7 +250,7 @@ def _add_number(results, start, span, number, out, first, columns):
             out[r, np.uint64(first) + np.uint64(i)] = results[at] + number
 
 
-@loop
+@part
 def _copy_rows(g, first, columns, results, start, span):
     """The reverse; what stands between the rows of results stays."""
     for r in range(g.shape[0]):
@@ -258,7 +258,7 @@ def _copy_rows(g, first, columns, results, start, span):
             results[np.uint64(start + r * span) + np.uint64(i)] = g[r, np.uint64(first) + np.uint64(i)]
 
 
-@loop
+@part
 def _total(x):
     total = 0.0
     for i in range(x.size):
@@ -337,7 +337,7 @@ def _differentiate(
             _clear(g_images)
 
 
-@loop
+@part
 def _scatter(held, n, group, t, size, starts, g_images, sizes):
     """Add gradients of what windows hold where it was copied from."""
     first = group * sizes.channels
@@ -348,14 +348,14 @@ def _scatter(held, n, group, t, size, starts, g_images, sizes):
                 _add(held[k, i * size : (i + 1) * size], g_images[i, first + c, start : start + size])
 
 
-@loop
+@part
 def _clear(x):
     flat = x.reshape(-1)
     for i in range(flat.size):
         flat[i] = 0
 
 
-@loop
+@part
 def _add_up(sums, total):
     for k in range(sums.shape[0]):
         for o in range(sums.shape[1]):

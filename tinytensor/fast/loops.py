@@ -28,7 +28,7 @@ from .activations import (  # noqa: F401  (found here by name)
     silu,
     silu_gradient,
 )
-from .compiling import _exp, address, called, loop, numbers, or_zeros, places
+from .compiling import _exp, address, called, loop, numbers, or_zeros, part, places
 from .compiling import fits as fits
 from .threads import in_parts
 from .updates import adam, scale_all, sgd, sum_of_squares  # noqa: F401  (likewise)
@@ -321,19 +321,19 @@ def _largest_of_squares(x, out):
             _larger_neighbours(larger, out[n, r])
 
 
-@loop
+@part
 def _larger(a, b):
     """NaN where one of them is; without a branch, which the compiler's vectors have not."""
     return a if (a > b) | (a != a) else b
 
 
-@loop
+@part
 def _larger_of_rows(above, below, out):
     for i in range(out.size):
         out[i] = _larger(above[i], below[i])
 
 
-@loop
+@part
 def _larger_neighbours(x, out):
     for i in range(out.size):
         left = np.uint64(2) * np.uint64(i)  # surely not negative, which the compiler has to know
@@ -355,7 +355,7 @@ def _largest_of_squares_gradient(g, x, out, gradient):
             _share_in_squares(g[n, r], x[n, a], x[n, b], out[n, r], gradient[n, a], gradient[n, b])
 
 
-@loop
+@part
 def _share_in_squares(g, above, below, out, g_above, g_below):
     none, one = out.dtype.type(0), out.dtype.type(1)
     for i in range(out.size):
