@@ -7,7 +7,6 @@ says so, in one line. The guardian's line is the only one: the launcher is told,
 
 from __future__ import annotations
 
-import array
 import contextlib
 import io
 import os
@@ -96,11 +95,10 @@ def _wait_until_read() -> None:
         import termios
     except ImportError:  # Windows
         return
-    unread = array.array("i", [0])
     latest = time.monotonic() + READING
     for pipe in (1, 2):
         with contextlib.suppress(OSError):  # what is no pipe
-            while not fcntl.ioctl(pipe, termios.FIONREAD, unread) and unread[0] and time.monotonic() < latest:
+            while any(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))) and time.monotonic() < latest:
                 time.sleep(0.01)
 
 

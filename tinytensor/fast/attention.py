@@ -171,7 +171,7 @@ def _attend(
         _copy(value, place[2], apart[2, 2], source, value_size, one, v)
         for r0 in range(0, target, queries):
             rows = min(queries, target - r0)
-            high = padded_rows(rows)
+            high = padded(rows, ROWS)
             _copy(query, place[0] + r0 * apart[0, 2], apart[0, 2], rows, size, scale, q[:high])
             # No score is larger than the norms of a query and a key (Cauchy and Schwarz).
             small = key_norm * _longest(q.reshape(-1), 0, size, rows, size) <= SAFE
@@ -220,17 +220,12 @@ def _attend(
 
 
 @part
-def padded_rows(rows):
-    return (rows + ROWS - 1) // ROWS * ROWS
-
-
-@part
 def _seen(lower, upper, r0, rows):
     """From where to where any of some queries sees anything, in whole tiles."""
     begin, end = lower[r0], upper[r0]
     for r in range(r0 + 1, r0 + rows):
         begin, end = min(begin, lower[r]), max(end, upper[r])
-    return begin // COLUMNS * COLUMNS, (end + COLUMNS - 1) // COLUMNS * COLUMNS
+    return begin // COLUMNS * COLUMNS, padded(end, COLUMNS)
 
 
 @part
@@ -373,7 +368,7 @@ def _attend_back(
         for block in range(0, source, KEYS):
             for r0 in range(0, target, queries):
                 rows = min(queries, target - r0)
-                high = padded_rows(rows)
+                high = padded(rows, ROWS)
                 begin, end = _seen(lower, upper, r0, rows)
                 c0 = max(begin, block)
                 wide = min(end, block + KEYS) - c0
@@ -398,15 +393,15 @@ def _attend_back(
                             _weigh_kept(row, g_row, log_total[item, r0 + r], along[r0 + r], kept, keep_scale)
                         else:
                             _weigh(row, g_row, log_total[item, r0 + r], along[r0 + r], wide)
-                    for i in range(filled, padded_rows(wide)):
+                    for i in range(filled, padded(wide, ROWS)):
                         row[i], g_row[i] = zero, zero
                 multiply(
                     weights.reshape(-1), 0, 1, KEYS, g_out.reshape(-1), r0 * value_width, value_width, COLUMNS, True,
-                    g_v.reshape(-1), c0 * value_width, value_width, padded_rows(wide), value_width, high,
+                    g_v.reshape(-1), c0 * value_width, value_width, padded(wide, ROWS), value_width, high,
                 )  # fmt: skip
                 multiply(
                     g_scores.reshape(-1), 0, 1, KEYS, q.reshape(-1), r0 * width, width, COLUMNS, True, g_k.reshape(-1),
-                    c0 * width, width, padded_rows(wide), width, high,
+                    c0 * width, width, padded(wide, ROWS), width, high,
                 )  # fmt: skip
                 multiply(
                     g_scores.reshape(-1), 0, KEYS, 1, k.reshape(-1), c0 * width, width, COLUMNS, True, g_q.reshape(-1),

@@ -90,7 +90,7 @@ def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, o
     """
     b_step, copy = size if turn_b else b_row, copies + PANEL * size
     most = _even(inner, DEPTH)
-    high = _up(_even(rows, max(TALL, BLOCK // (most + MARGIN))), TALL)
+    high = padded(_even(rows, max(TALL, BLOCK // (most + MARGIN))), TALL)
     for k in range(0, inner, most):
         depth = min(most, inner - k)
         for i in range(0, rows, high):
@@ -116,9 +116,6 @@ def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, o
                         real, block, group, a_row, step, panel + c, panel_row, keep or k > 0, result + c, out_row, some,
                         min(each, wide - c), depth,
                     )  # fmt: skip
-
-
-_up = register_jitable(padded)
 
 
 @part

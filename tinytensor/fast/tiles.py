@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiling import loop
+from .compiling import loop, part
 
 ROWS, COLUMNS = 12, 32
 """Multiples of the rows and columns of a tile, on every processor; `padded` rounds up."""
@@ -45,6 +45,7 @@ WIDE = TILE.vectors * TILE.vector  # bytes of a row
 HEIGHTS = TILE.rows, TILE.rows // 3, 1  # of tiles, so that any number of rows is made of them
 
 
+@part
 def padded(length: int, to: int) -> int:
     """The least multiple of a number that is no less than a length."""
     return -(-length // to) * to

@@ -121,7 +121,6 @@ from tinytensor.models import Transformer
 counts = [1, 2, 2, 1, 2] if sys.argv[1] == "changing" else [1]
 cores.IdleCores.begin = lambda self: counts.append(counts.pop(0)) or counts[0]
 tt.speed_up()
-tt.use_blas_threads()
 tt.manual_seed(0)
 model = Transformer(29, d_model=64, num_heads=4, num_layers=1, dropout=0.1, max_length=13)
 optimizer = nn.optim.Adam(model.parameters(), lr=1e-3)
