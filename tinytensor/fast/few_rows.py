@@ -11,11 +11,11 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .compiling import address, called, numbers
 from .threads import in_parts
+from .tiles import prefetch
 
 FEW = 16  # rows; of more, a product that copies the weight is as fast
 SHORT = 1 << 11  # bytes of a row, up to which the processor does not find out by itself what will be read next
@@ -108,13 +108,10 @@ def mix(real, rows, places, inner, weights, weights_row, values, values_row, out
 
 @intrinsic
 def _fetch(typing: Any, address: Any) -> Any:
-    """Have the line at an address in the cache by the time it is read; harmless where nothing is."""
+    """`prefetch` of what is at an address."""
 
     def call(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(fetch, [builder.inttoptr(values[0], pointer), number(0), number(3), number(1)])  # to read, data
+        prefetch(builder, builder.inttoptr(values[0], ir.IntType(8).as_pointer()))
         return context.get_dummy_value()
 
     return types.void(types.intp), call

@@ -73,4 +73,5 @@ def _shares(i: slice, parts: int, *lengths: int) -> list[slice]:
 
 def _parts(rows: Any, weight: Any, products: int) -> int:
     """Into how many parts the work of so many products may be divided."""
-    return max(1, min(len(rows), *weight.shape, products * rows.size * len(weight) // SHARE))
+    worth = max(1, min(len(rows), *weight.shape, products * rows.size * len(weight) // SHARE))
+    return 1 << worth.bit_length() - 1  # a power of two, so that two threads and four have as much to do each

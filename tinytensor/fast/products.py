@@ -3,10 +3,10 @@
 Every thread computes by itself, so that what is divided among threads needs no BLAS: its own threads would wait for
 ours. Small matrices take less time than they take a BLAS, and large ones about as much.
 
-Of b a panel of some columns is copied at a time, turned where it lies the other way round, and where a is the transpose
-of what lies there, a block of it, for each tile what that needs: then what a tile reads lies together, in the cache
-(`tiles.py`). All that is compiled once and called by its address; as a function of Numba it would be compiled anew into
-every loop that calls it.
+Of b some panels of columns are copied at a time, turned where it lies the other way round, and where a is the
+transpose of what lies there, a block of it, for each tile what that needs: then what a tile reads lies together, in the
+cache (`tiles.py`). All that is compiled once and called by its address; as a function of Numba it would be compiled
+anew into every loop that calls it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .tiles import COLUMNS, HEIGHTS, TILE, WIDE, adding, copy_vector, padded, tu
 
 DEPTH = 256  # terms that are added at a time
 BLOCK = 1 << 17  # elements of a at a time: with a panel of b, what the cache of a core holds
-FEW = 48  # rows or columns of a result for which it does not pay to copy what can be read where it lies
+GROUP = 8  # panels of b that are copied at a time: of a row, what lies together comes from memory together
+FEW, NARROW = 48, 64  # rows of a result for which b is read where it lies, and columns for which a is
 MARGIN = 2  # terms more that a tile's copy of a has room for, since whole vectors are written
 PANEL = (DEPTH + COLUMNS) * COLUMNS  # elements, with a margin for the last block that is turned
 
@@ -30,7 +31,7 @@ add_tall, add_middle, add_low = (adding(rows, TILE.vectors) for rows in HEIGHTS)
 narrow_tall, narrow_middle, narrow_low = (adding(rows, 1) for rows in HEIGHTS)
 
 
-MEMORY = PANEL + BLOCK + TALL * (DEPTH + MARGIN)
+MEMORY = GROUP * PANEL + BLOCK + TALL * (DEPTH + MARGIN)
 """Elements that a product needs for its copies; no two threads may use the same at a time."""
 
 
@@ -88,34 +89,34 @@ def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, o
     All distances are in bytes, as `size` is, that of an element; `real` only tells the dtype. `copies` is where MEMORY
     elements may be written.
     """
-    b_step, copy = size if turn_b else b_row, copies + PANEL * size
-    most = _even(inner, DEPTH)
+    b_step, b_column = (size, b_row) if turn_b else (b_row, size)
+    panel, most = PANEL * size, _even(inner, DEPTH)
     high = padded(_even(rows, max(TALL, BLOCK // (most + MARGIN))), TALL)
     for k in range(0, inner, most):
         depth = min(most, inner - k)
         for i in range(0, rows, high):
             some = min(high, rows - i)
             block, step, group = a + i * a_row + k * a_step, a_step, TALL * a_row
-            if a_row == size and columns > FEW:
+            if a_row == size and columns > NARROW:
                 step, group = TALL * size, TALL * (depth + MARGIN) * size
-                for first in range(0, some * size, step):
-                    width = min(step, some * size - first)
-                    _copy_rows(real, block + first, a_step, depth, width, copy + first * (depth + MARGIN), step)
-                block = copy
-            for j in range(0, columns * size, WIDE):
-                wide, panel, panel_row = min(WIDE, columns * size - j), copies, WIDE
-                if turn_b:
-                    _turn(real, size, b + k * b_step + j // size * b_row, b_row, wide // size, depth * size, panel)
-                elif some > FEW:
-                    _copy_rows(real, b + k * b_step + j, b_row, depth, wide, panel, WIDE)
-                else:
-                    panel, panel_row = b + k * b_step + j, b_row
-                result, each = out + i * out_row + j, WIDE if wide == WIDE else TILE.vector
-                for c in range(0, wide, each):
-                    _multiply_panel(
-                        real, block, group, a_row, step, panel + c, panel_row, keep or k > 0, result + c, out_row, some,
-                        min(each, wide - c), depth,
-                    )  # fmt: skip
+                _copy_groups(real, block, a_step, depth, some * size, copies + GROUP * panel, step, group)
+                block = copies + GROUP * panel
+            for j in range(0, columns * size, GROUP * WIDE):
+                width, place = min(GROUP * WIDE, columns * size - j), b + k * b_step + j // size * b_column
+                if some > FEW and not turn_b:
+                    _copy_panels(real, place, b_row, depth, width, copies, panel)
+                for p in range(0, width, WIDE):
+                    wide, own, own_row = min(WIDE, width - p), copies + p // WIDE * panel, WIDE
+                    if turn_b:
+                        _turn(real, size, place + p // size * b_row, b_row, wide // size, depth * size, own)
+                    elif some <= FEW:
+                        own, own_row = place + p, b_row
+                    result, each = out + i * out_row + j + p, WIDE if wide == WIDE else TILE.vector
+                    for c in range(0, wide, each):
+                        _multiply_panel(
+                            real, block, group, a_row, step, own + c, own_row, keep or k > 0, result + c, out_row, some,
+                            min(each, wide - c), depth,
+                        )  # fmt: skip
 
 
 @part
@@ -126,10 +127,36 @@ def _even(length, most):
 
 
 @part
-def _copy_rows(real, source, source_row, rows, width, out, out_row):
+def _copy_groups(real, source, source_row, rows, width, out, step, group):
+    """Of each row a step, one group of these after the other."""
+    for first in range(0, width, step):
+        left = min(step, width - first)
+        for r in range(rows):
+            place, to = source + r * source_row + first, out + r * step
+            for c in range(0, left, TILE.vector):
+                copy_vector(real, place + c, left - c, to + c)  # type: ignore[call-arg]
+        out += group
+
+
+@part
+def _copy_panels(real, source, source_row, rows, width, out, panel):
     for r in range(rows):
-        for c in range(0, width, TILE.vector):
-            copy_vector(real, source + r * source_row + c, width - c, out + r * out_row + c)  # type: ignore[call-arg]
+        for c in range(0, width, WIDE):
+            place, to = source + r * source_row + c, out + r * WIDE + c // WIDE * panel
+            if width - c >= WIDE:
+                _copy(real, place, WIDE, to)
+            else:
+                _copy(real, place, width - c, to)
+
+
+@part
+def _copy(real, source, width, out):
+    """So many bytes in whole vectors: the last is filled up with zeros."""
+    whole = width // TILE.vector * TILE.vector
+    for c in range(0, whole, TILE.vector):
+        copy_vector(real, source + c, TILE.vector, out + c)  # type: ignore[call-arg]
+    if whole < width:
+        copy_vector(real, source + whole, width - whole, out + whole)  # type: ignore[call-arg]
 
 
 @within
@@ -139,10 +166,11 @@ def _turn(real, size, source, source_row, rows, width, out):
     for r in range(0, rows, lanes):
         for n in range(-(-width // TILE.vector)):
             c = n * TILE.vector
-            turn_block(  # type: ignore[call-arg]
-                real, source + r * source_row + c, source_row, rows - r, width - c, out + n * lanes * WIDE + r * size,
-                WIDE,
-            )  # fmt: skip
+            place, to = source + r * source_row + c, out + n * lanes * WIDE + r * size
+            if rows - r >= lanes and width - c >= TILE.vector:  # constants, with which the compiler needs no mask
+                turn_block(real, place, source_row, lanes, TILE.vector, to, WIDE)  # type: ignore[call-arg]
+            else:
+                turn_block(real, place, source_row, rows - r, width - c, to, WIDE)  # type: ignore[call-arg]
 
 
 @within

@@ -131,6 +131,14 @@ class Writer:
         return self.builder.call(function, values)
 
 
+def prefetch(builder: Any, place: Any, to_write: bool = False) -> None:
+    """Have the line of a place in the cache by the time it is read or written; harmless where nothing is."""
+    number = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+    call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    builder.call(call, [place, number(int(to_write)), number(3), number(1)])  # wanted soon, and data
+
+
 def adding(rows: int, vectors: int) -> Any:
     """The function that computes a tile of so many rows, and of so many vectors or less, as wide as it is told.
 
@@ -147,6 +155,9 @@ def adding(rows: int, vectors: int) -> Any:
             _, a, a_row, a_step, b, b_row, keep, out, out_row, width, inner = values
             to = Writer(context, builder, real)
             masks = [to.within(builder.sub(width, to.whole(v * TILE.vector))) for v in range(vectors)]
+            for r, v in sums:
+                place = to.place(out, builder.mul(to.whole(r), out_row), v, ir.IntType(8))
+                prefetch(builder, place, to_write=True)
             before = builder.block
             step, finish, keeping, writing, end = (builder.append_basic_block() for _ in range(5))
             builder.branch(step)
