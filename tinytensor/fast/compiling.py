@@ -184,6 +184,19 @@ def numbers(typing: Any, address: Any, like: Any) -> Any:
     return kind(types.int64, like), turn
 
 
+@intrinsic(prefer_literal=True)  # type: ignore[misc]
+def several(typing: Any, address: Any, like: Any, count: Any) -> Any:
+    """A tuple of the first so many numbers, a constant, that lie at an address."""
+    kind = types.UniTuple(types.unliteral(like), count.literal_value)
+
+    def load(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        first = builder.inttoptr(values[0], context.get_value_type(kind.dtype).as_pointer())
+        found = [builder.load(builder.gep(first, [ir.IntType(64)(i)])) for i in range(kind.count)]
+        return context.make_tuple(builder, kind, found)
+
+    return kind(types.int64, like, count), load
+
+
 # ---- the exponential function, in arithmetic that the compiler can do on many elements at once
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from . import passes
 from .activations import ACTIVATIONS
-from .compiling import address, call, loop, or_zeros, places
+from .compiling import call, called, or_zeros, places, several
 from .hashed import Dropping
 from .pool import empty
 from .products import MEMORY, multiply
-from .residual import BLOCK, SUM, Gradient, Residual, Share
+from .residual import BLOCK, SUM, Call, Residual, Share
 
 # ---- f(x) = drop(φ(x W₁ᵀ + b₁)) W₂ᵀ + b₂
 
@@ -44,33 +44,30 @@ class FeedForward(Residual):
         self.reals = np.array([self.eps, self.inner.scale, self.dropping.scale], self.dtype)
         return out
 
-    def forward(self, share: Share) -> None:
-        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * self.d, self.dtype)
+    def forward(self, share: Share) -> Call:
         rectify = passes.rectify_and_drop if self.inner else passes.rectify
         functions = self.there(rectify if self.in_place else passes.activate, self.activation[0])
-        _feed_forward(functions, self.places, self.sizes, self.reals, address(scratch), r.start, r.stop)
+        return Call(_feed_forward, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
 
-    def backward(self, share: Share, found: Gradient) -> None:
+    def backward(self, share: Share) -> Call:
         widths = self.width if self.in_place else 2 * self.width
-        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * (2 * self.d + widths), self.dtype)
         activate = passes.rectify_gradient if self.in_place else passes.activate_gradient
-        _feed_forward_gradient(
-            self.back(activate, self.activation[1]), self.places, found.places(share), self.sizes, self.reals,
-            address(scratch), r.start, r.stop,
-        )  # fmt: skip
+        functions = self.back(activate, self.activation[1])
+        return Call(_feed_forward_gradient, functions, share.rows(self.length), MEMORY + BLOCK * (2 * self.d + widths))
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, bias2, bias1 = vectors
         return [weights[0], bias1, weights[1], bias2, norm_weight, norm_bias]
 
 
-@loop
-def _feed_forward(functions, places, sizes, reals, scratch, start, stop):
-    product, normalize, activate, function, add = functions
-    x, weight1, weight2, bias1, bias2, norm_weight, norm_bias, inside, hidden, active, normal, factor, out = places
-    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = sizes
-    eps, inner_scale, scale = reals
-    size = reals.itemsize
+@called
+def _feed_forward(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, normalize, activate, function, add = several(functions, 0, 5)
+    x, weight1, weight2, bias1, bias2, norm_weight, norm_bias, inside, hidden, active, normal, factor, out = several(
+        places, 0, 13
+    )
+    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = several(sizes, 0, 9)
+    eps, inner_scale, scale = several(reals, real, 3)
     row, wide, total = d * size, width * size, scratch + MEMORY * size
     own = product, eps, size, scratch
     for first in range(start, stop, BLOCK):
@@ -88,14 +85,13 @@ def _feed_forward(functions, places, sizes, reals, scratch, start, stop):
             call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + i, normed, scales))
 
 
-@loop
-def _feed_forward_gradient(functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, copy, normalize_gradient, drop, add_rows_up, activate_gradient, function = functions
-    _, weight1, weight2, _, _, norm_weight, _, inside, hidden, active, normal, factor, _ = places
-    g, g_x, _, g_weight1, g_weight2, norm_sums = gradients
-    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = sizes
-    _, inner_scale, scale = reals
-    size = reals.itemsize
+@called
+def _feed_forward_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, copy, normalize_gradient, drop, add_rows_up, activate_gradient, function = several(functions, 0, 7)
+    _, weight1, weight2, _, _, norm_weight, _, inside, hidden, active, normal, factor, _ = several(places, 0, 13)
+    g, g_x, _, g_weight1, g_weight2, norm_sums = several(gradients, 0, 6)
+    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = several(sizes, 0, 9)
+    _, inner_scale, scale = several(reals, real, 3)
     row, wide, g_total = d * size, width * size, scratch + MEMORY * size
     g_inside = g_total + BLOCK * row
     g_active = g_inside + BLOCK * row
@@ -152,17 +148,14 @@ class GatedFeedForward(Residual):
         self.reals = np.array([self.eps, self.dropping.scale], self.dtype)
         return out
 
-    def forward(self, share: Share) -> None:
-        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * self.d, self.dtype)
+    def forward(self, share: Share) -> Call:
         functions = self.there(passes.add_vector, self.activation[0], passes.multiply_by)
-        _gated(functions, self.places, self.sizes, self.reals, address(scratch), r.start, r.stop)
+        return Call(_gated, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
 
-    def backward(self, share: Share, found: Gradient) -> None:
-        r, scratch = share.rows(self.length), empty(MEMORY + BLOCK * (2 * self.d + 3 * self.width), self.dtype)
+    def backward(self, share: Share) -> Call:
         functions = self.back(*self.activation, passes.multiply_by)
-        _gated_gradient(
-            functions, self.places, found.places(share), self.sizes, self.reals, address(scratch), r.start, r.stop
-        )
+        scratch = MEMORY + BLOCK * (2 * self.d + 3 * self.width)
+        return Call(_gated_gradient, functions, share.rows(self.length), scratch)
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, *biases = vectors
@@ -170,16 +163,15 @@ class GatedFeedForward(Residual):
         return [gate, biases[1], up, biases[2], down, biases[0], norm_weight, norm_bias]
 
 
-@loop
-def _gated(functions, places, sizes, reals, scratch, start, stop):
-    product, normalize, add_vector, function, multiply_by, add = functions
+@called
+def _gated(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, normalize, add_vector, function, multiply_by, add = several(functions, 0, 6)
     (
         x, gate_weight, up_weight, down_weight, gate_bias, up_bias, down_bias, norm_weight, norm_bias, inside, gate, up,
         inner, normal, factor, out,
-    ) = places  # fmt: skip
-    d, width, norm_first, low, high, below = sizes
-    eps, scale = reals
-    size = reals.itemsize
+    ) = several(places, 0, 16)  # fmt: skip
+    d, width, norm_first, low, high, below = several(sizes, 0, 6)
+    eps, scale = several(reals, real, 2)
     row, wide, total = d * size, width * size, scratch + MEMORY * size
     own = product, eps, size, scratch
     for first in range(start, stop, BLOCK):
@@ -200,14 +192,17 @@ def _gated(functions, places, sizes, reals, scratch, start, stop):
             call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + i, normed, scales))
 
 
-@loop
-def _gated_gradient(functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, copy, normalize_gradient, drop, add_rows_up, function, function_gradient, multiply_by = functions
-    _, gate_weight, up_weight, down_weight, _, _, _, norm_weight, _, inside, gate, up, inner, normal, factor, _ = places
-    g, g_x, _, g_gate_weight, g_up_weight, g_down_weight, norm_sums = gradients
-    d, width, norm_first, low, high, below = sizes
-    _, scale = reals
-    size = reals.itemsize
+@called
+def _gated_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, copy, normalize_gradient, drop, add_rows_up, function, function_gradient, multiply_by = several(
+        functions, 0, 8
+    )
+    _, gate_weight, up_weight, down_weight, _, _, _, norm_weight, _, inside, gate, up, inner, normal, factor, _ = (
+        several(places, 0, 16)
+    )
+    g, g_x, _, g_gate_weight, g_up_weight, g_down_weight, norm_sums = several(gradients, 0, 7)
+    d, width, norm_first, low, high, below = several(sizes, 0, 6)
+    _, scale = several(reals, real, 2)
     row, wide, g_total = d * size, width * size, scratch + MEMORY * size
     g_inside = g_total + BLOCK * row
     g_inner = g_inside + BLOCK * row

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from . import passes
-from .compiling import address, call, distances, loop, or_zeros, places
+from .compiling import call, called, distances, or_zeros, places, several
 from .hashed import Dropping
 from .pool import empty
 from .products import MEMORY, multiply, multiply_each
-from .residual import BLOCK, SUM, Gradient, Residual, Share
+from .residual import BLOCK, SUM, Call, Residual, Share
 
 
 class Attention(Residual):
@@ -74,20 +74,17 @@ class Attention(Residual):
         """Sentences that go through together."""
         return max(1, BLOCK // max(self.length, self.source))
 
-    def forward(self, share: Share) -> None:
+    def forward(self, share: Share) -> Call:
         rows = min(self.block, share.last - share.first) * self.length
-        scratch = empty(MEMORY + rows * self.d + self.cells, self.dtype)
         functions = self.there(passes.add_vector, passes.softmax, *self.sometimes)
-        _attention(functions, self.places, self.sizes, self.reals, address(scratch), share.first, share.last)
+        return Call(_attention, functions, slice(share.first, share.last), MEMORY + rows * self.d + self.cells)
 
-    def backward(self, share: Share, found: Gradient) -> None:
+    def backward(self, share: Share) -> Call:
         n = min(self.block, share.last - share.first)
         of_x, of_memory = 2 * self.d + self.width + self.query.shape[1], self.key_value.shape[1] * self.across
-        scratch = empty(MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells, self.dtype)
-        _attention_gradient(
-            self.back(passes.softmax_gradient, *self.sometimes), self.places, found.places(share), self.sizes,
-            self.reals, address(scratch), share.first, share.last,
-        )  # fmt: skip
+        scratch = MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells
+        functions = self.back(passes.softmax_gradient, *self.sometimes)
+        return Call(_attention_gradient, functions, slice(share.first, share.last), scratch)
 
     @property
     def cells(self) -> int:
@@ -99,20 +96,20 @@ class Attention(Residual):
         return [weights[0], bias, weights[1], out_bias, norm_weight, norm_bias]
 
 
-@loop
-def _attention(functions, places, sizes, reals, scratch, start, stop):
-    product, normalize, add_vector, softmax, drop, turn, add = functions
+@called
+def _attention(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, normalize, add_vector, softmax, drop, turn, add = several(functions, 0, 7)
     (
         x, memory, weight, out_weight, bias, out_bias, norm_weight, norm_bias, mask, inside, query, key_value,
         softmaxes, joined, normal, factor, out, cos, sin, _,
-    ) = places  # fmt: skip
+    ) = several(places, 0, 20)  # fmt: skip
     (
         heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, _, row,
         heads_row, keys_row, q_row, kv_row, head, cells_row, mask_item, mask_head, mask_row, shifts, across, norm_first,
         w_low, w_high, w_below, low, high, below,
-    ) = sizes  # fmt: skip
-    eps, scale, w_scale, sum_scale = reals
-    size, own = reals.itemsize, (product, eps, reals.itemsize, scratch)
+    ) = several(sizes, 0, 32)  # fmt: skip
+    eps, scale, w_scale, sum_scale = several(reals, real, 4)
+    own = product, eps, size, scratch
     cells, keys = target * cells_row, 0 if across else heads_row
     total = scratch + MEMORY * size
     dropped = total + min(block, stop - start) * target * row
@@ -155,21 +152,23 @@ def _attention(functions, places, sizes, reals, scratch, start, stop):
             call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + r, normal + r, factor + i * size))
 
 
-@loop
-def _attention_gradient(functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, copy, normalize_gradient, drop, add_rows_up, softmax_gradient, drop_weights, turn = functions
+@called
+def _attention_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    product, copy, normalize_gradient, drop, add_rows_up, softmax_gradient, drop_weights, turn = several(
+        functions, 0, 8
+    )
     (
         _, memory, weight, out_weight, _, _, norm_weight, _, _, inside, query, key_value, softmaxes, joined, normal,
         factor, _, cos, _, sin_back,
-    ) = places  # fmt: skip
-    g, g_x, g_memory, g_weight, g_out_weight, norm_sums = gradients
+    ) = several(places, 0, 20)  # fmt: skip
+    g, g_x, g_memory, g_weight, g_out_weight, norm_sums = several(gradients, 0, 6)
     (
         heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, _, row,
         heads_row, keys_row, q_row, kv_row, head, cells_row, _, _, _, _, across, norm_first, w_low, w_high, w_below,
         low, high, below,
-    ) = sizes  # fmt: skip
-    _, scale, w_scale, sum_scale = reals
-    size, own = reals.itemsize, (product, scale, reals.itemsize, scratch)
+    ) = several(sizes, 0, 32)  # fmt: skip
+    _, scale, w_scale, sum_scale = several(reals, real, 4)
+    own = product, scale, size, scratch
     cells, keys = target * cells_row, 0 if across else heads_row
     most = min(block, stop - start)
     g_total = scratch + MEMORY * size

@@ -1,4 +1,8 @@
-"""What sub-layers of `sublayers.py` have in common: the sum with x, its dropout, the norm, and shares of a batch."""
+"""What sub-layers of `sublayers.py` have in common: the sum with x, its dropout, the norm, and shares of a batch.
+
+All their loops take the same: the size of an element, and where these lie: the functions that a loop calls, its arrays
+and the gradients (as `places` gives them), whole numbers, and others; a place to write to, and which rows or sentences.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import passes
-from .compiling import address, addresses, or_zeros, places
+from .compiling import address, addresses, call, called, or_zeros, places, several
 from .hashed import Dropping
 from .pool import empty
 from .products import product
@@ -38,21 +42,24 @@ class Norm:
         self.vectors = [self.d, self.d]
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        """Make the arrays for rows x; returns that of the result, which `forward` fills."""
+        """Make the arrays for rows x; returns that of the result, which the loop forward fills."""
+        out = self.begin(shares, x)
+        self.places = places(x, *self.norm, out, self.normal, self.factor)
+        self.sizes, self.reals = np.array([self.d], np.int64), np.array([self.eps], self.dtype)
+        return out
+
+    def begin(self, shares: list[Share], x: Any) -> Any:
+        """Make those of the norm."""
         self.shares, self.x = shares, x
         self.length = len(x) // shares[-1].last
         self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
         return self.out
 
-    def forward(self, share: Share) -> None:
-        r = share.rows(self.length)
-        arrays = self.x[r], *self.norm, self.out[r], self.normal[r], self.factor[r]
-        self.normalize(self.dtype).ctypes(self.eps, r.stop - r.start, self.d, *map(address, arrays))
+    def forward(self, share: Share) -> Call:
+        return Call(_normalize, addresses(self.dtype, self.normalize), share.rows(self.length))
 
-    def backward(self, share: Share, found: Gradient) -> None:
-        r = share.rows(self.length)
-        arrays = found.g[r], self.normal[r], self.factor[r], self.norm[0], found.g_x[r], found.sums[share.place]
-        self.normalize_gradient(self.dtype).ctypes(0, r.stop - r.start, self.d, *map(address, arrays), False)
+    def backward(self, share: Share) -> Call:
+        return Call(_normalize_gradient, addresses(self.dtype, self.normalize_gradient), share.rows(self.length))
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         """The gradients of the parameters in their order, from those of weights and of vectors."""
@@ -76,7 +83,7 @@ class Residual(Norm):
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
         self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
-        return super().start(shares, x, memory, shifts)
+        return self.begin(shares, x)
 
     def there(self, *between: Any) -> Any:
         """Where the functions are that the loop forward calls."""
@@ -102,6 +109,33 @@ class Share(NamedTuple):
         return slice(self.first * length, self.last * length)
 
 
+class Call(NamedTuple):
+    """What a sub-layer's loop does for a share: the loop, the functions it calls, its rows or sentences.
+
+    `scratch` is how many elements it writes, for itself alone.
+    """
+
+    loop: Any
+    functions: Any
+    rows: slice
+    scratch: int = 0
+
+    def numbers(self, sublayer: Any, gradients: int) -> tuple[int, ...]:
+        """The same as `one_after_the_other` reads it; `gradients` is where the places of the share's lie, or 0."""
+        arrays = self.functions, sublayer.places, sublayer.sizes, sublayer.reals
+        functions, places, sizes, reals = map(address, arrays)
+        loop = self.loop(sublayer.dtype).address
+        return loop, functions, places, gradients, sizes, reals, self.rows.start, self.rows.stop
+
+
+@called
+def one_after_the_other(real, size, calls, count, scratch):
+    """Call the loops of so many rows of eight numbers each."""
+    for n in range(count):
+        loop, functions, places, gradients, sizes, reals, start, stop = several(calls + n * 64, 0, 8)
+        call(loop, (real, size, functions, places, gradients, sizes, reals, scratch, start, stop))
+
+
 class Gradient:
     """Of a sub-layer: for its x, and those of its parameters, added up over the rows of each share."""
 
@@ -112,12 +146,12 @@ class Gradient:
         self.weights = [empty((count, *weight.shape), g.dtype) for weight in weights]
         self.sums = np.zeros((count, sum(vectors)))  # of biases and norms, side by side, in float64
         own = *self.weights, self.sums
-        self.first = places(g, self.g_x, g_memory, *own)
-        self.apart = np.array([0, 0, 0, *[part.strides[0] for part in own]], np.int64)
+        apart = np.array([0, 0, 0, *[part.strides[0] for part in own]], np.int64)
+        self._places = places(g, self.g_x, g_memory, *own) + np.arange(count)[:, None] * apart
 
-    def places(self, share: Share) -> Any:
-        """Where g and the gradients lie: for x, for the memory, for the weights and, added up, for the vectors."""
-        return self.first + share.place * self.apart
+    def places(self, share: Share) -> int:
+        """Where it stands where g and a share's gradients lie: for x, the memory, the weights, the vectors in sum."""
+        return address(self._places) + share.place * self._places.strides[0]
 
     def totals(self) -> list[Any]:
         """The gradients of the parameters, in their order."""
@@ -125,3 +159,26 @@ class Gradient:
         sums, sizes = np.add.reduce(self.sums, axis=0).astype(self.g.dtype), self.sublayer.vectors
         vectors = [sums[end - size : end] for size, end in zip(sizes, itertools.accumulate(sizes))]
         return self.sublayer.in_order(weights, vectors)
+
+
+# ---- the norm at the end of a stack
+
+
+@called
+def _normalize(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    (normalize,), (d,), (eps,) = several(functions, 0, 1), several(sizes, 0, 1), several(reals, real, 1)
+    x, weight, bias, out, normal, factor = several(places, 0, 6)
+    i = start * d * size
+    call(normalize, (eps, stop - start, d, x + i, weight, bias, out + i, normal + i, factor + start * size))
+
+
+@called
+def _normalize_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
+    (normalize_gradient,), (d,) = several(functions, 0, 1), several(sizes, 0, 1)
+    _, weight, _, _, normal, factor = several(places, 0, 6)
+    g, g_x, _, sums = several(gradients, 0, 4)
+    i = start * d * size
+    call(
+        normalize_gradient,
+        (real, stop - start, d, g + i, normal + i, factor + start * size, weight, g_x + i, sums, False),
+    )

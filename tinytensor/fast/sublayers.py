@@ -2,8 +2,8 @@
 
 A sub-layer is norm(x + drop(f(x))), or with the norm in front x + drop(f(norm(x))); f is attention (`multi_head.py`) or
 a network (`feed_forward.py`). It is a few matrix products with passes over memory between them. Here the rows of some
-sentences go through all of it, and through all sub-layers of a stack, while they are in the cache; the interpreter,
-whose lock two threads would wait for, is met once for a sub-layer, and threads meet once for a stack.
+sentences go through all of it while they are in the cache, and those of a thread through all sub-layers of a stack
+without meeting the interpreter, whose lock others would wait for; threads meet once for a stack.
 
 The loops are told where arrays lie and how far apart rows are, in bytes, and call the products (`products.py`) and the
 passes between them (`passes.py`) by their addresses. So each of these is compiled once, and loops that know of no array
@@ -21,11 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from .compiling import address
 from .compiling import fits as fits
 from .feed_forward import FeedForward as FeedForward
 from .feed_forward import GatedFeedForward as GatedFeedForward
 from .multi_head import Attention as Attention
-from .residual import Gradient, Share
+from .pool import empty
+from .residual import Call, Gradient, Share, one_after_the_other
 from .residual import Norm as Norm
 from .threads import is_beside_others, multiply_in_parts
 
@@ -66,13 +68,7 @@ def forward(sublayers: Sequence[Any], x: Any, memory: Any, masks: Sequence[Any],
     shifts = [(mask, not hide) for mask, hide in zip(masks, hides)]
     for sublayer in sublayers:
         rows = sublayer.start(shares, rows, memory_rows, shifts)
-
-    def compute_shares(i: slice) -> None:
-        for share in shares[i]:
-            for sublayer in sublayers:
-                sublayer.forward(share)
-
-    multiply_in_parts(compute_shares, len(shares))
+    _compute([[(sublayer, sublayer.forward(share), 0) for sublayer in sublayers] for share in shares])
     return rows.reshape(x.shape)
 
 
@@ -85,14 +81,26 @@ def backward(sublayers: Sequence[Any], g: Any, memory: Any) -> tuple[Any, Any, l
     for sublayer in reversed(sublayers):
         gradients.insert(0, Gradient(sublayer, rows, memory_rows))
         rows = gradients[0].g_x
+    pairs = list(zip(sublayers, gradients))[::-1]
+    _compute(
+        [[(sublayer, sublayer.backward(share), found.places(share)) for sublayer, found in pairs] for share in shares]
+    )
+    return rows.reshape(g.shape), g_memory, [total for gradient in gradients for total in gradient.totals()]
+
+
+def _compute(works: Sequence[Sequence[tuple[Any, Call, int]]]) -> None:
+    """Do the work of each share: for each sub-layer the call of its loop, and where its gradients are listed, or 0."""
+    dtype = works[0][0][0].dtype
+    scratch = max(call.scratch for work in works for _, call, _ in work)
+    tables = [np.array([call.numbers(sublayer, found) for sublayer, call, found in work], np.int64) for work in works]
+    compiled = one_after_the_other(dtype).ctypes
 
     def compute_shares(i: slice) -> None:
-        for share in shares[i]:
-            for gradient in reversed(gradients):
-                gradient.sublayer.backward(share, gradient)
+        memory = empty(scratch, dtype)
+        for table in tables[i]:
+            compiled(0, dtype.itemsize, address(table), len(table), address(memory))
 
-    multiply_in_parts(compute_shares, len(shares))
-    return rows.reshape(g.shape), g_memory, [total for gradient in gradients for total in gradient.totals()]
+    multiply_in_parts(compute_shares, len(tables))
 
 
 def _shares(batch: int, rows: int, operations: int, largest: int) -> list[Share]:
