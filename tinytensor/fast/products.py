@@ -90,8 +90,9 @@ def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, o
     elements may be written.
     """
     b_step, b_column = (size, b_row) if turn_b else (b_row, size)
-    panel, most = PANEL * size, _even(inner, DEPTH)
-    high = padded(_even(rows, max(TALL, BLOCK // (most + MARGIN))), TALL)
+    panel, most, high = PANEL * size, _even(inner, DEPTH), rows
+    if rows * (most + MARGIN) > BLOCK:
+        high = padded(_even(rows, max(TALL, BLOCK // (most + MARGIN))), TALL)
     for k in range(0, inner, most):
         depth = min(most, inner - k)
         for i in range(0, rows, high):
@@ -122,6 +123,8 @@ def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, o
 @part
 def _even(length, most):
     """The length of parts, of at most so much, that are as long as each other."""
+    if length <= most:  # without the divisions, which take a tenth of a small product
+        return length
     parts = -(-length // most)
     return -(-length // parts)
 
