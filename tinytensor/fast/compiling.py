@@ -184,7 +184,7 @@ def numbers(typing: Any, address: Any, like: Any) -> Any:
     return kind(types.int64, like), turn
 
 
-@intrinsic(prefer_literal=True)  # type: ignore[misc]
+@instructions(prefer_literal=True)
 def several(typing: Any, address: Any, like: Any, count: Any) -> Any:
     """A tuple of the first so many numbers, a constant, that lie at an address."""
     kind = types.UniTuple(types.unliteral(like), count.literal_value)

@@ -18,7 +18,7 @@ from .pool import empty
 from .products import product
 
 BLOCK = 512  # rows that go through a sub-layer together
-SUM = 8  # bytes of a sum
+SUM = WORD = 8  # bytes of a sum, and of a whole number
 
 BY_MEAN_AND_SIZE = passes.normalize, passes.normalize_gradient
 BY_SIZE = passes.normalize_by_size, passes.normalize_by_size_gradient
@@ -130,9 +130,9 @@ class Call(NamedTuple):
 
 @called
 def one_after_the_other(real, size, calls, count, scratch):
-    """Call the loops of so many rows of eight numbers each."""
+    """The loops that so many rows of eight numbers each tell of, as `Call.numbers` gives them."""
     for n in range(count):
-        loop, functions, places, gradients, sizes, reals, start, stop = several(calls + n * 64, 0, 8)
+        loop, functions, places, gradients, sizes, reals, start, stop = several(calls + n * 8 * WORD, 0, 8)
         call(loop, (real, size, functions, places, gradients, sizes, reals, scratch, start, stop))
 
 
