@@ -1,0 +1,75 @@
+"""The loops over sub-layers: what they read of the lists that they are given."""
+
+import ast
+import inspect
+import textwrap
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+from tinytensor.fast import sublayers
+from tinytensor.fast.hashed import Dropping
+from tinytensor.fast.residual import Gradient, Share
+
+D, WIDTH, BATCH, LENGTH = 8, 12, 2, 3
+NOTHING = Dropping()
+
+
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+def linear(features, given):
+    return zeros(features, given), zeros(features)
+
+
+NORM = *linear(D, 1)[1:], zeros(D), 1e-5, True, NOTHING
+KINDS = {
+    "norm": lambda: sublayers.Norm(zeros(D), zeros(D), 1e-5),
+    "attention": lambda: sublayers.Attention(
+        *linear(3 * D, D), *linear(D, D), *NORM, heads=2, scale=1.0, across=False, weights_dropping=NOTHING
+    ),
+    "attention to the memory": lambda: sublayers.Attention(
+        *linear(3 * D, D), *linear(D, D), *NORM, heads=2, scale=1.0, across=True, weights_dropping=NOTHING
+    ),
+    "attention with positions": lambda: sublayers.Attention(
+        *linear(2 * D, D), *linear(D, D), *NORM, heads=4, kv_heads=2, scale=1.0, across=False,
+        weights_dropping=NOTHING, turning=(zeros(LENGTH, 1), zeros(LENGTH, 1), False),
+    ),
+    "network": lambda: sublayers.FeedForward(*linear(WIDTH, D), *linear(D, WIDTH), *NORM, inner=NOTHING),
+    "network with GELU": lambda: sublayers.FeedForward(
+        *linear(WIDTH, D), *linear(D, WIDTH), *NORM, inner=NOTHING, activation="gelu"
+    ),
+    "gated network": lambda: sublayers.GatedFeedForward(
+        *linear(WIDTH, D), *linear(WIDTH, D), *linear(D, WIDTH), *NORM, activation="silu"
+    ),
+}  # fmt: skip
+
+
+def counts(loop):
+    """How many numbers a loop reads of each list, by the list's name."""
+    function = inspect.getclosurevars(loop).nonlocals["compile_for"]
+    source = inspect.getsource(inspect.getclosurevars(function).nonlocals["function"])
+    calls = [node for node in ast.walk(ast.parse(textwrap.dedent(source))) if isinstance(node, ast.Call)]
+    return {
+        node.args[0].id: node.args[2].value
+        for node in calls
+        if isinstance(node.func, ast.Name) and node.func.id == "several"
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_loops_read_as_many_numbers_as_there_are(kind):
+    sublayer, shares = KINDS[kind](), [Share(0, 0, 1), Share(1, 1, BATCH)]
+    x, memory = zeros(BATCH * LENGTH, D), zeros(BATCH * 5, D)
+    sublayer.start(shares, x, memory, [(None, False), (None, False)])
+    gradient = Gradient(sublayer, x, memory)
+    for call in (sublayer.forward(shares[0]), sublayer.backward(shares[0])):
+        there = {
+            "functions": len(call.functions), "places": len(sublayer.places), "sizes": len(sublayer.sizes),
+            "reals": len(sublayer.reals), "gradients": gradient._places.shape[1],
+        }  # fmt: skip
+        read = counts(call.loop)
+        assert {"functions", "places", "sizes"} <= set(read)
+        assert read == {name: there[name] for name in read}
