@@ -62,6 +62,7 @@ def called(function: Any) -> Callable[[Any], Any]:
 
     found: dict[Any, Any] = {}
 
+    @functools.wraps(function)
     def compiled(dtype: Any) -> Any:
         if dtype not in found:
             with _one_at_a_time:
@@ -186,7 +187,7 @@ def numbers(typing: Any, address: Any, like: Any) -> Any:
 
 @instructions(prefer_literal=True)
 def several(typing: Any, address: Any, like: Any, count: Any) -> Any:
-    """A tuple of the first so many numbers, a constant, that lie at an address."""
+    """A tuple of the first `count` numbers at an address, of the type of `like`; the count is a constant."""
     kind = types.UniTuple(types.unliteral(like), count.literal_value)
 
     def load(context: Any, builder: Any, signature: Any, values: Any) -> Any:

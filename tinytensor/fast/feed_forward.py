@@ -12,7 +12,7 @@ from .compiling import call, called, or_zeros, places, several
 from .hashed import Dropping
 from .pool import empty
 from .products import MEMORY, multiply
-from .residual import BLOCK, SUM, Call, Residual, Share
+from .residual import BLOCK, SUM, Residual, Share, Work
 
 # ---- f(x) = drop(φ(x W₁ᵀ + b₁)) W₂ᵀ + b₂
 
@@ -44,16 +44,16 @@ class FeedForward(Residual):
         self.reals = np.array([self.eps, self.inner.scale, self.dropping.scale], self.dtype)
         return out
 
-    def forward(self, share: Share) -> Call:
+    def work_forward(self, share: Share) -> Work:
         rectify = passes.rectify_and_drop if self.inner else passes.rectify
         functions = self.there(rectify if self.in_place else passes.activate, self.activation[0])
-        return Call(_feed_forward, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
+        return Work(_feed_forward, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
 
-    def backward(self, share: Share) -> Call:
+    def work_backward(self, share: Share) -> Work:
         widths = self.width if self.in_place else 2 * self.width
         activate = passes.rectify_gradient if self.in_place else passes.activate_gradient
         functions = self.back(activate, self.activation[1])
-        return Call(_feed_forward_gradient, functions, share.rows(self.length), MEMORY + BLOCK * (2 * self.d + widths))
+        return Work(_feed_forward_gradient, functions, share.rows(self.length), MEMORY + BLOCK * (2 * self.d + widths))
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, bias2, bias1 = vectors
@@ -148,14 +148,14 @@ class GatedFeedForward(Residual):
         self.reals = np.array([self.eps, self.dropping.scale], self.dtype)
         return out
 
-    def forward(self, share: Share) -> Call:
+    def work_forward(self, share: Share) -> Work:
         functions = self.there(passes.add_vector, self.activation[0], passes.multiply_by)
-        return Call(_gated, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
+        return Work(_gated, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
 
-    def backward(self, share: Share) -> Call:
+    def work_backward(self, share: Share) -> Work:
         functions = self.back(*self.activation, passes.multiply_by)
         scratch = MEMORY + BLOCK * (2 * self.d + 3 * self.width)
-        return Call(_gated_gradient, functions, share.rows(self.length), scratch)
+        return Work(_gated_gradient, functions, share.rows(self.length), scratch)
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, *biases = vectors

@@ -15,11 +15,10 @@ from numba.extending import intrinsic
 
 from .compiling import address, called, numbers
 from .threads import in_parts
-from .tiles import prefetch
+from .tiles import LINE, prefetch
 
 FEW = 16  # rows; of more, a product that copies the weight is as fast
 SHORT = 1 << 11  # bytes of a row, up to which the processor does not find out by itself what will be read next
-LINE = 64  # bytes that come from memory together
 
 
 def multiply(rows: Any, weight: Any, bias: Any, out: Any) -> None:

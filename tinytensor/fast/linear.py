@@ -19,6 +19,7 @@ from .products import multiply_arrays
 from .threads import multiply_in_parts
 
 SHARE = 10**7  # multiplications and additions that are worth another thread
+PARTS = 60  # of all work, of which two to six threads get as many each
 
 
 def apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
@@ -26,16 +27,16 @@ def apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
     if len(rows) <= few_rows.FEW and rows.shape[1] <= LONG:
         few_rows.multiply(rows, weight, bias, out)
         return
-    parts, along_rows = _parts(rows, weight, 1), len(rows) >= len(weight)
+    along_rows = len(rows) >= len(weight)
 
     def apply_to_part(i: slice) -> None:
-        j, k = _shares(i, parts, len(rows), len(weight))
+        j, k = _shares(i, len(rows), len(weight))
         if along_rows:
             _apply(rows[j], weight, bias, out[j])
         else:
             _apply(rows, weight[k], None if bias is None else bias[k], out[:, k])
 
-    multiply_in_parts(apply_to_part, parts)
+    multiply_in_parts(apply_to_part, PARTS, _threads(rows, weight, 1))
 
 
 def _apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
@@ -46,11 +47,11 @@ def _apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
 
 def differentiate(g: Any, rows: Any, weight: Any, g_rows: Any, g_weight: Any, g_bias: Any) -> None:
     """Write the gradients for rows, weight and bias from that for the result; None where one is not wanted."""
-    parts, along_rows = _parts(rows, weight, 2), len(rows) >= rows.shape[1]
+    along_rows = len(rows) >= rows.shape[1]
     sums = None if g_bias is None else np.zeros(len(weight))
 
     def differentiate_part(i: slice) -> None:
-        j, k, c = _shares(i, parts, len(rows), len(weight), rows.shape[1])
+        j, k, c = _shares(i, len(rows), len(weight), rows.shape[1])
         if g_rows is not None and along_rows:
             multiply_arrays(g[j], False, weight, False, g_rows[j])
         elif g_rows is not None:
@@ -61,17 +62,16 @@ def differentiate(g: Any, rows: Any, weight: Any, g_rows: Any, g_weight: Any, g_
             own = g[:, k]
             add_rows_up(g.dtype).ctypes(0, *own.shape, address(own), g.shape[1], address(sums[k]))
 
-    multiply_in_parts(differentiate_part, parts)
+    multiply_in_parts(differentiate_part, PARTS, _threads(rows, weight, 2))
     if sums is not None:
         g_bias[...] = sums
 
 
-def _shares(i: slice, parts: int, *lengths: int) -> list[slice]:
-    """What some parts are of each length."""
-    return [slice(i.start * length // parts, i.stop * length // parts) for length in lengths]
+def _shares(i: slice, *lengths: int) -> list[slice]:
+    """What some of the parts are of each length."""
+    return [slice(i.start * length // PARTS, i.stop * length // PARTS) for length in lengths]
 
 
-def _parts(rows: Any, weight: Any, products: int) -> int:
-    """Into how many parts the work of so many products may be divided."""
-    worth = max(1, min(len(rows), *weight.shape, products * rows.size * len(weight) // SHARE))
-    return 1 << worth.bit_length() - 1  # a power of two, so that two threads and four have as much to do each
+def _threads(rows: Any, weight: Any, products: int) -> int:
+    """On how many threads the work of so many products may go."""
+    return max(1, min(len(rows), *weight.shape, products * rows.size * len(weight) // SHARE))

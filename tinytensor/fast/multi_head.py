@@ -11,7 +11,7 @@ from .compiling import call, called, distances, or_zeros, places, several
 from .hashed import Dropping
 from .pool import empty
 from .products import MEMORY, multiply, multiply_each
-from .residual import BLOCK, SUM, Call, Residual, Share
+from .residual import BLOCK, SUM, Residual, Share, Work
 
 
 class Attention(Residual):
@@ -52,7 +52,7 @@ class Attention(Residual):
         self.joined = empty((len(x), self.width), dtype)
         *angles, neighbours = self.turning or (None, None, None, False)
         mask, added = shifts[self.across]
-        self.mask = mask
+        self.mask = mask  # kept, as x is
         self.places = places(
             x, self.memory, *self.weights, *self.biases, *self.norm, mask, self.inside, self.query, self.key_value,
             self.softmax, self.joined, self.normal, self.factor, out, *angles,
@@ -74,17 +74,17 @@ class Attention(Residual):
         """Sentences that go through together."""
         return max(1, BLOCK // max(self.length, self.source))
 
-    def forward(self, share: Share) -> Call:
+    def work_forward(self, share: Share) -> Work:
         rows = min(self.block, share.last - share.first) * self.length
         functions = self.there(passes.add_vector, passes.softmax, *self.sometimes)
-        return Call(_attention, functions, slice(share.first, share.last), MEMORY + rows * self.d + self.cells)
+        return Work(_attention, functions, slice(share.first, share.last), MEMORY + rows * self.d + self.cells)
 
-    def backward(self, share: Share) -> Call:
+    def work_backward(self, share: Share) -> Work:
         n = min(self.block, share.last - share.first)
         of_x, of_memory = 2 * self.d + self.width + self.query.shape[1], self.key_value.shape[1] * self.across
         scratch = MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells
         functions = self.back(passes.softmax_gradient, *self.sometimes)
-        return Call(_attention_gradient, functions, slice(share.first, share.last), scratch)
+        return Work(_attention_gradient, functions, slice(share.first, share.last), scratch)
 
     @property
     def cells(self) -> int:

@@ -3,10 +3,10 @@
 Every thread computes by itself, so that what is divided among threads needs no BLAS: its own threads would wait for
 ours. Small matrices take less time than they take a BLAS, and large ones about as much.
 
-Of b some panels of columns are copied at a time, turned where it lies the other way round, and where a is the
-transpose of what lies there, a block of it, for each tile what that needs: then what a tile reads lies together, in the
-cache (`tiles.py`). All that is compiled once and called by its address; as a function of Numba it would be compiled
-anew into every loop that calls it.
+Of b the columns of a tile are copied as a panel, some panels at a time, or one that is turned where b lies the other
+way round; and where a is the transpose of what lies there, a block of it, for each tile what that needs: then what a
+tile reads lies together, in the cache (`tiles.py`). All that is compiled once and called by its address; as a function
+of Numba it would be compiled anew into every loop that calls it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .pool import empty
 from .tiles import COLUMNS, HEIGHTS, TILE, WIDE, adding, copy_vector, padded, turn_block
 
 DEPTH = 256  # terms that are added at a time
-BLOCK = 1 << 17  # elements of a at a time: with a panel of b, what the cache of a core holds
-GROUP = 8  # panels of b that are copied at a time: of a row, what lies together comes from memory together
-FEW, NARROW = 48, 64  # rows of a result for which b is read where it lies, and columns for which a is
+BLOCK = 1 << 17  # elements of a at a time: with panels of b, about what the cache of a core holds
+PANELS = 8  # of b that are copied at a time: of a row, what lies together comes from memory together
+FEW, NARROW = 48, 64  # rows of a result for which b is read where it lies, and columns for which a turned a is
 MARGIN = 2  # terms more that a tile's copy of a has room for, since whole vectors are written
-PANEL = (DEPTH + COLUMNS) * COLUMNS  # elements, with a margin for the last block that is turned
+PANEL = (DEPTH + 1) * COLUMNS  # elements, with a margin, since lines that lie evenly apart drive each other out
 
 TALL, MIDDLE, LOW = HEIGHTS
 add_tall, add_middle, add_low = (adding(rows, TILE.vectors) for rows in HEIGHTS)
 narrow_tall, narrow_middle, narrow_low = (adding(rows, 1) for rows in HEIGHTS)
 
 
-MEMORY = GROUP * PANEL + BLOCK + TALL * (DEPTH + MARGIN)
+MEMORY = PANELS * PANEL + BLOCK + TALL * (DEPTH + MARGIN)
 """Elements that a product needs for its copies; no two threads may use the same at a time."""
 
 
@@ -91,62 +91,64 @@ def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, o
     """
     b_step, b_column = (size, b_row) if turn_b else (b_row, size)
     panel, most, high = PANEL * size, _even(inner, DEPTH), rows
-    if rows * (most + MARGIN) > BLOCK:
+    if rows * (most + MARGIN) > BLOCK:  # asked first, since few products need the divisions
         high = padded(_even(rows, max(TALL, BLOCK // (most + MARGIN))), TALL)
     for k in range(0, inner, most):
         depth = min(most, inner - k)
         for i in range(0, rows, high):
             some = min(high, rows - i)
-            block, step, group = a + i * a_row + k * a_step, a_step, TALL * a_row
+            block, step, tile = a + i * a_row + k * a_step, a_step, TALL * a_row
             if a_row == size and columns > NARROW:
-                step, group = TALL * size, TALL * (depth + MARGIN) * size
-                _copy_groups(real, block, a_step, depth, some * size, copies + GROUP * panel, step, group)
-                block = copies + GROUP * panel
-            for j in range(0, columns * size, GROUP * WIDE):
-                width, place = min(GROUP * WIDE, columns * size - j), b + k * b_step + j // size * b_column
+                step, tile, copy = TALL * size, TALL * (depth + MARGIN) * size, copies + PANELS * panel
+                _copy_for_tiles(real, block, a_step, depth, some * size, copy, step, tile)
+                block = copy
+            for j in range(0, columns * size, PANELS * WIDE):
+                width, source = min(PANELS * WIDE, columns * size - j), b + k * b_step + j // size * b_column
                 if some > FEW and not turn_b:
-                    _copy_panels(real, place, b_row, depth, width, copies, panel)
+                    _copy_panels(real, source, b_row, depth, width, copies, panel)
                 for p in range(0, width, WIDE):
-                    wide, own, own_row = min(WIDE, width - p), copies + p // WIDE * panel, WIDE
+                    wide, place, place_row = min(WIDE, width - p), copies + p // WIDE * panel, WIDE
                     if turn_b:
-                        _turn(real, size, place + p // size * b_row, b_row, wide // size, depth * size, own)
+                        place = copies
+                        _turn(real, size, source + p // size * b_row, b_row, wide // size, depth * size, place)
                     elif some <= FEW:
-                        own, own_row = place + p, b_row
+                        place, place_row = source + p, b_row
                     result, each = out + i * out_row + j + p, WIDE if wide == WIDE else TILE.vector
                     for c in range(0, wide, each):
                         _multiply_panel(
-                            real, block, group, a_row, step, own + c, own_row, keep or k > 0, result + c, out_row, some,
-                            min(each, wide - c), depth,
+                            real, block, tile, a_row, step, place + c, place_row, keep or k > 0, result + c, out_row,
+                            some, min(each, wide - c), depth,
                         )  # fmt: skip
 
 
 @part
 def _even(length, most):
     """The length of parts, of at most so much, that are as long as each other."""
-    if length <= most:  # without the divisions, which take a tenth of a small product
+    if length <= most:
         return length
     parts = -(-length // most)
     return -(-length // parts)
 
 
 @part
-def _copy_groups(real, source, source_row, rows, width, out, step, group):
-    """Of each row a step, one group of these after the other."""
+def _copy_for_tiles(real, source, source_row, rows, width, out, step, tile):
+    """What a tile needs of all rows, a step of each; then what the next needs, as far behind as `tile` says."""
     for first in range(0, width, step):
         left = min(step, width - first)
         for r in range(rows):
             place, to = source + r * source_row + first, out + r * step
             for c in range(0, left, TILE.vector):
                 copy_vector(real, place + c, left - c, to + c)  # type: ignore[call-arg]
-        out += group
+        out += tile
 
 
 @part
 def _copy_panels(real, source, source_row, rows, width, out, panel):
+    """Of each row, in one piece, what goes to each panel; from one panel to the next it is so many bytes."""
     for r in range(rows):
         for c in range(0, width, WIDE):
             place, to = source + r * source_row + c, out + r * WIDE + c // WIDE * panel
-            if width - c >= WIDE:
+            if width - c >= WIDE:  # a constant, for which the compiler needs no mask
                 _copy(real, place, WIDE, to)
             else:
                 _copy(real, place, width - c, to)
@@ -170,20 +172,20 @@ def _turn(real, size, source, source_row, rows, width, out):
         for n in range(-(-width // TILE.vector)):
             c = n * TILE.vector
             place, to = source + r * source_row + c, out + n * lanes * WIDE + r * size
-            if rows - r >= lanes and width - c >= TILE.vector:  # constants, with which the compiler needs no mask
+            if rows - r >= lanes and width - c >= TILE.vector:  # constants, for which it needs none
                 turn_block(real, place, source_row, lanes, TILE.vector, to, WIDE)  # type: ignore[call-arg]
             else:
                 turn_block(real, place, source_row, rows - r, width - c, to, WIDE)  # type: ignore[call-arg]
 
 
 @within
-def _multiply_panel(real, a, a_group, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
+def _multiply_panel(real, a, a_tile, a_row, a_step, b, b_row, keep, out, out_row, rows, width, inner):
     """All rows of a tile's columns, or of a vector's or less."""
     i = 0
     while i < rows:
         left = rows - i
         high = TALL if left >= TALL else MIDDLE if left >= MIDDLE else LOW
-        x, y = a + i // TALL * a_group + i % TALL * a_row, out + i * out_row
+        x, y = a + i // TALL * a_tile + i % TALL * a_row, out + i * out_row
         if width == WIDE:  # a constant, from which the compiler knows that all of a tile's columns are there
             if high == TALL:
                 add_tall(real, x, a_row, a_step, b, b_row, keep, y, out_row, WIDE, inner)

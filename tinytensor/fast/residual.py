@@ -1,7 +1,8 @@
 """What sub-layers of `sublayers.py` have in common: the sum with x, its dropout, the norm, and shares of a batch.
 
-All their loops take the same: the size of an element, and where these lie: the functions that a loop calls, its arrays
-and the gradients (as `places` gives them), whole numbers, and others; a place to write to, and which rows or sentences.
+All their loops take the same, needed or not: a number of the dtype, and an element's size; where lists lie of what they
+call, of the places of their arrays and of the gradients, of whole numbers and of others; where they may write; and from
+which row or sentence to before which.
 """
 
 from __future__ import annotations
@@ -43,23 +44,25 @@ class Norm:
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
         """Make the arrays for rows x; returns that of the result, which the loop forward fills."""
-        out = self.begin(shares, x)
+        out = self.make_norm(shares, x)
         self.places = places(x, *self.norm, out, self.normal, self.factor)
         self.sizes, self.reals = np.array([self.d], np.int64), np.array([self.eps], self.dtype)
         return out
 
-    def begin(self, shares: list[Share], x: Any) -> Any:
-        """Make those of the norm."""
-        self.shares, self.x = shares, x
+    def make_norm(self, shares: list[Share], x: Any) -> Any:
+        """Make the arrays that every sub-layer has; returns that of the result."""
+        self.shares, self.x = shares, x  # and x is kept: loops know only where it lies
         self.length = len(x) // shares[-1].last
         self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
         return self.out
 
-    def forward(self, share: Share) -> Call:
-        return Call(_normalize, addresses(self.dtype, self.normalize), share.rows(self.length))
+    def work_forward(self, share: Share) -> Work:
+        """What the loop forward does for a share."""
+        return Work(_normalize, addresses(self.dtype, self.normalize), share.rows(self.length))
 
-    def backward(self, share: Share) -> Call:
-        return Call(_normalize_gradient, addresses(self.dtype, self.normalize_gradient), share.rows(self.length))
+    def work_backward(self, share: Share) -> Work:
+        """And the loop backward."""
+        return Work(_normalize_gradient, addresses(self.dtype, self.normalize_gradient), share.rows(self.length))
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         """The gradients of the parameters in their order, from those of weights and of vectors."""
@@ -83,7 +86,7 @@ class Residual(Norm):
 
     def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
         self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
-        return self.begin(shares, x)
+        return self.make_norm(shares, x)
 
     def there(self, *between: Any) -> Any:
         """Where the functions are that the loop forward calls."""
@@ -109,7 +112,7 @@ class Share(NamedTuple):
         return slice(self.first * length, self.last * length)
 
 
-class Call(NamedTuple):
+class Work(NamedTuple):
     """What a sub-layer's loop does for a share: the loop, the functions it calls, its rows or sentences.
 
     `scratch` is how many elements it writes, for itself alone.
@@ -121,18 +124,22 @@ class Call(NamedTuple):
     scratch: int = 0
 
     def numbers(self, sublayer: Any, gradients: int) -> tuple[int, ...]:
-        """The same as `one_after_the_other` reads it; `gradients` is where the places of the share's lie, or 0."""
-        arrays = self.functions, sublayer.places, sublayer.sizes, sublayer.reals
-        functions, places, sizes, reals = map(address, arrays)
+        """The same in NUMBERS numbers; `gradients` is where a list of the places of the share's lies, or 0."""
+        lists = self.functions, sublayer.places, sublayer.sizes, sublayer.reals
+        functions, places, sizes, reals = map(address, lists)
         loop = self.loop(sublayer.dtype).address
         return loop, functions, places, gradients, sizes, reals, self.rows.start, self.rows.stop
 
 
+NUMBERS = 8
+
+
 @called
-def one_after_the_other(real, size, calls, count, scratch):
-    """The loops that so many rows of eight numbers each tell of, as `Call.numbers` gives them."""
+def one_after_the_other(real, size, works, count, scratch):
+    """Do what so many rows of numbers say, each those of a `Work`."""
     for n in range(count):
-        loop, functions, places, gradients, sizes, reals, start, stop = several(calls + n * 8 * WORD, 0, 8)
+        row = works + n * NUMBERS * WORD
+        loop, functions, places, gradients, sizes, reals, start, stop = several(row, 0, NUMBERS)
         call(loop, (real, size, functions, places, gradients, sizes, reals, scratch, start, stop))
 
 
@@ -149,8 +156,8 @@ class Gradient:
         apart = np.array([0, 0, 0, *[part.strides[0] for part in own]], np.int64)
         self._places = places(g, self.g_x, g_memory, *own) + np.arange(count)[:, None] * apart
 
-    def places(self, share: Share) -> int:
-        """Where it stands where g and a share's gradients lie: for x, the memory, the weights, the vectors in sum."""
+    def row(self, share: Share) -> int:
+        """Where the list of places lies: of g and of a share's gradients for x, memory, weights and vectors."""
         return address(self._places) + share.place * self._places.strides[0]
 
     def totals(self) -> list[Any]:

@@ -2,8 +2,8 @@
 
 A sub-layer is norm(x + drop(f(x))), or with the norm in front x + drop(f(norm(x))); f is attention (`multi_head.py`) or
 a network (`feed_forward.py`). It is a few matrix products with passes over memory between them. Here the rows of some
-sentences go through all of it while they are in the cache, and those of a thread through all sub-layers of a stack
-without meeting the interpreter, whose lock others would wait for; threads meet once for a stack.
+sentences go through all of it while they are in the cache, and those of a share through all sub-layers of a stack
+without the interpreter, whose lock other threads would wait for; threads meet once for a stack.
 
 The loops are told where arrays lie and how far apart rows are, in bytes, and call the products (`products.py`) and the
 passes between them (`passes.py`) by their addresses. So each of these is compiled once, and loops that know of no array
@@ -16,7 +16,7 @@ sizes alone, so that the bits do not depend on the number of threads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from .feed_forward import FeedForward as FeedForward
 from .feed_forward import GatedFeedForward as GatedFeedForward
 from .multi_head import Attention as Attention
 from .pool import empty
-from .residual import Call, Gradient, Share, one_after_the_other
+from .residual import Gradient, Share, Work, one_after_the_other
 from .residual import Norm as Norm
 from .threads import is_beside_others, multiply_in_parts
 
@@ -68,7 +68,7 @@ def forward(sublayers: Sequence[Any], x: Any, memory: Any, masks: Sequence[Any],
     shifts = [(mask, not hide) for mask, hide in zip(masks, hides)]
     for sublayer in sublayers:
         rows = sublayer.start(shares, rows, memory_rows, shifts)
-    _compute([[(sublayer, sublayer.forward(share), 0) for sublayer in sublayers] for share in shares])
+    _compute(shares, [(sublayer, sublayer.work_forward, None) for sublayer in sublayers])
     return rows.reshape(x.shape)
 
 
@@ -82,25 +82,25 @@ def backward(sublayers: Sequence[Any], g: Any, memory: Any) -> tuple[Any, Any, l
         gradients.insert(0, Gradient(sublayer, rows, memory_rows))
         rows = gradients[0].g_x
     pairs = list(zip(sublayers, gradients))[::-1]
-    _compute(
-        [[(sublayer, sublayer.backward(share), found.places(share)) for sublayer, found in pairs] for share in shares]
-    )
+    _compute(shares, [(sublayer, sublayer.work_backward, gradient) for sublayer, gradient in pairs])
     return rows.reshape(g.shape), g_memory, [total for gradient in gradients for total in gradient.totals()]
 
 
-def _compute(works: Sequence[Sequence[tuple[Any, Call, int]]]) -> None:
-    """Do the work of each share: for each sub-layer the call of its loop, and where its gradients are listed, or 0."""
-    dtype = works[0][0][0].dtype
-    scratch = max(call.scratch for work in works for _, call, _ in work)
-    tables = [np.array([call.numbers(sublayer, found) for sublayer, call, found in work], np.int64) for work in works]
+def _compute(shares: Sequence[Share], steps: Sequence[tuple[Any, Callable[[Share], Work], Gradient | None]]) -> None:
+    """Take the steps for each share: of a sub-layer, the work of its loop, and where gradients go, if it gives any."""
+    dtype = steps[0][0].dtype
     compiled = one_after_the_other(dtype).ctypes
 
-    def compute_shares(i: slice) -> None:
-        memory = empty(scratch, dtype)
-        for table in tables[i]:
+    def compute_shares(i: slice) -> None:  # it holds the arrays, of which loops know only the places
+        for share in shares[i]:
+            works = [(work_of(share), sublayer, gradient) for sublayer, work_of, gradient in steps]
+            rows = [
+                work.numbers(sublayer, gradient.row(share) if gradient else 0) for work, sublayer, gradient in works
+            ]
+            table, memory = np.array(rows, np.int64), empty(max(work.scratch for work, *_ in works), dtype)
             compiled(0, dtype.itemsize, address(table), len(table), address(memory))
 
-    multiply_in_parts(compute_shares, len(tables))
+    multiply_in_parts(compute_shares, len(shares))
 
 
 def _shares(batch: int, rows: int, operations: int, largest: int) -> list[Share]:

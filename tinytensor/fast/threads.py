@@ -244,15 +244,15 @@ def in_parts(
         _divide(compute_shares, shares, count)
 
 
-def multiply_in_parts(function: Part, shares: int) -> None:
-    """`in_parts` for shares that are worth a thread each, in which compiled loops multiply by themselves.
+def multiply_in_parts(function: Part, shares: int, most: int = SHARES) -> None:
+    """`in_parts` for shares in which compiled loops multiply by themselves, on so many threads at most.
 
     They go on every core, whatever BLAS does, which has one thread meanwhile: a task that is computed so has no use for
     more, and those that spin would be in the way of ours.
     """
     global _goes_in_shares
     _goes_in_shares = True
-    _divide(function, shares, min(_share.get() or _chosen or _cores(), shares))
+    _divide(function, shares, min(_share.get() or _chosen or _cores(), shares, most))
 
 
 _cores = functools.cache(cores.count)

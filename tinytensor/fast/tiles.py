@@ -41,6 +41,7 @@ def _tile(features: dict[str, bool]) -> Tile:
 
 
 TILE = _tile(llvmlite.binding.get_host_cpu_features())
+LINE = 64  # bytes that come from memory together
 WIDE = TILE.vectors * TILE.vector  # bytes of a row
 HEIGHTS = TILE.rows, TILE.rows // 3, 1  # of tiles, so that any number of rows is made of them
 
@@ -156,8 +157,9 @@ def adding(rows: int, vectors: int) -> Any:
             to = Writer(context, builder, real)
             masks = [to.within(builder.sub(width, to.whole(v * TILE.vector))) for v in range(vectors)]
             for r, v in sums:
-                place = to.place(out, builder.mul(to.whole(r), out_row), v, ir.IntType(8))
-                prefetch(builder, place, to_write=True)
+                if v * TILE.vector % LINE == 0:  # rows may lie pages apart, where the processor foresees nothing
+                    place = to.place(out, builder.mul(to.whole(r), out_row), v, ir.IntType(8))
+                    prefetch(builder, place, to_write=True)
             before = builder.block
             step, finish, keeping, writing, end = (builder.append_basic_block() for _ in range(5))
             builder.branch(step)

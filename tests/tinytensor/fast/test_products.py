@@ -8,7 +8,8 @@ from tinytensor.fast import linear, threads
 from tinytensor.fast.products import multiply_arrays
 
 SHAPES = [
-    (1, 1, 1), (5, 3, 2), (20, 20, 16), (13, 33, 17), (20, 150, 20), (70, 301, 40), (300, 65, 530), (64, 100, 1100),
+    (1, 1, 1), (5, 3, 2), (20, 20, 16), (13, 33, 17), (20, 150, 20), (70, 301, 40), (300, 65, 530),
+    (530, 70, 257), (64, 100, 1100),
 ]  # fmt: skip
 
 
