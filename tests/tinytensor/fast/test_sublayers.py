@@ -1,8 +1,11 @@
 """The loops over sub-layers: what they read of the lists that they are given."""
 
 import ast
+import functools
+import gc
 import inspect
 import textwrap
+import weakref
 
 import numpy as np
 import pytest
@@ -73,3 +76,28 @@ def test_loops_read_as_many_numbers_as_there_are(kind):
         assert {"functions", "places", "sizes"} <= set(read)
         assert read == {name: there[name] for name in read}
         assert len(work.numbers(sublayer, gradient.row(shares[0]))) == NUMBERS
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_an_interrupt_frees_nothing_that_another_thread_writes_to(back, monkeypatch):
+    given = []
+
+    def interrupted(function, shares):
+        given.append(function)
+        raise KeyboardInterrupt
+
+    sublayer, x = KINDS["network"](), zeros(BATCH, LENGTH, D)
+    sublayers.forward([sublayer], x, None, [None, None], [False, False])
+    compute = functools.partial(sublayers.backward, [sublayer], x, None)
+    if not back:
+        compute = functools.partial(sublayers.forward, [sublayer], x, None, [None, None], [False, False])
+    monkeypatch.setattr(sublayers, "multiply_in_parts", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compute()
+    there = weakref.ref(sublayer)
+    del sublayer, x, compute
+    gc.collect()
+    assert there() is not None
+    given.clear()
+    gc.collect()
+    assert there() is None
