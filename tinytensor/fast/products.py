@@ -107,11 +107,13 @@ def product(real, size, copies, a, a_row, a_step, b, b_row, turn_b, keep, out, o
                 if some > FEW and not turn_b:
                     _copy_panels(real, source, b_row, depth, width, copies, panel)
                 for p in range(0, width, WIDE):
-                    wide, place, place_row = min(WIDE, width - p), copies + p // WIDE * panel, WIDE
+                    wide = min(WIDE, width - p)
                     if turn_b:
-                        place = copies
+                        place, place_row = copies, WIDE
                         _turn(real, size, source + p // size * b_row, b_row, wide // size, depth * size, place)
-                    elif some <= FEW:
+                    elif some > FEW:
+                        place, place_row = copies + p // WIDE * panel, WIDE
+                    else:
                         place, place_row = source + p, b_row
                     result, each = out + i * out_row + j + p, WIDE if wide == WIDE else TILE.vector
                     for c in range(0, wide, each):

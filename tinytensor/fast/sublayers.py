@@ -81,8 +81,7 @@ def backward(sublayers: Sequence[Any], g: Any, memory: Any) -> tuple[Any, Any, l
     for sublayer in reversed(sublayers):
         gradients.insert(0, Gradient(sublayer, rows, memory_rows))
         rows = gradients[0].g_x
-    pairs = list(zip(sublayers, gradients))[::-1]
-    _compute(shares, [(sublayer, sublayer.work_backward, gradient) for sublayer, gradient in pairs])
+    _compute(shares, [(found.sublayer, found.sublayer.work_backward, found) for found in reversed(gradients)])
     return rows.reshape(g.shape), g_memory, [total for gradient in gradients for total in gradient.totals()]
 
 

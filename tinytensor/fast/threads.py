@@ -244,15 +244,15 @@ def in_parts(
         _divide(compute_shares, shares, count)
 
 
-def multiply_in_parts(function: Part, shares: int, most: int = SHARES) -> None:
-    """`in_parts` for shares in which compiled loops multiply by themselves, on so many threads at most.
+def multiply_in_parts(function: Part, shares: int, most: int | None = None) -> None:
+    """`in_parts` for shares in which compiled loops multiply by themselves; `most` is how many are worth a thread.
 
     They go on every core, whatever BLAS does, which has one thread meanwhile: a task that is computed so has no use for
     more, and those that spin would be in the way of ours.
     """
     global _goes_in_shares
     _goes_in_shares = True
-    _divide(function, shares, min(_share.get() or _chosen or _cores(), shares, most))
+    _divide(function, shares, min(_share.get() or _chosen or _cores(), most or shares, shares))
 
 
 _cores = functools.cache(cores.count)

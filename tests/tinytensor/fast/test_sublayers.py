@@ -4,7 +4,6 @@ import ast
 import functools
 import gc
 import inspect
-import textwrap
 import weakref
 
 import numpy as np
@@ -52,8 +51,7 @@ KINDS = {
 
 def counts(loop):
     """How many numbers a loop reads of each list, by the list's name."""
-    source = inspect.getsource(loop)
-    calls = [node for node in ast.walk(ast.parse(textwrap.dedent(source))) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(ast.parse(inspect.getsource(loop))) if isinstance(node, ast.Call)]
     return {
         node.args[0].id: node.args[2].value
         for node in calls
