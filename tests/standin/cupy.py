@@ -3,7 +3,7 @@
 NumPy arrays as operands, conversion to NumPy other than by `asnumpy`, and names that CuPy 13 lacks are errors;
 reductions give 0-d arrays; indices out of range wrap round in silence; of several values written to one place the
 first remains; every array can be written to, one that was broadcast at all its places at once, from memory that
-overlaps in any order; `cupyx.scatter_add` and `scatter_max` know the dtypes of CUDA's atomic operations only.
+overlaps in any order; `add.at` and `maximum.at` know the dtypes of CUDA's atomic operations only.
 """
 
 import builtins
@@ -211,6 +211,30 @@ for _name in OPERATORS:
     setattr(ndarray, f"__{_name}__", lambda self, other, name=OPERATORS[_name]: globals()[name](self, other))
     setattr(ndarray, f"__r{_name}__", lambda self, other, name=OPERATORS[_name]: globals()[name](other, self))
 mod = remainder  # noqa: F821
+
+
+def _at(function, known):
+    """`function.at`. Of several values for one place the last comes first: atomic operations keep no order."""
+
+    def at(a, slices, value):
+        key, value = _key(a._array, slices), _raw(value)
+        if not _names_places(key):
+            function.at(a._array, key, value)
+            return
+        if a.dtype.type not in known:
+            raise TypeError(f"{function.__name__}.at does not support {a.dtype}")
+        places = np.arange(a.size).reshape(a.shape)[key]
+        values = np.broadcast_to(value, places.shape).astype(a.dtype)
+        whole = a._array.ravel()
+        function.at(whole, places.ravel()[::-1], values.ravel()[::-1])
+        a._array[...] = whole.reshape(a.shape)
+
+    return at
+
+
+_COMPARED = (np.int32, np.float32, np.float64, np.uint32, np.uint64)
+add.at = _at(np.add, (*_COMPARED, np.float16))  # noqa: F821
+maximum.at = _at(np.maximum, _COMPARED)  # noqa: F821
 
 LINALG = "cholesky det eig eigh inv norm qr slogdet solve svd"
 linalg = SimpleNamespace(**{name: _lifted(getattr(linalg_of_cupy, name)) for name in LINALG.split()})

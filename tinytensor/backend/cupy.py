@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 import cupy
-import cupyx
 import numpy as np
 from cupy import arccos as acos  # noqa: F401
 from cupy import arccosh as acosh  # noqa: F401
@@ -275,16 +274,16 @@ def index_add(x: Any, key: Any, values: Any) -> None:
     on the sign, integers of fewer bits are added in 32, and complex numbers are two floats.
     """
     if x.dtype == np.int64:
-        cupyx.scatter_add(x.view(np.uint64), key, astype(values, np.int64).view(np.uint64))
+        cupy.add.at(x.view(np.uint64), key, astype(values, np.int64).view(np.uint64))
     elif x.dtype.kind == "c":
-        cupyx.scatter_add(x.real, key, values.real)
-        cupyx.scatter_add(x.imag, key, values.imag)
+        cupy.add.at(x.real, key, values.real)
+        cupy.add.at(x.imag, key, values.imag)
     elif x.dtype.kind in "biu" and x.itemsize < 4:
         wide = x.astype(np.int32)
-        cupyx.scatter_add(wide, key, values.astype(np.int32))
+        cupy.add.at(wide, key, values.astype(np.int32))
         x[...] = astype(wide, x.dtype)
     else:
-        cupyx.scatter_add(x, key, values)
+        cupy.add.at(x, key, values)
 
 
 def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
@@ -328,7 +327,7 @@ def write(x: Any, key: Any, values: Any, wins: Any = None) -> None:
 def last_of_each(ids: Any, length: int) -> Any:
     """For each place 0..length-1, the position of its last mention in `ids` (undefined where there is none)."""
     last = cupy.zeros(length, dtype=np.uint64)  # CUDA knows no atomic maximum of int64
-    cupyx.scatter_max(last, ids, cupy.arange(ids.size, dtype=np.uint64))
+    cupy.maximum.at(last, ids, cupy.arange(ids.size, dtype=np.uint64))
     return astype(last, np.int64)
 
 

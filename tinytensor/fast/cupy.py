@@ -9,7 +9,6 @@ import functools
 from typing import Any
 
 import cupy
-import cupyx
 import numpy as np
 
 from ..backend import cupy as namespace
@@ -39,7 +38,7 @@ def add_rows(rows: Any, ids: Any, length: int) -> Any:
     """
     out = cupy.zeros((length, rows.shape[1]), dtype=rows.dtype)
     if len(ids):
-        cupyx.scatter_add(out, ids, rows)
+        cupy.add.at(out, ids, rows)
     return out
 
 
