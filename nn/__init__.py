@@ -43,6 +43,7 @@ from .attention import MultiheadAttention
 from .channel_dropout import Dropout1d, Dropout2d
 from .channel_normalization import BatchNorm1d, BatchNorm2d, GroupNorm
 from .checkpoint import CheckpointError, load, save
+from .compiled_step import compile_step
 from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .convolution import Conv1d, Conv2d
 from .feed_forward import FeedForward
@@ -88,7 +89,7 @@ __all__ = [
     "Parameter", "ParameterList", "PositionalEncoding", "RMSNorm", "RNNCell", "ReLU", "ReLU6", "SelfAttention",
     "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
     "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "distributed", "functional", "init", "load", "optim",
+    "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "compile_step", "distributed", "functional", "init", "load", "optim",
     "parallel", "record_attention", "save", "sinusoidal_encoding", "summary", "utils",
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ from . import (
     losses,
     normalization,
     optim,
+    recorded_step,
     recurrent,
     sublayers,
     topk,

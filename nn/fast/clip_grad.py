@@ -26,7 +26,7 @@ def power_sums(arrays: list[Any], p: float) -> Any:
 
 def scale(arrays: list[Any], coefficient: Any) -> None:
     some = [array for array in arrays if array.size]
-    scale_all = loop_for("scale_all", some) if isinstance(coefficient, float) else None
+    scale_all = loop_for("scale_all", some)
     scale_all(some, coefficient) if scale_all else one_by_one(some, coefficient)
 
 

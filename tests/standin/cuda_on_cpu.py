@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import graphs_of_cupy
 import numpy as np
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
@@ -123,7 +124,7 @@ class RawModule:
 
     def __init__(self, code, options=()):
         shim = COMMON + (WHOLE_BLOCK if whole_blocks else ONE_THREAD)
-        self._library = _compiled(shim + code + "".join(_launcher(*found) for found in KERNEL.findall(code)))
+        self._library = compiled(shim + code + "".join(_launcher(*found) for found in KERNEL.findall(code)))
 
     def get_function(self, name):
         run = getattr(self._library, f"run_{name}")
@@ -140,8 +141,12 @@ class RawModule:
                     values.append(ctypes.c_void_p(argument.data.ptr))
                 else:  # a Python number would be passed as 64 bits, whatever the kernel expects
                     values.append(C_TYPES[type(argument)](argument.item()))
-            for i in range(grid[0]):
-                assert run(i, grid[0], block[0], *values), f"{name}: threads wait for others that do not come"
+
+            def run_blocks():
+                for i in range(grid[0]):
+                    assert run(i, grid[0], block[0], *values), f"{name}: threads wait for others that do not come"
+
+            graphs_of_cupy.later(run_blocks)
 
         return launch
 
@@ -159,7 +164,7 @@ extern "C" bool run_{name}(int block, int blocks, int threads, {parameters}) {{
 
 
 @functools.cache
-def _compiled(source):
+def compiled(source):
     folder = Path(tempfile.gettempdir()) / f"tinytensor-kernels-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     library = folder / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.so"

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import arithmetic_of_cupy
 import cuda_on_cpu
+import graphs_of_cupy
 import linalg_of_cupy
 import numpy as np
 
@@ -29,6 +30,7 @@ class ndarray:
 
     def __init__(self, array):
         self._array = array
+        graphs_of_cupy.keep(array)
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to convert.")
@@ -58,16 +60,23 @@ class ndarray:
         return SimpleNamespace(c_contiguous=flags.c_contiguous, f_contiguous=flags.f_contiguous, owndata=flags.owndata)
 
     def get(self):
+        graphs_of_cupy.refuse_to_read()
         return self._array.copy()
 
     def item(self):
+        graphs_of_cupy.refuse_to_read()
         return self._array.item()
 
     def tolist(self):
+        graphs_of_cupy.refuse_to_read()
         return self._array.tolist()
 
     def fill(self, value):
-        self._array.fill(_raw(value))
+        graphs_of_cupy.later(lambda: self._array.fill(_raw(value)))
+
+    def set(self, value):
+        assert not graphs_of_cupy.capturing(), "a copy from the CPU"
+        self._array[...] = value
 
     def __len__(self):
         return len(self._array)
@@ -76,28 +85,47 @@ class ndarray:
         return (self[i] for i in range(len(self)))
 
     def __bool__(self):
+        graphs_of_cupy.refuse_to_read()
         return bool(self._array)
 
     def __int__(self):
+        graphs_of_cupy.refuse_to_read()
         return int(self._array)
 
     def __float__(self):
+        graphs_of_cupy.refuse_to_read()
         return float(self._array)
 
     def __index__(self):
+        graphs_of_cupy.refuse_to_read()
         return operator.index(self._array)
 
     def __getitem__(self, key):
-        return _wrapped(self._array[_key(self._array, key)])
+        if any_of_dtype("b", key):
+            graphs_of_cupy.refuse_to_read()  # how many are true says how large the result is
+        return _wrapped(graphs_of_cupy.computed(_get, (self._array, key), {}))
 
     def __setitem__(self, key, value):
-        array, key, value = self._array, _key(self._array, key), _raw(value)
-        if not _names_places(key):
-            _write(array, key, value)
-            return
-        places = np.arange(array.size).reshape(array.shape)[key]
-        values = np.broadcast_to(value, places.shape)
-        array.flat[places.ravel()[::-1]] = values.ravel()[::-1].astype(array.dtype)
+        graphs_of_cupy.later(lambda: _set(self._array, key, _raw(value)))
+
+
+def any_of_dtype(kind, key):
+    parts = key if isinstance(key, tuple) else (key,)
+    return builtins.any(isinstance(part, ndarray) and part._array.dtype.kind == kind for part in parts)
+
+
+def _get(array, key):
+    return array[_key(array, key)]
+
+
+def _set(array, key, value):
+    key = _key(array, key)
+    if not _names_places(key):
+        _write(array, key, value)
+        return
+    places = np.arange(array.size).reshape(array.shape)[key]
+    values = np.broadcast_to(value, places.shape)
+    array.flat[places.ravel()[::-1]] = values.ravel()[::-1].astype(array.dtype)
 
 
 def _write(array, key, value):
@@ -139,7 +167,7 @@ def _lifted(function):
                 raise TypeError("Wrong arguments: CuPy knows no `where` or `initial` here")
             kwargs = {name: _raw(value) for name, value in kwargs.items()}
         with np.errstate(all="ignore"):  # a GPU tells nobody of overflows, whatever NumPy was asked to do about them
-            return _wrapped(function(*map(_raw, args), **kwargs))
+            return _wrapped(graphs_of_cupy.computed(function, tuple(map(_raw, args)), kwargs))
 
     return lifted
 
@@ -191,7 +219,7 @@ FUNCTIONS = """
 
 def _in_place(change):
     def changed(self, other):
-        change(self._array, _raw(other))
+        graphs_of_cupy.later(lambda: change(self._array, _raw(other)))
         return self
 
     return changed
@@ -217,6 +245,9 @@ def _at(function, known):
     """`function.at`. Of several values for one place the last comes first: atomic operations keep no order."""
 
     def at(a, slices, value):
+        graphs_of_cupy.later(lambda: add_up(a, slices, value))
+
+    def add_up(a, slices, value):
         key, value = _key(a._array, slices), _raw(value)
         if not _names_places(key):
             function.at(a._array, key, value)
@@ -242,6 +273,7 @@ fft = SimpleNamespace(**{n: _lifted(getattr(arithmetic_of_cupy, n)) for n in ("f
 cuda = SimpleNamespace(
     is_available=lambda: True,
     Device=lambda device=None: SimpleNamespace(synchronize=lambda: None),
+    **graphs_of_cupy.namespace(),
 )
 
 
@@ -254,25 +286,33 @@ def array(value, dtype=None, copy=True, order="K"):
     raw = value._array if isinstance(value, ndarray) else value
     if isinstance(value, ndarray) and not copy and (dtype is None or raw.dtype == dtype):
         return value
+    if graphs_of_cupy.capturing():
+        assert isinstance(value, ndarray), "a copy from the CPU would be part of the graph"
+        return ndarray(graphs_of_cupy.computed(np.array, (raw,), {"dtype": dtype, "order": order}))
     return ndarray(np.array(_raw(raw) if isinstance(raw, (list, tuple)) else raw, dtype=dtype, order=order))
 
 
 def argsort(a, axis=-1, kind=None):
     """Always stable, as CuPy's, which sorts vectors of floats by their bits: NaN with a sign comes first."""
-    raw = _raw(a)
+    return ndarray(graphs_of_cupy.computed(_argsort, (_raw(a), axis), {}))
+
+
+def _argsort(raw, axis):
     order = np.argsort(raw, axis=axis, kind="stable")
     if raw.ndim == 1:
         signed = _signed_nan(raw)[order]
         order = np.concatenate([order[signed], order[~signed]])
-    return ndarray(order)
+    return order
 
 
 def unique(ar, **options):
+    graphs_of_cupy.refuse_to_read()
     assert not _signed_nan(_raw(ar)).any(), "CuPy would sort it to the front"
     return _wrapped(np.unique(_raw(ar), **options))
 
 
 def isin(element, test_elements, **options):
+    graphs_of_cupy.refuse_to_read()
     assert not _signed_nan(_raw(test_elements)).any(), "CuPy would sort it to the front, and not find others"
     return ndarray(np.isin(_raw(element), _raw(test_elements), **options))
 

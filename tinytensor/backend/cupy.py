@@ -173,10 +173,10 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     """
     known = [a.dtype for a in (x1, x2) if hasattr(a, "dtype")]
     if not known:
-        return cupy.where(cupy.asarray(condition), x1, x2)
+        return cupy.where(asarray(condition), x1, x2)
     dtype = known[0] if len(known) == 1 else np.result_type(*known)
     x1, x2 = (astype(x, dtype) if isinstance(x, ndarray) else dtype.type(x) for x in (x1, x2))
-    return astype(cupy.where(cupy.asarray(condition), x1, x2), dtype)
+    return astype(cupy.where(asarray(condition), x1, x2), dtype)
 
 
 def sigmoid(x: Any) -> Any:
@@ -215,12 +215,12 @@ def _operands(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
     """The dtype of two operands, one of which may be a number, and both as arrays of it; float16 in 32 bits."""
     dtype = (x1 if hasattr(x1, "dtype") else x2).dtype
     wide = np.float32 if dtype == np.float16 else dtype
-    return dtype, astype(cupy.asarray(x1, dtype=dtype), wide), astype(cupy.asarray(x2, dtype=dtype), wide)
+    return dtype, astype(asarray(x1, dtype=dtype), wide), astype(asarray(x2, dtype=dtype), wide)
 
 
 def pow(x1: Any, x2: Any) -> Any:
     """`cupy.power`; negative powers of integers, where it gives 0, are an error as they are for NumPy."""
-    if (x1 if hasattr(x1, "dtype") else x2).dtype.kind == "i" and bool(cupy.any(cupy.asarray(x2 < 0))):
+    if (x1 if hasattr(x1, "dtype") else x2).dtype.kind == "i" and bool(cupy.any(asarray(x2 < 0))):
         raise ValueError("Integers to negative integer powers are not allowed.")
     return cupy.power(x1, x2)
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from typing import Any
 
 import cupy
@@ -13,7 +15,7 @@ import numpy as np
 
 from ..backend import cupy as namespace
 from ..backend.numpy import check_range_at_once, out_of_range
-from . import kernels
+from . import cublas, graphs, kernels
 
 
 def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
@@ -28,7 +30,10 @@ def contiguous(x: Any) -> Any:
 
 def bernoulli(p: float, shape: tuple[int, ...], generator: np.random.Generator) -> Any:
     """Booleans that are true with probability p, drawn on the GPU from a seed; None where nothing compiles kernels."""
-    return kernels.bernoulli(p, shape, int(generator.integers(2**63))) if kernels.available() else None
+    if not kernels.available():
+        return None
+    recording = graphs.now.recording
+    return kernels.bernoulli(p, shape, recording.draw(generator) if recording else graphs.seed(generator))
 
 
 def add_rows(rows: Any, ids: Any, length: int) -> Any:
@@ -94,6 +99,63 @@ def _found() -> Any:
     return cupy.zeros((SLOTS, 2), dtype=np.int64)
 
 
+# ---- while a graph is recorded
+
+
+def can_record() -> bool:
+    """Whether this CuPy records graphs, and our kernels draw the masks of dropout."""
+    return kernels.available() and hasattr(cupy.cuda, "Graph")
+
+
+def record(function: Callable[[], Any], pool: Any) -> tuple[graphs.Recording | None, Any]:
+    """All that a function asks of the GPU, to be launched at will, and what it returns; or None, and why there is none.
+
+    Args:
+        pool: from `new_pool`; recordings that never run at the same time may share one.
+    """
+    recording = graphs.Recording(pool)
+    try:
+        return recording, recording.record(function)
+    except graphs.CannotRecord as reason:
+        return None, str(reason)
+
+
+def new_pool() -> Any:
+    """Memory for recordings."""
+    return graphs.new_pool()
+
+
+def refuse(what: str) -> None:
+    """End the recording of this thread, if it records, and say why."""
+    graphs.refuse(what)
+
+
+def part(memory: Any, start: int, shape: tuple[int, ...], dtype: Any) -> Any:
+    """The array of a shape that begins at byte `start` of an array of bytes."""
+    return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    if graphs.now.recording is not None and cublas.fits(a, b):
+        return cublas.matmul(a, b, out)
+    return cupy.matmul(a, b, out=out)
+
+
+def asarray(value: Any, dtype: Any = None) -> Any:
+    if graphs.now.recording is not None and not isinstance(value, cupy.ndarray):
+        if isinstance(value, (bool, int, float, complex, np.generic)):  # a number can go with a kernel
+            return cupy.full((), value, dtype=dtype or np.asarray(value).dtype)
+        graphs.refuse(f"it moves a {type(value).__name__} from the CPU to the GPU; make it an input of the step")
+    return cupy.asarray(value, dtype=dtype)
+
+
+def from_numpy(x: Any) -> Any:
+    return asarray(x)
+
+
+# ---- what the loops of the CPU have and a GPU needs not
+
+
 def attention_loops(*arrays: Any) -> None:
     """None: NumPy has a module of loops over the heads of attention."""
 
@@ -120,11 +182,14 @@ def check_range(name: str, what: str, ids: Any, length: int) -> None:
     if kernels.available() and ids.dtype == np.int64 and ids.flags.c_contiguous and len(_slots | {key: 0}) <= SLOTS:
         kernels.look_for_outside(ids, length, _found()[_slots.setdefault(key, len(_slots))])
         _asked.add(key)
+        if graphs.now.recording is not None:
+            graphs.now.recording.before_launch.append(functools.partial(_asked.add, key))
         return
     check_range_at_once(name, what, ids, length)
 
 
 def to_numpy(x: Any) -> Any:
+    graphs.refuse("it reads numbers from the GPU, as item(), print and conditions do")
     if _asked:
         _tell_what_was_out_of_range()
     return cupy.asnumpy(x)

@@ -5,11 +5,11 @@
 
 #ifndef ON_CPU  // where most tests compile these for a CPU, a block has one thread, which holds all the row
 
-__device__ real combined(real value, bool largest) {
-    __shared__ real of_warps[32];
+template <class T> __device__ T combined(T value, bool largest) {
+    __shared__ T of_warps[32];
     const int lane = threadIdx.x % 32;
     for (int distance = 16; distance > 0; distance /= 2) {
-        const real other = __shfl_xor_sync(0xffffffff, value, distance);
+        const T other = __shfl_xor_sync(0xffffffff, value, distance);
         value = largest ? fmax(value, other) : value + other;
     }
     __syncthreads();  // a former call may still be reading
@@ -19,7 +19,7 @@ __device__ real combined(real value, bool largest) {
     value = of_warps[lane < warps ? lane : 0];
     if (lane >= warps && !largest) value = 0;
     for (int distance = 16; distance > 0; distance /= 2) {
-        const real other = __shfl_xor_sync(0xffffffff, value, distance);
+        const T other = __shfl_xor_sync(0xffffffff, value, distance);
         value = largest ? fmax(value, other) : value + other;
     }
     return value;
@@ -27,7 +27,7 @@ __device__ real combined(real value, bool largest) {
 
 #else
 
-static real combined(real value, bool) { return value; }
+template <class T> static T combined(T value, bool) { return value; }
 
 #endif
 
@@ -35,8 +35,8 @@ static real combined(real value, bool) { return value; }
 #define INFINITY __int_as_float(0x7f800000)
 #endif
 
-__device__ inline real block_sum(real value) { return combined(value, false); }
-__device__ inline real block_max(real value) { return combined(value, true); }
+template <class T> __device__ T block_sum(T value) { return combined(value, false); }
+template <class T> __device__ T block_max(T value) { return combined(value, true); }
 
 #define EACH(i, count) for (int i = threadIdx.x; i < (count); i += blockDim.x)
 #define EVERYWHERE(i, count) \
@@ -145,7 +145,9 @@ __global__ void cross_entropy_gradient(const real* logits, const long long* targ
 
 // ---- dropout: the random bits of an element follow from the seed and its place (Salmon et al. 2011, Philox 4x32-10)
 
-__global__ void bernoulli(unsigned char* out, long long count, unsigned long long seed, unsigned long long below) {
+__global__ void bernoulli(unsigned char* out, long long count, unsigned long long seed,
+                          const unsigned long long* place_of_seed, unsigned long long below) {
+    if (place_of_seed) seed = *place_of_seed;
     EVERYWHERE(quad, (count + 3) / 4) {
         unsigned int c[4] = {(unsigned int)quad, (unsigned int)(quad >> 32), 0, 0};
         unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)(seed >> 32);
@@ -182,26 +184,49 @@ __global__ void relu_gradient(const real* g, const real* out, real* gradient, lo
     EVERYWHERE(i, count) gradient[i] = out[i] <= 0 ? 0 : g[i];
 }
 
-// ---- Adam for all parameters at once: row t of the table holds the addresses of theta, g, m and v of parameter t,
-// and ends[t] is how many elements it and those before it have
+// ---- all parameters at once. Row t of a table holds the addresses of arrays of parameter t, each of as many elements,
+// and ends[t] is how many elements one of them and those of the rows before have
 
-__global__ void adam(const long long* table, const long long* ends, int parameters, real alpha, real beta1, real rest1,
+#define OF_EACH(row, i, ends, rows)                                     \
+    EVERYWHERE(place, ends[rows - 1])                                   \
+        for (long long row = row_of(place, ends, rows), i = place - (row ? ends[row - 1] : 0), once = 1; once; once = 0)
+
+__device__ inline long long row_of(long long place, const long long* ends, int rows) {
+    int low = 0, high = rows - 1;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (place < ends[middle]) high = middle; else low = middle + 1;
+    }
+    return low;
+}
+
+// theta, g, m and v
+__global__ void adam(const long long* table, const long long* ends, int rows, real alpha, real beta1, real rest1,
                      real beta2, real rest2, real eps, real shrink, real penalty, real sign) {
-    EVERYWHERE(place, ends[parameters - 1]) {
-        int low = 0, high = parameters - 1;
-        while (low < high) {
-            const int middle = (low + high) / 2;
-            if (place < ends[middle]) high = middle; else low = middle + 1;
-        }
-        const long long i = place - (low ? ends[low - 1] : 0);
-        real* theta = (real*)table[4 * low];
-        real* m = (real*)table[4 * low + 2];
-        real* v = (real*)table[4 * low + 3];
-        const real g = sign * ((const real*)table[4 * low + 1])[i] + penalty * theta[i];
+    OF_EACH(row, i, ends, rows) {
+        real* theta = (real*)table[4 * row];
+        real* m = (real*)table[4 * row + 2];
+        real* v = (real*)table[4 * row + 3];
+        const real g = sign * ((const real*)table[4 * row + 1])[i] + penalty * theta[i];
         m[i] = beta1 * m[i] + rest1 * g;
         v[i] = beta2 * v[i] + rest2 * g * g;
         theta[i] = shrink * theta[i] - alpha * m[i] / (sqrt(v[i]) + eps);
     }
+}
+
+// What each block found, in float64
+__global__ void sum_of_squares(const long long* table, const long long* ends, int rows, double* sums) {
+    double sum = 0;
+    OF_EACH(row, i, ends, rows) {
+        const double value = ((const real*)table[row])[i];
+        sum += value * value;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+__global__ void scale_all(const long long* table, const long long* ends, int rows, const real* factor) {
+    OF_EACH(row, i, ends, rows)((real*)table[row])[i] *= *factor;
 }
 
 }  // extern "C"

@@ -93,11 +93,12 @@ def cross_entropy_gradient(
     return gradient
 
 
-def bernoulli(p: float, shape: tuple[int, ...], seed: int) -> Any:
-    """Booleans that are true with probability p (to 32 bits), from a seed of 64 bits."""
+def bernoulli(p: float, shape: tuple[int, ...], seed: Any) -> Any:
+    """Booleans that are true with probability p (to 32 bits), from a seed of 64 bits: an int, or an array of one."""
     out = cupy.empty(shape, dtype=np.bool_)
     below = np.uint64(round(p * 2**32))
-    _everywhere("bernoulli", np.float32, -(-out.size // 4), out, np.int64(out.size), np.uint64(seed), below)
+    given = (np.uint64(seed), np.uint64(0)) if isinstance(seed, int) else (np.uint64(0), seed)
+    _everywhere("bernoulli", np.float32, -(-out.size // 4), out, np.int64(out.size), *given, below)
     return out
 
 
@@ -116,10 +117,30 @@ def relu_gradient(g: Any, out: Any) -> Any:
 def adam(parameters: list[tuple[Any, Any, Any, Any]], scalars: tuple[float, ...]) -> None:
     """One step for all parameters, each given as theta, g, m and v; `scalars` are those of the kernel, in its order."""
     dtype = parameters[0][0].dtype
-    table = cupy.asarray(np.array([[array.data.ptr for array in arrays] for arrays in parameters], dtype=np.int64))
-    sizes = np.cumsum([theta.size for theta, *_ in parameters], dtype=np.int64)
-    reals = (dtype.type(value) for value in scalars)
-    _everywhere("adam", dtype, int(sizes[-1]), table, cupy.asarray(sizes), np.int32(len(parameters)), *reals)
+    count, *table = _table(parameters)
+    _everywhere("adam", dtype, count, *table, *(dtype.type(value) for value in scalars))
+
+
+def sum_of_squares(arrays: list[Any]) -> Any:
+    """The sum of the squares of all elements, in float64: an array of no dimensions."""
+    count, *table = _table([(array,) for array in arrays])
+    sums = cupy.empty(_blocks(count), dtype=np.float64)
+    _everywhere("sum_of_squares", arrays[0].dtype, count, *table, sums)
+    return sums.sum()
+
+
+def scale_all(arrays: list[Any], factor: Any) -> None:
+    """Multiply all elements by a factor: a number, or an array of no dimensions."""
+    count, *table = _table([(array,) for array in arrays])
+    _everywhere("scale_all", arrays[0].dtype, count, *table, cupy.asarray(factor, dtype=arrays[0].dtype))
+
+
+def _table(rows: list[tuple[Any, ...]]) -> tuple[int, Any, Any, np.int32]:
+    """How many elements the first arrays of all rows have, and what kernels over many arrays are given."""
+    addresses = [array.data.ptr for row in rows for array in row]
+    ends = np.cumsum([row[0].size for row in rows], dtype=np.int64)
+    table = cupy.asarray(np.concatenate([np.array(addresses, dtype=np.int64), ends]))
+    return int(ends[-1]), table, table[len(addresses) :], np.int32(len(rows))
 
 
 def look_for_outside(ids: Any, length: int, found: Any) -> None:
@@ -144,8 +165,11 @@ def _over_rows(name: str, dtype: Any, rows: int, columns: int, *arguments: Any) 
 
 def _everywhere(name: str, dtype: Any, count: int, *arguments: Any) -> None:
     """Launch threads for so many elements."""
-    blocks = min(MOST_BLOCKS, -(-count // MOST_THREADS))
-    _kernel(name, np.dtype(dtype))((blocks,), (MOST_THREADS,), arguments)
+    _kernel(name, np.dtype(dtype))((_blocks(count),), (MOST_THREADS,), arguments)
+
+
+def _blocks(count: int) -> int:
+    return min(MOST_BLOCKS, -(-count // MOST_THREADS))
 
 
 @functools.cache

@@ -73,9 +73,10 @@ def test_nvrtc_compiles_them(kernels, dtype, architecture):
     compiler.nvrtcGetPTXSize(program, ctypes.byref(size))
     ptx = ctypes.create_string_buffer(size.value)
     compiler.nvrtcGetPTX(program, ptx)
-    assert dtype == "float64" or ".f64" not in ptx.value.decode()  # a constant or function of doubles would be slow
-    entries = set(re.findall(r"\.entry (\w+)", ptx.value.decode()))
-    assert entries == set(re.findall(r"__global__ void (\w+)", kernels.SOURCE))
+    of_each = dict(re.findall(r"\.entry (\w+)(.*?)^}", ptx.value.decode(), re.M | re.S))
+    wide = {name for name, body in of_each.items() if ".f64" in body}
+    assert dtype == "float64" or wide == {"sum_of_squares"}  # a constant or function of doubles would be slow
+    assert set(of_each) == set(re.findall(r"__global__ void (\w+)", kernels.SOURCE))
 
 
 def test_every_kernel_has_its_function(kernels):
@@ -95,6 +96,12 @@ def test_bernoulli_is_philox(kernels):
         for p, expected in ((word / 2**32, False), ((word + 1) / 2**32, True)):
             found = kernels.bernoulli(p, (4,), 0).get()
             assert found[words.index(word)] == expected
+
+
+def test_a_seed_may_lie_on_the_gpu(kernels):
+    for seed in (1, 2**63 - 1):
+        found = kernels.bernoulli(0.3, (1001,), array(np.array([seed], np.uint64))).get()
+        assert (found == kernels.bernoulli(0.3, (1001,), seed).get()).all()
 
 
 def test_bernoulli_is_even_and_depends_on_seed_and_place(kernels):
@@ -121,6 +128,26 @@ def test_adam_over_parameters_of_every_size(kernels, dtype):
         expected = (shrink * theta - alpha * m / (np.sqrt(v) + eps), g, m, v)
         for a, b in zip(found, expected):
             np.testing.assert_allclose(a.get(), b, rtol=1e-4 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_squares_of_arrays_of_every_size_are_added_up_in_float64(kernels, dtype):
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(n).astype(dtype) for n in (1, 5, 1000, 3, 700)]
+    found = kernels.sum_of_squares([array(x) for x in given])
+    assert (found.shape, found.dtype) == ((), np.float64)
+    np.testing.assert_allclose(found.get(), sum(np.square(x, dtype=np.float64).sum() for x in given), rtol=1e-13)
+    assert np.isnan(kernels.sum_of_squares([array(given[0]), array(np.array([np.nan], dtype))]).get())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_of_every_size_are_scaled(kernels, dtype):
+    given = [np.arange(n, dtype=dtype) for n in (1, 5, 1000, 3)]
+    for factor in (0.3, array(np.asarray(0.3, dtype))):
+        found = [array(x) for x in given]
+        kernels.scale_all(found, factor)
+        for x, y in zip(given, found):
+            np.testing.assert_array_equal(y.get(), x * dtype(0.3))
 
 
 # ---- over rows: what the threads of a block do together

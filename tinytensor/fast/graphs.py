@@ -1,0 +1,130 @@
+"""What a function asks of the GPU, recorded once and asked for again at once: a CUDA graph.
+
+To launch one kernel takes the interpreter longer than most kernels take to run; a graph launches hundreds in one call.
+It repeats addresses and numbers as they were recorded, so whatever would come from the CPU in between is refused with
+`CannotRecord`. Seeds alone do come from there: each launch draws new ones, from the same generators in the same order,
+and so finds the numbers that the function would have found.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import cupy
+import numpy as np
+
+MOST_SEEDS = 4096  # of a recording
+
+
+class CannotRecord(RuntimeError):
+    """What a function does cannot be repeated without Python; the message says why."""
+
+
+class Recording:
+    """The kernels that a function launches, with the memory that they use; `launch` launches them again.
+
+    Args:
+        pool: where the memory comes from. Recordings that never run at the same time may share one.
+
+    Attributes:
+        before_launch: called each time, for what Python has to know of a launch.
+    """
+
+    def __init__(self, pool: Any) -> None:
+        self.before_launch: list[Callable[[], Any]] = []
+        self._pool = pool
+        self._graph: Any = None
+        self._seeds = cupy.empty(MOST_SEEDS, dtype=np.uint64)  # for each draw, in their order
+        self._drawn: list[int] = []
+        self._generators: list[np.random.Generator] = []
+        self._states: list[tuple[np.random.Generator, Any]] = []  # each generator, as it was before
+
+    def record(self, function: Callable[[], Any]) -> Any:
+        """What the function returns; its arrays hold numbers once `launch` is called. Raises CannotRecord."""
+        stream = cupy.cuda.Stream(non_blocking=True)
+        cupy.cuda.Device().synchronize()
+        with stream, cupy.cuda.using_allocator(self._pool.malloc):
+            stream.begin_capture(cupy.cuda.runtime.streamCaptureModeRelaxed)
+            now.recording = self
+            try:
+                result = function()
+                self._graph = stream.end_capture()
+            except Exception as error:
+                raise error if isinstance(error, CannotRecord) else CannotRecord(_first_line(error)) from error
+            finally:
+                now.recording = None
+                if self._graph is None:
+                    _abandon(stream)
+                    for generator, state in self._states:
+                        generator.bit_generator.state = state
+        return result
+
+    def launch(self) -> None:
+        """Launch all that was recorded, on the current stream."""
+        if self._generators:
+            seeds = self._drawn or [seed(generator) for generator in self._generators]
+            self._drawn = []
+            self._seeds[: len(seeds)].set(np.array(seeds, dtype=np.uint64))
+        for call in self.before_launch:
+            call()
+        self._graph.launch()
+
+    def draw(self, generator: np.random.Generator) -> Any:
+        """A place (1,) on the GPU where each launch finds a new seed from the generator."""
+        if len(self._generators) == MOST_SEEDS:
+            raise CannotRecord(f"it draws random numbers more than {MOST_SEEDS} times")
+        if all(generator is not known for known, _ in self._states):
+            self._states.append((generator, generator.bit_generator.state))
+        self._generators.append(generator)
+        self._drawn.append(seed(generator))
+        return self._seeds[len(self._drawn) - 1 : len(self._drawn)]
+
+
+def seed(generator: np.random.Generator) -> int:
+    """What a mask of dropout is drawn from."""
+    return int(generator.integers(2**63))
+
+
+class _Now(threading.local):
+    """What this thread records."""
+
+    recording: Recording | None = None
+
+
+now = _Now()
+
+
+def new_pool() -> Any:
+    """Memory for recordings.
+
+    Where a graph remembers addresses, a pool must never give memory back to make room, which CuPy's does when memory
+    runs out; so that is told as another error than the one that it waits for.
+    """
+    return cupy.cuda.MemoryPool(_allocate)
+
+
+def _allocate(size: int) -> Any:
+    try:
+        return cupy.cuda.MemoryPointer(cupy.cuda.Memory(size), 0)
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise CannotRecord(f"the GPU has no {size:,} bytes left for it") from error
+
+
+def refuse(what: str) -> None:
+    """Raise CannotRecord if this thread records."""
+    if now.recording is not None:
+        raise CannotRecord(what)
+
+
+def _abandon(stream: Any) -> None:
+    """End a recording that failed; what it was is of no interest any more."""
+    try:
+        stream.end_capture()
+    except Exception:
+        return
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
