@@ -54,7 +54,7 @@ class CompiledStep:
     """
 
     replay: ClassVar[Callable[[CompiledStep, tuple[Any, ...]], Any] | None] = None
-    """Gives the results of a call if they can be had without the interpreter, else None; `nn/fast` puts it here."""
+    """Gives the results of a call, or None where op by op is the way; `nn/fast` puts it here."""
 
     def __init__(self, function: Callable[..., Any], model: Module) -> None:
         self.function, self.model = function, model

@@ -20,6 +20,7 @@ from ..data.batch import AnyBatch
 from .halves import forward_backward
 from .interruption import Interrupted, Interruption
 from .not_finite import explain
+from .on_gpu import ForwardBackwardOnGpu
 from .progress import Progress
 
 LOG_EVERY = 10  # steps: the log is the same whether or not anybody watches
@@ -117,7 +118,10 @@ class Trainer:
         self.step = self.steps = 0
         self.ended_early = False
         self.interruption = Interruption()
+        is_on_gpu = any(parameter.device == "gpu" for parameter in model.parameters())
         self.forward_backward: Callable[..., tuple[Tensor, Tensor]] = forward_backward  # of many ranks: `ranks.py`
+        if is_on_gpu:
+            self.forward_backward = ForwardBackwardOnGpu(model)
 
     def run(self, steps: int) -> None:
         """Train until `steps` steps are done, counted from the beginning of the run, or until a callback ends it.

@@ -7,6 +7,7 @@ with the next call.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 import weakref
 from collections.abc import Hashable
@@ -31,10 +32,16 @@ class CannotReplay(Exception):
     """Why a call is computed op by op."""
 
 
+def _room(parameter: Tensor) -> int:
+    """Bytes for a gradient, to the next multiple of `ALIGNMENT`."""
+    return -(-parameter._data.nbytes // ALIGNMENT) * ALIGNMENT
+
+
 class RecordedStep:
     """The recordings of one `CompiledStep`.
 
     Attributes:
+        memory: where all recordings leave the gradients, of each parameter at its place among `places`.
         seen: what the inputs of former calls were like, with their recordings; None after the first call, or the
             reason why there is none.
         told: reasons that were warned of.
@@ -54,6 +61,9 @@ class RecordedStep:
             if tensor is not None
         ]
         self.count = self._count()
+        starts = itertools.accumulate([_room(p) for p in self.parameters], initial=0)
+        self.places = [(start, p.shape, p.dtype) for start, p in zip(starts, self.parameters)]
+        self.memory = self.xp.empty(sum(map(_room, self.parameters)), dtype=tt.uint8)
         self.seen: dict[Hashable, Recorded | str | None] = {}
         self.told: set[str] = set()
 
@@ -103,21 +113,18 @@ class Recorded:
             raise CannotReplay(f"it puts another array in place of {moved[0]}; write to it with copy_()")
         if self.recording is None:
             raise CannotReplay(found)
-        self.is_tuple, self.results, self.memory, self.places = found
+        self.memory = of.memory
+        self.is_tuple, self.results, self.places = found
 
     def _compute(self, of: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...]) -> Any:
-        """The step, with all its gradients in one piece of memory."""
+        """The step, with its gradients in one piece of memory."""
         results = as_tuple(given := step.function(*inputs))
         gradients = tt.grad(results[0], of.parameters, allow_unused=True)
-        places, end = [], 0
-        for parameter, gradient in zip(of.parameters, gradients):
-            if gradient is not None:
-                places.append((parameter, end, gradient.shape, gradient.dtype))
-                end += -(-gradient._data.nbytes // ALIGNMENT) * ALIGNMENT
-        memory = self.xp.empty(end, dtype=tt.uint8)
-        for (_, *place), gradient in zip(places, [g for g in gradients if g is not None]):
-            self.xp.part(memory, *place)[...] = gradient._data
-        return isinstance(given, tuple), [result.detach()._data for result in results], memory, places
+        found = [(p, *place, g) for p, place, g in zip(of.parameters, of.places, gradients) if g is not None]
+        for _, *place, gradient in found:
+            self.xp.part(of.memory, *place)[...] = gradient._data
+        places = [(p, *place) for p, *place, _ in found]
+        return isinstance(given, tuple), [result.detach()._data for result in results], places
 
     def launch(self, inputs: tuple[Any, ...]) -> Any:
         """The results for inputs of the same shapes; their gradients are added to `.grad`."""
@@ -151,7 +158,7 @@ _recorded: weakref.WeakKeyDictionary[CompiledStep, RecordedStep] = weakref.WeakK
 
 
 def replay(step: CompiledStep, inputs: tuple[Any, ...]) -> Any:
-    """The results of a call, from a recording; None where there is none yet, or can be none."""
+    """The results of a call, from a recording where there can be one; None where there is none yet."""
     step.why_not = None
     on_gpu = any(isinstance(x, Tensor) and x.device == "gpu" for x in inputs)
     if not on_gpu or not _is_plain() or not for_device("gpu").can_record():
@@ -164,10 +171,11 @@ def replay(step: CompiledStep, inputs: tuple[Any, ...]) -> Any:
         found = _found(own, step, inputs)
     except CannotReplay as reason:
         step.why_not = str(reason)
+        results = step.op_by_op(*inputs)  # which raises what is wrong with the function itself
         if step.why_not not in own.told:
             own.told.add(step.why_not)
             warnings.warn(f"compile_step: computed op by op, since {reason}", UserWarning, stacklevel=3)
-        return None
+        return results
     return found and found.launch(inputs)
 
 
@@ -175,11 +183,12 @@ def _found(own: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...]) -> Re
     """The recording for such inputs, made in their second call: what a first call compiles cannot be recorded."""
     key = _key(own, inputs)
     if key not in own.seen:
-        if len(own.seen) == MOST:
-            raise CannotReplay(f"inputs of {MOST} shapes are recorded already; pad batches to fewer lengths")
         own.seen[key] = None
         return None
     if own.seen[key] is None:
+        if sum(isinstance(known, Recorded) for known in own.seen.values()) == MOST:
+            step.why_not = f"inputs of {MOST} shapes are recorded already; pad batches to fewer lengths"
+            return None
         try:
             own.seen[key] = Recorded(own, step, inputs)
         except CannotReplay as reason:

@@ -1,0 +1,422 @@
+"""`nn.compile_step`: the same numbers as op by op, wherever Python is left out of them; and why it cannot be."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import models, nn
+from tinytensor.nn.compiled_step import CompiledStep
+
+WORDS = 17
+
+
+def transformer(device, dropout=0.0):
+    tt.manual_seed(1)
+    model = models.Transformer(
+        WORDS, d_model=16, num_heads=2, num_layers=2, d_ff=32, dropout=dropout, max_length=8
+    )  # fmt: skip
+    return model.to(device)
+
+
+def batches(device, count=5, lengths=((6, 7),)):
+    rng = np.random.default_rng(0)
+    for i in range(count):
+        source, target = lengths[i % len(lengths)]
+        shapes = ((4, source), (4, target), (4, target))
+        yield [tt.asarray(rng.integers(1, WORDS, shape), device=device) for shape in shapes]
+
+
+def loss_of(model):
+    def loss(source, target_in, target_out):
+        return F.cross_entropy(model(source, target_in).reshape(-1, WORDS), target_out.reshape(-1))
+
+    return loss
+
+
+def trained(device, compiled, dropout=0.0, **options):
+    """Losses, gradients of each step and the weights at the end."""
+    model = transformer(device, dropout)
+    optimizer, step = nn.optim.SGD(model.parameters(), lr=0.3), nn.compile_step(loss_of(model), model)
+    tt.manual_seed(2)
+    losses, gradients = [], []
+    for batch in batches(device, **options):
+        optimizer.zero_grad()
+        losses.append(step(*batch) if compiled else step.op_by_op(*batch))
+        gradients.append([p.grad for p in model.parameters()])
+        optimizer.step()
+        assert step.why_not is None
+    state = tt.random.get_state()
+    return losses, gradients, [p.numpy() for p in model.parameters()], state
+
+
+class Counted:
+    """A function with a count of how often Python called it."""
+
+    def __init__(self, function):
+        self.function, self.calls = function, 0
+
+    def __call__(self, *inputs):
+        self.calls += 1
+        return self.function(*inputs)
+
+
+def small(device, function=None, **options):
+    """A step of a linear layer, its inputs, and what it calls."""
+    tt.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4, **options), nn.Tanh(), nn.Linear(4, 1, **options)).to(device)
+    counted = Counted(function or (lambda x: tt.mean(model(x) ** 2)))
+    return nn.compile_step(counted, model), tt.random.normal((5, 3), **options).to(device), counted
+
+
+def replays(device):
+    return device == "gpu"
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+# ---- the same numbers
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("lengths", [((6, 7),), ((6, 7), (5, 3))])
+def test_training_is_that_of_the_formulas(device, dropout, lengths):
+    found, expected = (trained(device, compiled, dropout, count=8, lengths=lengths) for compiled in (True, False))
+    assert found[3] == expected[3]  # the generator has drawn as much
+    for a, b in zip(found[0], expected[0], strict=True):  # losses held since the first step
+        close(a, b)
+    for one, other in zip(found[1], expected[1], strict=True):  # and gradients
+        for a, b in zip(one, other, strict=True):
+            close(a, b)
+    for a, b in zip(found[2], expected[2], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_dropout_drops_other_elements_in_each_call(device):
+    model = transformer(device, 0.5)
+    step = nn.compile_step(loss_of(model), model)
+    batch = next(batches(device))
+    losses = [step(*batch).item() for _ in range(6)]
+    assert len(set(losses)) == 6
+
+
+def test_from_the_third_call_on_a_gpu_needs_no_python(device):
+    step, x, counted = small(device)
+    for calls in (1, 2, 3, 4):
+        step(x)
+        assert counted.calls == (min(calls, 2) if replays(device) else calls)
+
+
+def test_each_shape_is_recorded_by_itself(device):
+    step, x, counted = small(device)
+    expected = [step.op_by_op(x[:n]) for n in (5, 2)]
+    counted.calls = 0
+    for _ in range(4):
+        for n, loss in zip((5, 2), expected):
+            close(step(x[:n]), loss)
+    assert counted.calls == (4 if replays(device) else 8)
+
+
+def test_gradients_add_up_and_old_ones_stay(device):
+    step, x, _ = small(device)
+    weight = step.model[0].weight
+    held = []
+    for _ in range(5):
+        step(x)
+        held.append((weight.grad, weight.grad.numpy()))
+    for number, (gradient, value) in enumerate(held, 1):
+        np.testing.assert_allclose(value, number * held[0][1], rtol=1e-5)
+        assert (gradient.numpy() == value).all()
+
+
+def test_a_gradient_may_be_written_to(device):
+    step, x, _ = small(device)
+    for _ in range(4):
+        step.model.zero_grad()
+        step(x)
+        norm = nn.utils.clip_grad_norm_(step.model.parameters(), 1e-3)
+        assert norm.item() > 1e-3
+        np.testing.assert_allclose(nn.utils.get_total_norm([p.grad for p in step.model.parameters()]).item(), 1e-3, 1e-2)
+
+
+def test_other_results_come_with_the_loss(device):
+    step, x, counted = small(device)
+    counted.function = lambda x: (tt.mean(step.model(x) ** 2), step.model(x), tt.argmax(x, axis=-1))
+    results = [step(x) for _ in range(4)]
+    for loss, output, places in results:
+        close(loss, tt.mean(output**2))
+        assert (output.shape, places.tolist()) == ((5, 1), np.argmax(x.numpy(), axis=-1).tolist())
+        assert not loss.requires_grad
+        assert not output.requires_grad
+
+
+def test_a_parameter_that_takes_no_part_gets_no_gradient(device):
+    step, x, _ = small(device)
+    step.model.append(nn.Linear(1, 1).to(device))
+    step.function = lambda x: tt.mean(step.model[:3](x) ** 2)
+    for _ in range(4):
+        step(x)
+        assert [p.grad is None for p in step.model.parameters()] == [False] * 4 + [True] * 2
+
+
+def test_constants_are_told_apart(device):
+    step, x, counted = small(device)
+    counted.function = lambda x, power: tt.mean(step.model(x) ** power)
+    expected = {power: step.op_by_op(x, power) for power in (2, 4)}
+    for _ in range(3):
+        for power, loss in expected.items():
+            close(step(x, power), loss)
+
+
+def test_float64(device):
+    step, x, _ = small(device, dtype=tt.float64)
+    losses = [step(x) for _ in range(4)]
+    assert losses[-1].dtype == step.model[0].weight.grad.dtype == tt.float64
+    np.testing.assert_allclose(losses[-1].item(), losses[0].item(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("shapes", [((4, 3, 5), (5, 2)), ((2, 1, 3, 5), (4, 5, 2)), ((3, 5), (4, 5, 2)), ((5,), (5, 2))])
+def test_products_of_every_shape_are_recorded(device, shapes):
+    tt.manual_seed(0)
+    model = nn.ParameterList([nn.Parameter(tt.random.normal(shape)) for shape in shapes]).to(device)
+    one = tt.ones((), device=device)
+    step = nn.compile_step(lambda one: tt.sum(tt.exp(0.1 * (model[0] @ model[1]))) * one, model)
+    expected = step.op_by_op(one)
+    gradients = [p.grad for p in model]
+    for _ in range(4):
+        model.zero_grad()
+        close(step(one), expected)
+        for p, gradient in zip(model, gradients):
+            close(p.grad, gradient)
+    assert step.why_not is None or len(shapes[0]) == 1
+
+
+# ---- what changes beside the inputs
+
+
+def test_weights_that_are_replaced_are_looked_up_again(device):
+    step, x, _ = small(device)
+    for _ in range(3):
+        step(x)
+    other, _, _ = small(device)
+    with tt.no_grad():
+        for p in other.model.parameters():
+            p.copy_(p * 2.0)
+    for change in (
+        lambda: step.model.load_state_dict(other.model.state_dict()),
+        lambda: setattr(step.model[0], "weight", nn.Parameter(tt.ones((4, 3), device=device))),
+        lambda: step.model[0].bias.requires_grad_(False),
+        lambda: step.model.append(nn.Tanh()),
+    ):
+        change()
+        for _ in range(4):
+            step.model.zero_grad()
+            close(step(x), step.op_by_op(x))
+            assert [p.grad is not None for p in step.model.parameters()] == [
+                p.requires_grad for p in step.model.parameters()
+            ]
+
+
+def test_training_and_evaluation_are_told_apart(device):
+    model = transformer(device, 0.5)
+    step = nn.compile_step(loss_of(model), model)
+    batch = next(batches(device))
+    for _ in range(3):
+        model.train()
+        step(*batch)
+        model.eval()
+        assert step(*batch).item() == pytest.approx(step.op_by_op(*batch).item(), rel=1e-5)
+
+
+def test_running_statistics_run(device):
+    tt.manual_seed(0)
+    found, expected = (nn.BatchNorm1d(3).to(device) for _ in range(2))
+    steps = [nn.compile_step(lambda x, model=model: tt.mean(model(x) ** 4), model) for model in (found, expected)]
+    for _ in range(5):
+        x = tt.random.normal((8, 3)).to(device)
+        steps[0](x)
+        steps[1].op_by_op(x)
+    for a, b in zip(found.buffers(), expected.buffers(), strict=True):
+        close(a, b)
+    assert found.num_batches_tracked.item() == 5
+
+
+@pytest.mark.parametrize("mode", [tt.textbook, tt.detect_anomaly])
+def test_who_watches_sees_every_op(device, mode):
+    step, x, counted = small(device)
+    for _ in range(3):
+        step(x)
+    counted.calls = 0
+    with mode():
+        step(x)
+    assert counted.calls == 1
+
+
+def test_ids_out_of_range_are_told_of(device):
+    tt.manual_seed(0)
+    model = nn.Embedding(5, 3).to(device)
+    step = nn.compile_step(lambda ids: tt.sum(model(ids) ** 2), model)
+    good, bad = (tt.asarray(ids, device=device) for ids in ([1, 2], [1, 7]))
+    for _ in range(3):
+        step(good).item()
+    with pytest.raises(IndexError, match="7"):
+        step(bad).item()
+    step(good).item()
+
+
+# ---- what cannot be recorded
+
+
+def refused(step, inputs, reason, device):
+    """The step is computed op by op in every call, with one warning."""
+    expected = step.op_by_op(*inputs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(4):
+            close(step(*inputs), expected)
+    if replays(device):
+        assert reason in step.why_not
+        assert [str(w.message) for w in caught] == [f"compile_step: computed op by op, since {step.why_not}"]
+        assert caught[0].filename == __file__
+    else:
+        assert step.why_not is None
+        assert not caught
+
+
+@pytest.mark.parametrize(
+    ("reason", "change"),
+    [
+        ("reads numbers", lambda loss: loss * loss.item()),
+        ("reads numbers", lambda loss: loss * 2 if loss > 100 else loss),
+        ("moves a ndarray", lambda loss: loss * tt.asarray([2.0, 1.0], device=loss.device)[0]),
+        ("random numbers on the CPU", lambda loss: loss * tt.random.integers(1, 2).item()),
+    ],
+)
+def test_what_comes_from_the_cpu_is_refused(reason, change, device):
+    step, x, counted = small(device)
+    counted.function = lambda x: change(tt.mean(step.model(x) ** 2))
+    refused(step, [x], reason, device)
+
+
+def test_what_a_failed_recording_drew_is_drawn_again(device):
+    """The step goes on with the numbers that it would have found."""
+    states = []
+    for compiled in (True, False):
+        step, x, counted = small(device)
+        counted.function = lambda x, step=step: tt.mean(step.model(F.dropout(x, 0.5)) ** 2) * float(x.sum().item() < 1e9)
+        tt.manual_seed(3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            losses = [(step if compiled else step.op_by_op)(x).item() for _ in range(4)]
+        states.append((losses, tt.random.get_state()))
+    assert states[0] == states[1]
+
+
+def test_hooks_are_called_in_each_call(device):
+    step, x, _ = small(device)
+    seen = []
+    hook = step.model[1].register_forward_hook(lambda *_: seen.append(1))
+    refused(step, [x], "a Tanh has a hook", device)
+    hook.remove()
+    seen.clear()
+    for _ in range(3):
+        step(x)
+    assert step.why_not is None
+    step.model[0].weight.register_hook(lambda g: seen.append(2))
+    for _ in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            step(x)
+    assert seen == [2, 2, 2]
+
+
+def test_inputs_that_no_recording_can_read(device):
+    step, x, counted = small(device)
+    counted.function = lambda x, other: tt.mean(step.model(x) ** 2)
+    refused(step, [x, tt.ones(3)], "input 1 is on the CPU", device)
+    refused(step, [x, [1, 2]], "input 1 is a list", device)
+    refused(step, [x, tt.ones(3, device=device).requires_grad_()], "input 1 requires a gradient", device)
+
+
+def test_a_buffer_put_in_place_of_another_is_refused(device):
+    class Moving(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(tt.ones(3))
+            self.register_buffer("mean", tt.zeros(3))
+
+        def forward(self, x):
+            self.mean._data = (self.mean.detach() * 0.9 + x)._data
+            return self.weight * x + self.mean
+
+    model = Moving().to(device)
+    step = nn.compile_step(lambda x: tt.sum(model(x)), model)
+    x = tt.ones(3, device=device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        losses = [step(x).item() for _ in range(4)]
+    np.testing.assert_allclose(losses, [6.0, 8.7, 11.13, 13.317], rtol=1e-5)
+    assert step.why_not is None or "in place of mean" in step.why_not
+
+
+def test_an_interrupt_leaves_all_as_it_was(device):
+    step, x, counted = small(device)
+    step(x)
+    gradient = step.model[0].weight.grad.numpy()
+    function = counted.function
+
+    def interrupted(x):
+        function(x)
+        raise KeyboardInterrupt
+
+    counted.function = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        step(x)
+    assert (step.model[0].weight.grad.numpy() == gradient).all()
+    counted.function = function
+    for number in (2, 3, 4):
+        step(x)
+        np.testing.assert_allclose(step.model[0].weight.grad.numpy(), number * gradient, rtol=1e-5)
+
+
+def test_only_so_many_shapes_are_recorded(device, monkeypatch):
+    if replays(device):
+        from tinytensor.nn.fast import recorded_step
+
+        monkeypatch.setattr(recorded_step, "MOST", 2)
+    step, x, counted = small(device)
+    for _ in range(4):
+        for n in (1, 2, 3):
+            close(step(x[:n]), step.op_by_op(x[:n]))
+    assert counted.calls == 12 + (2 + 2 + 4 if replays(device) else 12)
+    assert (step.why_not is not None) == replays(device)
+
+
+# ---- mistakes
+
+
+def test_mistakes(device):
+    step, x, counted = small(device)
+    with pytest.raises(TypeError, match="expected a Module as model, got list"):
+        nn.compile_step(counted, list(step.model.parameters()))
+    for result, error, message in (
+        (3.0, TypeError, "got float"),
+        ((tt.ones(()), 3.0), TypeError, "a tuple with a float"),
+        (tt.ones(3), ValueError, r"one element, got \(3,\)"),
+        ((), ValueError, "one element"),
+    ):
+        counted.function = lambda x, result=result: result
+        with pytest.raises(error, match=message):
+            step(x)
+
+
+def test_without_the_engine_room_it_is_op_by_op(device, monkeypatch):
+    monkeypatch.setattr(CompiledStep, "replay", None)
+    step, x, counted = small(device)
+    for _ in range(4):
+        step(x)
+    assert counted.calls == 4
