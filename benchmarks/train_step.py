@@ -6,8 +6,9 @@
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
-Ours is sped up as the scripts in `examples/` are, and computes large batches in two halves side by side, as the
-training loop of `models` does (`nn.parallel`). With --plain it is neither, and every side takes the threads it likes.
+Ours is sped up as the scripts in `examples/` are, and does as the training loop of `models`: on the CPU, large batches
+are computed in two halves side by side (`nn.parallel`), on a GPU, a step's kernels are launched at once
+(`nn.compile_step`). With --plain it is none of it, and every side takes the threads it likes.
 A round times several steps of each side in turn, behind some that are not timed; a ratio (below 1: ours is faster) is
 the median over rounds. Peers:
 
@@ -104,9 +105,13 @@ def ours(
         logits = model(source, target_in).reshape(-1, w.vocabulary)
         return F.cross_entropy(logits, target_out, ignore_index=0, reduction="sum") / tokens
 
+    at_once = nn.compile_step(share, model) if device == "gpu" and not plain and hasattr(nn, "compile_step") else None
+
     def step():
         optimizer.zero_grad()
-        if plain:
+        if at_once is not None:
+            loss = at_once(*halves[0])
+        elif plain:
             loss = share(*halves[0])
             loss.backward()
         else:

@@ -143,6 +143,9 @@ def exit_code(main: Callable[[], int]) -> Any:
     except MemoryError as error:
         print(f"{_script()}: not enough memory ({error}); smaller sizes need less", file=sys.stderr)
         code = EXIT_BAD_INPUT
+    except DrawingError as error:
+        print(f"{_script()}: {error}", file=sys.stderr)
+        code = EXIT_BAD_INPUT
     except BrokenPipeError:
         code = EXIT_NOBODY_READS
     except OSError as error:

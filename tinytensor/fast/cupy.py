@@ -47,6 +47,19 @@ def add_rows(rows: Any, ids: Any, length: int) -> Any:
     return out
 
 
+_sum = namespace.sum
+
+
+def sum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """The namespace's, by a kernel of our own over leading axes, as gradients of biases and norms are added up."""
+    axes = (axis,) if isinstance(axis, int) else axis
+    is_leading = axes and axes == tuple(range(len(axes))) and len(axes) < x.ndim
+    if not is_leading or dtype is not None or keepdims or not kernels.fits(x):
+        return _sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    rest = x.shape[len(axes) :]
+    return kernels.sum_of_rows(x.reshape(-1, math.prod(rest))).reshape(rest)
+
+
 # ---- over the last axis, as softmax and layer normalisation need it; the results keep that axis, with length 1
 
 

@@ -105,6 +105,28 @@ __global__ void layer_norm_gradient(const real* g, const real* normal, const rea
     }
 }
 
+// ---- sums of the rows of a matrix, in float64: first of some rows each, then of what came of it
+
+// of x * y where there is a y
+__global__ void sums_of_some_rows(const real* x, const real* y, double* sums, long long rows, long long columns,
+                                  long long some) {
+    EVERYWHERE(place, (rows + some - 1) / some * columns) {
+        const long long first = place / columns * some, column = place % columns;
+        const long long end = first + some < rows ? first + some : rows;
+        double sum = 0;
+        for (long long i = first * columns + column; i < end * columns; i += columns) sum += y ? x[i] * y[i] : x[i];
+        sums[place] = sum;
+    }
+}
+
+__global__ void sum_of_sums(const double* sums, real* out, long long count, long long columns) {
+    EVERYWHERE(column, columns) {
+        double sum = 0;
+        for (long long i = 0; i < count; ++i) sum += sums[i * columns + column];
+        out[column] = (real)sum;
+    }
+}
+
 // ---- cross-entropy: what the loss of each row is made of, and its gradient
 
 __global__ void cross_entropy(const real* logits, const long long* target, const real* weight, real* shift,

@@ -7,6 +7,7 @@ Each function does what the lines on raw arrays beside the formula do, for conti
 from __future__ import annotations
 
 import functools
+import math
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,19 @@ def layer_norm_gradient(g: Any, normal: Any, scale: Any, weight: Any) -> tuple[A
     g_x = cupy.empty_like(normal)
     given = (g, normal, scale, _or(weight, normal), g_x, np.int32(columns), np.int32(weight is not None))
     _over_rows("layer_norm_gradient", g.dtype, count, columns, *given)
-    return g_x, _sum_of_rows(g * normal), _sum_of_rows(g)
+    return g_x, sum_of_rows(g, normal), sum_of_rows(g)
+
+
+def sum_of_rows(x: Any, y: Any = None) -> Any:
+    """The sum of the rows of x (rows, columns), or of x * y, added up in float64."""
+    rows, columns = x.shape
+    some = math.isqrt(rows)  # so that neither kernel's threads add up many
+    count = -(-rows // some)
+    sums, out = cupy.empty((count, columns), dtype=np.float64), cupy.empty(columns, dtype=x.dtype)
+    sizes = np.int64(rows), np.int64(columns), np.int64(some)
+    _everywhere("sums_of_some_rows", x.dtype, sums.size, x, np.uint64(0) if y is None else y, sums, *sizes)
+    _everywhere("sum_of_sums", x.dtype, columns, sums, out, np.int64(count), np.int64(columns))
+    return out
 
 
 def cross_entropy(logits: Any, target: Any, weight: Any, smoothed: bool) -> tuple[Any, Any, Any, Any]:
@@ -146,10 +159,6 @@ def _table(rows: list[tuple[Any, ...]]) -> tuple[int, Any, Any, np.int32]:
 def look_for_outside(ids: Any, length: int, found: Any) -> None:
     """Write 1 and an id into `found` (2,), int64, if any of the ids, int64, is not from 0 to length - 1."""
     _everywhere("look_for_outside", np.float32, ids.size, ids, np.int64(ids.size), np.int64(length), found)
-
-
-def _sum_of_rows(rows: Any) -> Any:
-    return rows.sum(axis=0, dtype=np.float64).astype(rows.dtype)
 
 
 def _or(array: Any, other: Any) -> Any:

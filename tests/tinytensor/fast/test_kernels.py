@@ -20,9 +20,10 @@ import tinytensor.nn.functional as F
 from tinytensor import nn
 
 STANDIN = Path(__file__).parents[2] / "standin"
+ON_GPU = importlib.util.find_spec("cuda_on_cpu") is None  # with --device gpu the stand-in is not found
 
 
-@pytest.fixture(params=["whole blocks"] if "--device=gpu" in sys.argv else ["one thread", "whole blocks"])
+@pytest.fixture(params=["whole blocks"] if ON_GPU else ["one thread", "whole blocks"])
 def kernels(request, monkeypatch):
     """The module, over the stand-in where there is no CuPy."""
     from tinytensor.backend import for_device
@@ -75,13 +76,13 @@ def test_nvrtc_compiles_them(kernels, dtype, architecture):
     compiler.nvrtcGetPTX(program, ptx)
     of_each = dict(re.findall(r"\.entry (\w+)(.*?)^}", ptx.value.decode(), re.M | re.S))
     wide = {name for name, body in of_each.items() if ".f64" in body}
-    assert dtype == "float64" or wide == {"sum_of_squares"}  # a constant or function of doubles would be slow
+    assert dtype == "float64" or wide == {"sum_of_squares", "sums_of_some_rows", "sum_of_sums"}  # a constant or function of doubles would be slow
     assert set(of_each) == set(re.findall(r"__global__ void (\w+)", kernels.SOURCE))
 
 
 def test_every_kernel_has_its_function(kernels):
     for name in re.findall(r"__global__ void (\w+)", kernels.SOURCE):
-        assert callable(getattr(kernels, name))
+        assert callable(getattr(kernels, {"sums_of_some_rows": "sum_of_rows", "sum_of_sums": "sum_of_rows"}.get(name, name)))
 
 
 def array(values):
@@ -148,6 +149,18 @@ def test_arrays_of_every_size_are_scaled(kernels, dtype):
         kernels.scale_all(found, factor)
         for x, y in zip(given, found):
             np.testing.assert_array_equal(y.get(), x * dtype(0.3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 7), (2, 3), (10, 3), (99, 40), (1000, 1)])
+def test_rows_are_added_up_in_float64(kernels, shape, dtype):
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(shape).astype(dtype) for _ in range(2))
+    found = kernels.sum_of_rows(array(x)).get()
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, x.sum(axis=0, dtype=np.float64), rtol=1e-6 if dtype == np.float32 else 1e-12)
+    of_products = kernels.sum_of_rows(array(x), array(y)).get()
+    np.testing.assert_allclose(of_products, (x * y).sum(axis=0, dtype=np.float64).astype(dtype), rtol=1e-5)
 
 
 # ---- over rows: what the threads of a block do together
@@ -242,7 +255,7 @@ BARRIER = "__syncthreads();"
 HALF = "if (threadIdx.x < 64) __syncthreads();"
 
 
-@pytest.mark.skipif("--device=gpu" in sys.argv, reason="is about the emulation")
+@pytest.mark.skipif(ON_GPU, reason="is about the emulation")
 @pytest.mark.parametrize("kernels", ["whole blocks"], indirect=True)
 @pytest.mark.parametrize("barriers", [("", BARRIER), (BARRIER, ""), (BARRIER, HALF), (BARRIER, BARRIER)])
 def test_the_emulation_notices_what_barriers_do(kernels, monkeypatch, barriers):
@@ -266,7 +279,7 @@ def test_what_does_not_fit_goes_another_way(kernels):
     assert not kernels.fits(array(np.ones(3, np.float32)), array(np.ones(3, np.float64)))
 
 
-@pytest.mark.skipif("--device=gpu" in sys.argv, reason="a GPU has what it needs")
+@pytest.mark.skipif(ON_GPU, reason="a GPU has what it needs")
 def test_without_a_compiler_everything_goes_another_way(kernels, monkeypatch):
     import cupy
 
@@ -311,9 +324,8 @@ def test_no_step_of_training_waits(kernels, monkeypatch):
     optimizer = nn.optim.Adam(model.parameters())
     ids = tt.asarray([[1, 2, 3], [4, 5, 6]], device="gpu")
     for name in ("get", "item", "tolist", "__bool__", "__int__", "__float__", "__index__"):
-        monkeypatch.setattr(
-            backend.cupy.ndarray, name, lambda *a, _name=name: pytest.fail(f"{_name} waits for the GPU")
-        )
+        waits = lambda *a, _name=name: pytest.fail(f"{_name} waits for the GPU")  # noqa: E731
+        monkeypatch.setattr(backend.cupy.ndarray, name, waits, raising=False)
     monkeypatch.setattr(backend.cupy, "asnumpy", lambda x: pytest.fail("asnumpy waits for the GPU"))
     optimizer.zero_grad()
     loss = F.cross_entropy(model(ids).reshape(-1, 7), ids.reshape(-1))
