@@ -68,7 +68,7 @@ class CompiledStep:
 
     def op_by_op(self, *inputs: Any) -> Any:
         """Forward and backward as they stand in the textbook."""
-        loss, *others = results = as_tuple(given := self.function(*inputs))
+        loss, *_others = results = as_tuple(given := self.function(*inputs))
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         for parameter, gradient in zip(parameters, tt.grad(loss, parameters, allow_unused=True)):
             if gradient is not None:

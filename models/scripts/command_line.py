@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from tinytensor.graph import DrawingError
 from tinytensor.nn.distributed import RankError
 
 from .launched import as_rank

@@ -26,9 +26,7 @@ class ForwardBackwardOnGpu:
         logits = self.model(*batch.inputs)
         return cross_entropy(logits, batch, label_smoothing) * weight, logits
 
-    def __call__(
-        self, model: Any, batches: Sequence[AnyBatch], label_smoothing: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, model: Any, batches: Sequence[AnyBatch], label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         tokens = max(sum(batch.tokens for batch in batches), 1)
         total: Any = None
         for batch in batches:

@@ -7,11 +7,11 @@ with the next call.
 
 from __future__ import annotations
 
-import itertools
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tinytensor as tt
 from tinytensor import Tensor
@@ -25,23 +25,30 @@ from ..functional.attention import watch
 from ..functional.precision import autocast
 
 MOST = 32  # recordings of a step; inputs of further shapes go op by op
-ALIGNMENT = 256  # bytes, at which each gradient begins
+ALIGNMENT = 64  # elements, at a multiple of which each gradient begins
 
 
 class CannotReplay(Exception):
     """Why a call is computed op by op."""
 
 
-def _room(parameter: Tensor) -> int:
-    """Bytes for a gradient, to the next multiple of `ALIGNMENT`."""
-    return -(-parameter._data.nbytes // ALIGNMENT) * ALIGNMENT
+class Place(NamedTuple):
+    """Where the gradient of a parameter lies in memory that all of one dtype share."""
+
+    dtype: Any
+    start: int
+    end: int
+    shape: tuple[int, ...]
+
+    def of(self, memory: dict[Any, Any]) -> Any:
+        return memory[self.dtype][self.start : self.end].reshape(self.shape)
 
 
 class RecordedStep:
     """The recordings of one `CompiledStep`.
 
     Attributes:
-        memory: where all recordings leave the gradients, of each parameter at its place among `places`.
+        memory: where all recordings leave the gradients, by their dtype, of each parameter at its place.
         seen: what the inputs of former calls were like, with their recordings; None after the first call, or the
             reason why there is none.
         told: reasons that were warned of.
@@ -61,9 +68,13 @@ class RecordedStep:
             if tensor is not None
         ]
         self.count = self._count()
-        starts = itertools.accumulate([_room(p) for p in self.parameters], initial=0)
-        self.places = [(start, p.shape, p.dtype) for start, p in zip(starts, self.parameters)]
-        self.memory = self.xp.empty(sum(map(_room, self.parameters)), dtype=tt.uint8)
+        sizes: Counter[Any] = Counter()
+        self.places = []
+        for p in self.parameters:
+            start = sizes[p.dtype]
+            self.places.append(Place(p.dtype, start, start + p.size, p.shape))
+            sizes[p.dtype] += -(-p.size // ALIGNMENT) * ALIGNMENT
+        self.memory = {dtype: self.xp.empty(size, dtype=dtype) for dtype, size in sizes.items()}
         self.seen: dict[Hashable, Recorded | str | None] = {}
         self.told: set[str] = set()
 
@@ -120,10 +131,11 @@ class Recorded:
         """The step, with its gradients in one piece of memory."""
         results = as_tuple(given := step.function(*inputs))
         gradients = tt.grad(results[0], of.parameters, allow_unused=True)
-        found = [(p, *place, g) for p, place, g in zip(of.parameters, of.places, gradients) if g is not None]
-        for _, *place, gradient in found:
-            self.xp.part(of.memory, *place)[...] = gradient._data
-        places = [(p, *place) for p, *place, _ in found]
+        places = []
+        for parameter, place, gradient in zip(of.parameters, of.places, gradients):
+            if gradient is not None:
+                place.of(of.memory)[...] = gradient._data
+                places.append((parameter, place))
         return isinstance(given, tuple), [result.detach()._data for result in results], places
 
     def launch(self, inputs: tuple[Any, ...]) -> Any:
@@ -132,9 +144,9 @@ class Recorded:
         for own, x in zip(self.inputs, [x for x in inputs if isinstance(x, Tensor)]):
             own[...] = x._data
         self.recording.launch()
-        memory = xp.copy(self.memory)
-        for parameter, *place in self.places:
-            gradient = wrap(xp.part(memory, *place), None)
+        memory = {dtype: xp.copy(array) for dtype, array in self.memory.items()}
+        for parameter, place in self.places:
+            gradient = wrap(place.of(memory), None)
             parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
         results = tuple(wrap(xp.copy(array), None) for array in self.results)
         return results if self.is_tuple else results[0]
@@ -147,7 +159,8 @@ class OnTheGpu(Generator):
         self._source = source
 
     def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
-        return (self._source if device == "gpu" else super()).bernoulli(p, shape, device=device)
+        drawn_from = self._source if device == "gpu" else self
+        return Generator.bernoulli(drawn_from, p, shape, device=device)
 
     @property
     def _generator(self) -> Any:

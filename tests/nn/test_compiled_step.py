@@ -140,7 +140,9 @@ def test_a_gradient_may_be_written_to(device):
         step(x)
         norm = nn.utils.clip_grad_norm_(step.model.parameters(), 1e-3)
         assert norm.item() > 1e-3
-        np.testing.assert_allclose(nn.utils.get_total_norm([p.grad for p in step.model.parameters()]).item(), 1e-3, 1e-2)
+        np.testing.assert_allclose(
+            nn.utils.get_total_norm([p.grad for p in step.model.parameters()]).item(), 1e-3, 1e-2
+        )
 
 
 def test_other_results_come_with_the_loss(device):
@@ -179,7 +181,9 @@ def test_float64(device):
     np.testing.assert_allclose(losses[-1].item(), losses[0].item(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("shapes", [((4, 3, 5), (5, 2)), ((2, 1, 3, 5), (4, 5, 2)), ((3, 5), (4, 5, 2)), ((5,), (5, 2))])
+@pytest.mark.parametrize(
+    "shapes", [((4, 3, 5), (5, 2)), ((2, 1, 3, 5), (4, 5, 2)), ((3, 5), (4, 5, 2)), ((5,), (5, 2))]
+)
 def test_products_of_every_shape_are_recorded(device, shapes):
     tt.manual_seed(0)
     model = nn.ParameterList([nn.Parameter(tt.random.normal(shape)) for shape in shapes]).to(device)
@@ -307,7 +311,9 @@ def test_what_a_failed_recording_drew_is_drawn_again(device):
     states = []
     for compiled in (True, False):
         step, x, counted = small(device)
-        counted.function = lambda x, step=step: tt.mean(step.model(F.dropout(x, 0.5)) ** 2) * float(x.sum().item() < 1e9)
+        counted.function = lambda x, step=step: (
+            tt.mean(step.model(F.dropout(x, 0.5)) ** 2) * float(x.sum().item() < 1e9)
+        )
         tt.manual_seed(3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -120,12 +120,12 @@ runtime = SimpleNamespace(streamCaptureModeRelaxed=2, CUDARuntimeError=RuntimeEr
 
 def namespace():
     """What of `cupy.cuda` belongs here."""
-    return dict(
-        Graph=Graph,
-        Stream=Stream,
-        MemoryPool=MemoryPool,
-        runtime=runtime,
-        using_allocator=lambda malloc: nullcontext(),
-        get_current_stream=lambda: SimpleNamespace(ptr=0),
-        device=SimpleNamespace(get_cublas_handle=lambda: 1, get_compute_capability=lambda: "90"),
-    )
+    return {
+        "Graph": Graph,
+        "Stream": Stream,
+        "MemoryPool": MemoryPool,
+        "runtime": runtime,
+        "using_allocator": lambda malloc: nullcontext(),
+        "get_current_stream": lambda: SimpleNamespace(ptr=0),
+        "device": SimpleNamespace(get_cublas_handle=lambda: 1, get_compute_capability=lambda: "90"),
+    }

@@ -25,7 +25,8 @@ TYPES = {  # cudaDataType, cublasComputeType and the C type of the factors
 FAST_TF32 = 77
 
 _pointer, _int, _long = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
-_matrix = [_pointer, _int, _int]  # address, type, elements from column to column
+_sizes: Any = [_int] * 5
+_matrix: Any = [_pointer, _int, _int]  # address, type, elements from column to column
 
 
 @functools.cache
@@ -36,10 +37,10 @@ def library() -> Any:
 
         found = ctypes.CDLL(cublas.__file__)  # its names are searched for in what it is linked with, too
         found.cublasGemmEx.argtypes = [
-            _pointer, *[_int] * 5, _pointer, *_matrix, *_matrix, _pointer, *_matrix, _int, _int,
+            _pointer, *_sizes, _pointer, *_matrix, *_matrix, _pointer, *_matrix, _int, _int,
         ]  # fmt: skip
         found.cublasGemmStridedBatchedEx.argtypes = [
-            _pointer, *[_int] * 5, _pointer, *_matrix, _long, *_matrix, _long, _pointer, *_matrix, _long, *[_int] * 3,
+            _pointer, *_sizes, _pointer, *_matrix, _long, *_matrix, _long, _pointer, *_matrix, _long, _int, _int, _int,
         ]  # fmt: skip
         found.cublasSetStream_v2.argtypes = [_pointer, _pointer]
     except (ImportError, OSError, AttributeError):

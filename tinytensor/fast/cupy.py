@@ -143,11 +143,6 @@ def refuse(what: str) -> None:
     graphs.refuse(what)
 
 
-def part(memory: Any, start: int, shape: tuple[int, ...], dtype: Any) -> Any:
-    """The array of a shape that begins at byte `start` of an array of bytes."""
-    return memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
-
-
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     if graphs.now.recording is not None and cublas.fits(a, b):
         return cublas.matmul(a, b, out)

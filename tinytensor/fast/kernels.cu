@@ -113,16 +113,25 @@ __global__ void sums_of_some_rows(const real* x, const real* y, double* sums, lo
     EVERYWHERE(place, (rows + some - 1) / some * columns) {
         const long long first = place / columns * some, column = place % columns;
         const long long end = first + some < rows ? first + some : rows;
+        const long long offset = first * columns + column;
+        const int steps = (int)(end - first);
         double sum = 0;
-        for (long long i = first * columns + column; i < end * columns; i += columns) sum += y ? x[i] * y[i] : x[i];
+        if (y) {
+            #pragma unroll 8
+            for (int i = 0; i < steps; ++i) sum += x[offset + i * columns] * y[offset + i * columns];
+        } else {
+            #pragma unroll 8
+            for (int i = 0; i < steps; ++i) sum += x[offset + i * columns];
+        }
         sums[place] = sum;
     }
 }
 
-__global__ void sum_of_sums(const double* sums, real* out, long long count, long long columns) {
+__global__ void sum_of_sums(const double* sums, real* out, int count, long long columns) {
     EVERYWHERE(column, columns) {
         double sum = 0;
-        for (long long i = 0; i < count; ++i) sum += sums[i * columns + column];
+        #pragma unroll 8
+        for (int i = 0; i < count; ++i) sum += sums[i * columns + column];
         out[column] = (real)sum;
     }
 }

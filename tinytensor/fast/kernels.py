@@ -78,7 +78,7 @@ def sum_of_rows(x: Any, y: Any = None) -> Any:
     sums, out = cupy.empty((count, columns), dtype=np.float64), cupy.empty(columns, dtype=x.dtype)
     sizes = np.int64(rows), np.int64(columns), np.int64(some)
     _everywhere("sums_of_some_rows", x.dtype, sums.size, x, np.uint64(0) if y is None else y, sums, *sizes)
-    _everywhere("sum_of_sums", x.dtype, columns, sums, out, np.int64(count), np.int64(columns))
+    _everywhere("sum_of_sums", x.dtype, columns, sums, out, np.int32(count), np.int64(columns))
     return out
 
 
