@@ -89,8 +89,8 @@ __all__ = [
     "Parameter", "ParameterList", "PositionalEncoding", "RMSNorm", "RNNCell", "ReLU", "ReLU6", "SelfAttention",
     "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
     "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "compile_step", "distributed", "functional", "init", "load",
-    "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "summary", "utils",
+    "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "compile_step", "distributed", "functional", "init",
+    "load", "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "summary", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

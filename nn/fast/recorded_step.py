@@ -162,6 +162,13 @@ class OnTheGpu(Generator):
         drawn_from = self._source if device == "gpu" else self
         return Generator.bernoulli(drawn_from, p, shape, device=device)
 
+    def get_state(self) -> dict[str, Any]:
+        """For recomputation, which goes back to it."""
+        return {"drawn": for_device("gpu").drawn()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for_device("gpu").drawn(state["drawn"])
+
     @property
     def _generator(self) -> Any:
         return for_device("gpu").refuse("it draws random numbers on the CPU")

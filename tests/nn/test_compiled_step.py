@@ -104,6 +104,27 @@ def test_dropout_drops_other_elements_in_each_call(device):
     assert len(set(losses)) == 6
 
 
+def test_what_is_recomputed_drops_the_same_elements(device):
+    losses, gradients = [], []
+    for compiled in (True, False):
+        tt.manual_seed(0)
+        layers = nn.ModuleList([nn.Linear(6, 6) for _ in range(3)]).to(device)
+        x = tt.random.normal((50, 6)).to(device)
+
+        def loss(x, layers=layers):
+            for layer in layers:
+                x = nn.utils.checkpoint(lambda x, layer=layer: F.dropout(tt.tanh(layer(x)), 0.5), x)
+            return tt.sum(F.dropout(x, 0.5) ** 2)
+
+        step = nn.compile_step(loss, layers)
+        losses.append([(step if compiled else step.op_by_op)(x).item() for _ in range(5)])
+        gradients.append([p.grad for p in layers.parameters()])
+        assert step.why_not is None
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    for a, b in zip(*gradients, strict=True):
+        close(a, b)
+
+
 def test_from_the_third_call_on_a_gpu_needs_no_python(device):
     step, x, counted = small(device)
     for calls in (1, 2, 3, 4):

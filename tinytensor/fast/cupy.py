@@ -138,6 +138,15 @@ def new_pool() -> Any:
     return graphs.new_pool()
 
 
+def drawn(begin_at: int | None = None) -> int:
+    """How many seeds the recording of this thread has drawn; those from `begin_at` on are drawn again then."""
+    recording = graphs.now.recording
+    assert recording is not None
+    if begin_at is not None:
+        recording.drawn = begin_at
+    return recording.drawn
+
+
 def refuse(what: str) -> None:
     """End the recording of this thread, if it records, and say why."""
     graphs.refuse(what)

@@ -30,10 +30,12 @@ class Recording:
 
     Attributes:
         before_launch: called each time, for what Python has to know of a launch.
+        drawn: how many seeds were drawn while it is recorded; set to fewer, the same ones are given again from there.
     """
 
     def __init__(self, pool: Any) -> None:
         self.before_launch: list[Callable[[], Any]] = []
+        self.drawn = 0
         self._pool = pool
         self._graph: Any = None
         self._seeds = cupy.empty(MOST_SEEDS, dtype=np.uint64)  # for each draw, in their order
@@ -73,13 +75,16 @@ class Recording:
 
     def draw(self, generator: np.random.Generator) -> Any:
         """A place (1,) on the GPU where each launch finds a new seed from the generator."""
+        self.drawn += 1
+        if self.drawn <= len(self._drawn):  # again, for what is recomputed
+            return self._seeds[self.drawn - 1 : self.drawn]
         if len(self._generators) == MOST_SEEDS:
             raise CannotRecord(f"it draws random numbers more than {MOST_SEEDS} times")
         if all(generator is not known for known, _ in self._states):
             self._states.append((generator, generator.bit_generator.state))
         self._generators.append(generator)
         self._drawn.append(seed(generator))
-        return self._seeds[len(self._drawn) - 1 : len(self._drawn)]
+        return self._seeds[self.drawn - 1 : self.drawn]
 
 
 def seed(generator: np.random.Generator) -> int:

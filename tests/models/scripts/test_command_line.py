@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tinytensor.graph import DrawingError
 from tinytensor.models.scripts import command_line
 from tinytensor.models.scripts.command_line import UsageError
 
@@ -77,6 +78,7 @@ def test_exit_codes(capsys, monkeypatch):
     assert ends(lambda: 4, capsys, monkeypatch) == (4, ("", ""))
     assert ends(raising(UsageError("no such thing")), capsys, monkeypatch) == (2, ("", "script.py: no such thing\n"))
     assert ends(raising(KeyboardInterrupt()), capsys, monkeypatch) == (130, ("", "script.py: interrupted\n"))
+    assert ends(raising(DrawingError("no Graphviz")), capsys, monkeypatch) == (2, ("", "script.py: no Graphviz\n"))
     code, (_, err) = ends(raising(MemoryError("745 GiB")), capsys, monkeypatch)
     assert code == 2
     assert err == "script.py: not enough memory (745 GiB); smaller sizes need less\n"
