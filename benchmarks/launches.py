@@ -1,8 +1,9 @@
 """What a training step asks of a GPU: launches of kernels, and places where it waits for the GPU. No GPU is needed.
 
-    python benchmarks/launches.py [--workload copy] [--dropout 0.1] [--json FILE]
+    python benchmarks/launches.py [--workload copy] [--dropout 0.1] [--plain] [--json FILE]
 
-The step of train_step.py is computed once on the stand-in for CuPy that the tests use, and the calls are counted. A
+The step of train_step.py is computed on the stand-in for CuPy that the tests use, and the calls of Python are counted:
+of a step whose forward and backward pass were recorded (`nn.compile_step`), with --plain of one that goes op by op. A
 call that computes or copies an array counts as one launch (CuPy makes a few of some, of sums over two axes say), one
 that gives a view of its operand as none. Where a number is read, Python waits until the GPU has computed it.
 """
@@ -29,7 +30,7 @@ import cupy
 
 NO_LAUNCH = {"empty", "empty_like", "asnumpy", "ascontiguousarray"}  # the last calls another where it copies
 READS = ("get", "item", "tolist", "__bool__", "__int__", "__float__", "__index__")
-CHANGES = ("__setitem__", "fill", *(f"__{name}__" for name in cupy.IN_PLACE.split()))
+CHANGES = ("__setitem__", "fill", "set", *(f"__{name}__" for name in cupy.IN_PLACE.split()))
 
 
 class Count:
@@ -87,18 +88,19 @@ class Count:
             module[name].at = self.changing(f"{name}.at", module[name].at)
         get_function = cupy.RawModule.get_function
         cupy.RawModule.get_function = lambda own, name: self.changing(f"our {name}", get_function(own, name))
+        cupy.cuda.Graph.launch = self.changing("graph", cupy.cuda.Graph.launch)
 
 
 OURS = tuple(str(ROOT / name) for name in ("tinytensor", "nn", "models", "benchmarks"))
 
 
-def counted_step(w: Workload, dropout: float) -> tuple[Callable[[], tuple[dict, dict]], None]:
+def counted_step(w: Workload, dropout: float, plain: bool) -> tuple[Callable[[], tuple[dict, dict]], None]:
     """The side: a function that makes a step and gives its launches and waits."""
     count = Count()
     count.watch()  # before the library takes names from CuPy
     cupy.get_default_memory_pool = lambda: SimpleNamespace(total_bytes=lambda: 0)
-    steps, _ = train_step.ours(ROOT, w, dropout, "gpu")
-    steps(1)
+    steps, _ = train_step.ours(ROOT, w, dropout, "gpu", plain)
+    steps(3)  # the second is recorded
 
     def step() -> tuple[dict[str, int], dict[str, int]]:
         count.launches.clear()
@@ -113,11 +115,12 @@ def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument("--workload", choices=list(WORKLOADS), default="copy", help="default copy")
     parser.add_argument("--dropout", type=probability, default=0.0, help="in all the paper's places (default 0)")
+    parser.add_argument("--plain", action="store_true", help="op by op, as without nn.compile_step")
     parser.add_json()
     arguments = parser.parse_args()
     if cuda_on_cpu.COMPILER is None:
         refuse("a C++ compiler is needed, g++ or clang++: the kernels are compiled for the CPU")
-    side = Side(counted_step, {}, WORKLOADS[arguments.workload], arguments.dropout)
+    side = Side(counted_step, {}, WORKLOADS[arguments.workload], arguments.dropout, arguments.plain)
     results = dict(zip(("launches", "waits"), side.ask()))
     side.close()
     for title, numbers in results.items():

@@ -18,7 +18,7 @@ step() {
 }
 
 step machine python -m tinytensor
-step tests pytest --device gpu
+step tests pytest --device gpu -n 8
 step images python examples/classify_images.py --device gpu --require-accuracy 0.98 --out "$folder/images"
 step copy-task python examples/train_copy_task.py --device gpu --require-accuracy 0.999 --out "$folder/copy-task"
 step translation python examples/train_translation.py --device gpu --require-accuracy 0.98 --out "$folder/translation"
@@ -27,6 +27,8 @@ if [ "$gpus" -gt 1 ] && command -v mpiexec > /dev/null; then  # pip install -e '
     step ranks mpiexec -n "$gpus" python examples/train_copy_task.py --device gpu --require-accuracy 0.999 \
         --out "$folder/ranks"
 fi
+step op-by-op python benchmarks/train_step.py --device gpu --plain --workloads copy,base --peers eager --rounds 5 \
+    --json "$folder/op-by-op.json"
 for dropout in 0 0.1; do
     step "small-$dropout" python benchmarks/train_step.py --device gpu --workloads copy,toy --peers eager,hand \
         --dropout "$dropout" --rounds 15 --json "$folder/small-$dropout.json"

@@ -91,8 +91,13 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "init": ("First weights", [("tinytensor.nn.init", "*")]),
     "training": (
-        "Gradients in training: clipping, recomputation, half precision, threads",
-        [("tinytensor.nn.utils", "*"), ("tinytensor.nn.amp", "*"), ("tinytensor.nn.parallel", "*")],
+        "Gradients in training: a step at once, clipping, recomputation, half precision, threads",
+        [
+            ("tinytensor.nn", "compiled_step"),
+            ("tinytensor.nn.utils", "*"),
+            ("tinytensor.nn.amp", "*"),
+            ("tinytensor.nn.parallel", "*"),
+        ],
     ),
     "distributed": ("Many processes and machines", [("tinytensor.nn.distributed", "*")]),
     "checkpoints": ("Checkpoints", [("tinytensor.nn", "checkpoint")]),
