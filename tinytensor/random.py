@@ -125,7 +125,7 @@ class Generator:
         count = math.prod(shape)
         xp = for_device(device)
         on_gpu = device == "gpu" and hasattr(xp, "bernoulli")
-        if count and on_gpu and (mask := xp.bernoulli(p, shape, self._generator)) is not None:
+        if count and on_gpu and (mask := xp.bernoulli(p, shape, self)) is not None:
             return wrap(mask, None)
         words = -(-count // 4)
         bits = self._generator.integers(2**64, size=words, dtype=np.uint64).view(np.uint16)

@@ -25,6 +25,7 @@ from ..functional.attention import watch
 from ..functional.precision import autocast
 
 MOST = 32  # recordings of a step; inputs of further shapes go op by op
+REMEMBERED = 1000  # kinds of inputs
 ALIGNMENT = 64  # elements, at a multiple of which each gradient begins
 
 
@@ -152,6 +153,9 @@ class Recorded:
         return results if self.is_tuple else results[0]
 
 
+ON_CPU = "it draws random numbers on the CPU"
+
+
 class OnTheGpu(Generator):
     """The generator of a thread that records: masks of dropout, which each launch draws anew, are all that it gives."""
 
@@ -159,8 +163,14 @@ class OnTheGpu(Generator):
         self._source = source
 
     def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
-        drawn_from = self._source if device == "gpu" else self
-        return Generator.bernoulli(drawn_from, p, shape, device=device)
+        if device != "gpu":
+            for_device("gpu").refuse(ON_CPU)
+        return super().bernoulli(p, shape, device=device)
+
+    def origin(self) -> Generator:
+        """What it draws from: what the thread draws from, now or when a recording is launched."""
+        current = tt.random.current_generator()
+        return self._source if current is self else current
 
     def get_state(self) -> dict[str, Any]:
         """For recomputation, which goes back to it."""
@@ -171,7 +181,7 @@ class OnTheGpu(Generator):
 
     @property
     def _generator(self) -> Any:
-        return for_device("gpu").refuse("it draws random numbers on the CPU")
+        return for_device("gpu").refuse(ON_CPU)
 
 
 _recorded: weakref.WeakKeyDictionary[CompiledStep, RecordedStep] = weakref.WeakKeyDictionary()
@@ -203,6 +213,9 @@ def _found(own: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...]) -> Re
     """The recording for such inputs, made in their second call: what a first call compiles cannot be recorded."""
     key = _key(own, inputs)
     if key not in own.seen:
+        if len(own.seen) == REMEMBERED:
+            own.seen = {known: found for known, found in own.seen.items() if isinstance(found, Recorded)}
+            step.why_not = f"its last {REMEMBERED} calls or more had inputs of other shapes, or other constants"
         own.seen[key] = None
         return None
     if own.seen[key] is None:
@@ -227,7 +240,7 @@ def _is_plain() -> bool:
 
 def _key(own: RecordedStep, inputs: tuple[Any, ...]) -> Hashable:
     """What a recording depends on beside numbers on the GPU. Raises CannotReplay for what it cannot be told from."""
-    parts: list[Hashable] = [autocast.get(), *[module.training for module, _ in own.modules]]
+    parts: list[Hashable] = [autocast.get(), tt.get_default_dtype(), *[_settings(module) for module, _ in own.modules]]
     for place, x in enumerate(inputs):
         if isinstance(x, Tensor):
             if x.device != "gpu":
@@ -242,6 +255,11 @@ def _key(own: RecordedStep, inputs: tuple[Any, ...]) -> Hashable:
                 raise CannotReplay(f"input {place} is a {type(x).__name__}; expected Tensors and constants") from None
             parts.append((type(x), x))
     return tuple(parts)
+
+
+def _settings(module: Any) -> tuple[Hashable, ...]:
+    """The numbers and switches among a module's attributes, such as `training` and a dropout's p."""
+    return tuple([value for value in vars(module).values() if type(value) in (bool, int, float, str)])
 
 
 CompiledStep.replay = staticmethod(replay)

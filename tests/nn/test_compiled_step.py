@@ -257,6 +257,82 @@ def test_training_and_evaluation_are_told_apart(device):
         assert step(*batch).item() == pytest.approx(step.op_by_op(*batch).item(), rel=1e-5)
 
 
+def test_settings_of_modules_may_change(device):
+    tt.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 300), nn.Dropout(0.5)).to(device)
+    step = nn.compile_step(lambda x: tt.mean(tt.astype(model(x) == 0, tt.float32)) + 0 * tt.sum(model(x)), model)
+    x = tt.ones((5, 3), device=device)
+    for p in (0.5, 0.1, 0.5):
+        model[1].p = p
+        for _ in range(4):
+            assert step(x).item() == pytest.approx(p, abs=0.07)
+
+
+def test_a_seed_set_later_is_heeded(device):
+    model = transformer(device, 0.5)
+    step = nn.compile_step(loss_of(model), model)
+    batch = next(batches(device))
+    for _ in range(3):
+        step(*batch)
+
+    def losses(call, generator=None):
+        tt.manual_seed(7)
+        with tt.random.using(generator or tt.random.default_generator):
+            return [call(*batch).item() for _ in range(3)]
+
+    assert losses(step) == pytest.approx(losses(step.op_by_op), rel=1e-5)
+    assert losses(step, tt.random.Generator(8)) == pytest.approx(
+        losses(step.op_by_op, tt.random.Generator(8)), rel=1e-5
+    )
+    assert losses(step, tt.random.Generator(8)) != pytest.approx(losses(step), rel=1e-5)
+
+
+def test_the_default_dtype_is_heeded(device):
+    step, x, counted = small(device)
+    counted.function = lambda x: tt.mean(step.model(x) ** 2) * tt.ones((), device=device)
+    try:
+        for _ in range(3):
+            for dtype in (tt.float64, tt.float32):
+                tt.set_default_dtype(dtype)
+                assert step(x).dtype == dtype
+    finally:
+        tt.set_default_dtype(tt.float32)
+
+
+def test_inputs_that_are_never_the_same_are_forgotten(device, monkeypatch):
+    if replays(device):
+        from tinytensor.nn.fast import recorded_step
+
+        monkeypatch.setattr(recorded_step, "REMEMBERED", 4)
+    step, x, counted = small(device)
+    counted.function = lambda x, number: tt.mean(step.model(x) ** 2) * number
+    for _ in range(3):
+        step(x, 0.0)
+    said = []
+    for number in range(1, 9):
+        step(x, number)
+        said.append(step.why_not)
+    assert any("other constants" in str(reason) for reason in said) == replays(device)
+    counted.calls = 0
+    step(x, 0.0)
+    assert counted.calls == (0 if replays(device) else 1)
+
+
+def test_half_precision(device):
+    step, x, counted = small(device)
+
+    def loss(x):
+        with nn.amp.autocast(device):
+            return tt.mean(step.model(x).float() ** 2)
+
+    counted.function = loss
+    expected = step.op_by_op(x)
+    for _ in range(4):
+        step.model.zero_grad()
+        close(step(x), expected)
+        assert step.why_not is None
+
+
 def test_running_statistics_run(device):
     tt.manual_seed(0)
     found, expected = (nn.BatchNorm1d(3).to(device) for _ in range(2))

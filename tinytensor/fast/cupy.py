@@ -28,8 +28,11 @@ def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x).reshape(x.shape)
 
 
-def bernoulli(p: float, shape: tuple[int, ...], generator: np.random.Generator) -> Any:
-    """Booleans that are true with probability p, drawn on the GPU from a seed; None where nothing compiles kernels."""
+def bernoulli(p: float, shape: tuple[int, ...], generator: Any) -> Any:
+    """Booleans that are true with probability p, drawn on the GPU from a seed that a `tt.random.Generator` gives.
+
+    None where nothing compiles kernels.
+    """
     if not kernels.available():
         return None
     recording = graphs.now.recording

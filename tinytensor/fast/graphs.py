@@ -40,8 +40,8 @@ class Recording:
         self._graph: Any = None
         self._seeds = cupy.empty(MOST_SEEDS, dtype=np.uint64)  # for each draw, in their order
         self._drawn: list[int] = []
-        self._generators: list[np.random.Generator] = []
-        self._states: list[tuple[np.random.Generator, Any]] = []  # each generator, as it was before
+        self._generators: list[Any] = []
+        self._states: list[tuple[Any, Any]] = []  # each generator, as it was before
 
     def record(self, function: Callable[[], Any]) -> Any:
         """What the function returns; its arrays hold numbers once `launch` is called. Raises CannotRecord."""
@@ -60,7 +60,7 @@ class Recording:
                 if self._graph is None:
                     _abandon(stream)
                     for generator, state in self._states:
-                        generator.bit_generator.state = state
+                        generator.set_state(state)
         return result
 
     def launch(self) -> None:
@@ -73,23 +73,32 @@ class Recording:
             call()
         self._graph.launch()
 
-    def draw(self, generator: np.random.Generator) -> Any:
-        """A place (1,) on the GPU where each launch finds a new seed from the generator."""
+    def draw(self, generator: Any) -> Any:
+        """A place (1,) on the GPU where each launch finds a new seed from a `tt.random.Generator`.
+
+        One with a method `origin` stands for whichever that gives at the time.
+        """
         self.drawn += 1
         if self.drawn <= len(self._drawn):  # again, for what is recomputed
             return self._seeds[self.drawn - 1 : self.drawn]
         if len(self._generators) == MOST_SEEDS:
             raise CannotRecord(f"it draws random numbers more than {MOST_SEEDS} times")
-        if all(generator is not known for known, _ in self._states):
-            self._states.append((generator, generator.bit_generator.state))
+        origin = _origin(generator)
+        if all(origin is not known for known, _ in self._states):
+            self._states.append((origin, origin.get_state()))
         self._generators.append(generator)
         self._drawn.append(seed(generator))
         return self._seeds[self.drawn - 1 : self.drawn]
 
 
-def seed(generator: np.random.Generator) -> int:
+def seed(generator: Any) -> int:
     """What a mask of dropout is drawn from."""
-    return int(generator.integers(2**63))
+    return int(_origin(generator)._generator.integers(2**63))
+
+
+def _origin(generator: Any) -> Any:
+    """The generator itself, or the one that it stands for now."""
+    return generator.origin() if hasattr(generator, "origin") else generator
 
 
 class _Now(threading.local):

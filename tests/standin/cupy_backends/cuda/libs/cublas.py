@@ -47,18 +47,19 @@ int cublasGemmStridedBatchedEx(void* handle, int how_a, int how_b, int m, int n,
                                int type_a, int lda, long long step_a, const void* b, int type_b, int ldb,
                                long long step_b, const void* zero, void* c, int type_c, int ldc, long long step_c,
                                int pairs, int compute, int algorithm) {
-    const bool is_double = type_a == 1;
-    if (type_a != type_b || type_a != type_c || (type_a != 0 && type_a != 1)) return 15;
+    const bool is_double = type_a == 1, is_half = type_a == 2;
+    if (type_a != type_b || type_a != type_c || type_a < 0 || type_a > 2) return 15;
     if (compute != (is_double ? 70 : 68)) return 15;
     if (is_double ? *(const double*)one != 1 || *(const double*)zero != 0
                   : *(const float*)one != 1 || *(const float*)zero != 0) return 7;
     if (lda < (how_a ? k : m) || ldb < (how_b ? n : k) || ldc < m) return 7;
     return call([=] {
-        const int size = is_double ? 8 : 4;
+        const int size = is_double ? 8 : is_half ? 2 : 4;
         for (int p = 0; p < pairs; ++p) {
             const char *left = (const char*)a + p * step_a * size, *right = (const char*)b + p * step_b * size;
             char* result = (char*)c + p * step_c * size;
             if (is_double) multiply<double>(how_a, how_b, m, n, k, left, lda, right, ldb, result, ldc);
+            else if (is_half) multiply<_Float16>(how_a, how_b, m, n, k, left, lda, right, ldb, result, ldc);
             else multiply<float>(how_a, how_b, m, n, k, left, lda, right, ldb, result, ldc);
         }
     });
