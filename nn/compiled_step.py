@@ -34,8 +34,13 @@ def compile_step(function: Callable[..., Any], model: Module) -> CompiledStep:
     (`item()`, `if loss > 1`) or arrays moved from the CPU within it, a module or a parameter has a hook, a buffer is
     put in place of another.
 
+    What changes from step to step has to be an input. The step looks at the model, and at modules and Tensors that
+    `function` names itself, and records anew when one of them was replaced; Tensors that it reaches in other ways, in
+    a list, say, have to stay where they are.
+
     Args:
-        function: called with the step's inputs; returns a loss of one element, or a tuple that begins with it.
+        function: called with the step's inputs, Tensors and constants; returns a loss of one element, or a tuple that
+            begins with it. It calls no `backward` itself.
         model: the module whose parameters the loss depends on. Others that it depends on get no gradient.
 
     Raises TypeError if `model` is no Module, or if `function` returns anything else than Tensors.
@@ -59,6 +64,7 @@ class CompiledStep:
     def __init__(self, function: Callable[..., Any], model: Module) -> None:
         self.function, self.model = function, model
         self.why_not: str | None = None
+        self.recorded: Any = None  # what `replay` remembers
 
     def __call__(self, *inputs: Any) -> Any:
         """The results of `function`, without a graph."""

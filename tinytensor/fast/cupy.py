@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -119,26 +120,26 @@ def _found() -> Any:
 
 
 def can_record() -> bool:
-    """Whether this CuPy records graphs, and our kernels draw the masks of dropout."""
-    return kernels.available() and hasattr(cupy.cuda, "Graph")
+    """Whether this CuPy records graphs, our kernels draw the masks of dropout, and nothing is being recorded."""
+    return kernels.available() and hasattr(cupy.cuda, "Graph") and graphs.now.recording is None
 
 
-def record(function: Callable[[], Any], pool: Any) -> tuple[graphs.Recording | None, Any]:
+def record(function: Callable[[], Any], memory: graphs.Memory) -> tuple[graphs.Recording | None, Any]:
     """All that a function asks of the GPU, to be launched at will, and what it returns; or None, and why there is none.
 
     Args:
-        pool: from `new_pool`; recordings that never run at the same time may share one.
+        memory: from `memory_to_record`; recordings that never run at the same time may share one.
     """
-    recording = graphs.Recording(pool)
+    recording = graphs.Recording(memory)
     try:
         return recording, recording.record(function)
     except graphs.CannotRecord as reason:
         return None, str(reason)
 
 
-def new_pool() -> Any:
+def memory_to_record() -> graphs.Memory:
     """Memory for recordings."""
-    return graphs.new_pool()
+    return graphs.Memory()
 
 
 def drawn(begin_at: int | None = None) -> int:
@@ -159,6 +160,26 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     if graphs.now.recording is not None and cublas.fits(a, b):
         return cublas.matmul(a, b, out)
     return cupy.matmul(a, b, out=out)
+
+
+def concat(arrays: Any, axis: int = 0) -> Any:
+    """`cupy.concatenate`, which copies a table of addresses from the CPU where there are many arrays."""
+    if graphs.now.recording is None:
+        return cupy.concatenate(arrays, axis)
+    first, axis = arrays[0], axis % arrays[0].ndim
+    ends = list(itertools.accumulate(x.shape[axis] for x in arrays))
+    shape = (*first.shape[:axis], ends[-1], *first.shape[axis + 1 :])
+    out = cupy.empty(shape, dtype=np.result_type(*[x.dtype for x in arrays]))
+    for x, end in zip(arrays, ends):
+        out[(slice(None),) * axis + (slice(end - x.shape[axis], end),)] = x
+    return out
+
+
+def stack(arrays: Any, axis: int = 0) -> Any:
+    """`cupy.stack`, likewise."""
+    if graphs.now.recording is None:
+        return cupy.stack(arrays, axis)
+    return concat([cupy.expand_dims(x, axis) for x in arrays], axis % (arrays[0].ndim + 1))
 
 
 def asarray(value: Any, dtype: Any = None) -> Any:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import cupy
 import numpy as np
+
+from .graph_nodes import copies_from_cpu
 
 MOST_SEEDS = 4096  # of a recording
 
@@ -26,17 +28,18 @@ class Recording:
     """The kernels that a function launches, with the memory that they use; `launch` launches them again.
 
     Args:
-        pool: where the memory comes from. Recordings that never run at the same time may share one.
+        memory: where the memory comes from. Recordings that never run at the same time may share one.
 
     Attributes:
         before_launch: called each time, for what Python has to know of a launch.
         drawn: how many seeds were drawn while it is recorded; set to fewer, the same ones are given again from there.
     """
 
-    def __init__(self, pool: Any) -> None:
+    def __init__(self, memory: Memory) -> None:
         self.before_launch: list[Callable[[], Any]] = []
         self.drawn = 0
-        self._pool = pool
+        self._memory = memory
+        self._why_not: str | None = None
         self._graph: Any = None
         self._seeds = cupy.empty(MOST_SEEDS, dtype=np.uint64)  # for each draw, in their order
         self._drawn: list[int] = []
@@ -45,13 +48,17 @@ class Recording:
 
     def record(self, function: Callable[[], Any]) -> Any:
         """What the function returns; its arrays hold numbers once `launch` is called. Raises CannotRecord."""
-        stream = cupy.cuda.Stream(non_blocking=True)
+        stream = self._memory.stream
         cupy.cuda.Device().synchronize()
-        with stream, cupy.cuda.using_allocator(self._pool.malloc):
+        with stream, cupy.cuda.using_allocator(self._memory.pool.malloc):
             stream.begin_capture(cupy.cuda.runtime.streamCaptureModeRelaxed)
             now.recording = self
             try:
                 result = function()
+                if self._why_not is not None:  # and the function went on nevertheless
+                    raise CannotRecord(self._why_not)
+                if copies_from_cpu(stream):
+                    raise CannotRecord("it moves an array from the CPU to the GPU; make it an input of the step")
                 self._graph = stream.end_capture()
             except Exception as error:
                 raise error if isinstance(error, CannotRecord) else CannotRecord(_first_line(error)) from error
@@ -73,6 +80,11 @@ class Recording:
             call()
         self._graph.launch()
 
+    def refuse(self, what: str) -> NoReturn:
+        """See to it that nothing comes of this recording."""
+        self._why_not = what
+        raise CannotRecord(what)
+
     def draw(self, generator: Any) -> Any:
         """A place (1,) on the GPU where each launch finds a new seed from a `tt.random.Generator`.
 
@@ -82,7 +94,7 @@ class Recording:
         if self.drawn <= len(self._drawn):  # again, for what is recomputed
             return self._seeds[self.drawn - 1 : self.drawn]
         if len(self._generators) == MOST_SEEDS:
-            raise CannotRecord(f"it draws random numbers more than {MOST_SEEDS} times")
+            self.refuse(f"it draws random numbers more than {MOST_SEEDS} times")
         origin = _origin(generator)
         if all(origin is not known for known, _ in self._states):
             self._states.append((origin, origin.get_state()))
@@ -110,13 +122,16 @@ class _Now(threading.local):
 now = _Now()
 
 
-def new_pool() -> Any:
-    """Memory for recordings.
+class Memory:
+    """Memory for recordings, and the stream on which they are made: CuPy keeps what one leaves for the same one.
 
     Where a graph remembers addresses, a pool must never give memory back to make room, which CuPy's does when memory
     runs out; so that is told as another error than the one that it waits for.
     """
-    return cupy.cuda.MemoryPool(_allocate)
+
+    def __init__(self) -> None:
+        self.pool = cupy.cuda.MemoryPool(_allocate)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
 
 
 def _allocate(size: int) -> Any:
@@ -129,7 +144,7 @@ def _allocate(size: int) -> Any:
 def refuse(what: str) -> None:
     """Raise CannotRecord if this thread records."""
     if now.recording is not None:
-        raise CannotRecord(what)
+        now.recording.refuse(what)
 
 
 def _abandon(stream: Any) -> None:
