@@ -578,6 +578,17 @@ def test_what_comes_from_the_cpu_is_refused(reason, change, device):
     refused(step, [x], reason, device)
 
 
+def test_copies_that_cupy_makes_inside_are_found(device):
+    if not replays(device):
+        pytest.skip("is about CuPy")
+    import cupy
+
+    step, x, counted = small(device)
+    numbers = np.ones(5, np.float32)
+    counted.function = lambda x: tt.mean(step.model(x) ** 2 * tt.asarray(cupy.asarray(numbers))[:, None])
+    refused(step, [x], "from the CPU", device)
+
+
 def test_what_a_failed_recording_drew_is_drawn_again(device):
     """The step goes on with the numbers that it would have found."""
     states = []
