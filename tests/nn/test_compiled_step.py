@@ -586,7 +586,7 @@ def test_copies_that_cupy_makes_inside_are_found(device):
     step, x, counted = small(device)
     numbers = np.ones(5, np.float32)
     counted.function = lambda x: tt.mean(step.model(x) ** 2 * tt.asarray(cupy.asarray(numbers))[:, None])
-    refused(step, [x], "from the CPU", device)
+    refused(step, [x], "H2D transfers", device)
 
 
 def test_what_a_failed_recording_drew_is_drawn_again(device):

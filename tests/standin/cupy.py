@@ -287,7 +287,8 @@ def array(value, dtype=None, copy=True, order="K"):
     if isinstance(value, ndarray) and not copy and (dtype is None or raw.dtype == dtype):
         return value
     if graphs_of_cupy.capturing():
-        assert isinstance(value, ndarray), "a copy from the CPU would be part of the graph"
+        if not isinstance(value, ndarray):
+            raise RuntimeError("the current stream is capturing, so H2D transfers are disallowed")
         return ndarray(graphs_of_cupy.computed(np.array, (raw,), {"dtype": dtype, "order": order}))
     return ndarray(np.array(_raw(raw) if isinstance(raw, (list, tuple)) else raw, dtype=dtype, order=order))
 

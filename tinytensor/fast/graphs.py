@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import cupy
 import numpy as np
 
-from .graph_nodes import copies_from_cpu
 
 MOST_SEEDS = 4096  # of a recording
 
@@ -57,8 +56,6 @@ class Recording:
                 result = function()
                 if self._why_not is not None:  # and the function went on nevertheless
                     raise CannotRecord(self._why_not)
-                if copies_from_cpu(stream):
-                    raise CannotRecord("it moves an array from the CPU to the GPU; make it an input of the step")
                 self._graph = stream.end_capture()
             except Exception as error:
                 raise error if isinstance(error, CannotRecord) else CannotRecord(_first_line(error)) from error
