@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 import cupy
 import numpy as np
 
-
 MOST_SEEDS = 4096  # of a recording
 
 
