@@ -13,7 +13,7 @@ from .loss import cross_entropy
 
 
 class ForwardBackwardOnGpu:
-    """What `halves.forward_backward` does, with the same arguments and results."""
+    """What `halves.forward_backward` does for one model, with the same arguments and results."""
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -118,9 +118,8 @@ class Trainer:
         self.step = self.steps = 0
         self.ended_early = False
         self.interruption = Interruption()
-        is_on_gpu = any(parameter.device == "gpu" for parameter in model.parameters())
         self.forward_backward: Callable[..., tuple[Tensor, Tensor]] = forward_backward  # of many ranks: `ranks.py`
-        if is_on_gpu:
+        if any(parameter.device == "gpu" for parameter in model.parameters()):
             self.forward_backward = ForwardBackwardOnGpu(model)
 
     def run(self, steps: int) -> None:
