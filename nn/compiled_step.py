@@ -34,9 +34,9 @@ def compile_step(function: Callable[..., Any], model: Module) -> CompiledStep:
     (`item()`, `if loss > 1`) or arrays moved from the CPU within it, a module or a parameter has a hook, a buffer is
     put in place of another.
 
-    What changes from step to step has to be an input. The step looks at the model, and at modules and Tensors that
-    `function` names itself, and records anew when one of them was replaced; Tensors that it reaches in other ways, in
-    a list, say, have to stay where they are.
+    What changes from step to step has to be an input; up to 32 shapes of inputs are recorded. The step looks at the
+    model, and at modules and Tensors that `function` names itself, and records anew when one of them was replaced;
+    Tensors that it reaches in other ways, in a list, say, have to stay where they are.
 
     Args:
         function: called with the step's inputs, Tensors and constants; returns a loss of one element, or a tuple that
@@ -65,6 +65,9 @@ class CompiledStep:
         self.function, self.model = function, model
         self.why_not: str | None = None
         self.recorded: Any = None  # what `replay` remembers
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "recorded": None}  # copies record for themselves
 
     def __call__(self, *inputs: Any) -> Any:
         """The results of `function`, without a graph."""

@@ -17,7 +17,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.backend import for_device
+from tinytensor.backend import NAMESPACES, for_device
 from tinytensor.modes import state
 from tinytensor.random import Generator, using
 from tinytensor.tensor import wrap
@@ -30,7 +30,8 @@ from .step_watch import CannotReplay, Watched
 
 MOST = 32  # recordings of a step; inputs of further shapes go op by op
 REMEMBERED = 1000  # kinds of inputs
-MOVES = 3  # calls that replace something, after which no recording is tried
+MOVES = 3  # calls, one after another, that replace something, after which no recording is tried
+RENEWALS = 5  # calls before each of which something was replaced, after which that is told
 ALIGNMENT = 64  # elements, at a multiple of which each gradient begins
 CONSTANTS = (type(None), bool, int, float, complex, str, bytes, type, np.dtype)
 
@@ -51,7 +52,9 @@ class RecordedStep:
     """The recordings of one `CompiledStep`.
 
     Attributes:
-        moved: how many calls op by op, one after another, have themselves replaced something, and `mover` what.
+        moved: how many calls op by op, one after another, have themselves replaced something.
+        renewed: before how many calls, one after another, something was replaced.
+        mover: what was replaced last.
         gradients: where all recordings leave the gradients, by their dtype, of each parameter at its place.
         seen: what the inputs of former calls were like, with their recordings; None after the first call, or the
             reason why there is none.
@@ -69,7 +72,7 @@ class RecordedStep:
             self.places.append(Place(p.dtype, start, start + p.size, p.shape))
             sizes[p.dtype] += -(-p.size // ALIGNMENT) * ALIGNMENT
         self._sizes = sizes
-        self.moved = 0
+        self.moved = self.renewed = 0
         self.mover: str | None = None
         self.seen: dict[Hashable, Recorded | str | None] = {}
         self.told: set[str] = set()
@@ -95,25 +98,35 @@ class Recorded:
         self.gradients = of.gradients
         given = tuple(wrap(xp.copy(x._data), None) if isinstance(x, Tensor) else x for x in inputs)
         self.inputs = [x._data for x in given if isinstance(x, Tensor)]
-        before = [p.grad for p in of.parameters]
-        for p in of.parameters:
-            p.grad = None
+        tensors = [*of.parameters, *[held.tensor for held in of.watched.held]]
+        before = [x.grad for x in tensors]
+        for x in tensors:
+            x.grad = None
+        generator = tt.random.current_generator()
+        drawn, settings = generator.get_state(), of.watched.settings()
         try:
-            with using(OnTheGpu(tt.random.current_generator())):
+            with using(stand_in := OnTheGpu(generator)):
                 self.recording, found = xp.record(lambda: self._compute(of, step, given), of.memory)
-        finally:  # nothing stays where the graph alone writes to
-            filled = any(p.grad is not None for p in of.parameters)
-            moved = [held for held in of.watched.held if not held.is_there()]
-            for held in moved:
-                held.put_back()
-            for p, gradient in zip(of.parameters, before):
-                p.grad = gradient
+            filled = any(x.grad is not None for x in tensors)
+            moved = of.watched.changed(step) or of.watched.set_by_itself(settings)
+            is_whole = self.recording is not None and not filled and moved is None and stand_in.is_untouched()
+        except BaseException:
+            is_whole = False
+            raise
+        finally:  # nothing stays where the graph alone writes to, and of a failed recording nothing at all
+            of.watched.put_back(None if is_whole else settings)
+            for x, gradient in zip(tensors, before):
+                x.grad = gradient
+            if not is_whole:
+                generator.set_state(drawn)
         if self.recording is None:
             raise CannotReplay(found)
         if filled:
             raise CannotReplay("it fills .grad itself; return the loss, and leave backward() to the step")
-        if moved:
-            raise CannotReplay(_puts_another(moved[0].name))
+        if moved is not None:
+            raise CannotReplay(_puts_another(moved))
+        if not is_whole:
+            raise CannotReplay("it sets a seed")
         self.is_tuple, self.results, self.places = found
 
     def _compute(self, of: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...]) -> Any:
@@ -147,42 +160,61 @@ class Recorded:
 def replay(step: CompiledStep, inputs: tuple[Any, ...]) -> Any:
     """The results of a call, from a recording where there can be one; None where none is wanted."""
     step.why_not = None
-    on_gpu = any(isinstance(x, Tensor) and x.device == "gpu" for x in inputs)
-    if not on_gpu or not _is_plain() or not for_device("gpu").can_record():
+    if not any(isinstance(x, Tensor) and x.device == "gpu" for x in inputs):
+        return None
+    xp = for_device("gpu")
+    xp.refuse("another compiled step is called within it")
+    if not _is_plain() or not xp.can_record():
         return None
     own = _up_to_date(step)
     try:
         own.watched.look_at_hooks()
         if own.moved >= MOVES:
             raise CannotReplay(_puts_another(own.mover))
-        found = _found(own, step, inputs)
+        if own.renewed >= RENEWALS:
+            raise CannotReplay(f"another {own.mover} is put in place before each call; make it an input")
+        kind = _kind(inputs)
+        found = _found(own, step, inputs, kind)
     except CannotReplay as reason:
         step.why_not = str(reason)
+        before = own.watched.settings()
         results = step.op_by_op(*inputs)  # which raises what is wrong with the function itself
+        if own.watched.changed(step) is None and own.watched.set_by_itself(before) is None:
+            own.moved = 0
         if step.why_not not in own.told:
             own.told.add(step.why_not)
             warnings.warn(f"compile_step: computed op by op, since {reason}", UserWarning, stacklevel=3)
         return results
     if found is not None:
+        own.renewed = 0
         return found.launch(inputs)
     before = own.watched.settings()
     results = step.op_by_op(*inputs)  # which compiles whatever kernels are not compiled yet
-    own.watched.see_what_is_restless(before)
-    after = _up_to_date(step)
-    after.moved = own.moved + 1 if after is not own else 0
-    after.seen.setdefault(_key(after, inputs))
+    if changed := own.watched.changed(step) or own.watched.set_by_itself(before):
+        own = _renewed(step, own, changed)
+        own.moved += 1
+    else:
+        own.moved = 0
+    own.seen.setdefault((own.watched.key(), kind))
     return results
 
 
 def _up_to_date(step: CompiledStep) -> RecordedStep:
     """The recordings of a step; none of them if something was replaced since."""
     own: RecordedStep | None = step.recorded
-    changed = None if own is None else own.watched.changed(step)
-    if own is None or changed is not None:
-        former, own = own, RecordedStep(step)
-        step.recorded = own
-        if former is not None:
-            own.moved, own.mover, own.told = former.moved, changed, former.told
+    if own is None:
+        own = step.recorded = RecordedStep(step)
+    elif changed := own.watched.changed(step):
+        own = _renewed(step, own, changed)
+        own.renewed += 1
+    else:
+        own.renewed = 0
+    return own
+
+
+def _renewed(step: CompiledStep, former: RecordedStep, changed: str) -> RecordedStep:
+    own = step.recorded = RecordedStep(step)
+    own.moved, own.renewed, own.mover, own.told = former.moved, former.renewed, changed, former.told
     return own
 
 
@@ -190,9 +222,9 @@ def _puts_another(name: str | None) -> str:
     return f"it puts another {name} in place; write to it with copy_()"
 
 
-def _found(own: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...]) -> Recorded | None:
+def _found(own: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...], kind: Hashable) -> Recorded | None:
     """The recording for such inputs, made in their second call; None in the first."""
-    key = _key(own, inputs)
+    key = own.watched.key(), kind
     if key not in own.seen:
         if len(own.seen) >= REMEMBERED:
             own.seen = {known: found for known, found in own.seen.items() if isinstance(found, Recorded)}
@@ -218,9 +250,9 @@ def _is_plain() -> bool:
     return state.grad_enabled and not watched
 
 
-def _key(own: RecordedStep, inputs: tuple[Any, ...]) -> Hashable:
-    """What a recording depends on beside numbers on the GPU. Raises CannotReplay for what it cannot be told from."""
-    parts: list[Hashable] = [autocast.get(), tt.get_default_dtype(), own.watched.key()]
+def _kind(inputs: tuple[Any, ...]) -> Hashable:
+    """What a recording depends on beside numbers on the GPU and the model. Raises CannotReplay for other inputs."""
+    parts: list[Hashable] = [autocast.get(), tt.get_default_dtype()]
     for place, x in enumerate(inputs):
         if isinstance(x, Tensor):
             if x.device != "gpu":
@@ -253,7 +285,11 @@ class OnTheGpu(Generator):
     """The generator of a thread that records: masks of dropout, which each launch draws anew, are all that it gives."""
 
     def __init__(self, source: Generator) -> None:
-        self._source = source
+        self._source, self._source_stream = source, source._stream
+
+    def is_untouched(self) -> bool:
+        """Whether the generator that it stands for was not seeded meanwhile."""
+        return self._source._stream is self._source_stream
 
     def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
         if device != "gpu":
@@ -277,14 +313,18 @@ class OnTheGpu(Generator):
         return for_device("gpu").refuse(ON_CPU)
 
 
-scale_by_number = GradScaler.scale
+def _refusing(method: Any) -> Any:
+    """The method, refused within a step: what it gives changes from step to step."""
+
+    @functools.wraps(method)
+    def refusing(self: GradScaler, *args: Any) -> Any:
+        for namespace in NAMESPACES.values():
+            if namespace.device == "gpu" and hasattr(namespace, "refuse"):
+                namespace.refuse(f"GradScaler.{method.__name__} has a number that changes; make get_scale() an input")
+        return method(self, *args)
+
+    return refusing
 
 
-@functools.wraps(scale_by_number)
-def scale(self: GradScaler, loss: Tensor) -> Tensor:
-    if loss.device == "gpu":
-        for_device("gpu").refuse("GradScaler.scale multiplies by a number that changes; make get_scale() an input")
-    return scale_by_number(self, loss)
-
-
-GradScaler.scale = scale  # type: ignore[method-assign]
+for name in ("scale", "get_scale"):
+    setattr(GradScaler, name, _refusing(getattr(GradScaler, name)))

@@ -40,9 +40,8 @@ class Recording:
         self._why_not: str | None = None
         self._graph: Any = None
         self._seeds = cupy.empty(MOST_SEEDS, dtype=np.uint64)  # for each draw, in their order
-        self._drawn: list[int] = []
-        self._generators: list[Any] = []
-        self._states: list[tuple[Any, Any]] = []  # each generator, as it was before
+        self._first_seeds: list[int] = []  # those of the recording, for the first launch
+        self._generators: list[Any] = []  # for each draw
 
     def record(self, function: Callable[[], Any]) -> Any:
         """What the function returns; its arrays hold numbers once `launch` is called. Raises CannotRecord."""
@@ -62,15 +61,13 @@ class Recording:
                 now.recording = None
                 if self._graph is None:
                     _abandon(stream)
-                    for generator, state in self._states:
-                        generator.set_state(state)
         return result
 
     def launch(self) -> None:
         """Launch all that was recorded, on the current stream."""
         if self._generators:
-            seeds = self._drawn or [seed(generator) for generator in self._generators]
-            self._drawn = []
+            seeds = self._first_seeds or [seed(generator) for generator in self._generators]
+            self._first_seeds = []
             self._seeds[: len(seeds)].set(np.array(seeds, dtype=np.uint64))
         for call in self.before_launch:
             call()
@@ -82,31 +79,25 @@ class Recording:
         raise CannotRecord(what)
 
     def draw(self, generator: Any) -> Any:
-        """A place (1,) on the GPU where each launch finds a new seed from a `tt.random.Generator`.
+        """A place (1,) on the GPU where each launch finds a new seed from a generator.
 
-        One with a method `origin` stands for whichever that gives at the time.
+        It has a method `origin`, which gives the `tt.random.Generator` that it stands for at the time.
         """
+        if not hasattr(generator, "origin"):
+            self.refuse("it draws from a generator of its own; only the current one can be drawn from again")
         self.drawn += 1
-        if self.drawn <= len(self._drawn):  # again, for what is recomputed
-            return self._seeds[self.drawn - 1 : self.drawn]
-        if len(self._generators) == MOST_SEEDS:
-            self.refuse(f"it draws random numbers more than {MOST_SEEDS} times")
-        origin = _origin(generator)
-        if all(origin is not known for known, _ in self._states):
-            self._states.append((origin, origin.get_state()))
-        self._generators.append(generator)
-        self._drawn.append(seed(generator))
+        if self.drawn > len(self._generators):  # else again, for what is recomputed
+            if self.drawn > MOST_SEEDS:
+                self.refuse(f"it draws random numbers more than {MOST_SEEDS} times")
+            self._generators.append(generator)
+            self._first_seeds.append(seed(generator))
         return self._seeds[self.drawn - 1 : self.drawn]
 
 
 def seed(generator: Any) -> int:
     """What a mask of dropout is drawn from."""
-    return int(_origin(generator)._generator.integers(2**63))
-
-
-def _origin(generator: Any) -> Any:
-    """The generator itself, or the one that it stands for now."""
-    return generator.origin() if hasattr(generator, "origin") else generator
+    origin = generator.origin() if hasattr(generator, "origin") else generator
+    return int(origin._generator.integers(2**63))
 
 
 class _Now(threading.local):
