@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import types
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, NamedTuple
 
 from tinytensor import Tensor
@@ -14,6 +15,7 @@ from ..compiled_step import CompiledStep
 from ..module import Module
 
 SETTINGS = (bool, int, float, str)
+EMPTY = frozenset(vars(Module()))  # what every module has, which stays
 
 
 class CannotReplay(Exception):
@@ -33,36 +35,60 @@ class Held(NamedTuple):
 
 
 class Owned:
-    """What a module has under its names, as it was: each thing itself, but for settings."""
+    """What a module has under its names, as it was: each thing itself, but for settings.
 
-    def __init__(self, module: Module, own: dict[str, Any]) -> None:
-        self.module, self._own, self._things = module, own, dict(own)
+    Attributes:
+        own: the dictionary of the module where it has them.
+    """
 
-    def changed(self) -> str | None:
-        """A name under which something else is now, or None."""
-        for name, thing in self._own.items():
-            if type(thing) not in SETTINGS and self._things.get(name, self) is not thing:
-                return name
-        return next((name for name in self._things if name not in self._own), None)
+    def __init__(self, own: dict[str, Any]) -> None:
+        self.own = own
+        self._names = [name for name, thing in own.items() if type(thing) not in SETTINGS and name not in EMPTY]
+        self._things = [own[name] for name in self._names]
+        self._get = _getter(self._names)
+        self._settings = [name for name, thing in own.items() if type(thing) in SETTINGS]
+        self._get_settings = _getter(self._settings)
+        self._types = tuple(map(type, self._get_settings(own)))
+
+    def is_there(self) -> bool:
+        """Whether all is as it was, and settings are settings; whether anything came is for others to see."""
+        try:
+            now, types_now = self._get(self.own), tuple(map(type, self._get_settings(self.own)))
+        except KeyError:
+            return False
+        return all(map(operator.is_, now, self._things)) and types_now == self._types
+
+    def changed(self) -> str:
+        """A name under which something else is now."""
+        now = {name: thing for name, thing in self.own.items() if type(thing) not in SETTINGS and name not in EMPTY}
+        was = dict(zip(self._names, self._things))
+        names = [*now, *was, *self._settings]
+        return next((name for name in names if now.get(name, self) is not was.get(name, self)), "attribute")
 
     def put_back(self) -> None:
-        for name in [name for name in self._own if name not in self._things]:
-            del self._own[name]
-        for name, thing in self._things.items():
-            if type(thing) not in SETTINGS:
-                self._own[name] = thing
+        for name in self.own.keys() - {*self._names, *self._settings, *EMPTY}:
+            del self.own[name]
+        self.own.update(zip(self._names, self._things))
 
     def set(self, settings: dict[str, Any]) -> None:
-        for name in self.settings().keys() - settings.keys():
-            del self._own[name]
-        self._own.update(settings)
+        self.own.update(settings)
 
     def tensors(self) -> list[tuple[str, Tensor]]:
-        return [(name, thing) for name, thing in self._things.items() if isinstance(thing, Tensor)]
+        return [(name, thing) for name, thing in zip(self._names, self._things) if isinstance(thing, Tensor)]
 
     def settings(self) -> dict[str, Any]:
         """The numbers and switches among them, such as `training` and a dropout's p, as they are now."""
-        return {name: thing for name, thing in self._own.items() if type(thing) in SETTINGS}
+        return {name: self.own[name] for name in self._settings if name in self.own}
+
+    def values_of_settings(self) -> tuple[Any, ...]:
+        return self._get_settings(self.own)
+
+
+def _getter(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    """What gives the values of some names, as a tuple."""
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda own: tuple([own[name] for name in names])
 
 
 class Watched:
@@ -73,12 +99,14 @@ class Watched:
         self.named = list(named_by(step.function, set()))
         roots = [step.model, *[x for x in self.named if isinstance(x, Module)]]
         modules = {id(module): module for root in roots for module in root.modules()}
-        self._attributes = [Owned(module, vars(module)) for module in modules.values()]
+        self.modules = list(modules.values())
+        self._attributes = [Owned(vars(module)) for module in self.modules]
         self.owned = self._attributes + [
-            Owned(module, own)
-            for module in modules.values()
-            for own in (module._parameters, module._buffers, module._modules)
+            Owned(own) for module in self.modules for own in (module._parameters, module._buffers, module._modules)
         ]
+        self._dictionaries = [owned.own for owned in self.owned]
+        self._lengths = list(map(len, self._dictionaries))
+        self._filled = [owned for owned in self.owned if owned.own]
         tensors = [named for owned in self.owned for named in owned.tensors()]
         tensors += [("a Tensor of the function", x) for x in self.named if isinstance(x, Tensor)]
         self.held = [Held(name, x, x._data, x.requires_grad) for name, x in tensors]
@@ -91,9 +119,12 @@ class Watched:
         named = list(named_by(step.function, set()))
         if len(named) != len(self.named) or any(a is not b for a, b in zip(named, self.named)):
             return "Tensor, module or function"
-        for owned in self.owned:
-            if (name := owned.changed()) is not None:
-                return name
+        if list(map(len, self._dictionaries)) != self._lengths or not all(owned.is_there() for owned in self._filled):
+            return next(
+                owned.changed()
+                for owned, length in zip(self.owned, self._lengths)
+                if (len(owned.own) != length or not owned.is_there())
+            )
         return next((held.name for held in self.held if not held.is_there()), None)
 
     def put_back(self, settings: list[dict[str, Any]] | None = None) -> None:
@@ -107,9 +138,9 @@ class Watched:
 
     def look_at_hooks(self) -> None:
         """Raise CannotReplay if a module or a Tensor calls Python."""
-        for owned in self._attributes:
-            if owned.module._forward_hooks or owned.module._forward_pre_hooks:
-                raise CannotReplay(f"a {type(owned.module).__name__} has a hook, which would not be called again")
+        for module in self.modules:
+            if module._forward_hooks or module._forward_pre_hooks:
+                raise CannotReplay(f"a {type(module).__name__} has a hook, which would not be called again")
         for held in self.held:
             if held.tensor._node is not None and held.tensor._node.hooks:
                 raise CannotReplay(f"{held.name} has a hook, which would not be called again")
@@ -131,6 +162,8 @@ class Watched:
 
     def key(self) -> Hashable:
         """The settings that a recording depends on."""
+        if not self._counters:
+            return tuple([owned.values_of_settings() for owned in self._attributes])
         return tuple(
             tuple([item for item in settings.items() if (place, item[0]) not in self._counters])
             for place, settings in enumerate(self.settings())
