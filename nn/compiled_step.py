@@ -11,7 +11,7 @@ from tinytensor import Tensor
 from .module import Module
 
 
-def compile_step(function: Callable[..., Any], model: Module) -> CompiledStep:
+def compile_step(function: Callable[..., Any], model: Module, *, warn: bool = True) -> CompiledStep:
     """A function that computes what `function` does, and adds the gradient of its first result to each `.grad`.
 
         def loss_of(source, target_in, target_out):
@@ -42,27 +42,28 @@ def compile_step(function: Callable[..., Any], model: Module) -> CompiledStep:
         function: called with the step's inputs, Tensors and constants; returns a loss of one element, or a tuple that
             begins with it. It calls no `backward` itself.
         model: the module whose parameters the loss depends on. Others that it depends on get no gradient.
+        warn: False leaves out the warning.
 
     Raises TypeError if `model` is no Module, or if `function` returns anything else than Tensors.
     """
     if not isinstance(model, Module):
         raise TypeError(f"compile_step: expected a Module as model, got {type(model).__name__}")
-    return CompiledStep(function, model)
+    return CompiledStep(function, model, warn)
 
 
 class CompiledStep:
     """What `compile_step` returns.
 
     Attributes:
-        function, model: as given.
+        function, model, warn: as given.
         why_not: why the last call was computed op by op where a GPU might have repeated it; None if nothing was amiss.
     """
 
     replay: ClassVar[Callable[[CompiledStep, tuple[Any, ...]], Any] | None] = None
     """Gives the results of a call, or None where op by op is the way; `nn/fast` puts it here."""
 
-    def __init__(self, function: Callable[..., Any], model: Module) -> None:
-        self.function, self.model = function, model
+    def __init__(self, function: Callable[..., Any], model: Module, warn: bool) -> None:
+        self.function, self.model, self.warn = function, model, warn
         self.why_not: str | None = None
         self.recorded: Any = None  # what `replay` remembers
 

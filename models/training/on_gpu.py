@@ -17,7 +17,7 @@ class ForwardBackwardOnGpu:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.step = nn.compile_step(self._loss_and_logits, model)
+        self.step = nn.compile_step(self._loss_and_logits, model, warn=False)  # that of recurrent models reads lengths
 
     def _loss_and_logits(
         self, kind: type[AnyBatch], label_smoothing: float, weight: Any, *ids: Tensor

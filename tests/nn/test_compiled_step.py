@@ -732,6 +732,15 @@ def test_what_a_failed_recording_drew_is_drawn_again(device):
     assert states[0] == states[1]
 
 
+def test_no_warning_where_none_is_wanted(device):
+    step, x, counted = small(device)
+    counted.function = lambda x: tt.mean(step.model(x) ** 2) * float(x.sum().item() < 1e9)
+    step = nn.compile_step(counted, step.model, warn=False)
+    for _ in range(4):
+        step(x)
+    assert (step.why_not is not None) == replays(device)
+
+
 def test_hooks_are_called_in_each_call(device):
     step, x, _ = small(device)
     seen = []

@@ -251,11 +251,12 @@ def arange(
     start, stop, step = (v.item() if isinstance(v, np.generic) else v for v in (start, stop, step))
     dtype = dtypes.promote([], [start, stop, step]) if dtype is None else dtypes.as_dtype(dtype)
     count = max(0, math.ceil((stop - start) / step))
+    xp = for_device(device)
     if dtype.kind in "iu":
-        values = np.arange(count, dtype=dtype) * dtype.type(step) + dtype.type(start)
+        values = xp.arange(count, dtype=dtype) * dtype.type(step) + dtype.type(start)
     else:
-        values = (np.arange(count) * step + start).astype(dtype)
-    return wrap(for_device(device).from_numpy(values), None)
+        values = xp.astype(xp.arange(count) * step + start, dtype)
+    return wrap(values, None)
 
 
 def linspace(
