@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import operator
 import types
 from collections.abc import Callable, Hashable, Iterator
@@ -42,7 +43,7 @@ class Owned:
     """
 
     def __init__(self, own: dict[str, Any]) -> None:
-        self.own = own
+        self.own, self._length = own, len(own)
         self._names = [name for name, thing in own.items() if type(thing) not in SETTINGS and name not in EMPTY]
         self._things = [own[name] for name in self._names]
         self._get = _getter(self._names)
@@ -51,12 +52,12 @@ class Owned:
         self._types = tuple(map(type, self._get_settings(own)))
 
     def is_there(self) -> bool:
-        """Whether all is as it was, and settings are settings; whether anything came is for others to see."""
+        """Whether all is as it was, settings being settings."""
         try:
             now, types_now = self._get(self.own), tuple(map(type, self._get_settings(self.own)))
         except KeyError:
             return False
-        return all(map(operator.is_, now, self._things)) and types_now == self._types
+        return len(self.own) == self._length and all(map(operator.is_, now, self._things)) and types_now == self._types
 
     def changed(self) -> str:
         """A name under which something else is now."""
@@ -80,9 +81,6 @@ class Owned:
         """The numbers and switches among them, such as `training` and a dropout's p, as they are now."""
         return {name: self.own[name] for name in self._settings if name in self.own}
 
-    def values_of_settings(self) -> tuple[Any, ...]:
-        return self._get_settings(self.own)
-
 
 def _getter(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
     """What gives the values of some names, as a tuple."""
@@ -105,8 +103,8 @@ class Watched:
             Owned(own) for module in self.modules for own in (module._parameters, module._buffers, module._modules)
         ]
         self._dictionaries = [owned.own for owned in self.owned]
-        self._lengths = list(map(len, self._dictionaries))
-        self._filled = [owned for owned in self.owned if owned.own]
+        self._values = self._now()
+        self._key: Hashable = None
         tensors = [named for owned in self.owned for named in owned.tensors()]
         tensors += [("a Tensor of the function", x) for x in self.named if isinstance(x, Tensor)]
         self.held = [Held(name, x, x._data, x.requires_grad) for name, x in tensors]
@@ -119,13 +117,17 @@ class Watched:
         named = list(named_by(step.function, set()))
         if len(named) != len(self.named) or any(a is not b for a, b in zip(named, self.named)):
             return "Tensor, module or function"
-        if list(map(len, self._dictionaries)) != self._lengths or not all(owned.is_there() for owned in self._filled):
-            return next(
-                owned.changed()
-                for owned, length in zip(self.owned, self._lengths)
-                if (len(owned.own) != length or not owned.is_there())
-            )
+        now = self._now()
+        if len(now) != len(self._values) or not all(map(operator.is_, now, self._values)):  # which is quick to ask
+            for owned in self.owned:
+                if not owned.is_there():
+                    return owned.changed()
+            self._values, self._key = now, None  # settings alone are other ones
         return next((held.name for held in self.held if not held.is_there()), None)
+
+    def _now(self) -> list[Any]:
+        """All that the modules have."""
+        return list(itertools.chain.from_iterable(map(dict.values, self._dictionaries)))
 
     def put_back(self, settings: list[dict[str, Any]] | None = None) -> None:
         """Make all as it was, but for settings, which become the given ones."""
@@ -156,18 +158,19 @@ class Watched:
                 if old.get(name) != new.get(name):
                     if type(new.get(name)) is int and type(old.get(name)) is int:
                         self._counters.add((place, name))
+                        self._key = None
                     else:
                         found = name
         return found
 
     def key(self) -> Hashable:
-        """The settings that a recording depends on."""
-        if not self._counters:
-            return tuple([owned.values_of_settings() for owned in self._attributes])
-        return tuple(
-            tuple([item for item in settings.items() if (place, item[0]) not in self._counters])
-            for place, settings in enumerate(self.settings())
-        )
+        """The settings that a recording depends on, as they were when `changed` was asked."""
+        if self._key is None:
+            self._key = tuple(
+                tuple([item for item in settings.items() if (place, item[0]) not in self._counters])
+                for place, settings in enumerate(self.settings())
+            )
+        return self._key
 
 
 def named_by(function: Any, seen: set[int]) -> Iterator[Any]:
