@@ -22,7 +22,7 @@ TYPES = {  # cudaDataType, cublasComputeType and the C type of the factors
     np.dtype("float32"): (0, 68, ctypes.c_float),
     np.dtype("float64"): (1, 70, ctypes.c_double),
 }
-FAST_TF32 = 77
+FAST_TF32 = 77  # in place of 68, for single matrices in float32 if `CUPY_TF32=1` is in the environment, as CuPy has it
 
 _pointer, _int, _long = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 _sizes: Any = [_int] * 5
@@ -70,7 +70,9 @@ def matmul(a: Any, b: Any, out: Any = None) -> Any:
     _check("cublasSetStream", library().cublasSetStream_v2(handle, cupy.cuda.get_current_stream().ptr))
     # To cuBLAS, a row is a column: it computes the transpose of c, which is that of b times that of a.
     sizes = handle, how_b, how_a, n, m, k, ctypes.addressof(one)
-    how = (_compute_type(compute), DEFAULT_TENSOR if len(shape) == 2 and _has_tensor_cores() else DEFAULT)
+    if len(shape) == 2 and a.dtype == np.float32 and os.environ.get("CUPY_TF32") == "1":
+        compute = FAST_TF32
+    how = compute, DEFAULT_TENSOR if len(shape) == 2 and _has_tensor_cores() else DEFAULT
     left, right, result = (b.data.ptr, kind, step_b), (a.data.ptr, kind, step_a), (c.data.ptr, kind, n)
     if len(shape) == 2:
         code = library().cublasGemmEx(*sizes, *left, *right, ctypes.addressof(zero), *result, *how)
@@ -94,11 +96,6 @@ def _as_it_lies(x: Any) -> tuple[Any, int, int]:
     if row == 1 and column >= max(rows, 1) and x.ndim == 2:
         return x, COLUMNS, column
     return cupy.ascontiguousarray(x), ROWS, columns
-
-
-def _compute_type(usual: int) -> int:
-    """CuPy's choice: with `CUPY_TF32=1` in the environment, float32 is multiplied in TF32."""
-    return FAST_TF32 if usual == 68 and os.environ.get("CUPY_TF32") == "1" else usual
 
 
 @functools.cache

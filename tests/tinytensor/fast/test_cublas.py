@@ -62,6 +62,16 @@ def test_it_is_the_product(cublas, shapes, dtype):
         np.testing.assert_allclose(found.get(), a @ b, rtol=1e-4 if dtype == np.float32 else 1e-12, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shapes", [((4, 3), (3, 5)), ((2, 4, 3), (2, 3, 5))])
+def test_tf32_is_for_single_matrices_in_float32(cublas, monkeypatch, shapes, dtype):
+    monkeypatch.setenv("CUPY_TF32", "1")
+    a, b = (numbers(shape, dtype) for shape in shapes)
+    found = cublas.matmul(array(a), array(b)).get()
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, a @ b, rtol=0.01, atol=0.01)
+
+
 @pytest.mark.parametrize("shapes", [((4, 3), (3, 5)), ((2, 4, 3), (2, 3, 5))])
 def test_it_is_written_where_it_is_asked_for(cublas, shapes):
     a, b = (numbers(shape, np.float32) for shape in shapes)

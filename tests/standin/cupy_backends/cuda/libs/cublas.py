@@ -49,7 +49,8 @@ int cublasGemmStridedBatchedEx(void* handle, int how_a, int how_b, int m, int n,
                                int pairs, int compute, int algorithm) {
     const bool is_double = type_a == 1, is_half = type_a == 2;
     if (type_a != type_b || type_a != type_c || type_a < 0 || type_a > 2) return 15;
-    if (compute != (is_double ? 70 : 68)) return 15;
+    const bool in_tf32 = compute == 77 && type_a == 0 && pairs == 1;
+    if (compute != (is_double ? 70 : 68) && !in_tf32) return 15;
     if (is_double ? *(const double*)one != 1 || *(const double*)zero != 0
                   : *(const float*)one != 1 || *(const float*)zero != 0) return 7;
     if (lda < (how_a ? k : m) || ldb < (how_b ? n : k) || ldc < m) return 7;
