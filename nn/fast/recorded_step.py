@@ -104,29 +104,27 @@ class Recorded:
             x.grad = None
         generator = tt.random.current_generator()
         drawn, settings = generator.get_state(), of.watched.settings()
+        why_not: str | None = "it was interrupted"
         try:
             with using(stand_in := OnTheGpu(generator)):
                 self.recording, found = xp.record(lambda: self._compute(of, step, given), of.memory)
-            filled = any(x.grad is not None for x in tensors)
             moved = of.watched.changed(step) or of.watched.set_by_itself(settings)
-            is_whole = self.recording is not None and not filled and moved is None and stand_in.is_untouched()
-        except BaseException:
-            is_whole = False
-            raise
+            if self.recording is None:
+                why_not = found
+            elif any(x.grad is not None for x in tensors):
+                why_not = "it fills .grad itself; return the loss, and leave backward() to the step"
+            elif moved is not None:
+                why_not = _puts_another(moved)
+            else:
+                why_not = None if stand_in.is_untouched() else "it sets a seed"
         finally:  # nothing stays where the graph alone writes to, and of a failed recording nothing at all
-            of.watched.put_back(None if is_whole else settings)
+            of.watched.put_back(None if why_not is None else settings)
             for x, gradient in zip(tensors, before):
                 x.grad = gradient
-            if not is_whole:
+            if why_not is not None:
                 generator.set_state(drawn)
-        if self.recording is None:
-            raise CannotReplay(found)
-        if filled:
-            raise CannotReplay("it fills .grad itself; return the loss, and leave backward() to the step")
-        if moved is not None:
-            raise CannotReplay(_puts_another(moved))
-        if not is_whole:
-            raise CannotReplay("it sets a seed")
+        if why_not is not None:
+            raise CannotReplay(why_not)
         self.is_tuple, self.results, self.places = found
 
     def _compute(self, of: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...]) -> Any:

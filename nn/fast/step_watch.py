@@ -7,7 +7,7 @@ import inspect
 import itertools
 import operator
 import types
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from tinytensor import Tensor
@@ -16,7 +16,6 @@ from ..compiled_step import CompiledStep
 from ..module import Module
 
 SETTINGS = (bool, int, float, str)
-EMPTY = frozenset(vars(Module()))  # what every module has, which stays
 
 
 class CannotReplay(Exception):
@@ -43,50 +42,27 @@ class Owned:
     """
 
     def __init__(self, own: dict[str, Any]) -> None:
-        self.own, self._length = own, len(own)
-        self._names = [name for name, thing in own.items() if type(thing) not in SETTINGS and name not in EMPTY]
-        self._things = [own[name] for name in self._names]
-        self._get = _getter(self._names)
-        self._settings = [name for name, thing in own.items() if type(thing) in SETTINGS]
-        self._get_settings = _getter(self._settings)
-        self._types = tuple(map(type, self._get_settings(own)))
+        self.own, self._was = own, dict(own)
 
-    def is_there(self) -> bool:
-        """Whether all is as it was, settings being settings."""
-        try:
-            now, types_now = self._get(self.own), tuple(map(type, self._get_settings(self.own)))
-        except KeyError:
-            return False
-        return len(self.own) == self._length and all(map(operator.is_, now, self._things)) and types_now == self._types
-
-    def changed(self) -> str:
-        """A name under which something else is now."""
-        now = {name: thing for name, thing in self.own.items() if type(thing) not in SETTINGS and name not in EMPTY}
-        was = dict(zip(self._names, self._things))
-        names = [*now, *was, *self._settings]
-        return next((name for name in names if now.get(name, self) is not was.get(name, self)), "attribute")
+    def changed(self) -> str | None:
+        """A name under which something else is now, other than another setting of the same type; or None."""
+        for name in (*self._was, *self.own):
+            was, now = self._was.get(name, self), self.own.get(name, self)
+            if now is not was and not (type(now) is type(was) and type(now) in SETTINGS):
+                return name
+        return None
 
     def put_back(self) -> None:
-        for name in self.own.keys() - {*self._names, *self._settings, *EMPTY}:
+        for name in self.own.keys() - self._was.keys():
             del self.own[name]
-        self.own.update(zip(self._names, self._things))
-
-    def set(self, settings: dict[str, Any]) -> None:
-        self.own.update(settings)
+        self.own.update((name, thing) for name, thing in self._was.items() if type(thing) not in SETTINGS)
 
     def tensors(self) -> list[tuple[str, Tensor]]:
-        return [(name, thing) for name, thing in zip(self._names, self._things) if isinstance(thing, Tensor)]
+        return [(name, thing) for name, thing in self._was.items() if isinstance(thing, Tensor)]
 
     def settings(self) -> dict[str, Any]:
         """The numbers and switches among them, such as `training` and a dropout's p, as they are now."""
-        return {name: self.own[name] for name in self._settings if name in self.own}
-
-
-def _getter(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    """What gives the values of some names, as a tuple."""
-    if len(names) > 1:
-        return operator.itemgetter(*names)
-    return lambda own: tuple([own[name] for name in names])
+        return {name: thing for name, thing in self.own.items() if type(thing) in SETTINGS}
 
 
 class Watched:
@@ -120,8 +96,8 @@ class Watched:
         now = self._now()
         if len(now) != len(self._values) or not all(map(operator.is_, now, self._values)):  # which is quick to ask
             for owned in self.owned:
-                if not owned.is_there():
-                    return owned.changed()
+                if (name := owned.changed()) is not None:
+                    return name
             self._values, self._key = now, None  # settings alone are other ones
         return next((held.name for held in self.held if not held.is_there()), None)
 
@@ -136,7 +112,7 @@ class Watched:
         for held in self.held:
             held.tensor._data = held.array
         for owned, given in zip(self._attributes, settings or ()):
-            owned.set(given)
+            owned.own.update(given)
 
     def look_at_hooks(self) -> None:
         """Raise CannotReplay if a module or a Tensor calls Python."""

@@ -17,6 +17,7 @@ import numpy as np
 from ..backend import cupy as namespace
 from ..backend.numpy import check_range_at_once, out_of_range
 from . import cublas, graphs, kernels
+from .graphs import refuse
 
 
 def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
@@ -151,11 +152,6 @@ def drawn(begin_at: int | None = None) -> int:
     return recording.drawn
 
 
-def refuse(what: str) -> None:
-    """End the recording of this thread, if it records, and say why."""
-    graphs.refuse(what)
-
-
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     if graphs.now.recording is not None and cublas.fits(a, b):
         return cublas.matmul(a, b, out)
@@ -186,7 +182,7 @@ def asarray(value: Any, dtype: Any = None) -> Any:
     if graphs.now.recording is not None and not isinstance(value, cupy.ndarray):
         if isinstance(value, (bool, int, float, complex, np.generic)):  # a number can go with a kernel
             return cupy.full((), value, dtype=dtype or np.asarray(value).dtype)
-        graphs.refuse(f"it moves a {type(value).__name__} from the CPU to the GPU; make it an input of the step")
+        refuse(f"it moves a {type(value).__name__} from the CPU to the GPU; make it an input of the step")
     return cupy.asarray(value, dtype=dtype)
 
 
@@ -230,7 +226,7 @@ def check_range(name: str, what: str, ids: Any, length: int) -> None:
 
 
 def to_numpy(x: Any) -> Any:
-    graphs.refuse("it reads numbers from the GPU, as item(), print and conditions do")
+    refuse("it reads numbers from the GPU, as item(), print and conditions do")
     if _asked:
         _tell_what_was_out_of_range()
     return cupy.asnumpy(x)

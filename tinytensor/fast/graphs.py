@@ -2,7 +2,7 @@
 
 To launch one kernel takes the interpreter longer than most kernels take to run; a graph launches hundreds in one call.
 It repeats addresses and numbers as they were recorded, so whatever would come from the CPU in between is refused with
-`CannotRecord`. Seeds alone do come from there: each launch draws new ones, from the same generators in the same order,
+`CannotRecord`. Seeds alone do come from there: each launch draws new ones, from the same generator in the same order,
 and so finds the numbers that the function would have found.
 """
 
@@ -40,8 +40,9 @@ class Recording:
         self._why_not: str | None = None
         self._graph: Any = None
         self._seeds = cupy.empty(MOST_SEEDS, dtype=np.uint64)  # for each draw, in their order
+        self._count = 0  # of them
         self._first_seeds: list[int] = []  # those of the recording, for the first launch
-        self._generators: list[Any] = []  # for each draw
+        self._generator: Any = None
 
     def record(self, function: Callable[[], Any]) -> Any:
         """What the function returns; its arrays hold numbers once `launch` is called. Raises CannotRecord."""
@@ -65,8 +66,8 @@ class Recording:
 
     def launch(self) -> None:
         """Launch all that was recorded, on the current stream."""
-        if self._generators:
-            seeds = self._first_seeds or [seed(generator) for generator in self._generators]
+        if self._count:
+            seeds = self._first_seeds or [seed(self._generator.origin()) for _ in range(self._count)]
             self._first_seeds = []
             self._seeds[: len(seeds)].set(np.array(seeds, dtype=np.uint64))
         for call in self.before_launch:
@@ -86,18 +87,17 @@ class Recording:
         if not hasattr(generator, "origin"):
             self.refuse("it draws from a generator of its own; only the current one can be drawn from again")
         self.drawn += 1
-        if self.drawn > len(self._generators):  # else again, for what is recomputed
+        if self.drawn > self._count:  # else again, for what is recomputed
             if self.drawn > MOST_SEEDS:
                 self.refuse(f"it draws random numbers more than {MOST_SEEDS} times")
-            self._generators.append(generator)
-            self._first_seeds.append(seed(generator))
+            self._count, self._generator = self.drawn, generator
+            self._first_seeds.append(seed(generator.origin()))
         return self._seeds[self.drawn - 1 : self.drawn]
 
 
 def seed(generator: Any) -> int:
-    """What a mask of dropout is drawn from."""
-    origin = generator.origin() if hasattr(generator, "origin") else generator
-    return int(origin._generator.integers(2**63))
+    """What a mask of dropout is drawn from, by a `tt.random.Generator`."""
+    return int(generator._generator.integers(2**63))
 
 
 class _Now(threading.local):
