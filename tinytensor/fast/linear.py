@@ -19,6 +19,7 @@ from .products import multiply_arrays
 from .threads import multiply_in_parts
 
 SHARE = 10**7  # multiplications and additions that are worth another thread
+MANY = 4  # times as many rows as columns: only then are rows cut, since each of their parts turns the whole weight
 PARTS = 60  # of all work, of which two to six threads get as many each
 
 
@@ -27,7 +28,7 @@ def apply(rows: Any, weight: Any, bias: Any, out: Any) -> None:
     if len(rows) <= few_rows.FEW and rows.shape[1] <= LONG:
         few_rows.multiply(rows, weight, bias, out)
         return
-    along_rows = len(rows) >= len(weight)
+    along_rows = len(rows) >= MANY * len(weight)
 
     def apply_to_part(i: slice) -> None:
         j, k = _shares(i, len(rows), len(weight))

@@ -140,6 +140,14 @@ def prefetch(builder: Any, place: Any, to_write: bool = False) -> None:
     builder.call(call, [place, number(int(to_write)), number(3), number(1)])  # wanted soon, and data
 
 
+def opaque(builder: Any, value: Any) -> Any:
+    """The same number, as one that the compiler knows nothing of; no instruction is left of it.
+
+    Otherwise it makes each place of the one before, and a step waits for these sums, one after the other.
+    """
+    return builder.asm(ir.FunctionType(value.type, [value.type]), "", "=r,0", [value], False)
+
+
 def adding(rows: int, vectors: int) -> Any:
     """The function that computes a tile of so many rows, and of so many vectors or less, as wide as it is told.
 
@@ -160,39 +168,45 @@ def adding(rows: int, vectors: int) -> Any:
                 if v * TILE.vector % LINE == 0:  # rows may lie pages apart, where the processor foresees nothing
                     place = to.place(out, builder.mul(to.whole(r), out_row), v, ir.IntType(8))
                     prefetch(builder, place, to_write=True)
+            # The processor adds once and twice a distance to a place as it reads: so each three rows have a place.
+            starts = [builder.add(a, builder.mul(to.whole(r), a_row)) for r in range(0, rows, 3)]
             before = builder.block
             step, finish, keeping, writing, end = (builder.append_basic_block() for _ in range(5))
             builder.branch(step)
 
             builder.position_at_end(step)
             k = builder.phi(ir.IntType(64))
+            places = [builder.phi(ir.IntType(64)) for _ in starts]
             totals = [builder.phi(to.vector) for _ in sums]
             row = builder.mul(k, b_row)
             terms = [to.load(to.place(b, row, v), masks[v]) for v in range(vectors)]
             added: list[Any] = []
             for r in range(rows):
-                distance = builder.add(builder.mul(to.whole(r), a_row), builder.mul(k, a_step))
-                factor = to.everywhere(to.number_at(to.place(a, distance, kind=to.number)))
+                place = to.place(places[r // 3], builder.mul(to.whole(r % 3), a_row), kind=to.number)
+                factor = to.everywhere(to.number_at(place))
                 for term in terms:
                     product = builder.fmul(factor, term, flags=("contract",))
                     added.append(builder.fadd(totals[len(added)], product, flags=("contract",)))
             following = builder.add(k, to.whole(1))
             k.add_incoming(to.whole(0), before)
             k.add_incoming(following, step)
+            for place, start in zip(places, starts):
+                place.add_incoming(start, before)
+                place.add_incoming(opaque(builder, builder.add(place, a_step)), step)
             for total, more in zip(totals, added):
                 total.add_incoming(to.zeros, before)
                 total.add_incoming(more, step)
             builder.cbranch(builder.icmp_signed("<", following, inner), step, finish)
 
             builder.position_at_end(finish)
-            places = [(to.place(out, builder.mul(to.whole(r), out_row), v), masks[v]) for r, v in sums]
+            results = [(to.place(out, builder.mul(to.whole(r), out_row), v), masks[v]) for r, v in sums]
             builder.cbranch(builder.trunc(keep, ir.IntType(1)), keeping, writing)
             builder.position_at_end(keeping)
-            for total, there in zip(added, places):
+            for total, there in zip(added, results):
                 to.store(builder.fadd(to.load(*there), total), *there)
             builder.branch(end)
             builder.position_at_end(writing)
-            for total, there in zip(added, places):
+            for total, there in zip(added, results):
                 to.store(total, *there)
             builder.branch(end)
             builder.position_at_end(end)
