@@ -154,7 +154,13 @@ def _in_environment(settings: Mapping[str, str]) -> Iterator[None]:
 def _serve(pipe: Any, make: Callable[..., tuple[Callable[..., Any], Any]], arguments: tuple[Any, ...]) -> None:
     function, greeting = make(*arguments)
     pipe.send((greeting, str(blas.in_use())))
-    while (request := pipe.recv()) is not None:
+    while True:
+        try:
+            request = pipe.recv()
+        except EOFError:  # the run has ended early, and has said why
+            return
+        if request is None:
+            break
         start = time.perf_counter()
         answer = function(*request)
         pipe.send((answer, time.perf_counter() - start))

@@ -30,6 +30,13 @@ def test_a_side_has_no_forced_core_type_and_leaves_the_environment_as_it_was(mon
     assert dict(os.environ) == before
 
 
+def test_a_side_ends_in_silence_where_the_run_ends_early():
+    code = "from test_sides import *; Side(environment_reader, {}); raise SystemExit('busy')"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "benchmarks"), str(Path(__file__).parent)])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert (done.stderr, done.returncode) == ("busy\n", 1)
+
+
 @pytest.mark.parametrize(("parts", "name"), [("tinytensor", "tinytensor.nn"), ("", "nn")], ids=["new", "old"])
 def test_a_checkout_of_either_layout(tmp_path, parts, name):
     calls = "def {0}(): print('{0}')\n"
