@@ -143,7 +143,7 @@ def prefetch(builder: Any, place: Any, to_write: bool = False) -> None:
 def opaque(builder: Any, value: Any) -> Any:
     """The same number, as one that the compiler knows nothing of; no instruction is left of it.
 
-    Otherwise it makes each place of the one before, and a step waits for these sums, one after the other.
+    It would make each place of the one before otherwise, and a step would wait for these sums, one after the other.
     """
     return builder.asm(ir.FunctionType(value.type, [value.type]), "", "=r,0", [value], False)
 
@@ -190,9 +190,9 @@ def adding(rows: int, vectors: int) -> Any:
             following = builder.add(k, to.whole(1))
             k.add_incoming(to.whole(0), before)
             k.add_incoming(following, step)
-            for place, start in zip(places, starts):
-                place.add_incoming(start, before)
-                place.add_incoming(opaque(builder, builder.add(place, a_step)), step)
+            for now, start in zip(places, starts):
+                now.add_incoming(start, before)
+                now.add_incoming(opaque(builder, builder.add(now, a_step)), step)
             for total, more in zip(totals, added):
                 total.add_incoming(to.zeros, before)
                 total.add_incoming(more, step)
