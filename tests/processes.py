@@ -1,7 +1,7 @@
 """Scripts as processes of their own that need not begin from nothing.
 
 A short run spends most of its time on imports. So what the scripts import is imported once, in a process in which
-nothing else happens, and `run` forks that for each script. The child is what `python script.py` would be: it has its
+nothing else happens, and `start` forks that for each script. The child is what `python script.py` would be: it has its
 own folder, arguments, files, signals and exit code, and ends as Python ends.
 """
 
@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -27,40 +28,124 @@ EXTRAS = (
 )  # fmt: skip
 FAST = ("tinytensor.fast.loops", "tinytensor.fast.sublayers")
 SERVER = """
-import runpy, sys
 from tests.processes import serve
-serve()
+exec(serve())
+"""
+SCRIPT = """
+import runpy, sys
 runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+HERE = """
+import os, sys
+del sys.argv[0]
+sys.path[0] = os.path.dirname(sys.argv[0])
 """
 
 
-def run(command, *, cwd, env, input=None, text=False, timeout=120):
-    """`subprocess.run` with captured output, of a command that begins with this Python and options of its."""
-    if not sys.platform.startswith("linux"):
-        return subprocess.run(command, cwd=cwd, env=env, input=input, capture_output=True, text=text, timeout=timeout)
-    command = list(map(str, command))
-    script = next(i for i, word in enumerate(command) if word.endswith(".py"))
-    variables = {name: value for name, value in env.items() if name != "PYTEST_CURRENT_TEST"}
-    server = _server(tuple(command[:script]), tuple(sorted(variables.items())))
+def environment(*places):
+    """Variables with which scripts import what is here, and modules from other places."""
+    path = os.pathsep.join(map(str, [ROOT, *places]))
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **one_thread, "PYTHONPATH": path, "CUDA_VISIBLE_DEVICES": ""}
+
+
+def run(command, *, input=None, text=False, timeout=120, **options):
+    """`subprocess.run` with captured output, of what `start` takes."""
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write((input.encode() if isinstance(input, str) else input) or b"")
         given.seek(0)
-        request = json.dumps({"argv": command[script:], "cwd": str(cwd)}).encode()
-        socket.send_fds(server, [request], [given.fileno(), out.fileno(), err.fileno()])
-        child = int(server.recv(100))
-        server.settimeout(timeout)
+        process = start(command, stdin=given, stdout=out, stderr=err, **options)
         try:
-            code = int(server.recv(100))
-        except TimeoutError:
-            os.kill(child, signal.SIGKILL)
-            server.settimeout(None)
-            server.recv(100)  # that it has ended
-            raise subprocess.TimeoutExpired(command, timeout) from None
-        server.settimeout(None)
+            code = process.wait(timeout)
+        finally:
+            process.kill()
         out.seek(0)
         err.seek(0)
         told = [file.read() for file in (out, err)]
     return subprocess.CompletedProcess(command, code, *([each.decode() for each in told] if text else told))
+
+
+def start(command, *, cwd, env=None, prelude="", **options):
+    """
+    `subprocess.Popen` of a command that begins with this Python and options of its, then names a script.
+
+    Without `env` it has that of `environment()`. `prelude` is Python that goes before the script, as no user would
+    have it.
+    """
+    env = env or environment()
+    command = list(map(str, command))
+    script = next(i for i, word in enumerate(command) if word.endswith(".py"))
+    if not sys.platform.startswith("linux"):
+        if prelude:
+            command[script:script] = ["-c", HERE + prelude + SCRIPT]
+        return subprocess.Popen(command, cwd=cwd, env=env, **options)
+    variables = {name: value for name, value in env.items() if name != "PYTEST_CURRENT_TEST"}
+    server = _server(tuple(command[:script]), tuple(sorted(variables.items())))
+    return Process(server, command[script:], str(cwd), prelude, **options)
+
+
+class Process:
+    """A script that runs, with what tests use of `subprocess.Popen`."""
+
+    def __init__(
+        self, server, argv, cwd, prelude, stdin=None, stdout=None, stderr=None, text=False, start_new_session=False
+    ):
+        theirs, ours = zip(_end(stdin, "w", text), _end(stdout, "r", text), _end(stderr, "r", text), strict=True)
+        self.stdin, self.stdout, self.stderr = ours
+        self.returncode = None
+        self._told, report = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request = {"argv": argv, "cwd": cwd, "code": prelude + SCRIPT, "session": start_new_session}
+        socket.send_fds(server, [json.dumps(request).encode()], [*theirs, report.fileno()])
+        for file in (*theirs, report.detach()):
+            os.close(file)
+        self.pid = int(self._told.recv(100))
+
+    def wait(self, timeout=None):
+        if self.returncode is None:
+            self._told.settimeout(timeout)
+            try:
+                self.returncode = int(self._told.recv(100))
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired("the script", timeout) from None
+            self._told.close()
+        return self.returncode
+
+    def poll(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout=None):
+        """Its output and its errors, where they go into pipes, as soon as it has ended."""
+        with ThreadPoolExecutor(2) as pool:
+            told = [file and pool.submit(file.read) for file in (self.stdout, self.stderr)]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            told = [each and each.result() for each in told]
+        for file in filter(None, (self.stdin, self.stdout, self.stderr)):
+            file.close()
+        return tuple(told)
+
+
+def _end(file, mode, text):
+    """The descriptor that a process gets for this argument of `Popen`, and our end of it."""
+    if file == subprocess.PIPE:
+        read, write = os.pipe()
+        theirs, ours = (write, read) if mode == "r" else (read, write)
+        return theirs, open(ours, mode if text else mode + "b", encoding="utf-8" if text else None)
+    if file is None or file == subprocess.DEVNULL:
+        return os.open(os.devnull, os.O_RDWR), None
+    return os.dup(file if isinstance(file, int) else file.fileno()), None
 
 
 @functools.cache
@@ -82,30 +167,51 @@ def _server(python, variables):
 
 
 def serve():
-    """Fork for each request, until the other end of the socket is closed; returns in the child, as what was asked."""
+    """Fork for each request, until the other end of the socket is closed; what the child then executes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nothing remains of a process between
     client = socket.socket(fileno=int(sys.argv[1]))
     _import_all()
     while True:
-        request, files, _, _ = socket.recv_fds(client, 1 << 20, 3)
+        request, files, _, _ = socket.recv_fds(client, 1 << 20, 4)
         if not request:
             sys.exit()
-        child = os.fork()
-        if child == 0:
+        if os.fork() == 0:
             break
         for file in files:
             os.close(file)
-        client.send(str(child).encode())
-        client.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
     client.close()
-    for place, file in enumerate(files):
+    asked, report = json.loads(request), socket.socket(fileno=files.pop())
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if child := os.fork():  # this process between waits for it, so that others may begin meanwhile
+        report.send(str(child).encode())
+        for file in files:
+            os.close(file)
+        report.send(str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])).encode())
+        os._exit(0)
+    report.close()
+    for place, (name, file) in enumerate(zip(("stdin", "stdout", "stderr"), files, strict=True)):
         os.dup2(file, place)
         os.close(file)
+        _reopen(name, place)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    asked = json.loads(request)
+    if asked["session"]:
+        os.setsid()
     os.chdir(asked["cwd"])
     sys.argv = asked["argv"]
     sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
+    return asked["code"]
+
+
+def _reopen(name, place):
+    """As Python opens it, which looks at what is behind it: a terminal, a file, a pipe."""
+    former = getattr(sys, name)
+    by_line = name == "stderr" or (name == "stdout" and os.isatty(place))
+    mode = "r" if name == "stdin" else "w"
+    as_before = {"encoding": former.encoding, "errors": former.errors, "closefd": False}
+    stream = open(place, mode, 1 if by_line else -1, **as_before)  # noqa: SIM115  (open as long as the process is)
+    setattr(sys, name, stream)
+    setattr(sys, f"__{name}__", stream)
 
 
 def _import_all():

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from interleaved import Side
 
+from tests import processes
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(path for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text(encoding="utf-8"))
 
@@ -81,7 +83,7 @@ def test_there_are_benchmarks():
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_a_mistake_on_the_command_line_is_one_line(script, tmp_path):
     for mistake in (["--no-such-option"], ["--json", str(tmp_path)]):
-        done = subprocess.run([sys.executable, script, *mistake], capture_output=True, text=True)
+        done = processes.run([sys.executable, script, *mistake], cwd=tmp_path, text=True)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith(f"{script.name}: ")
         assert done.stderr.count("\n") == 1

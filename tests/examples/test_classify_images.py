@@ -9,7 +9,7 @@ import pytest
 from tests import processes
 from tinytensor import nn
 
-from .test_train_copy_task import STANDIN, environment
+from .test_train_copy_task import STANDIN
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "classify_images.py"
 QUICK = ["--images", "256", "--epochs", "1", "--out", "run"]
@@ -18,7 +18,7 @@ FILES = ["digits.svg", "filters.svg", "found.svg", "model.safetensors", "network
 
 def run(cwd, *arguments, env=None):
     command = [sys.executable, str(SCRIPT), *arguments]
-    return processes.run(command, cwd=cwd, env=env or environment(), text=True)
+    return processes.run(command, cwd=cwd, env=env, text=True)
 
 
 def test_it_trains_reports_and_draws(tmp_path):
@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_weights_and_a_required_accuracy_its_code(t
 
 def test_on_the_gpu(tmp_path):
     """On the stand-in for CuPy."""
-    result = run(tmp_path, *QUICK, "--device", "gpu", env=environment(STANDIN))
+    result = run(tmp_path, *QUICK, "--device", "gpu", env=processes.environment(STANDIN))
     assert result.returncode == 0, result.stderr
 
 

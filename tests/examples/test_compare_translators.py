@@ -12,7 +12,6 @@ import pytest
 from tests import processes
 from tinytensor import nn
 
-from .test_train_copy_task import environment
 from .test_train_translation import write_text
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "compare_translators.py"
@@ -20,7 +19,7 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "compare_translators.py"
 
 def run(cwd, *arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return processes.run(command, cwd=cwd, env=environment(), text=True, timeout=180)
+    return processes.run(command, cwd=cwd, text=True, timeout=180)
 
 
 def rows(text, title):
@@ -85,10 +84,9 @@ def test_a_text_of_one_length_and_a_folder_that_is_damaged(tmp_path):
 )
 def test_ctrl_c_and_sigterm_leave_time_to_save(tmp_path, number, whom, code):
     options = ["--models", "none", "--steps", "100000", "--batch-size", "4", "--out", "runs"]
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), *options],
-        cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    command = [sys.executable, SCRIPT, *options]
+    pipes = {"stdout": subprocess.PIPE, "text": True}
+    process = processes.start(command, cwd=tmp_path, start_new_session=True, **pipes)
     while not process.stdout.readline().startswith("step 100/"):
         assert process.poll() is None
     whom(process.pid, number)  # Ctrl-C goes from a terminal to the whole group

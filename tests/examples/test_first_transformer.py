@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from .. import processes
 from ..test_readme import snippets
-from .test_train_copy_task import environment
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "first_transformer.py"
 
@@ -32,7 +32,8 @@ def test_it_learns_translates_and_draws(tmp_path):
     source, count = re.subn(r"^STEPS = \d+$", "STEPS = 50", SCRIPT.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert count == 1
     command = [sys.executable, "-W", "error", "-c", source]
-    result = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)
+    environment = processes.environment()
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert (result.returncode, result.stderr) == (0, "")
     losses = [float(loss) for loss in re.findall(r"^step \d+: loss (.*)$", result.stdout, flags=re.MULTILINE)]
     assert len(losses) == 2

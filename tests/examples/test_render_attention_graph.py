@@ -10,15 +10,13 @@ import pytest
 
 from tests import processes
 
-from .test_train_copy_task import environment
-
 SCRIPT = Path(__file__).parents[2] / "examples" / "render_attention_graph.py"
 GRAPHS = ("head", "heads", "multihead", "encoder-layer", "transformer", "bahdanau", "luong")
 
 
 def run(cwd, *arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    result = processes.run(command, cwd=cwd, env=environment(), text=True)
+    result = processes.run(command, cwd=cwd, text=True)
     lines = result.stderr.splitlines(keepends=True)  # fontconfig, which Graphviz asks for fonts, may have its own say
     result.stderr = "".join(line for line in lines if not line.startswith("Fontconfig "))
     return result

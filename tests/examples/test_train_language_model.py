@@ -14,8 +14,6 @@ from tinytensor import nn
 from tinytensor.models import Encoder
 from tinytensor.models.writer import Writer
 
-from .test_train_copy_task import environment
-
 pytest.importorskip("tqdm")
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +24,7 @@ WORDS = ["--d-model", "16", "--num-heads", "2", "--num-layers", "1", "--batch-si
 
 def run(script, cwd, *arguments):
     command = [sys.executable, str(ROOT / "examples" / f"{script}.py"), *arguments]
-    return processes.run(command, cwd=cwd, env=environment(), text=True)
+    return processes.run(command, cwd=cwd, text=True)
 
 
 def log(folder, event):
@@ -120,7 +118,7 @@ def test_killed_at_any_step_or_while_it_writes_it_ends_with_the_same_bits(script
         there = (tmp_path / "killed" / "run" / "checkpoint.safetensors").exists()
         arguments = ["--resume", "--out", "run"] if there else begin
         command = [sys.executable, str(tmp_path / "killing.py"), str(ROOT / "examples" / f"{script}.py"), str(nth)]
-        result = processes.run([*command, *arguments], cwd=tmp_path / "killed", env=environment(), text=True)
+        result = processes.run([*command, *arguments], cwd=tmp_path / "killed", text=True)
         assert result.returncode == -signal.SIGKILL, result.stdout + result.stderr
         if there:
             assert nn.load(tmp_path / "killed" / "run" / "checkpoint.safetensors")["step"] in (0, 4, 8, 12)

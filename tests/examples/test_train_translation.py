@@ -3,7 +3,6 @@
 import json
 import random
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -17,8 +16,6 @@ from tests import processes
 from tinytensor import nn
 from tinytensor.models import Translator
 
-from .test_train_copy_task import environment
-
 pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
 
@@ -29,9 +26,9 @@ WORDS = {
 }  # fmt: skip
 
 
-def run(cwd, *arguments):
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return processes.run(command, cwd=cwd, env=environment(), text=True, timeout=180)
+def run(cwd, *arguments, prelude=""):
+    command = [sys.executable, SCRIPT, *arguments]
+    return processes.run(command, cwd=cwd, text=True, timeout=180, prelude=prelude)
 
 
 def log(path, event):
@@ -201,7 +198,7 @@ def test_a_run_of_another_script_is_not_resumed(tmp_path):
     script = SCRIPT.with_name("train_copy_task.py")
     small = ["--steps", "1", "--d-model", "8", "--num-heads", "2", "--num-layers", "1", "--out", "copy"]
     command = [sys.executable, str(script), *small]
-    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, capture_output=True)
+    assert processes.run(command, cwd=tmp_path).returncode == 0
     result = run(tmp_path, "--resume", "--out", "copy")
     assert result.returncode == 2
     assert "the run in copy is of another script, or of another version of this one" in result.stderr
@@ -228,13 +225,8 @@ def test_a_full_disk_loses_nothing_that_was_saved(tmp_path):
     assert run(tmp_path, *options, "--steps", 2, "--out", "run").returncode == 0
     kept = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
 
-    def small_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-
-    command = [sys.executable, str(SCRIPT), "--resume", "--out", "run", "--steps", "6"]
-    result = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, preexec_fn=small_files
-    )
+    small_files = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))"
+    result = run(tmp_path, "--resume", "--out", "run", "--steps", 6, prelude=small_files)
     assert result.returncode == 2
     assert re.fullmatch(r"train_translation.py: cannot write .*weights-00000003.*: File too large\n", result.stderr)
     now = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
@@ -316,10 +308,8 @@ def test_killed_at_20_random_instants_it_ends_with_the_same_bits(tmp_path):
     for _ in range(20):
         there = (tmp_path / "killed" / "checkpoint.safetensors").exists()
         arguments = ["--resume", "--out", "killed"] if there else [*options, "killed"]
-        process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), *map(str, arguments)],
-            cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        command = [sys.executable, SCRIPT, *arguments]
+        process = processes.start(command, cwd=tmp_path, stderr=subprocess.PIPE)
         try:
             process.wait(instants.uniform(0.1, whole))
         except subprocess.TimeoutExpired:

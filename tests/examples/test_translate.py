@@ -18,8 +18,6 @@ from tinytensor.models import Seq2Seq, Transformer, Translator
 from tinytensor.models.data.languages import ToyText
 from tinytensor.models.training.evaluation import clearest_layer
 
-from .test_train_copy_task import environment
-
 SCRIPT = Path(__file__).parents[2] / "examples" / "translate.py"
 LINES = ["the black cat eats the fresh bread.", "", "Marie buys a red hat.", "I sleep."]
 
@@ -38,7 +36,7 @@ def folder(tmp_path_factory):
 def run(cwd, *arguments, lines=LINES):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
     text = lines if isinstance(lines, bytes) else "".join(line + "\n" for line in lines).encode()
-    result = processes.run(command, cwd=cwd, env=environment(), input=text)
+    result = processes.run(command, cwd=cwd, input=text)
     return result.returncode, result.stdout.decode(), result.stderr.decode()
 
 
@@ -211,10 +209,9 @@ def test_a_line_without_the_word_is_told_and_the_others_are_drawn(folder, tmp_pa
 
 def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
     controller, terminal = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(folder), "--beam", "2"],
-        cwd=tmp_path, env=environment() | {"TERM": "dumb"}, stdin=terminal, stdout=terminal, stderr=terminal,
-    )  # fmt: skip
+    command = [sys.executable, SCRIPT, folder, "--beam", "2"]
+    streams = {"stdin": terminal, "stdout": terminal, "stderr": terminal}
+    process = processes.start(command, cwd=tmp_path, prelude="import os; os.environ['TERM'] = 'dumb'", **streams)
     os.close(terminal)
     seen = ""
     try:
@@ -321,7 +318,7 @@ def test_a_line_that_cannot_be_translated_is_told_and_the_others_are_translated(
 def test_output_is_utf_8_and_a_mark_of_it_is_no_word(folder, tmp_path):
     text = ("\N{ZERO WIDTH NO-BREAK SPACE}" + "".join(line + "\n" for line in LINES)).encode()
     command = [sys.executable, str(SCRIPT), str(folder)]
-    odd = environment() | {"PYTHONIOENCODING": "ascii"}
+    odd = processes.environment() | {"PYTHONIOENCODING": "ascii"}
     result = subprocess.run(command, cwd=tmp_path, env=odd, capture_output=True, input=text, timeout=120)
     assert result.returncode == 0, result.stderr
     texts = [found[0].text if found else "" for found in expected(folder)]
@@ -331,7 +328,8 @@ def test_output_is_utf_8_and_a_mark_of_it_is_no_word(folder, tmp_path):
 def test_closed_streams(folder, tmp_path):
     for redirection, code, message in (("<&-", 2, "it is closed"), ("</dev/null >&-", 0, "")):
         command = f'"{sys.executable}" "{SCRIPT}" "{folder}" {redirection}'
-        result = subprocess.run(command, shell=True, cwd=tmp_path, env=environment(), capture_output=True, text=True)
+        environment = processes.environment()
+        result = subprocess.run(command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True)
         assert result.returncode == code
         assert message in result.stderr
         assert len(result.stderr.splitlines()) == (1 if message else 0)

@@ -9,7 +9,7 @@ import pytest
 from tests import processes
 from tinytensor import nn
 
-from .test_train_copy_task import TINY, environment
+from .test_train_copy_task import TINY
 from .test_train_copy_task import run as train
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "visualize_attention.py"
@@ -18,7 +18,7 @@ FILES = ["explorer.html", "grid.svg", "lines.svg", "loss.svg", "mask.svg", "posi
 
 def run(cwd, *arguments):
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return processes.run(command, cwd=cwd, env=environment(), text=True)
+    return processes.run(command, cwd=cwd, text=True)
 
 
 @pytest.fixture(scope="module")

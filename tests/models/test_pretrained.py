@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests import processes
 from tinytensor import nn
 from tinytensor.models import Seq2Seq, Transformer, Translator, pretrained
 from tinytensor.models.data.languages import ToyText
@@ -102,11 +102,12 @@ Transformer(433, 667, d_model=8, num_heads=2, num_layers=1, d_ff=16, max_length=
 
 def test_killed_while_it_writes_the_folder_holds_the_old_model_or_the_new(tmp_path):
     old, new = bits(make(seed=0)), bits(make(seed=1))
+    (program := tmp_path / "killed.py").write_text(KILL)
     found = []
     for nth in range(1, 9):
         folder = tmp_path / str(nth)
         make(seed=0).save_pretrained(folder)
-        result = subprocess.run([sys.executable, "-c", KILL, str(folder), str(nth)], env=dict(os.environ))
+        result = processes.run([sys.executable, program, folder, nth], cwd=tmp_path)
         state = bits(Transformer.from_pretrained(folder))
         found.append(state == new)
         assert state in (old, new)
@@ -273,7 +274,7 @@ def test_weights_of_bfloat16_are_told(tmp_path):
 
 
 def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
-    """All 8 bits of each byte of the config, one of each byte of the weights.
+    """Two bits of each byte of the config, one of each byte of the weights.
 
     Before the config had a checksum, 3 of 725 bytes could be flipped in a translator's config unnoticed, one bit each.
     """
@@ -283,7 +284,7 @@ def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
     for path in sorted(tmp_path.iterdir()):
         content = path.read_bytes()
         for place in range(len(content)):
-            for bit in range(8) if path.name == pretrained.CONFIG else [int(generator.integers(8))]:
+            for bit in generator.choice(8, 2 if path.name == pretrained.CONFIG else 1, replace=False).tolist():
                 changed = bytearray(content)
                 changed[place] ^= 1 << bit
                 path.write_bytes(changed)
@@ -294,7 +295,7 @@ def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
                 else:  # a number may be written otherwise: 1e-5 and 1E-5
                     assert replace(found, weights={}) == replace(original, weights={}), (path.name, place, bit)
         path.write_bytes(content)
-    assert refused > 5000
+    assert refused > 1500
 
 
 def test_a_config_without_a_checksum_is_read_and_one_that_was_edited_says_what_to_do(tmp_path):

@@ -559,18 +559,18 @@ def test_a_tiny_model_learns_to_turn_words_round(kind):
     tt.random.manual_seed(0)
     rng = np.random.default_rng(0)
     model = Seq2Seq(VOCABULARY, attention=kind, d_model=32, dropout=0.0, window=WINDOW)
-    optimizer = nn.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = nn.optim.Adam(model.parameters(), lr=0.02)
 
     def draw(count):
-        words = rng.integers(3, VOCABULARY, (count, 3))
+        words = rng.integers(3, VOCABULARY, (count, 2))
         first, last = np.full((count, 1), BOS), np.full((count, 1), EOS)
         turned = words[:, ::-1]
         return tuple(np.concatenate(parts, axis=1) for parts in ((words, last), (first, turned), (turned, last)))
 
-    for _ in range(250):
+    for _ in range(80):
         source, shown, answer = draw(32)
         optimizer.zero_grad()
         F.cross_entropy(model(source, shown).reshape(-1, VOCABULARY), answer.reshape(-1)).backward()
         optimizer.step()
     source, _, answer = draw(200)
-    assert np.mean([h.ids == a for h, a in zip(greedy(model, source, max_length=4), answer.tolist())]) >= 0.9
+    assert np.mean([h.ids == a for h, a in zip(greedy(model, source, max_length=3), answer.tolist())]) >= 0.98

@@ -18,8 +18,6 @@ import pytest
 
 from tests import processes
 
-from ..test_train_copy_task import environment
-
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "examples" / "lessons"
 LESSONS = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
@@ -31,7 +29,7 @@ LINES = {"19_a_framework": 150}
 
 def run(path, *arguments, cwd):
     command = [sys.executable, "-W", "error", str(path), *map(str, arguments)]
-    return processes.run(command, cwd=cwd, env=environment(), text=True, timeout=300)
+    return processes.run(command, cwd=cwd, text=True, timeout=300)
 
 
 @pytest.fixture(scope="session")

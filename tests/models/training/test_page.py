@@ -139,6 +139,7 @@ def test_it_is_written_while_training_goes_on_and_not_too_often(tmp_path, monkey
     assert [status for status, _ in written] == [f"training: step {n} of 40" for n in (0, 10, 20, 30, 40)]
     assert all(live for _, live in written)
     written.clear()
+    watching.look = None
     monkeypatch.setattr(page, "write_page", lambda *_, **__: (written.append(now[0]), now.__setitem__(0, now[0] + 1.0)))
     for second in range(1, 400):
         now[0] = max(now[0], float(second))
