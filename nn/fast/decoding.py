@@ -41,6 +41,9 @@ LAYER: dict[str, type[Module]] = {
 """The modules of a decoder layer, unless somebody put others in their place."""
 
 
+SETTINGS = {"activation", "eps", "norm_first", "num_heads", "num_kv_heads", "pairing", "scale", "_scale"}
+
+
 class Plan:
     """What was found out about a module at the first step from a cache; each step asks whether it still holds.
 
@@ -54,20 +57,27 @@ class Plan:
         self.module, modules = module, list(module.modules())
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
         self.dropping = [m for m in modules if _drops(m)]
-        owned: list[dict[str, Any]] = [m._parameters for m in modules]
-        self.slots = [(held, name) for held in owned for name, p in held.items() if p is not None]
-        self.arrays = [held[name]._data for held, name in self.slots]
+        self.parameters = [(m._parameters, name) for m in modules for name in m._parameters]
+        self.others = [(m._modules, name) for m in modules for name in m._modules]
+        self.others += [(vars(m), name) for m in modules for name in SETTINGS.intersection(vars(m))]
+        self.found = self._look()
         self.taken: Any = None
         self.kept: list[Any] = []
         self.where: Any = None
 
     def holds(self) -> bool:
-        """Whether nobody hooks into a module, nothing is dropped, and the parameters are those arrays still."""
+        """Whether nobody hooks into a module, nothing is dropped, and all is as it was found."""
         return (
             not any(self.hooks)
             and not any(m.training for m in self.dropping)
-            and all(map(is_, self.arrays, [held[name]._data for held, name in self.slots]))
+            and all(map(is_, self.found, self._look()))
         )
+
+    def _look(self) -> list[Any]:
+        """The arrays of parameters, modules and settings."""
+        parameters = [held.get(name) for held, name in self.parameters]
+        arrays = [None if parameter is None else parameter._data for parameter in parameters]
+        return arrays + [held.get(name) for held, name in self.others]
 
     def knows(self, arrays: list[Any]) -> bool:
         """Whether these arrays of a cache are those that were found to fit."""
@@ -223,6 +233,8 @@ def _layer(layer: Any, d: int, dtype: Any) -> tuple[list[Any], list[int], str, l
         return None
     attentions, norms = (layer.self_attn, layer.multihead_attn), (layer.norm1, layer.norm2, layer.norm3)
     if any(attention.has_own_keys or not is_plain(attention.out_proj, Linear) for attention in attentions):
+        return None
+    if any(d % attention.num_heads for attention in attentions):
         return None
     inner = layer.linear1.out_features
     pairs = [

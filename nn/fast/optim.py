@@ -74,7 +74,7 @@ class Step:
             if batch is None:
                 batch = batches[how] = Batch(self.names(group), self.numbers(group, age), [])
             if array.dtype in WIDER:
-                values, gradient = array.astype(WIDER[array.dtype]), gradient.astype(WIDER[array.dtype])
+                values, gradient = (xp.contiguous(a.astype(WIDER[array.dtype])) for a in (array, gradient))
             else:
                 values = xp.contiguous(array) if is_own else xp.copy(array)
             new = self.counted(age)

@@ -28,8 +28,13 @@ from .plain import is_plain
 from .sublayers import Attend, Feed, Normalize, _sublayers, as_added, dropping_of, loops_for, sooner
 
 
+def _are_long(length: int, *vectors: Any) -> bool:
+    """Whether vectors, None being none, are as long as the loops take them to be, which would read beside others."""
+    return all(v is None or v.shape == (length,) for v in vectors)
+
+
 def _is_known(norm: Any, d: int) -> bool:
-    return is_plain(norm, LayerNorm) and norm.normalized_shape == (d,) and norm.weight is not None
+    return is_plain(norm, LayerNorm) and norm.weight is not None and _are_long(d, norm.weight, norm.bias)
 
 
 def _attends(attention: Any, d: int, layer: Any) -> bool:
@@ -37,12 +42,15 @@ def _attends(attention: Any, d: int, layer: Any) -> bool:
         is_plain(attention, MultiheadAttention)
         and attention.embed_dim == d
         and attention.num_heads == layer.self_attn.num_heads
+        and d % attention.num_heads == 0
         and attention.batch_first == layer.self_attn.batch_first
         and attention.in_proj_weight is not None
         and attention.in_proj_weight.shape == (3 * d, d)
         and not attention.has_own_keys
         and is_plain(attention.out_proj, Linear)
         and attention.out_proj.weight.shape == (d, d)
+        and _are_long(3 * d, attention.in_proj_bias)
+        and _are_long(d, attention.out_proj.bias)
     )
 
 
@@ -59,6 +67,8 @@ def _is_usual(layer: Any, kind: Any, x: Any, room: Any) -> bool:
         and is_plain(first, Linear)
         and is_plain(second, Linear)
         and first.weight.shape == second.weight.shape[::-1] == (first.weight.shape[0], d)
+        and _are_long(len(first.weight), first.bias)
+        and _are_long(d, second.bias)
         and room.pay_for(batch * length, first.weight, second.weight, layer.self_attn.in_proj_weight)
     )
 
@@ -71,9 +81,9 @@ def run(layers: Sequence[Any], kind: Any, x: Any, memory: Any, masks: Any, norm:
     room = loops_for(x, x if memory is None else memory)
     if room is None or not layers or layers[0]._modules.get("self_attn") is None:
         return None
-    d, (head, batch_first) = x.shape[-1], _layout(layers[0])
-    if any(not _is_usual(layer, kind, x, room) or _layout(layer) != (head, batch_first) for layer in layers):
+    if any(not _is_usual(layer, kind, x, room) or _layout(layer) != _layout(layers[0]) for layer in layers):
         return None
+    d, (head, batch_first) = x.shape[-1], _layout(layers[0])
     if not batch_first:
         x, memory = (None if a is None else tt.permute_dims(a, (1, 0, 2)) for a in (x, memory))
     source = x if memory is None else memory

@@ -212,7 +212,7 @@ def max_pool_backward(xp, g, saved, needs, *, kernel, stride, dilation, around):
 
     def share_of_rows(i: slice) -> None:
         x, largest, found = padded[i], out[i], g_padded[i]
-        hits = [xp.equal(x[key], largest) for key in met]
+        hits = [xp.equal(x[key], largest) | xp.isnan(x[key]) for key in met]  # then the largest is NaN, too
         count = xp.zeros(largest.shape, dtype=bits)
         for hit in hits:
             count += hit

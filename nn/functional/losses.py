@@ -74,6 +74,7 @@ def cross_entropy(
             section 7).
 
     Raises IndexError for targets out of range; on a GPU where a number is read next, of the loss for example.
+    Raises ValueError for shapes that do not go together.
     """
     _check_reduction("cross_entropy", reduction)
     if not 0 <= label_smoothing <= 1:
@@ -83,6 +84,8 @@ def cross_entropy(
     if logits.ndim > 2:
         logits = tt.moveaxis(logits, 1, -1)
     shape, classes = logits.shape[:-1], logits.shape[-1]
+    if weight is not None:
+        _check_weight(tt.asarray(weight).shape, classes)
     if target.dtype.kind == "f":
         return _soft_cross_entropy(logits, target, weight, reduction, label_smoothing)
     if target.shape != shape:
@@ -103,6 +106,11 @@ def cross_entropy(
         reduction=reduction,
     )
     return tt.reshape(losses, shape) if reduction == "none" else losses
+
+
+def _check_weight(shape: tuple[int, ...], classes: int) -> None:
+    if shape != (classes,):
+        raise ValueError(f"cross_entropy: weight needs a number for each of {classes} classes, got shape {shape}")
 
 
 def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: str, label_smoothing: float) -> Tensor:

@@ -145,6 +145,13 @@ def test_cross_entropy_arguments_out_of_range():
         F.cross_entropy(x, tt.ones((2, 4)))
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (4,), (3, 1)])
+@pytest.mark.parametrize("target", [[0, 1], np.eye(2, 3)])
+def test_there_is_a_weight_for_each_class(shape, target):
+    with pytest.raises(ValueError, match="weight needs a number for each of 3 classes, got shape"):
+        F.cross_entropy(tt.asarray(normal(2, 3)), target, weight=tt.ones(shape), label_smoothing=0.1)
+
+
 @pytest.mark.parametrize("shape", [(3,), (4, 3), (2, 3, 5)])
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_one_hot_probabilities_are_the_class(shape, smoothing):

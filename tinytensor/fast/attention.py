@@ -264,13 +264,13 @@ def _turn(x, place, apart, rows, size, out):
 
 @part
 def _longest(x, place, apart, rows, size):
-    """The largest norm of some rows of a flat array."""
+    """The largest norm of some rows of a flat array, infinity where one is NaN."""
     largest = x.dtype.type(0)
     for r in range(rows):
         row, square = _row(x, place + r * apart, size), x.dtype.type(0)
         for i in range(size):
             square += row[i] * row[i]
-        largest = largest if square <= largest else square  # NaN is larger
+        largest = largest if square <= largest else square if square == square else x.dtype.type(math.inf)
     return math.sqrt(largest)
 
 

@@ -356,15 +356,20 @@ def _largest_of_squares_gradient(g, x, out, gradient):
 
 
 @part
+def _is_largest(a, largest):
+    return (a == largest) | (a != a)  # then the largest is NaN, too
+
+
+@part
 def _share_in_squares(g, above, below, out, g_above, g_below):
     none, one = out.dtype.type(0), out.dtype.type(1)
     for i in range(out.size):
         left = np.uint64(2) * np.uint64(i)
         right = left + np.uint64(1)
-        a = one if above[left] == out[i] else none
-        b = one if above[right] == out[i] else none
-        c = one if below[left] == out[i] else none
-        d = one if below[right] == out[i] else none
+        a = one if _is_largest(above[left], out[i]) else none
+        b = one if _is_largest(above[right], out[i]) else none
+        c = one if _is_largest(below[left], out[i]) else none
+        d = one if _is_largest(below[right], out[i]) else none
         count = a + b + c + d
         share = g[i] / (count if count > none else one)
         g_above[left], g_above[right], g_below[left], g_below[right] = a * share, b * share, c * share, d * share

@@ -128,6 +128,19 @@ def test_a_key_that_is_not_a_number_is_seen_by_those_who_see_it():
     assert np.isnan(out[0, 50:]).all()
 
 
+def test_a_hidden_key_that_is_not_a_number_hides_no_large_one(calls):
+    """Whether scores are small follows from the largest norm, before and behind one that is NaN."""
+    q, k, v = (normal(1, 128, 8, seed=i, dtype=np.float32) for i in range(3))
+    k[0, 5] *= 60
+    k[0, 126] = np.nan
+    seen = np.arange(128) < 126
+    found = F.scaled_dot_product_attention(*map(tt.asarray, (q, k, v)), tt.asarray(seen[None])).numpy()
+    assert calls == ["attend"]
+    with tt.textbook():
+        expected = F.scaled_dot_product_attention(*map(tt.asarray, (q, k, v)), tt.asarray(seen[None])).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_any_layout_is_taken():
     """Heads side by side, reversed, broadcast, and three dimensions: what is asked of `SelfAttention` and others."""
     flat = normal(2, 100, 3, 3, 8)

@@ -199,6 +199,30 @@ def test_hooks_modes_and_weights_may_change_between_two_steps(taken):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
 
 
+CHANGES = {
+    "a layer": lambda m: m.layers.__setitem__(0, decoder().layers[1]),
+    "a module": lambda m: setattr(m.layers[0], "linear1", shaken(nn.Linear(D, INNER).double())),
+    "no bias": lambda m: setattr(m.layers[0].linear1, "bias", None),
+    "the order": lambda m: setattr(m.layers[0], "norm_first", True),
+    "eps": lambda m: setattr(m.layers[1].norm1, "eps", 1.0),
+    "the activation": lambda m: setattr(m.layers[0], "activation", F.gelu),
+    "the scale": lambda m: setattr(m.layers[0].self_attn, "scale", 0.3),
+    "the norm at the end": lambda m: setattr(m, "norm", nn.Identity()),
+}
+
+
+@tt.no_grad()
+@pytest.mark.parametrize("name", CHANGES)
+def test_modules_and_settings_may_change_between_two_steps(name, taken):
+    def compute():
+        module = decoder()
+        return outputs(module, (1,) * 4, between=lambda step: CHANGES[name](module) if step == 2 else None)
+
+    for a, b in zip(*both_ways(compute)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+    assert len(taken) == 4
+
+
 @tt.no_grad()
 def test_mistakes_are_told_as_ever(taken):
     module = decoder()

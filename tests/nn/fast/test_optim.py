@@ -114,6 +114,16 @@ def test_sgd_in_a_loop_is_sgd_without(kind, dtype, loops, monkeypatch):
     assert stepped(KINDS[kind], dtype) == looped
 
 
+@pytest.mark.parametrize("dtype", [tt.float16, tt.float32])
+@pytest.mark.parametrize("kind", [SGD, Adam])
+def test_a_transposed_leaf_is_updated_in_its_place(kind, dtype):
+    turned = tt.ones((3, 2), dtype=dtype).T.detach().requires_grad_()
+    optimizer = kind([turned], lr=0.5)
+    give(turned, np.ones((2, 3)))
+    optimizer.step()
+    np.testing.assert_allclose(turned.detach().numpy(), 0.5, rtol=1e-3)
+
+
 def test_loops_are_for_all_parameters_but_those_that_they_cannot_take(loops, monkeypatch):
     batches = []
     monkeypatch.setattr(loops, "adam", lambda parameters, numbers: batches.append(len(parameters)))

@@ -266,6 +266,50 @@ def test_what_is_unusual_goes_the_layers_own_way(name):
     assert not is_fused(layer(*inputs()))
 
 
+VECTORS = ("norm1.weight", "norm3.bias", "self_attn.in_proj_bias", "self_attn.out_proj.bias", "linear1.bias")
+
+
+@pytest.mark.parametrize("length", [1, 100])
+@pytest.mark.parametrize("name", VECTORS)
+def test_vectors_of_another_length_are_not_read_beside(name, length):
+    """A loop knows where a vector begins, and takes it to be as long as the sizes say."""
+    layer = decoder_layer()
+    owner, _, own = name.rpartition(".")
+    setattr(dict(layer.named_modules())[owner], own, nn.Parameter(tt.ones(length, dtype=np.float64)))
+
+    def result():
+        try:
+            out = layer(*inputs())
+        except ValueError:
+            return None
+        assert not is_fused(out)
+        return out.detach().numpy()
+
+    found = result()
+    with tt.textbook():
+        expected = result()
+    assert (found is None) == (expected is None)
+    if found is not None:
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_heads_that_do_not_divide_the_vectors_are_refused():
+    layer = decoder_layer()
+    layer.self_attn.num_heads = D - 1
+    with pytest.raises(ValueError, match="self_attn"):
+        layer(*inputs())
+
+
+def test_attention_of_ones_own_is_no_failure():
+    class Mine(nn.Module):
+        def forward(self, query, key, value, **masks):
+            return query * 2.0, None
+
+    layer = decoder_layer()
+    layer.self_attn = layer.multihead_attn = Mine()
+    assert not is_fused(layer(*inputs()))  # and a warning would be an error
+
+
 def test_who_watches_sees_every_op():
     layer = decoder_layer()
     with tt.textbook():
