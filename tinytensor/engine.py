@@ -212,7 +212,7 @@ def op_vjp(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ...], 
         if isinstance(error, FloatingPointError) and state.anomaly:
             raise
         at = f", called at {node.origin}" if node.origin else ""
-        kind = NotImplementedError if isinstance(error, NotImplementedError) else RuntimeError
+        kind = next((k for k in (NotImplementedError, MemoryError) if isinstance(error, k)), RuntimeError)
         raise kind(
             f"backward: the gradient of {op.name} (result {tuple(node.shape)} {node.dtype}, gradient {describe(g)}{at})"
             f" failed: {error}"

@@ -79,7 +79,7 @@ class Step:
                 values = xp.contiguous(array) if is_own else xp.copy(array)
             new = self.counted(age)
             for name in batch.names:
-                new[name] = state[name] if name in state else wrap(xp.zeros_like(values), None)
+                new[name] = _that_fits(state, name, values, xp)
             arrays = [values, xp.contiguous(gradient), *[new[name]._data for name in batch.names]]
             if array.size:
                 batch.parameters.append(arrays)
@@ -129,6 +129,17 @@ class Step:
                 self.update(xp, piece, scratch[:, : piece[0].size], numbers)
 
         xp.in_parts(update_share, threads, UPDATE_WORK * sum(arrays[0].size for arrays in parameters))
+
+
+def _that_fits(state: dict[str, Any], name: str, values: Any, xp: Any) -> Any:
+    """What a state has under a name, in one piece as the values are; zeros where it has nothing."""
+    if name not in state:
+        return wrap(xp.zeros_like(values), None)
+    kept = state[name]._data
+    if kept.shape != values.shape:
+        raise ValueError(f"state {name!r} has shape {kept.shape}, but its parameter {values.shape}")
+    whole = xp.contiguous(kept)
+    return state[name] if whole is kept else wrap(whole, None)
 
 
 class AdamStep(Step):

@@ -435,3 +435,19 @@ def test_the_gradient_that_a_hook_gives_takes_the_dtype():
     x.register_hook(lambda g: g.astype(tt.float64))
     (x * x).backward()
     assert x.grad.dtype == tt.float32
+
+
+def test_a_gradient_for_which_memory_does_not_suffice_is_a_memory_error():
+    """As it is forward, so that who tries again with a smaller batch hears of both."""
+
+    def scarce(xp, g):
+        raise MemoryError("Unable to allocate 61.0 MiB")
+
+    known = dict(tt.ops)
+    try:
+        wasteful = tt.op(x=scarce)(lambda xp, x: x * 1.0)
+    finally:
+        tt.ops.clear()
+        tt.ops.update(known)
+    with pytest.raises(MemoryError, match="backward: the gradient of .*61.0 MiB"):
+        tt.sum(wasteful(tt.ones(3).requires_grad_())).backward()

@@ -8,6 +8,7 @@ import functools
 import glob
 import hashlib
 import math
+import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +18,13 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, serialize
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
+
+from ..files import atomic_write
 
 instructions: Any = intrinsic  # for mypy, to which the first parameter of what it makes is one of its callers'
 
@@ -98,16 +101,53 @@ class Kept(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        stamp, self._base = _sources(), self._impl.filename_base
-        self._cache_file._source_stamp = stamp
-        self._cache_file._data_name_pattern = f"{self._base}.{stamp}.{{number:d}}.nbc"
+        self._base = self._impl.filename_base
+        self._cache_file: Any = Files(Path(self.cache_path), f"{self._base}.{_sources()}")
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        super().save_overload(sig, data)
-        for file in Path(self.cache_path).glob(f"{glob.escape(self._base)}.*.nbc"):
-            if f".{_sources()}." not in file.name:
+        with contextlib.suppress(OSError):  # a full disk, say: this process has it, and the next compiles anew
+            super().save_overload(sig, data)
+        for file in Path(self.cache_path).glob(f"{glob.escape(self._base)}.*"):
+            if f".{_sources()}." not in file.name and file.suffix in (".nbi", ".nbc"):
                 with contextlib.suppress(OSError):  # another process has removed it, or reads it
                     file.unlink()
+
+
+class Files:
+    """What was compiled, in a file for each signature, processor and Numba, in place of its numbers and their index.
+
+    Two processes that compile for two dtypes at a time may take the same number there, and who reads the index is then
+    handed code for the other dtype. A file begins with a hash of the rest; a damaged one is as good as none.
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+
+    def save(self, key: Any, data: Any) -> None:
+        of = self._told(key)
+        content = serialize.dumps((of, data))
+        atomic_write(self._path(of), hashlib.sha256(content).digest() + content)
+
+    def load(self, key: Any) -> Any:
+        of = self._told(key)
+        try:
+            found = self._path(of).read_bytes()
+        except OSError:
+            return None
+        start = hashlib.sha256().digest_size
+        if hashlib.sha256(found[start:]).digest() != found[:start]:
+            return None
+        what, data = pickle.loads(found[start:])
+        return data if what == of else None
+
+    def _told(self, key: Any) -> str:
+        return repr((numba.__version__, key))
+
+    def _path(self, of: str) -> Path:
+        return self.folder / f"{self.name}.{hashlib.sha256(of.encode()).hexdigest()[:16]}.nbc"
+
+    def flush(self) -> None:
+        """Nothing is held back."""
 
 
 @functools.cache

@@ -49,7 +49,7 @@ def loops_unasked() -> Any:
         return None
     try:
         from . import loops  # only now: Numba takes a third of a second to load
-    except ImportError:  # a Numba that does not go with this NumPy
+    except (ImportError, AttributeError):  # a Numba that does not go with this NumPy, or was interrupted as it loaded
         return None
     return loops
 

@@ -5,7 +5,8 @@ page by page, zeroed. A training step needs the same sizes again and again. So w
 lent from here, and comes back when the last array over it is gone. Nothing of the process is changed for it, as
 `keep_memory` does, and no number: only where an array begins, which is at a line of the cache.
 
-What lies idle is bounded by a share of the machine's memory. `TINYTENSOR_POOL=0` in the environment switches it off.
+What lies idle is bounded by a share of the machine's memory, or of the container's; where memory runs out, it goes
+back to the system first. `TINYTENSOR_POOL=0` in the environment switches it off.
 """
 
 from __future__ import annotations
@@ -41,7 +42,13 @@ def _most() -> int:
     """How many bytes may lie idle."""
     if os.environ.get("TINYTENSOR_POOL") == "0" or not hasattr(os, "sysconf"):
         return 0
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // SHARE
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        with open("/sys/fs/cgroup/memory.max", encoding="ascii") as limit:
+            there = min(there, int(limit.read()))
+    except (OSError, ValueError):  # no control group, or one without a limit
+        pass
+    return there // SHARE
 
 
 MOST = _most()
@@ -72,18 +79,28 @@ def _take(size: int) -> Memory:
     try:
         memory = _idle[size].pop()
     except (KeyError, IndexError):
-        fetched = np.empty(size + LINE, np.uint8)
+        try:
+            fetched = np.empty(size + LINE, np.uint8)
+        except MemoryError:
+            _forget()
+            fetched = np.empty(size + LINE, np.uint8)
         start = -fetched.__array_interface__["data"][0] % LINE
         return fetched[start : start + size].view(Memory)
     _idle_bytes -= size
     return memory
 
 
+def _forget() -> None:
+    """Give all that lies idle back to the system."""
+    global _idle_bytes
+    _idle.clear()
+    _idle_bytes = 0
+
+
 def _take_back(memory: Any) -> None:
     global _idle_bytes
     size = memory.size
     if _idle_bytes + size > MOST:
-        _idle.clear()
-        _idle_bytes = 0
+        _forget()
     _idle.setdefault(size, []).append(memory)
     _idle_bytes += size

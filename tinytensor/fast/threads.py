@@ -48,7 +48,7 @@ def _from_environment() -> int | None:
     """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says."""
     for name in ("TINYTENSOR_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "")
-        if text.isdigit() and int(text) > 0:
+        if text.isdecimal() and int(text) > 0:
             return int(text)
     return None
 
@@ -126,7 +126,7 @@ def lend_to_blas() -> Outcome:
         return Outcome(
             "batches", False, "one thread of BLAS for small ones, too: how busy the cores are cannot be measured"
         )
-    if not _rounds_alike(libraries):
+    if not _blas and not _rounds_alike(libraries):  # looked at once: meanwhile other threads would have other bits
         return Outcome("batches", False, "one thread of BLAS for small ones, too: more of them round differently here")
     with _changing:
         _blas[:] = libraries
@@ -161,12 +161,14 @@ def _rounds_alike(libraries: list[Any]) -> bool:
         for k in (7, 16, EVEN, 3 * EVEN, 8 * EVEN, 16 * EVEN, 32 * EVEN)
         for m, n in ((64, 64), (64, 256), (512, 64), (200, 300), (999, 17))
     ]
-    products = []
-    for count in (max(2, _threads), 1):
+    alone = [np.matmul(x1, x2).tobytes() for x1, x2 in factors]
+    try:
         for library in libraries:
-            library.set_num_threads(count)
-        products.append([np.matmul(x1, x2).tobytes() for x1, x2 in factors])
-    return products[0] == products[1]
+            library.set_num_threads(max(2, _threads))
+        return [np.matmul(x1, x2).tobytes() for x1, x2 in factors] == alone
+    finally:
+        for library in libraries:
+            library.set_num_threads(1)
 
 
 def _libraries(**selection: str) -> list[Any] | None:

@@ -30,13 +30,29 @@ def run(function: Part, slices: list[slice], others: int) -> None:
 def _run(function: Part, slices: list[slice]) -> list[BaseException]:
     """The same, for threads that are there; returns the errors of the other threads."""
     done: SimpleQueue[BaseException | None] = SimpleQueue()
-    for part in slices[1:]:
-        _tasks.put((contextvars.copy_context(), function, part, done))
+    handed = 0
     try:
+        for part in slices[1:]:
+            _tasks.put((contextvars.copy_context(), function, part, done))
+            handed += 1
         function(slices[0])
     finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
-        failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
+        failures = _all(done, handed)
     return failures
+
+
+def _all(done: SimpleQueue[BaseException | None], count: int) -> list[BaseException]:
+    """Wait for so many parts; returns their errors. Ctrl-C is heard when all of them are done."""
+    found: list[BaseException | None] = []
+    interrupt: KeyboardInterrupt | None = None
+    while len(found) < count:
+        try:
+            found.append(_next(done))
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
+    return [failure for failure in found if failure is not None]
 
 
 def _next(done: SimpleQueue[BaseException | None]) -> BaseException | None:
@@ -56,7 +72,10 @@ def _start(count: int) -> None:
     with _starting:
         while len(_workers) < count:
             worker = threading.Thread(target=_work, name="tinytensor", daemon=True)
-            worker.start()
+            try:
+                worker.start()
+            except RuntimeError:  # no more of them are allowed: who waits for parts takes on what nobody does
+                return
             _workers.append(worker)
 
 

@@ -124,6 +124,33 @@ def test_a_transposed_leaf_is_updated_in_its_place(kind, dtype):
     np.testing.assert_allclose(turned.detach().numpy(), 0.5, rtol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3, 1)])
+def test_a_state_of_another_shape_is_refused(shape, device):
+    parameter = make((2, 3), device, tt.float32)
+    optimizer = Adam([parameter])
+    for _ in range(2):
+        give(parameter, np.ones((2, 3)))
+        optimizer.step()
+    optimizer.state[parameter]["exp_avg"] = tt.zeros(shape, device=device)
+    with pytest.raises(ValueError, match=r"state 'exp_avg' has shape .*, but its parameter \(2, 3\)"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(SGD, "momentum_buffer"), (Adam, "exp_avg")])
+def test_a_state_in_another_order_of_memory_is_updated(kind, name):
+    def trained(change):
+        parameter = make((2, 3), dtype=tt.float64)
+        optimizer = kind([parameter], **({"momentum": 0.9} if kind is SGD else {}), lr=0.1)
+        for step in range(4):
+            if step == 2:
+                optimizer.state[parameter][name] = change(optimizer.state[parameter][name].numpy())
+            give(parameter, np.arange(6.0).reshape(2, 3) + step)
+            optimizer.step()
+        return parameter.detach().numpy()
+
+    np.testing.assert_array_equal(trained(lambda v: tt.asarray(v.T.copy()).T), trained(tt.asarray))
+
+
 def test_loops_are_for_all_parameters_but_those_that_they_cannot_take(loops, monkeypatch):
     batches = []
     monkeypatch.setattr(loops, "adam", lambda parameters, numbers: batches.append(len(parameters)))

@@ -145,6 +145,23 @@ def test_a_numba_that_cannot_be_loaded_is_done_without(monkeypatch):
         backend.loops_unasked.cache_clear()
 
 
+def test_a_numba_that_ctrl_c_interrupted_as_it_loaded_is_done_without(monkeypatch):
+    class Half:
+        def __getattr__(self, name):
+            raise AttributeError(f"module 'numba' has no attribute {name!r}")
+
+    monkeypatch.undo()
+    for name in [name for name in sys.modules if name.startswith("tinytensor.fast.loops")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr(sys.modules["tinytensor.fast"], "loops", raising=False)
+    monkeypatch.setitem(sys.modules, "tinytensor.fast.compiling", Half())
+    backend.loops_unasked.cache_clear()
+    try:
+        assert backend.loops_unasked() is None
+    finally:
+        backend.loops_unasked.cache_clear()
+
+
 def test_switched_off_by_the_environment(monkeypatch):
     monkeypatch.setenv("TINYTENSOR_COMPILE_LOOPS", "0")
     assert not tt.compile_loops()
@@ -249,6 +266,58 @@ def test_what_is_kept_is_forgotten_when_any_file_of_loops_changes(tmp_path, monk
     assert [hits(), hits()] == [0, 1]
     names = {file.name.split(".")[-3] for file in tmp_path.rglob("*.nbc")}
     assert names == {"another"}  # nothing of before is left, which an index might lead to
+
+
+@pytest.fixture
+def twice(tmp_path):
+    """`twice()` is a function that is compiled as in a process that begins, and `files()` what is kept of it."""
+    compiling = pytest.importorskip("tinytensor.fast.compiling")
+    path = tmp_path / "some_loops.py"
+    path.write_text("def twice(x, out):\n    for i in range(x.size):\n        out[i] = 2 * x[i]\n")
+    return lambda: compiling.loop(runpy.run_path(str(path))["twice"]), lambda: sorted(tmp_path.rglob("*.nbc"))
+
+
+def hits(compiled, dtype=np.float64):
+    x = np.arange(3, dtype=dtype)
+    out = np.empty_like(x)
+    compiled(x, out)
+    np.testing.assert_array_equal(out, 2 * x)
+    return sum(compiled.stats.cache_hits.values())
+
+
+def test_processes_that_compile_for_two_dtypes_do_not_disturb_each_other(twice):
+    """With Numba's own files both might call theirs number 1, and one of them finds the other's code."""
+    new, files = twice
+    one, other = new(), new()
+    assert [hits(one, np.float32), hits(other, np.float64)] == [0, 0]
+    assert len(files()) == 2
+    assert [hits(new(), np.float32), hits(new(), np.float64)] == [1, 1]
+    first, second = files()
+    second.write_bytes(first.read_bytes())
+    for dtype in (np.float32, np.float64):
+        hits(new(), dtype)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b"", lambda b: b[:-9], lambda b: b[: len(b) // 2], lambda b: bytes(len(b))]
+)
+def test_damaged_files_are_compiled_anew(twice, damage):
+    new, files = twice
+    assert hits(new()) == 0
+    (file,) = files()
+    file.write_bytes(damage(file.read_bytes()))
+    assert [hits(new()), hits(new())] == [0, 1]
+
+
+def test_what_cannot_be_kept_is_used_all_the_same(twice, monkeypatch):
+    new, files = twice
+
+    def full(path, content):
+        raise OSError(28, "No space left on device", path)
+
+    monkeypatch.setattr("tinytensor.fast.compiling.atomic_write", full)
+    assert hits(new()) == 0
+    assert files() == []
 
 
 def test_the_hash_of_the_files_is_of_all_of_them(monkeypatch, tmp_path):

@@ -98,6 +98,22 @@ def test_idle_memory_is_bounded_and_counted():
     assert idle() > 0
 
 
+def test_where_memory_runs_out_idle_memory_is_given_back_first(monkeypatch):
+    pool.empty(1 << 20, np.uint8)
+    assert pool._idle_bytes
+    fetched, empty = [], np.empty
+
+    def scarce(*arguments):
+        fetched.append(arguments)
+        if pool._idle_bytes:
+            raise MemoryError
+        return empty(*arguments)
+
+    monkeypatch.setattr(pool.np, "empty", scarce)
+    assert pool.empty(3 << 20, np.uint8).size == 3 << 20
+    assert len(fetched) == 2
+
+
 def test_threads_never_share_memory():
     wrong = []
 

@@ -1,6 +1,12 @@
 """The threads that share the work of ops: work inside of work, and many users at once."""
 
+import importlib
+import signal
 import threading
+import time
+from queue import SimpleQueue
+
+import pytest
 
 from tinytensor.fast import threads as parallel
 
@@ -33,6 +39,44 @@ def test_the_slices_follow_from_the_sizes_alone(monkeypatch):
     seen.clear()
     parallel.in_parts(lambda rows: seen.append((rows.start, rows.stop)), 30, 1000, most=1)
     assert seen == [(0, 30)]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signal after a while")
+def test_ctrl_c_is_heard_when_no_thread_writes_any_more(monkeypatch):
+    monkeypatch.setattr(parallel, "_threads", 2)
+    begun, written = threading.Event(), []
+
+    def part(i):
+        if i.start == 0:
+            begun.wait()  # on this thread, or it would take on the other part as well
+        else:
+            begun.set()
+            time.sleep(0.4)
+            written.append(i)
+
+    former = signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)  # again and again
+        with pytest.raises(KeyboardInterrupt):
+            parallel._divide(part, 2, 2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+    assert len(written) == 1
+
+
+def test_where_no_thread_can_be_started_this_one_does_all(monkeypatch):
+    workers = importlib.import_module("tinytensor.fast.workers")
+
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(workers, "_workers", [])
+    monkeypatch.setattr(workers, "_tasks", SimpleQueue())  # for which those that are there do not wait
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    done = []
+    parallel._divide(done.append, 4, 4)
+    assert sorted(i.start for i in done) == [0, 1, 2, 3]
 
 
 def test_threads_that_split_their_work_at_the_same_time(monkeypatch):
