@@ -45,11 +45,16 @@ _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM
 
 
 def _from_environment() -> int | None:
-    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says."""
+    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says, the second of which may be a list, for others.
+
+    Raises ValueError where the first is no number of threads.
+    """
     for name in ("TINYTENSOR_NUM_THREADS", "OMP_NUM_THREADS"):
-        text = os.environ.get(name, "")
+        text = os.environ.get(name, "").strip()
         if text.isdecimal() and int(text) > 0:
             return int(text)
+        if text and name == "TINYTENSOR_NUM_THREADS":
+            raise ValueError(f"{name}={text} in the environment: expected a whole number of threads, 1 or more")
     return None
 
 

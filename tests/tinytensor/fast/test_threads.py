@@ -96,3 +96,22 @@ def test_threads_that_split_their_work_at_the_same_time(monkeypatch):
     for user in users:
         user.join(timeout=60)
     assert len(done) == 12
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "expected"),
+    [("3", "2", 3), (" 3 ", "", 3), ("", "2", 2), ("", "4,2", None), ("", "0", None), (None, None, None)],
+)
+def test_a_number_of_threads_in_the_environment(ours, others, expected, monkeypatch):
+    for name, value in (("TINYTENSOR_NUM_THREADS", ours), ("OMP_NUM_THREADS", others)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert parallel._from_environment() == expected
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "0", "1.5", "²"])
+def test_what_is_no_number_of_threads_is_told(text, monkeypatch):
+    monkeypatch.setenv("TINYTENSOR_NUM_THREADS", text)
+    with pytest.raises(ValueError, match=rf"TINYTENSOR_NUM_THREADS={text} in the environment: expected a whole number"):
+        parallel._from_environment()
