@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextvars
 import os
+import signal
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import Any
 
 Part = Callable[[slice], None]
 
@@ -30,29 +32,31 @@ def run(function: Part, slices: list[slice], others: int) -> None:
 def _run(function: Part, slices: list[slice]) -> list[BaseException]:
     """The same, for threads that are there; returns the errors of the other threads."""
     done: SimpleQueue[BaseException | None] = SimpleQueue()
-    handed = 0
-    try:
+    with _InterruptsLater():
         for part in slices[1:]:
             _tasks.put((contextvars.copy_context(), function, part, done))
-            handed += 1
-        function(slices[0])
-    finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
-        failures = _all(done, handed)
+        try:
+            function(slices[0])
+        finally:  # whatever happens here, nobody writes into the caller's arrays after this returns
+            failures = [failure for _ in slices[1:] if (failure := _next(done)) is not None]
     return failures
 
 
-def _all(done: SimpleQueue[BaseException | None], count: int) -> list[BaseException]:
-    """Wait for so many parts; returns their errors. Ctrl-C is heard when all of them are done."""
-    found: list[BaseException | None] = []
-    interrupt: KeyboardInterrupt | None = None
-    while len(found) < count:
-        try:
-            found.append(_next(done))
-        except KeyboardInterrupt as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
-    return [failure for failure in found if failure is not None]
+class _InterruptsLater:
+    """Ctrl-C is noted meanwhile, and heard behind it: in between, it would lose a part, or its result."""
+
+    def __enter__(self) -> None:
+        self.noted: list[Any] = []
+        former = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+        self.former = former if callable(former) else None  # only the main thread hears signals
+        if self.former:
+            signal.signal(signal.SIGINT, lambda *given: self.noted.append(given))
+
+    def __exit__(self, *error: object) -> None:
+        if self.former:
+            signal.signal(signal.SIGINT, self.former)
+            if self.noted:
+                self.former(*self.noted[0])
 
 
 def _next(done: SimpleQueue[BaseException | None]) -> BaseException | None:

@@ -41,28 +41,42 @@ def test_the_slices_follow_from_the_sizes_alone(monkeypatch):
     assert seen == [(0, 30)]
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no signal after a while")
-def test_ctrl_c_is_heard_when_no_thread_writes_any_more(monkeypatch):
-    monkeypatch.setattr(parallel, "_threads", 2)
-    begun, written = threading.Event(), []
+def test_ctrl_c_is_heard_when_no_thread_writes_any_more():
+    begun, written, former = threading.Event(), [], signal.getsignal(signal.SIGINT)
 
     def part(i):
         if i.start == 0:
             begun.wait()  # on this thread, or it would take on the other part as well
+            for _ in range(3):
+                signal.raise_signal(signal.SIGINT)
         else:
             begun.set()
-            time.sleep(0.4)
+            time.sleep(0.2)
             written.append(i)
 
-    former = signal.signal(signal.SIGALRM, lambda *_: signal.default_int_handler(signal.SIGINT, None))
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)  # again and again
-        with pytest.raises(KeyboardInterrupt):
-            parallel._divide(part, 2, 2)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, former)
+    with pytest.raises(KeyboardInterrupt):
+        parallel._divide(part, 2, 2)
     assert len(written) == 1
+    assert signal.getsignal(signal.SIGINT) is former
+
+
+def test_a_handler_of_ones_own_hears_ctrl_c_too():
+    heard = []
+    former = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        parallel._divide(lambda i: i.start or signal.raise_signal(signal.SIGINT), 2, 2)
+    finally:
+        signal.signal(signal.SIGINT, former)
+    assert heard == [signal.SIGINT]
+
+
+def test_threads_of_ones_own_split_their_work_without_signals():
+    """Only the main thread may set what a signal does."""
+    done = []
+    user = threading.Thread(target=lambda: parallel._divide(done.append, 2, 2))
+    user.start()
+    user.join()
+    assert len(done) == 2
 
 
 def test_where_no_thread_can_be_started_this_one_does_all(monkeypatch):
