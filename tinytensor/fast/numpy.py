@@ -47,9 +47,12 @@ def loops_unasked() -> Any:
 
     if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0" or find_spec("numba") is None:
         return None
+    from .workers import InterruptsLater
+
     try:
-        from . import loops  # only now: Numba takes a third of a second to load
-    except (ImportError, AttributeError):  # a Numba that does not go with this NumPy, or was interrupted as it loaded
+        with InterruptsLater():  # of a Numba that is half loaded, every later use fails
+            from . import loops  # only now: Numba takes a third of a second to load
+    except ImportError:  # a Numba that does not go with this NumPy
         return None
     return loops
 

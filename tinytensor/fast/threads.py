@@ -107,6 +107,7 @@ _lent = 1  # how many threads it has
 _alone = _splits = 0  # at this moment: how many tasks have the cores to themselves, how many times work is split
 _goes_in_shares = False  # the last task that had the cores to itself, by `multiply_in_parts`
 _changing = threading.Lock()
+_alike: bool | None = None  # whether BLAS rounds alike on any number of threads; None as long as nobody looked
 
 
 def lend_to_blas() -> Outcome:
@@ -117,7 +118,7 @@ def lend_to_blas() -> Outcome:
     while after a product, and wait for each other in the middle of one: where another program computes, they are far
     slower than one. Hence `cores.IdleCores`.
     """
-    global _idle
+    global _idle, _alike
     if not _blas_is_single:
         return Outcome("batches", False, "BLAS has its own threads for all of them")
     libraries = _libraries(internal_api="openblas")
@@ -131,7 +132,9 @@ def lend_to_blas() -> Outcome:
         return Outcome(
             "batches", False, "one thread of BLAS for small ones, too: how busy the cores are cannot be measured"
         )
-    if not _blas and not _rounds_alike(libraries):  # looked at once: meanwhile other threads would have other bits
+    if _alike is None:  # only once: meanwhile products of other threads may have other bits
+        _alike = _rounds_alike(libraries)
+    if not _alike:
         return Outcome("batches", False, "one thread of BLAS for small ones, too: more of them round differently here")
     with _changing:
         _blas[:] = libraries

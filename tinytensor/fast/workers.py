@@ -32,7 +32,7 @@ def run(function: Part, slices: list[slice], others: int) -> None:
 def _run(function: Part, slices: list[slice]) -> list[BaseException]:
     """The same, for threads that are there; returns the errors of the other threads."""
     done: SimpleQueue[BaseException | None] = SimpleQueue()
-    with _InterruptsLater():
+    with InterruptsLater():
         for part in slices[1:]:
             _tasks.put((contextvars.copy_context(), function, part, done))
         try:
@@ -42,8 +42,8 @@ def _run(function: Part, slices: list[slice]) -> list[BaseException]:
     return failures
 
 
-class _InterruptsLater:
-    """Ctrl-C is noted meanwhile, and heard behind it: in between, it would lose a part, or its result."""
+class InterruptsLater:
+    """Ctrl-C is noted meanwhile and heard behind it: in between it would lose a part, or leave a module half loaded."""
 
     def __enter__(self) -> None:
         self.noted: list[Any] = []
