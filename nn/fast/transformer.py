@@ -34,7 +34,8 @@ def _are_long(length: int, *vectors: Any) -> bool:
 
 
 def _is_known(norm: Any, d: int) -> bool:
-    return is_plain(norm, LayerNorm) and norm.weight is not None and _are_long(d, norm.weight, norm.bias)
+    known = is_plain(norm, LayerNorm) and norm.normalized_shape == (d,) and norm.weight is not None
+    return known and _are_long(d, norm.weight, norm.bias)
 
 
 def _attends(attention: Any, d: int, layer: Any) -> bool:
