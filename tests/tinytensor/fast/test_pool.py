@@ -1,6 +1,7 @@
 """The pool that large results are written into: whose memory is whose, how much lies idle, that no number changes."""
 
 import gc
+import io
 import os
 import subprocess
 import sys
@@ -96,6 +97,19 @@ def test_idle_memory_is_bounded_and_counted():
         del kept
         assert idle() == pool._idle_bytes <= pool.MOST
     assert idle() > 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="nothing tells how much memory there is")
+@pytest.mark.parametrize(("text", "most"), [("8000000\n", 1_000_000), ("max\n", None), (None, None)])
+def test_a_container_has_less_memory_than_its_machine(text, most, monkeypatch):
+    def limit(path, **options):
+        if text is None:
+            raise FileNotFoundError(path)
+        return io.StringIO(text)
+
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+    monkeypatch.setattr(pool, "open", limit, raising=False)
+    assert pool._most() == (most or machine)
 
 
 def test_where_memory_runs_out_idle_memory_is_given_back_first(monkeypatch):
