@@ -71,8 +71,7 @@ def run(command, *, input=None, text=False, timeout=120, **options):
 
 
 def start(command, *, cwd, env=None, prelude="", **options):
-    """
-    `subprocess.Popen` of a command that begins with this Python and options of its, then names a script.
+    """`subprocess.Popen` of a command that begins with this Python and options of its, then names a script.
 
     Without `env` it has that of `environment()`. `prelude` is Python that goes before the script, as no user would
     have it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from operator import is_
+from operator import eq, is_
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -40,8 +40,8 @@ LAYER: dict[str, type[Module]] = {
 }  # fmt: skip
 """The modules of a decoder layer, unless somebody put others in their place."""
 
-
 SETTINGS = {"activation", "eps", "norm_first", "num_heads", "num_kv_heads", "pairing", "scale", "_scale"}
+"""Attributes of modules that a loop computes with."""
 
 
 class Plan:
@@ -57,8 +57,10 @@ class Plan:
         self.module, modules = module, list(module.modules())
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
         self.dropping = [m for m in modules if _drops(m)]
-        self.parameters = [(m._parameters, name) for m in modules for name in m._parameters]
-        self.others = [(m._modules, name) for m in modules for name in m._modules]
+        self.parents = [(m._modules, dict(m._modules)) for m in modules if m._modules]
+        owned = [(m._parameters, name) for m in modules for name in m._parameters]
+        self.slots = [(held, name) for held, name in owned if held[name] is not None]
+        self.others: list[tuple[dict[str, Any], str]] = [(held, name) for held, name in owned if held[name] is None]
         self.others += [(vars(m), name) for m in modules for name in SETTINGS.intersection(vars(m))]
         self.found = self._look()
         self.taken: Any = None
@@ -67,17 +69,20 @@ class Plan:
 
     def holds(self) -> bool:
         """Whether nobody hooks into a module, nothing is dropped, and all is as it was found."""
+        try:
+            now = self._look()
+        except (AttributeError, KeyError):  # one of the parameters is gone
+            return False
         return (
             not any(self.hooks)
             and not any(m.training for m in self.dropping)
-            and all(map(is_, self.found, self._look()))
+            and all(map(is_, self.found, now))
+            and all(itertools.starmap(eq, self.parents))
         )
 
     def _look(self) -> list[Any]:
-        """The arrays of parameters, modules and settings."""
-        parameters = [held.get(name) for held, name in self.parameters]
-        arrays = [None if parameter is None else parameter._data for parameter in parameters]
-        return arrays + [held.get(name) for held, name in self.others]
+        """The arrays of parameters, and settings."""
+        return [held[name]._data for held, name in self.slots] + [held[name] for held, name in self.others]
 
     def knows(self, arrays: list[Any]) -> bool:
         """Whether these arrays of a cache are those that were found to fit."""

@@ -274,7 +274,7 @@ def test_weights_of_bfloat16_are_told(tmp_path):
 
 
 def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
-    """Two bits of each byte of the config, one of each byte of the weights.
+    """All 8 bits of each byte of the config, one of each byte of the weights.
 
     Before the config had a checksum, 3 of 725 bytes could be flipped in a translator's config unnoticed, one bit each.
     """
@@ -284,7 +284,7 @@ def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
     for path in sorted(tmp_path.iterdir()):
         content = path.read_bytes()
         for place in range(len(content)):
-            for bit in generator.choice(8, 2 if path.name == pretrained.CONFIG else 1, replace=False).tolist():
+            for bit in range(8) if path.name == pretrained.CONFIG else [int(generator.integers(8))]:
                 changed = bytearray(content)
                 changed[place] ^= 1 << bit
                 path.write_bytes(changed)
@@ -295,7 +295,7 @@ def test_no_flipped_bit_of_a_folder_is_accepted(tmp_path):
                 else:  # a number may be written otherwise: 1e-5 and 1E-5
                     assert replace(found, weights={}) == replace(original, weights={}), (path.name, place, bit)
         path.write_bytes(content)
-    assert refused > 1500
+    assert refused > 5000
 
 
 def test_a_config_without_a_checksum_is_read_and_one_that_was_edited_says_what_to_do(tmp_path):

@@ -47,13 +47,18 @@ def loops_unasked() -> Any:
 
     if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0" or find_spec("numba") is None:
         return None
-    from .workers import InterruptsLater
-
     try:
-        with InterruptsLater():  # of a Numba that is half loaded, every later use fails
-            from . import loops  # only now: Numba takes a third of a second to load
+        return load_loops()
     except ImportError:  # a Numba that does not go with this NumPy
         return None
+
+
+def load_loops() -> Any:
+    """The module of loops; only where they are to be used, since Numba takes half a second to load."""
+    from .workers import InterruptsLater
+
+    with InterruptsLater():  # of a Numba that is half loaded, every later use fails
+        from . import loops
     return loops
 
 

@@ -59,12 +59,8 @@ def compile_loops() -> Outcome:
     if find_spec("numba") is None:
         return Outcome("loops", False, "Numba is not installed", threads.INSTALL)
     from . import numpy as room
-    from .workers import InterruptsLater
 
-    with InterruptsLater():  # of a Numba that is half loaded, every later use fails
-        from . import loops  # only now: Numba takes half a second to load
-
-    room.loops = loops
+    room.loops = room.load_loops()
     return Outcome(
         "loops", True, "Numba compiles stacks, linear maps, norms, losses and more; of large arrays uncalled, too"
     )

@@ -259,30 +259,9 @@ def test_normalisation_by_the_root_mean_square(loops):
 # ---- what is kept for the next process
 
 
-def test_what_is_kept_is_forgotten_when_any_file_of_loops_changes(tmp_path, monkeypatch):
-    compiling = pytest.importorskip("tinytensor.fast.compiling")
-    path = tmp_path / "some_loops.py"
-    path.write_text("def twice(x, out):\n    for i in range(x.size):\n        out[i] = 2 * x[i]\n")
-
-    def hits():
-        """How often a process that begins finds the loop on disk."""
-        room = runpy.run_path(str(path))
-        x = np.arange(3.0)
-        compiled, out = compiling.loop(room["twice"]), np.empty(3)
-        compiled(x, out)
-        np.testing.assert_array_equal(out, 2 * x)
-        return sum(compiled.stats.cache_hits.values())
-
-    assert [hits(), hits()] == [0, 1]
-    monkeypatch.setattr(compiling, "_sources", lambda: "another")
-    assert [hits(), hits()] == [0, 1]
-    names = {file.name.split(".")[-3] for file in tmp_path.rglob("*.nbc")}
-    assert names == {"another"}  # nothing of before is left, which an index might lead to
-
-
 @pytest.fixture
 def twice(tmp_path):
-    """`twice()` is a function that is compiled as in a process that begins, and `files()` what is kept of it."""
+    """What gives a loop as a process that begins has it, and what tells the files that are kept of it."""
     compiling = pytest.importorskip("tinytensor.fast.compiling")
     path = tmp_path / "some_loops.py"
     path.write_text("def twice(x, out):\n    for i in range(x.size):\n        out[i] = 2 * x[i]\n")
@@ -290,11 +269,21 @@ def twice(tmp_path):
 
 
 def hits(compiled, dtype=np.float64):
+    """How often the loop was found on disk, after a call for a dtype."""
     x = np.arange(3, dtype=dtype)
     out = np.empty_like(x)
     compiled(x, out)
     np.testing.assert_array_equal(out, 2 * x)
     return sum(compiled.stats.cache_hits.values())
+
+
+def test_what_is_kept_is_forgotten_when_any_file_of_loops_changes(twice, monkeypatch):
+    new, files = twice
+    assert [hits(new()), hits(new())] == [0, 1]
+    monkeypatch.setattr("tinytensor.fast.compiling._sources", lambda: "another")
+    assert [hits(new()), hits(new())] == [0, 1]
+    names = {file.name.split(".")[-3] for file in files()}
+    assert names == {"another"}  # nothing of before is left
 
 
 def test_processes_that_compile_for_two_dtypes_do_not_disturb_each_other(twice):

@@ -1,6 +1,5 @@
 """The threads that share the work of ops: work inside of work, and many users at once."""
 
-import importlib
 import signal
 import threading
 import time
@@ -9,6 +8,7 @@ from queue import SimpleQueue
 import pytest
 
 from tinytensor.fast import threads as parallel
+from tinytensor.fast import workers
 
 
 def test_work_inside_gets_a_share_of_the_threads(monkeypatch):
@@ -80,8 +80,6 @@ def test_threads_of_ones_own_split_their_work_without_signals():
 
 
 def test_where_no_thread_can_be_started_this_one_does_all(monkeypatch):
-    workers = importlib.import_module("tinytensor.fast.workers")
-
     def refuse(thread):
         raise RuntimeError("can't start new thread")
 
