@@ -58,9 +58,9 @@ class Plan:
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
         self.dropping = [m for m in modules if _drops(m)]
         self.parents = [(m._modules, dict(m._modules)) for m in modules if m._modules]
-        owned = [(m._parameters, name) for m in modules for name in m._parameters]
+        owned: list[tuple[dict[str, Any], str]] = [(m._parameters, name) for m in modules for name in m._parameters]
         self.slots = [(held, name) for held, name in owned if held[name] is not None]
-        self.others: list[tuple[dict[str, Any], str]] = [(held, name) for held, name in owned if held[name] is None]
+        self.others = [(held, name) for held, name in owned if held[name] is None]
         self.others += [(vars(m), name) for m in modules for name in SETTINGS.intersection(vars(m))]
         self.found = self._look()
         self.taken: Any = None
