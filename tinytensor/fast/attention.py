@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compiling import REALS, _exp, loop, part
+from .compiling import REALS, _exp, call, loop, part
 from .pool import empty
 from .threads import in_parts
 from .tiles import COLUMNS, ROWS, multiply, padded
@@ -136,16 +136,17 @@ def attend(
     """
     items, sizes = _sizes(query, value)
     dtype = query.dtype
-    log_total = empty((items, sizes.target), dtype)
+    log_total, product = empty((items, sizes.target), dtype), multiply(dtype).address
     arrays = [*map(_to_read, (query, key, value)), _to_write(out)]
     flat, apart = [a.flat for a in arrays], np.array([a.apart for a in arrays])
     kept, columns, width = _mask_of(keep), padded(sizes.source, COLUMNS), padded(sizes.value_size, COLUMNS)
 
     def attend_heads(i: slice) -> None:
         _attend(
-            i.start, i.stop, tuple(sizes), *flat, apart, *seen, dtype.type(scale), kept, dtype.type(keep_scale),
-            log_total, empty((sizes.queries, sizes.size), dtype), _panels(sizes.source, sizes.size, dtype),
-            empty((columns, width), dtype), empty((sizes.queries, KEYS), dtype), empty((sizes.queries, width), dtype),
+            i.start, i.stop, product, tuple(sizes), *flat, apart, *seen, dtype.type(scale), kept,
+            dtype.type(keep_scale), log_total, empty((sizes.queries, sizes.size), dtype),
+            _panels(sizes.source, sizes.size, dtype), empty((columns, width), dtype),
+            empty((sizes.queries, KEYS), dtype), empty((sizes.queries, width), dtype),
             np.empty((2, sizes.queries), dtype), np.empty(COLUMNS, dtype),
         )  # fmt: skip
 
@@ -155,8 +156,8 @@ def attend(
 
 @loop
 def _attend(
-    start, stop, sizes, query, key, value, out, apart, first, last, scale, keep, keep_scale, log_total, q, k_turned, v,
-    weights, result, sums, lanes,
+    start, stop, product, sizes, query, key, value, out, apart, first, last, scale, keep, keep_scale, log_total, q,
+    k_turned, v, weights, result, sums, lanes,
 ):  # fmt: skip
     heads, target, source, size, value_size, queries = sizes
     width = v.shape[1]
@@ -180,10 +181,7 @@ def _attend(
             begin, end = _seen(lower, upper, r0, rows)
             for c0 in range(begin, end, KEYS):
                 wide = min(KEYS, end - c0)
-                multiply(
-                    q.reshape(-1), 0, size, 1, k_turned.reshape(-1), c0 * size, COLUMNS, size * COLUMNS, False,
-                    weights.reshape(-1), 0, KEYS, high, wide, size,
-                )  # fmt: skip
+                _multiply(product, q, 0, False, k_turned, c0, True, False, weights, 0, high, wide, size)
                 for r in range(high):
                     row = weights[r]
                     if r < rows:
@@ -205,10 +203,7 @@ def _attend(
                     for r in range(rows):
                         there = min(wide, source - c0)
                         _drop(weights[r], _row(keep, (item * target + r0 + r) * source + c0, there), keep_scale)
-                multiply(
-                    weights.reshape(-1), 0, KEYS, 1, v.reshape(-1), c0 * width, width, COLUMNS, c0 > begin,
-                    result.reshape(-1), 0, width, high, width, wide,
-                )  # fmt: skip
+                _multiply(product, weights, 0, False, v, c0, False, c0 > begin, result, 0, high, width, wide)
             for r in range(rows):
                 nothing = total[r] == 0
                 share = zero if nothing else one / total[r]
@@ -217,6 +212,30 @@ def _attend(
                     there[i] = zero if nothing else result[r, i] * share
                 # exp(score - inf) = 0: the weights of a row that sees nothing
                 log_total[item, r0 + r] = infinity if nothing else largest[r] + math.log(total[r])
+
+
+@part
+def _multiply(product, a, a_first, turned, b, b_first, in_panels, keep, out, out_first, rows, columns, inner):
+    """Rows of a matrix times those of another, each from its first on, as `tiles.multiply` does it.
+
+    a may be the transpose of what lies there, and b lie in panels of columns, of which `b_first` then is one.
+    """
+    size = a.itemsize
+    a_row, a_step = (size, a.strides[0]) if turned else (a.strides[0], size)
+    b_first, b_panel = (b_first // COLUMNS, b.strides[0]) if in_panels else (b_first, COLUMNS * size)
+    call(
+        product,
+        (
+            a.dtype.type(0), size, _place(a, a_first), a_row, a_step, _place(b, b_first), b.strides[-2], b_panel, keep,
+            _place(out, out_first), out.strides[0], rows, columns, inner,
+        ),
+    )  # fmt: skip
+
+
+@part
+def _place(x, first):
+    """The address of x[first]."""
+    return np.int64(x.ctypes.data) + first * x.strides[0]
 
 
 @part
@@ -321,6 +340,7 @@ def attend_back(
     """Write the gradients for query, key and value into three arrays, given that of the result."""
     items, sizes = _sizes(query, value)
     dtype = query.dtype
+    product = multiply(dtype).address
     arrays = [*map(_to_read, (query, key, value, out, g)), *map(_to_write, gradients)]
     flat, apart = [a.flat for a in arrays], np.array([a.apart for a in arrays])
     kept, rows, columns = _mask_of(keep), padded(sizes.target, ROWS), padded(sizes.source, COLUMNS)
@@ -328,8 +348,8 @@ def attend_back(
 
     def differentiate_heads(i: slice) -> None:
         _attend_back(
-            i.start, i.stop, tuple(sizes), *flat, apart, *seen, dtype.type(scale), kept, dtype.type(keep_scale),
-            log_total, empty((rows, width), dtype), empty((rows, value_width), dtype),
+            i.start, i.stop, product, tuple(sizes), *flat, apart, *seen, dtype.type(scale), kept,
+            dtype.type(keep_scale), log_total, empty((rows, width), dtype), empty((rows, value_width), dtype),
             _panels(sizes.source, sizes.size, dtype), _panels(sizes.source, sizes.value_size, dtype),
             empty((columns, width), dtype), empty((rows, width), dtype), empty((columns + ROWS, width), dtype),
             empty((columns + ROWS, value_width), dtype), np.empty(rows, dtype), empty((2, sizes.queries, KEYS), dtype),
@@ -340,8 +360,8 @@ def attend_back(
 
 @loop
 def _attend_back(
-    start, stop, sizes, query, key, value, out, g, g_query, g_key, g_value, apart, first, last, scale, keep, keep_scale,
-    log_total, q, g_out, k_turned, v_turned, k, g_q, g_k, g_v, along, blocks,
+    start, stop, product, sizes, query, key, value, out, g, g_query, g_key, g_value, apart, first, last, scale, keep,
+    keep_scale, log_total, q, g_out, k_turned, v_turned, k, g_q, g_k, g_v, along, blocks,
 ):  # fmt: skip
     heads, target, source, size, value_size, queries = sizes
     width, value_width = q.shape[1], g_out.shape[1]
@@ -357,10 +377,10 @@ def _attend_back(
         _turn(value, place[2], apart[2, 2], source, value_size, v_turned)
         _copy(g, place[4], apart[4, 2], target, value_size, one, g_out)
         for r in range(target):
-            there, product = _row(out, place[3] + r * apart[3, 2], value_size), zero
+            there, dot = _row(out, place[3] + r * apart[3, 2], value_size), zero
             for i in range(value_size):
-                product += g_out[r, i] * there[i]
-            along[r] = product
+                dot += g_out[r, i] * there[i]
+            along[r] = dot
         for gradient in (g_q, g_k, g_v):
             flat = gradient.reshape(-1)
             for i in range(flat.size):
@@ -374,14 +394,9 @@ def _attend_back(
                 wide = min(end, block + KEYS) - c0
                 if wide <= 0:
                     continue
-                multiply(
-                    q.reshape(-1), r0 * width, width, 1, k_turned.reshape(-1), c0 * size, COLUMNS, size * COLUMNS,
-                    False, weights.reshape(-1), 0, KEYS, high, wide, size,
-                )  # fmt: skip
-                multiply(
-                    g_out.reshape(-1), r0 * value_width, value_width, 1, v_turned.reshape(-1), c0 * value_size, COLUMNS,
-                    value_size * COLUMNS, False, g_scores.reshape(-1), 0, KEYS, high, wide, value_size,
-                )  # fmt: skip
+                _multiply(product, q, r0, False, k_turned, c0, True, False, weights, 0, high, wide, size)
+                _multiply(product, g_out, r0, False, v_turned, c0, True, False, g_scores, 0, high, wide, value_size)
+                turned = padded(wide, ROWS)  # rows, of weights that are
                 for r in range(high):
                     row, g_row, filled = weights[r], g_scores[r], 0
                     if r < rows:
@@ -393,20 +408,11 @@ def _attend_back(
                             _weigh_kept(row, g_row, log_total[item, r0 + r], along[r0 + r], kept, keep_scale)
                         else:
                             _weigh(row, g_row, log_total[item, r0 + r], along[r0 + r], wide)
-                    for i in range(filled, padded(wide, ROWS)):
+                    for i in range(filled, turned):
                         row[i], g_row[i] = zero, zero
-                multiply(
-                    weights.reshape(-1), 0, 1, KEYS, g_out.reshape(-1), r0 * value_width, value_width, COLUMNS, True,
-                    g_v.reshape(-1), c0 * value_width, value_width, padded(wide, ROWS), value_width, high,
-                )  # fmt: skip
-                multiply(
-                    g_scores.reshape(-1), 0, 1, KEYS, q.reshape(-1), r0 * width, width, COLUMNS, True, g_k.reshape(-1),
-                    c0 * width, width, padded(wide, ROWS), width, high,
-                )  # fmt: skip
-                multiply(
-                    g_scores.reshape(-1), 0, KEYS, 1, k.reshape(-1), c0 * width, width, COLUMNS, True, g_q.reshape(-1),
-                    r0 * width, width, high, width, wide,
-                )  # fmt: skip
+                _multiply(product, weights, 0, True, g_out, r0, False, True, g_v, c0, turned, value_width, high)
+                _multiply(product, g_scores, 0, True, q, r0, False, True, g_k, c0, turned, width, high)
+                _multiply(product, g_scores, 0, False, k, c0, False, True, g_q, r0, high, width, wide)
         _hand_out(g_q, g_query, place[5], apart[5, 2], target, size, scale)
         _hand_out(g_k, g_key, place[6], apart[6, 2], source, size, one)
         _hand_out(g_v, g_value, place[7], apart[7, 2], source, value_size, one)

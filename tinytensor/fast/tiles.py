@@ -19,7 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiling import loop, part
+from .compiling import called, part
 
 ROWS, COLUMNS = 12, 32
 """Multiples of the rows and columns of a tile, on every processor; `padded` rounds up."""
@@ -52,26 +52,22 @@ def padded(length: int, to: int) -> int:
     return -(-length // to) * to
 
 
-@loop
-def multiply(
-    a, a_start, a_row, a_step, b, b_start, b_row, b_panel, keep, out, out_start, out_row, rows, columns, inner
-):
-    """out = a b, or out += a b where it is to `keep` what is there; all in flat arrays.
+@called
+def multiply(real, size, a, a_row, a_step, b, b_row, b_panel, keep, out, out_row, rows, columns, inner):
+    """out = a b, or out += a b where it is to `keep` what is there.
 
-    Element (i, k) of a lies at a_start + i * a_row + k * a_step, so a may be the transpose of what lies there. b lies
-    in panels of COLUMNS columns, `b_panel` from one to the next (COLUMNS where rows are whole), its rows `b_row` apart,
-    and those of the result `out_row`. `rows` and `columns` are multiples of ROWS and COLUMNS, `inner` is at least 1.
+    Element (i, k) of a lies at a + i * a_row + k * a_step, so a may be the transpose of what lies there. b lies in
+    panels of COLUMNS columns, `b_panel` from one to the next (a row of one where rows are whole), its rows `b_row`
+    apart, and those of the result `out_row`. `rows` and `columns` are multiples of ROWS and COLUMNS, `inner` is at
+    least 1, and `size` are the bytes of an element.
     """
-    size, zero = a.itemsize, a.dtype.type(0)
-    high, wide = TILE.rows, WIDE // size
-    a_place, b_place, out_place = a.ctypes.data, b.ctypes.data, out.ctypes.data
-    for j in range(0, columns, wide):
-        panel = b_start + j // COLUMNS * b_panel + j % COLUMNS
-        for i in range(0, rows, high):
+    across = COLUMNS * size
+    for j in range(0, columns * size, WIDE):
+        panel = b + j // across * b_panel + j % across
+        for i in range(0, rows, TILE.rows):
             add_tile(
-                zero, a_place + (a_start + i * a_row) * size, a_row * size, a_step * size, b_place + panel * size,
-                b_row * size, keep, out_place + (out_start + i * out_row + j) * size, out_row * size, WIDE, inner,
-            )  # fmt: skip
+                real, a + i * a_row, a_row, a_step, panel, b_row, keep, out + i * out_row + j, out_row, WIDE, inner
+            )
 
 
 class Writer:

@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("numba")
 from tinytensor.fast import tiles
+from tinytensor.fast.compiling import address
 from tinytensor.fast.tiles import COLUMNS, ROWS, multiply, padded
 
 
@@ -18,15 +19,18 @@ def normal(*shape, seed, dtype):
 def test_products_are_right(dtype, turned, inner):
     rows, columns, margin = 2 * ROWS, 3 * COLUMNS, 5
     a, b = normal(rows, inner, seed=0, dtype=dtype), normal(inner, columns, seed=1, dtype=dtype)
-    lying = np.ascontiguousarray(a.T if turned else a).reshape(-1)
-    steps = (1, rows) if turned else (inner, 1)
-    panels = np.ascontiguousarray(b.reshape(inner, -1, COLUMNS).swapaxes(0, 1)).reshape(-1)
+    size, lying = a.itemsize, np.ascontiguousarray(a.T if turned else a)
+    steps = lying.strides[::-1] if turned else lying.strides
+    panels = np.ascontiguousarray(b.reshape(inner, -1, COLUMNS).swapaxes(0, 1))
     tolerance = 1e-5 if dtype == np.float32 else 1e-13
-    for flat, row, panel in ((b.reshape(-1), columns, COLUMNS), (panels, COLUMNS, inner * COLUMNS)):
+    for read, row, panel in ((b, b.strides[0], COLUMNS * size), (panels, *panels.strides[1::-1])):
         out = normal(rows * (columns + margin) + margin, seed=2, dtype=dtype)
         for keep in (False, True):
             before = out.copy()
-            multiply(lying, 0, *steps, flat, 0, row, panel, keep, out, margin, columns + margin, rows, columns, inner)
+            multiply(a.dtype).ctypes(
+                0, size, address(lying), *steps, address(read), row, panel, keep, address(out) + margin * size,
+                (columns + margin) * size, rows, columns, inner,
+            )  # fmt: skip
             now, then = (x[margin:].reshape(rows, -1) for x in (out, before))
             kept = then[:, :columns] if keep else 0
             np.testing.assert_allclose(now[:, :columns], a @ b + kept, rtol=tolerance, atol=tolerance)
