@@ -227,7 +227,16 @@ def largest_places(x: Any, k: int) -> Any:
     return places
 
 
-BLOCK = 64  # elements that are compared with the least of the k largest so far, all at once
+BLOCK = 64  # elements that are compared with the least of the largest so far, all at once
+
+
+@part
+def _any_above(block, least):
+    """Whether any of some elements is larger than a number, or NaN."""
+    larger = np.int32(0)
+    for i in range(block.size):
+        larger += np.int32(not block[i] <= least)  # so that the compiler does it on many at once
+    return larger > 0
 
 
 @loop
@@ -237,20 +246,17 @@ def _largest_places(x, places):
     for r in range(x.shape[0]):
         count = 0
         for start in range(0, x.shape[1], BLOCK):
-            if count == k and start + BLOCK <= x.shape[1]:
-                least, larger = best[k - 1], np.int32(0)
-                for i in range(BLOCK):
-                    larger += np.int32(0) if x[r, start + i] <= least else np.int32(1)
-                if larger == 0:
-                    continue
-            for i in range(start, min(start + BLOCK, x.shape[1])):
-                if count == k and (x[r, i] <= best[k - 1] or not _before(x[r, i], best[k - 1])):
+            block = x[r, start : start + BLOCK]
+            if count == k and not _any_above(block, best[k - 1]):
+                continue
+            for i in range(block.size):
+                if count == k and (block[i] <= best[k - 1] or not _before(block[i], best[k - 1])):
                     continue
                 j = min(count, k - 1)
-                while j > 0 and _before(x[r, i], best[j - 1]):
+                while j > 0 and _before(block[i], best[j - 1]):
                     best[j], places[r, j] = best[j - 1], places[r, j - 1]
                     j -= 1
-                best[j], places[r, j] = x[r, i], i
+                best[j], places[r, j] = block[i], start + i
                 count = min(count + 1, k)
 
 
@@ -266,9 +272,13 @@ def likeliest(rows: Any, excluded: int, places: Any, log_probabilities: Any) -> 
 def _likeliest(rows, excluded, places, log_probabilities):
     for r in range(rows.shape[0]):
         place, best = 0, rows.dtype.type(-math.inf)
-        for i in range(rows.shape[1]):
-            if rows[r, i] > best and i != excluded:
-                place, best = i, rows[r, i]
+        for start in range(0, rows.shape[1], BLOCK):
+            block = rows[r, start : start + BLOCK]
+            if not _any_above(block, best):
+                continue
+            for i in range(block.size):
+                if block[i] > best and start + i != excluded:
+                    place, best = start + i, block[i]
         shift = best
         if excluded >= 0 and rows[r, excluded] > best:
             shift = rows[r, excluded]
