@@ -71,3 +71,17 @@ def test_the_likeliest_alone_in_a_loop(dtype, loops, monkeypatch):
     for row in ([math.nan, 0.0], [math.inf, 0.0], [-math.inf] * 2, [1.0, -math.inf]):
         values, _ = F.log_softmax_topk(tt.asarray([row], dtype=dtype), 1, excluded=0)
         assert np.isfinite(values.item()) == (row[1] > -math.inf and math.isfinite(row[0]))
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("columns", [63, 64, 65, 200])
+def test_equal_ones_wherever_they_stand(k, columns, loops):
+    """The loops look at 64 at a time, and pass over those of which none is larger than what was found."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-2, 3, size=(20, columns)).astype("float32")
+    rows[::2, -1] = 5.0  # the largest stands last, and is excluded in turn
+    for excluded in (None, columns - 1, 1):
+        values, ids = F.log_softmax_topk(tt.asarray(rows), k, excluded=excluded)
+        expected, places = topk.likeliest(tt.asarray(rows), k, excluded)
+        assert ids.tolist() == places.tolist()
+        np.testing.assert_allclose(values.numpy(), expected.numpy(), rtol=1e-5)
