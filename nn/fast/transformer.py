@@ -28,14 +28,13 @@ from .plain import is_plain
 from .sublayers import Attend, Feed, Normalize, _sublayers, as_added, dropping_of, loops_for, sooner
 
 
-def _are_long(length: int, *vectors: Any) -> bool:
-    """Whether vectors, None being none, are as long as the loops take them to be, which would read beside others."""
-    return all(v is None or v.shape == (length,) for v in vectors)
+def _are_of(weight: Any, bias: Any, *shape: int) -> bool:
+    """Whether a weight is of this shape, and a bias, or None, as long: the loops would read beside others."""
+    return weight is not None and weight.shape == shape and (bias is None or bias.shape == shape[:1])
 
 
 def _is_known(norm: Any, d: int) -> bool:
-    known = is_plain(norm, LayerNorm) and norm.normalized_shape == (d,) and norm.weight is not None
-    return known and _are_long(d, norm.weight, norm.bias)
+    return is_plain(norm, LayerNorm) and norm.normalized_shape == (d,) and _are_of(norm.weight, norm.bias, d)
 
 
 def _attends(attention: Any, d: int, layer: Any) -> bool:
@@ -45,13 +44,10 @@ def _attends(attention: Any, d: int, layer: Any) -> bool:
         and attention.num_heads == layer.self_attn.num_heads
         and d % attention.num_heads == 0
         and attention.batch_first == layer.self_attn.batch_first
-        and attention.in_proj_weight is not None
-        and attention.in_proj_weight.shape == (3 * d, d)
         and not attention.has_own_keys
+        and _are_of(attention.in_proj_weight, attention.in_proj_bias, 3 * d, d)
         and is_plain(attention.out_proj, Linear)
-        and attention.out_proj.weight.shape == (d, d)
-        and _are_long(3 * d, attention.in_proj_bias)
-        and _are_long(d, attention.out_proj.bias)
+        and _are_of(attention.out_proj.weight, attention.out_proj.bias, d, d)
     )
 
 
@@ -67,9 +63,8 @@ def _is_usual(layer: Any, kind: Any, x: Any, room: Any) -> bool:
         and all(_attends(module, d, layer) for name, module in modules.items() if name.endswith("attn"))
         and is_plain(first, Linear)
         and is_plain(second, Linear)
-        and first.weight.shape == second.weight.shape[::-1] == (first.weight.shape[0], d)
-        and _are_long(len(first.weight), first.bias)
-        and _are_long(d, second.bias)
+        and _are_of(first.weight, first.bias, len(first.weight), d)
+        and _are_of(second.weight, second.bias, d, len(first.weight))
         and room.pay_for(batch * length, first.weight, second.weight, layer.self_attn.in_proj_weight)
     )
 
