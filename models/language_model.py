@@ -248,10 +248,12 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         Raises ValueError for options that do not go together, and for a prompt longer than the model's positions.
         """
         is_narrowed = top_k is not None or top_p is not None
-        if temperature < 0 or (temperature > 0 and beam > 1) or (temperature == 0 and is_narrowed):
+        goes_together = beam == 1 if temperature > 0 else beam >= 1 and temperature == 0 and not is_narrowed
+        if not goes_together:
             raise ValueError(
-                "LanguageModel.generate: a temperature above 0 draws ids, of the top_k or top_p likeliest; beam is for "
-                f"temperature 0; got temperature {temperature}, top_k {top_k}, top_p {top_p}, beam {beam}"
+                "LanguageModel.generate: a temperature above 0 draws ids, of the top_k or top_p likeliest; a beam, "
+                f"from 1 on, is for temperature 0; got temperature {temperature}, top_k {top_k}, top_p {top_p}, "
+                f"beam {beam}"
             )
         prompt = self._ids(prompt)
         self._check_length(prompt.shape[1])
@@ -319,13 +321,18 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         return state
 
     def _lengths(self, prompt: Tensor) -> tuple[Tensor, Tensor]:
-        """How long each prompt is, (batch,), and where it is padding. Raises ValueError for one that is not there."""
+        """How long each prompt is, (batch,), and where it is padding.
+
+        Raises ValueError for one that is not there, or that goes on behind padding.
+        """
         padding = tt.zeros(prompt.shape, dtype=tt.bool, device=prompt.device)
         if self.pad_id is not None:
             padding = prompt == self.pad_id
         lengths = tt.sum(~padding, axis=1)
         if not prompt.shape[1] or int(tt.min(lengths).item() if lengths.size else 1) < 1:
             raise ValueError("LanguageModel: a prompt needs one id at least; bos_id begins a text")
+        if tt.any(padding[:, :-1] & ~padding[:, 1:]):
+            raise ValueError(f"LanguageModel: a prompt is padded at its end; here an id follows padding, {self.pad_id}")
         return lengths, padding
 
     # ---- the same without a cache: `decoding.Recomputed`

@@ -11,7 +11,7 @@ Two rules differ from NumPy, on purpose: an integer array that meets a float arr
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,6 +142,12 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
         return (found[0] if found[0] is None else found[0].astype(float16), *found[1:])  # of a fast pair
 
     return in_32_bits
+
+
+def has_floats(values: Sequence[Any]) -> bool:
+    """Whether one of some values is of floats: a fast pair takes no others, of which formulas make what they need."""
+    kinds = {getattr(getattr(x, "dtype", None), "kind", "") for x in values}
+    return "f" in kinds or "c" in kinds or any(isinstance(x, (float, complex)) for x in values)
 
 
 def common(values: list[Any], floating: bool) -> np.dtype[Any]:

@@ -204,7 +204,7 @@ def _reference_call(primitive: Primitive) -> Callable[..., Any]:
     def reference(*inputs: Any, **params: Any) -> Any:
         if len(inputs) != len(primitive.inputs) and not (primitive.variadic and inputs):
             inputs, params = by_name(primitive, inputs, params)
-        if not primitive.pure and (state.textbook or not has_pair(primitive)):
+        if not primitive.pure and (state.textbook or not has_pair(primitive) or not dtypes.has_floats(inputs)):
             return primitive.function(*inputs, **params)  # by its formula: one op after the other
         xp, arrays, nodes = gather(primitive, inputs)
         residuals = None

@@ -8,6 +8,8 @@ from typing import Any
 from ..functional.activations import _gelu, _gelu_tanh, _log_softmax, _softmax, relu
 from ..functional.nonlinearities import _silu
 
+FAR = 1e4  # from there on a GELU is x or 0 to the last digit
+
 # ---- ReLU
 
 
@@ -77,8 +79,8 @@ def gelu_tanh_forward(xp, x):
     inner *= math.sqrt(2 / math.pi)
     t = xp.tanh(inner)
     out = t + 1
-    out *= x
     out *= 0.5
+    out *= x
     return out, (x, square, t)
 
 
@@ -88,11 +90,12 @@ def gelu_tanh_backward(xp, g, saved, needs):
     if len(saved) == 1:
         return (xp.kernel("gelu_tanh_gradient", x)(xp.contiguous(g), x),)
     square, t = saved[1:]
-    slope = square * (3 * 0.044715)
+    slope = xp.minimum(square, FAR**2)  # where 1 - t * t is 0, and would meet infinity
+    slope *= 3 * 0.044715
     slope += 1
     slope *= math.sqrt(2 / math.pi)
-    slope *= x
     slope *= 1 - t * t
+    slope *= x
     slope += t
     slope += 1
     slope *= 0.5

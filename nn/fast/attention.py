@@ -62,8 +62,9 @@ def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tup
     added = given.mask
     if given.causal:
         added = xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None]
-    if added is not None and added.dtype.kind == "b":
-        added = xp.where(added, q.dtype.type(-math.inf), q.dtype.type(0))
+    hidden = added if added is not None and added.dtype.kind == "b" else None
+    if hidden is not None:
+        added = xp.where(hidden, q.dtype.type(-math.inf), q.dtype.type(0))
 
     def attend_rows(i: slice) -> None:
         scores = weights[i]
@@ -73,7 +74,9 @@ def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tup
             xp.matmul(q[i], xp.matrix_transpose(k[i]), out=scores)
             scores *= given.scale
         shift = not (may_stay and xp.within(scores, SAFE))
-        if added is not None:
+        if shift and hidden is not None:  # a hidden score may be no number, which would stay one
+            scores[...] = xp.where(_at(hidden, i, scores.ndim), scores.dtype.type(-math.inf), scores)
+        elif added is not None:
             scores += _at(added, i, scores.ndim)
         softmax_rows(xp, scores, shift)
         if narrow:

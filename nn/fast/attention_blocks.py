@@ -81,7 +81,7 @@ class Attention(NamedTuple):
         return self._replace(query=query * self.scale, key=key, value=value, mask=mask)
 
     def scores(self, xp: Any, rows: slice, columns: slice, buffer: Any) -> Any:
-        """A block of the masked scores of one head, written into the buffer; None where nothing may be seen."""
+        """A block of the masked scores of one head, in the buffer or not; None where nothing may be seen."""
         count, width = rows.stop - rows.start, columns.stop - columns.start
         if self.causal and columns.start >= rows.stop:
             return None
@@ -91,11 +91,14 @@ class Attention(NamedTuple):
             return None
         scores = xp.reshape(buffer[: count * width], (count, width))
         xp.matmul(self.query[rows], xp.matrix_transpose(self.key[columns]), out=scores)
-        if hidden is not None:
-            scores += xp.where(hidden, scores.dtype.type(-math.inf), scores.dtype.type(0)) if boolean else hidden
+        nothing = scores.dtype.type(-math.inf)
+        if boolean:
+            scores = xp.where(hidden, nothing, scores)
+        elif hidden is not None:
+            scores += hidden
         if self.causal and columns.stop > rows.start + 1:
             future = xp.arange(columns.start, columns.stop) > xp.arange(rows.start, rows.stop)[:, None]
-            scores += xp.where(future, scores.dtype.type(-math.inf), scores.dtype.type(0))
+            scores = xp.where(future, nothing, scores)
         return scores
 
 

@@ -13,7 +13,7 @@ def embedding_forward(xp, weight, ids, *, padding_idx):
 @_embedding.backward
 def embedding_backward(xp, g, saved, needs, *, padding_idx):
     ids, length = saved
-    g_weight = xp.add_rows(xp.reshape(g, (-1, g.shape[-1])), xp.reshape(ids, (-1,)), length)
+    g_weight = xp.add_rows(xp.reshape(g, (ids.size, g.shape[-1])), xp.reshape(ids, (-1,)), length)
     if padding_idx is not None:
         g_weight[padding_idx] = 0
     return g_weight, None

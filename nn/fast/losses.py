@@ -13,6 +13,7 @@ def cross_entropy_forward(xp, logits, target, weight, *, ignore_index, label_smo
     safe = xp.astype(xp.where(counted, target, 0), tt.int64)
     row_weight = xp.astype(counted, logits.dtype)
     if weight is not None:
+        weight = xp.astype(weight, logits.dtype)
         row_weight = row_weight * weight[safe]
     shift, total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(4))
 
@@ -51,6 +52,8 @@ def cross_entropy_backward(xp, g, saved, needs, *, ignore_index, label_smoothing
     logits, shift, total, safe, counted, row_weight, weight, count = saved
     if needs[2]:
         raise NotImplementedError("cross_entropy is not differentiable with respect to the class weights")
+    if label_smoothing == 0:
+        weight = None  # that of other classes counts for nothing then, not even where it is infinite
     if reduction == "mean":
         g = g / count
     hit = (1 - label_smoothing) * row_weight * g

@@ -93,7 +93,7 @@ class Step:
                 elif values is not array:
                     array[...] = values
                 if new:
-                    optimizer.state[parameter] = new
+                    optimizer.state[parameter] = {**optimizer.state.get(parameter, {}), **new}
             tt.mark_written(*[a for _, array, _, arrays, _ in planned for a in (array, *arrays[2:])])
 
     def _update_all(self, batches: dict[Any, Batch]) -> None:

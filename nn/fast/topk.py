@@ -15,12 +15,16 @@ from tinytensor.tensor import wrap
 from ..functional import topk
 from .activations import SAFE
 
+FLOATS = (tt.float32, tt.float64)
+
 
 def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor]:
     """As `nn.functional.topk.likeliest`; the sums are in the logits' dtype."""
     xp = for_array(logits._data)
     classes = logits.shape[-1]
     rows = xp.reshape(logits._data, (-1, classes)) if logits.size else xp.empty((0, classes), dtype=logits.dtype)
+    if rows.dtype not in FLOATS:  # sums of 16 bits end at 65,504, and whole numbers know no -inf
+        rows = xp.astype(rows, tt.float64)
     places = xp.empty((len(rows), k), dtype=tt.int64)
     log_probabilities = xp.empty((len(rows), k), dtype=tt.float64)
 

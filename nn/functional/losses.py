@@ -85,7 +85,7 @@ def cross_entropy(
         logits = tt.moveaxis(logits, 1, -1)
     shape, classes = logits.shape[:-1], logits.shape[-1]
     if weight is not None:
-        _check_weight(tt.asarray(weight).shape, classes)
+        weight = _class_weight(weight, logits, classes)
     if target.dtype.kind == "f":
         return _soft_cross_entropy(logits, target, weight, reduction, label_smoothing)
     if target.shape != shape:
@@ -108,9 +108,11 @@ def cross_entropy(
     return tt.reshape(losses, shape) if reduction == "none" else losses
 
 
-def _check_weight(shape: tuple[int, ...], classes: int) -> None:
-    if shape != (classes,):
-        raise ValueError(f"cross_entropy: weight needs a number for each of {classes} classes, got shape {shape}")
+def _class_weight(weight: Any, logits: Tensor, classes: int) -> Tensor:
+    w = beside(weight, logits).detach()
+    if w.shape != (classes,):
+        raise ValueError(f"cross_entropy: weight needs a number for each of {classes} classes, got shape {w.shape}")
+    return w
 
 
 def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: str, label_smoothing: float) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import tinytensor as tt
@@ -33,6 +34,7 @@ def log_softmax_topk(input: Any, k: int, *, excluded: int | None = None) -> tupl
     classes = logits.shape[-1]
     if not 0 <= k <= classes:
         raise ValueError(f"log_softmax_topk: k must be from 0 to {classes}, the number of classes, got {k}")
+    excluded = None if excluded is None else int(index(excluded))
     if excluded is not None and not 0 <= excluded < classes:
         raise IndexError(f"log_softmax_topk: excluded must be from 0 to {classes - 1}, got {excluded}")
     differentiable = logits.requires_grad and tt.is_grad_enabled()

@@ -1,5 +1,7 @@
 """The decoder-only model: what it sees, and that going on with a text is the same with a cache and without."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -101,12 +103,22 @@ def test_no_more_ids_than_positions():
         model.generate(np.ones((1, 9), dtype=int))
     with pytest.raises(ValueError, match="a prompt needs one id at least"):
         model.generate([[1, 2], [0, 0]])
+    with pytest.raises(ValueError, match="padded at its end; here an id follows padding, 0"):
+        model.generate([[1, 2, 3], [0, 1, 2]])
     with pytest.raises(ValueError, match=r"expected integer ids \(batch, length\), got float32"):
         model(tt.ones((1, 3)))
 
 
 @pytest.mark.parametrize(
-    "options", [{"temperature": -1.0}, {"temperature": 1.0, "beam": 2}, {"top_k": 3}, {"top_p": 0.5}]
+    "options",
+    [
+        {"temperature": -1.0},
+        {"temperature": math.nan, "top_k": 3},
+        {"temperature": 1.0, "beam": 2},
+        {"beam": 0},
+        {"top_k": 3},
+        {"top_p": 0.5},
+    ],
 )
 def test_options_that_do_not_go_together(options):
     with pytest.raises(ValueError, match="a temperature above 0 draws ids, .* got temperature"):

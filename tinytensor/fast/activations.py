@@ -131,6 +131,7 @@ def _gelu_gradient(real, count, g, x, out):
 
 
 ROOT, BEND = math.sqrt(2 / math.pi), 0.044715  # u = ROOT (x + BEND x³)
+FAR = 1e4  # from there on a GELU is x or 0 to the last digit
 
 
 @called
@@ -145,10 +146,11 @@ def _gelu_tanh(real, count, x, out):
 def _gelu_tanh_gradient(real, count, g, x, out):
     g, x, out = numbers(g, real), numbers(x, real), numbers(out, real)
     one, three, slope, bend = type(real)(1), type(real)(3), type(real)(2 * ROOT), type(real)(BEND)
+    far = type(real)(FAR)
     for i in range(count):
-        square = bend * x[i] * x[i]
-        share, change = _share(slope * x[i] * (one + square))
-        out[i] = g[i] * (share + x[i] * change * slope * (one + three * square))
+        share, change = _share(slope * x[i] * (one + bend * x[i] * x[i]))
+        near = x[i] if abs(x[i]) < far else far  # further away `change` is 0, and would meet infinity
+        out[i] = g[i] * (share + near * change * slope * (one + three * bend * near * near))
 
 
 @called

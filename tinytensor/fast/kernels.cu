@@ -238,7 +238,8 @@ __global__ void adam(const long long* table, const long long* ends, int rows, re
         real* theta = (real*)table[4 * row];
         real* m = (real*)table[4 * row + 2];
         real* v = (real*)table[4 * row + 3];
-        const real g = sign * ((const real*)table[4 * row + 1])[i] + penalty * theta[i];
+        const real decay = penalty != 0 ? penalty * theta[i] : 0;
+        const real g = sign * ((const real*)table[4 * row + 1])[i] + decay;
         m[i] = beta1 * m[i] + rest1 * g;
         v[i] = beta2 * v[i] + rest2 * g * g;
         theta[i] = shrink * theta[i] - alpha * m[i] / (sqrt(v[i]) + eps);

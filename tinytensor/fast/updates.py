@@ -77,7 +77,9 @@ def _adam(places, ends, settings, start, stop):
         theta, g = numbers(places[n, 0], alpha), numbers(places[n, 1], alpha)
         m, v = numbers(places[n, 2], alpha), numbers(places[n, 3], alpha)
         for i in range(first, last):
-            h = sign * g[i] + penalty * theta[i]
+            h = sign * g[i]
+            if penalty:
+                h += penalty * theta[i]
             m[i] = beta1 * m[i] + rest1 * h
             v[i] = beta2 * v[i] + rest2 * h * h
             theta[i] = shrink * theta[i] - alpha * m[i] / (math.sqrt(v[i]) + eps)
