@@ -153,6 +153,7 @@ INTERRUPTED = """
 import builtins, signal
 import tinytensor as tt
 from tinytensor.nn import functional as F
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background has not
 load = builtins.__import__
 def interrupting(name, *others):
     if name.startswith("numba.core.types"):

@@ -41,7 +41,15 @@ def test_the_slices_follow_from_the_sizes_alone(monkeypatch):
     assert seen == [(0, 30)]
 
 
-def test_ctrl_c_is_heard_when_no_thread_writes_any_more():
+@pytest.fixture
+def ctrl_c():
+    """It is heard as in the foreground, wherever the tests run."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+def test_ctrl_c_is_heard_when_no_thread_writes_any_more(ctrl_c):
     begun, written, former = threading.Event(), [], signal.getsignal(signal.SIGINT)
 
     def part(i):
