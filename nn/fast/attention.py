@@ -58,13 +58,10 @@ def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tup
     narrow = q.dtype.itemsize < 4  # the weights are computed in 32 bits then, from scores scaled before they overflow
     weights = xp.empty((*out.shape[:-1], k.shape[-2]), dtype=tt.float32 if narrow else q.dtype)
     kept = weights if keep is None and not narrow else xp.empty(weights.shape, dtype=q.dtype)
-    may_stay = not narrow and (given.mask is None or given.mask.dtype.kind == "b")
-    added = given.mask
-    if given.causal:
-        added = xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None]
-    hidden = added if added is not None and added.dtype.kind == "b" else None
-    if hidden is not None:
-        added = xp.where(hidden, q.dtype.type(-math.inf), q.dtype.type(0))
+    mask = xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None] if given.causal else given.mask
+    boolean = mask is not None and mask.dtype.kind == "b"
+    may_stay = not narrow and (mask is None or boolean)
+    zero, nothing = weights.dtype.type(0), weights.dtype.type(-math.inf)
 
     def attend_rows(i: slice) -> None:
         scores = weights[i]
@@ -74,10 +71,12 @@ def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tup
             xp.matmul(q[i], xp.matrix_transpose(k[i]), out=scores)
             scores *= given.scale
         shift = not (may_stay and xp.within(scores, SAFE))
-        if shift and hidden is not None:  # a hidden score may be no number, which would stay one
-            scores[...] = xp.where(_at(hidden, i, scores.ndim), scores.dtype.type(-math.inf), scores)
-        elif added is not None:
-            scores += _at(added, i, scores.ndim)
+        if mask is not None:
+            there = _at(mask, i, scores.ndim)
+            if boolean and shift:  # a hidden score may be NaN, which it would stay if infinity were added
+                scores[...] = xp.where(there, nothing, scores)
+            else:
+                scores += xp.where(there, nothing, zero) if boolean else there
         softmax_rows(xp, scores, shift)
         if narrow:
             kept[i] = scores if keep is None else scores * _at(keep, i, scores.ndim) * given.dropped.scale

@@ -30,8 +30,7 @@ from ..module import Module
 from ..self_attention import SelfAttention
 from ..transformer import TransformerDecoder, TransformerDecoderLayer
 from .plain import is_plain
-
-FLOATS = (np.dtype("float32"), np.dtype("float64"))
+from .sublayers import FLOATS
 
 LAYER: dict[str, type[Module]] = {
     "self_attn": MultiheadAttention, "multihead_attn": MultiheadAttention, "linear1": Linear, "linear2": Linear,

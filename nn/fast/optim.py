@@ -77,7 +77,7 @@ class Step:
                 values, gradient = (xp.contiguous(a.astype(WIDER[array.dtype])) for a in (array, gradient))
             else:
                 values = xp.contiguous(array) if is_own else xp.copy(array)
-            new = self.counted(age)
+            new = {**state, **self.counted(age)}
             for name in batch.names:
                 new[name] = _that_fits(state, name, values, xp)
             arrays = [values, xp.contiguous(gradient), *[new[name]._data for name in batch.names]]
@@ -93,7 +93,7 @@ class Step:
                 elif values is not array:
                     array[...] = values
                 if new:
-                    optimizer.state[parameter] = {**optimizer.state.get(parameter, {}), **new}
+                    optimizer.state[parameter] = new
             tt.mark_written(*[a for _, array, _, arrays, _ in planned for a in (array, *arrays[2:])])
 
     def _update_all(self, batches: dict[Any, Batch]) -> None:

@@ -31,7 +31,7 @@ from ..functional.precision import autocast
 from ..functional.relative_positions import rotate
 from .attention import by_formula, project
 
-FLOATS = (tt.float32, tt.float64)
+FLOATS = (tt.float32, tt.float64)  # that compiled loops take
 NOTHING = for_device("cpu").dropping()  # no dropout
 
 

@@ -14,12 +14,11 @@ from tinytensor.tensor import wrap
 
 from ..functional import topk
 from .activations import SAFE
-
-FLOATS = (tt.float32, tt.float64)
+from .sublayers import FLOATS
 
 
 def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor]:
-    """As `nn.functional.topk.likeliest`; the sums are in the logits' dtype."""
+    """As `nn.functional.topk.likeliest`; the sums are in the logits' dtype where that is one of FLOATS."""
     xp = for_array(logits._data)
     classes = logits.shape[-1]
     rows = xp.reshape(logits._data, (-1, classes)) if logits.size else xp.empty((0, classes), dtype=logits.dtype)

@@ -396,7 +396,7 @@ def _attend_back(
                     continue
                 _multiply(product, q, r0, False, k_turned, c0, True, False, weights, 0, high, wide, size)
                 _multiply(product, g_out, r0, False, v_turned, c0, True, False, g_scores, 0, high, wide, value_size)
-                turned = padded(wide, ROWS)  # rows, of weights that are
+                tall = padded(wide, ROWS)  # the rows of weights that are turned
                 for r in range(high):
                     row, g_row, filled = weights[r], g_scores[r], 0
                     if r < rows:
@@ -408,10 +408,10 @@ def _attend_back(
                             _weigh_kept(row, g_row, log_total[item, r0 + r], along[r0 + r], kept, keep_scale)
                         else:
                             _weigh(row, g_row, log_total[item, r0 + r], along[r0 + r], wide)
-                    for i in range(filled, turned):
+                    for i in range(filled, tall):
                         row[i], g_row[i] = zero, zero
-                _multiply(product, weights, 0, True, g_out, r0, False, True, g_v, c0, turned, value_width, high)
-                _multiply(product, g_scores, 0, True, q, r0, False, True, g_k, c0, turned, width, high)
+                _multiply(product, weights, 0, True, g_out, r0, False, True, g_v, c0, tall, value_width, high)
+                _multiply(product, g_scores, 0, True, q, r0, False, True, g_k, c0, tall, width, high)
                 _multiply(product, g_scores, 0, False, k, c0, False, True, g_q, r0, high, width, wide)
         _hand_out(g_q, g_query, place[5], apart[5, 2], target, size, scale)
         _hand_out(g_k, g_key, place[6], apart[6, 2], source, size, one)
