@@ -1,9 +1,10 @@
 """Time and memory of attention between long sequences, forward and backward: ours against PyTorch's fused attention.
 
     python benchmarks/attention.py [--lengths 1024,4096,16384] [--heads 8] [--causal] [--dropout 0.1] [--rounds 3]
+    python benchmarks/attention.py --device gpu
 
 One sequence of so many positions attends to itself, in float32. Each side runs in a process of its own, whose peak
-memory is shown; results and gradients are compared, without dropout. The peers:
+memory, on a GPU that of its arrays, is shown; results and gradients are compared, without dropout. The peers:
 
     torch     torch.nn.functional.scaled_dot_product_attention
     whole     ours with the matrix of weights held as a whole, as for short sequences
@@ -21,7 +22,8 @@ from typing import Any
 import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout, module
-from command_line import Parser, count, counts, probability, require_torch, script, some_of, write_json
+from command_line import Parser, count, counts, probability, refuse, require_torch, script, some_of, write_json
+from gpu import count_memory, torch_device
 from interleaved import Side, print_blas, ratio
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,33 +46,34 @@ def sample(found: list[Any]) -> list[Any]:
     return [x[:, :, :: max(1, x.shape[2] // 64)].copy() for x in found]
 
 
-def ours(sizes: tuple[int, int, int], causal: bool, dropout: float, whole: bool):
+def ours(sizes: tuple[int, int, int], causal: bool, dropout: float, device: str, whole: bool):
     checkout = Checkout(ROOT)
     tt, F = checkout.tt, checkout.nn.functional
     checkout.speed_up()
     if whole:
-        module("nn.fast.attention_blocks").LONG["cpu"] = sys.maxsize
+        module("nn.fast.attention_blocks").LONG[device] = sys.maxsize
         module("nn.fast.attention").LOOPS_FROM = sys.maxsize
-    *leaves, g = (tt.tensor(x, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
+    *leaves, g = (tt.tensor(x, device=device, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
 
     def step():
         out = F.scaled_dot_product_attention(*leaves, dropout_p=dropout, is_causal=causal)
         return sample([x.detach().numpy() for x in (out, *tt.grad(out, leaves, g))])
 
-    return step, None
+    return count_memory(step, device, "cupy"), None
 
 
-def theirs(sizes: tuple[int, int, int], causal: bool, dropout: float, threads: int):
+def theirs(sizes: tuple[int, int, int], causal: bool, dropout: float, where: str, threads: int):
     import torch
 
     torch.set_num_threads(threads)
-    *leaves, g = (torch.tensor(x, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
+    device = torch_device(where)
+    *leaves, g = (torch.tensor(x, device=device, requires_grad=i < 3) for i, x in enumerate(arrays(*sizes)))
 
     def step():
         out = torch.nn.functional.scaled_dot_product_attention(*leaves, dropout_p=dropout, is_causal=causal)
-        return sample([x.detach().numpy() for x in (out, *torch.autograd.grad(out, leaves, g))])
+        return sample([x.detach().cpu().numpy() for x in (out, *torch.autograd.grad(out, leaves, g))])
 
-    return step, None
+    return count_memory(step, where, "torch"), None
 
 
 def floor(sizes: tuple[int, int, int], causal: bool, threads: int):
@@ -101,10 +104,12 @@ def start(name: str, length: int, arguments: argparse.Namespace) -> Side:
     """The process of a side."""
     given = ((length, arguments.heads, arguments.head_dim), arguments.causal)
     if name == "torch":
-        return Side(theirs, interleaved.torch(arguments.threads), *given, arguments.dropout, arguments.threads)
+        of_torch = arguments.dropout, arguments.device, arguments.threads
+        return Side(theirs, interleaved.torch(arguments.threads), *given, *of_torch)
     if name == "floor":
         return Side(floor, interleaved.ours(1), *given, arguments.threads)
-    return Side(ours, interleaved.ours(arguments.threads), *given, arguments.dropout, name == "whole")
+    of_ours = arguments.dropout, arguments.device, name == "whole"
+    return Side(ours, interleaved.ours(arguments.threads), *given, *of_ours)
 
 
 def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dict[str, Any]:
@@ -115,6 +120,9 @@ def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dic
         apart = max((float(abs(a - b).max() / abs(b).max()) for a, b in zip(found["ours"], others)), default=0.0)
         if apart > APART and not arguments.dropout:
             raise SystemExit(f"{script()}: {length} positions: ours and {name} are {apart:.2g} apart")
+    if arguments.device == "gpu":  # which compiles in its first call, and has clocks that rise
+        for side in sides.values():
+            side.ask()
     for side in sides.values():
         side.seconds.clear()
     elsewhere = Elsewhere(sides.values())
@@ -144,9 +152,12 @@ def main() -> None:
     parser.add_argument("--dropout", type=probability, default=0.0, help="of the weights (default 0)")
     parser.add_argument("--rounds", type=count, default=3, help="interleaved rounds (default 3)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
+    if arguments.device == "gpu" and "floor" in arguments.peers:
+        refuse("--peers floor is NumPy's, so it goes with --device cpu")
     if "torch" in arguments.peers:
         require_torch()
     print(f"{'positions':>9} {'side':8} {'ms':>9}   {'ours takes, of it':22} {'peak MiB':>8}")

@@ -1,6 +1,6 @@
 """The time to go on with prompts greedily, ours against `transformers`' generate, from one interleaved run.
 
-    python benchmarks/generation.py [--kinds gpt2,llama] [--layers 6] [--size 384] [--prompts 8] [--rounds 5]
+    python benchmarks/generation.py [--kinds gpt2,llama] [--layers 6] [--size 384] [--prompts 8] [--device gpu]
 
 A model of random weights is written by `transformers` into a folder, which both sides read; each goes on with the same
 prompts, 64 ids long, by 128 ids, in float32, with its cache. Each side runs in a process of its own. The ids are
@@ -21,6 +21,7 @@ import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout
 from command_line import Parser, count, refuse, require_torch, script, some_of, write_json
+from gpu import torch_device
 from interleaved import Side, print_blas, ratio
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,22 +62,23 @@ def write(kind: str, layers: int, size: int, folder: str) -> None:
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
 
 
-def ours(folder: str, number: int):
+def ours(folder: str, number: int, device: str):
     checkout = Checkout(ROOT)
     checkout.speed_up()
-    model = checkout.models.LanguageModel.from_pretrained(folder)
+    model = checkout.models.LanguageModel.from_pretrained(folder).to(device)
     model.eos_id = -1  # nothing ends a text
     ids = prompts(number)
     return lambda: model.generate(ids, AFTER).tolist(), None
 
 
-def theirs(folder: str, number: int, threads: int):
+def theirs(folder: str, number: int, threads: int, where: str):
     import torch
     import transformers
 
     torch.set_num_threads(threads)
-    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
-    ids = torch.tensor(prompts(number))
+    device = torch_device(where)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).to(device).eval()
+    ids = torch.tensor(prompts(number), device=device)
 
     @torch.inference_mode()
     def generate():
@@ -91,9 +93,9 @@ def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Time one kind on both sides, print a line for each and return its figures."""
     with tempfile.TemporaryDirectory() as folder:
         write(kind, arguments.layers, arguments.size, folder)
-        sides = {"ours": Side(ours, interleaved.ours(arguments.threads), folder, arguments.prompts)}
+        sides = {"ours": Side(ours, interleaved.ours(arguments.threads), folder, arguments.prompts, arguments.device)}
         its = interleaved.torch(arguments.threads)
-        sides["transformers"] = Side(theirs, its, folder, arguments.prompts, arguments.threads)
+        sides["transformers"] = Side(theirs, its, folder, arguments.prompts, arguments.threads, arguments.device)
         found = [side.ask() for side in sides.values()]
     same = statistics.mean(a == b for rows in zip(*found) for a, b in zip(*rows))
     if same < AGREE:
@@ -122,6 +124,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=count, default=8, help="at the same time (default 8)")
     parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()

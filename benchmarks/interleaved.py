@@ -6,6 +6,7 @@ once, and the figure is the median of the rounds' ratios.
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import statistics
@@ -57,10 +58,15 @@ KEPT = {"MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_MMAP_THRESHOLD_": str(2**4
 """What has an allocator keep freed memory, as `tt.keep_memory` does."""
 
 
+class SideEnded(SystemExit):
+    """The process of a side ended before it was asked to."""
+
+
 class Side:
     """A process that was told `make(*arguments)`: a function to call, and a greeting.
 
-    The function may have an attribute `peak`, which tells its peak memory where that is not the process's.
+    It starts at once and is waited for when it is first used, so that several sides can start side by side. The
+    function may have an attribute `peak`, which tells its peak memory where that is not the process's.
 
     Args:
         environment: what is set for the process beside what is set here; `FORCED` is never.
@@ -83,10 +89,22 @@ class Side:
         there.close()
         self.process_id = self._process.pid
         self.seconds: list[float] = []
-        self.greeting, self.blas = self._receive()
+
+    @property
+    def greeting(self) -> Any:
+        return self._made()[0]
+
+    @property
+    def blas(self) -> str:
+        return self._made()[1]
+
+    @functools.cache  # noqa: B019 (a side lives as long as its run)
+    def _made(self) -> tuple[Any, str]:
+        return self._receive()
 
     def ask(self, *request: Any) -> Any:
-        """The function's result; how long it took is remembered in `seconds`."""
+        """The function's result; how long it took is remembered in `seconds`. Raises SideEnded."""
+        self._made()
         self._pipe.send(request)
         answer, seconds = self._receive()
         self.seconds.append(seconds)
@@ -94,6 +112,7 @@ class Side:
 
     def close(self) -> float:
         """End the process; returns its peak memory in bytes."""
+        self._made()
         self._pipe.send(None)
         peak = self._receive()
         self._process.join()
@@ -103,7 +122,7 @@ class Side:
         try:
             return self._pipe.recv()
         except EOFError:
-            raise SystemExit(f"{script()}: a side ended early; its own message is above") from None
+            raise SideEnded(f"{script()}: a side ended early; its own message is above") from None
 
 
 def multiply_alone(calls: Sequence[tuple[Any, Any, Any]]) -> Callable[[int], list[float]]:

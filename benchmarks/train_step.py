@@ -4,18 +4,22 @@
     python benchmarks/train_step.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
     python benchmarks/train_step.py --plain             # nothing switched on, nothing set: what a newcomer has
 
+    python benchmarks/train_step.py --device gpu --half --peers hand,graphed
+
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
 Ours is sped up as the scripts in `examples/` are, and does as the training loop of `models`: on the CPU, large batches
 are computed in two halves side by side (`nn.parallel`), on a GPU, a step's kernels are launched at once
-(`nn.compile_step`). With --plain it is none of it, and every side takes the threads it likes.
+(`nn.compile_step`). With --plain it is none of it, and every side takes the threads it likes. With --half, products are
+in float16 under autocast and a GradScaler scales the loss, on every side.
 A round times several steps of each side in turn, behind some that are not timed; a ratio (below 1: ours is faster) is
 the median over rounds. Peers:
 
     eager     PyTorch as users write it, with nn.Transformer
     kept      the same, with its allocator kept from returning memory, as ours
     hand      written by hand for speed: one product for Q, K and V, fused attention and Adam; memory kept
-    compile   eager through torch.compile, which needs a C++ compiler; memory kept
+    compile   eager through torch.compile, which needs a C++ compiler; memory kept. On a GPU mode="reduce-overhead"
+    graphed   hand through torch.cuda.make_graphed_callables: its forward and its backward pass are CUDA graphs
     floor     the step's matrix products alone, by NumPy, with results allocated before
 """
 
@@ -24,6 +28,7 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -33,7 +38,8 @@ import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout
 from command_line import Parser, count, probability, refuse, require_torch, script, some_of, write_json
-from interleaved import Side, multiply_alone, print_blas, ratio, take_turns
+from gpu import count_memory, torch_device
+from interleaved import Side, SideEnded, multiply_alone, print_blas, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -55,9 +61,10 @@ WORKLOADS = {
     "m30k": Workload(256, 8, 3, 1024, 128, 16, 8000, 2),
     "base": Workload(512, 8, 6, 2048, 16, 32, 8000, 2),
 }
-PEERS = ("eager", "kept", "hand", "compile", "floor")
-APART = 1e-3  # by how much the losses may differ
-SETTLED = 1.5  # seconds of steps before those that are timed: ours takes cores only that were free for a second
+PEERS = ("eager", "kept", "hand", "compile", "graphed", "floor")
+APART, HALF_APART = 1e-3, 2e-2  # by how much the losses may differ, in float32 and in float16
+SETTLED = {"cpu": 1.5, "gpu": 0.3}  # seconds of steps before those that are timed: ours takes cores that were free for
+MORE = {"cpu": 1, "gpu": 5}  # a second; and how many times the steps of a round, which are shorter on a GPU
 
 
 def batch(w: Workload):
@@ -77,7 +84,13 @@ def batch(w: Workload):
 
 
 def ours(
-    folder: Path, w: Workload, dropout: float, device: str = "cpu", plain: bool = False, state: Any = None
+    folder: Path,
+    w: Workload,
+    dropout: float,
+    device: str = "cpu",
+    plain: bool = False,
+    half: bool = False,
+    state: Any = None,
 ) -> tuple[Callable[[int], list[float]], Any]:
     checkout = Checkout(folder)
     tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
@@ -105,9 +118,30 @@ def ours(
         logits = model(source, target_in).reshape(-1, w.vocabulary)
         return F.cross_entropy(logits, target_out, ignore_index=0, reduction="sum") / tokens
 
-    at_once = nn.compile_step(share, model) if device == "gpu" and not plain and hasattr(nn, "compile_step") else None
+    def scaled_share(source, target_in, target_out, scale):
+        with nn.amp.autocast(device):
+            loss = share(source, target_in, target_out)
+        return loss * scale, loss
+
+    compiled = device == "gpu" and not plain and hasattr(nn, "compile_step")
+    at_once = nn.compile_step(share, model) if compiled else None
+    scaled_at_once = nn.compile_step(scaled_share, model) if compiled else None
+    scaler = nn.amp.GradScaler(device)
+
+    def half_step():
+        optimizer.zero_grad()
+        if scaled_at_once is not None:
+            _, loss = scaled_at_once(*halves[0], scaler.get_scale())
+        else:
+            scaled, loss = scaled_share(*halves[0], scaler.get_scale())
+            scaled.backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss.detach()
 
     def step():
+        if half:
+            return half_step()
         optimizer.zero_grad()
         if at_once is not None:
             loss = at_once(*halves[0])
@@ -122,21 +156,17 @@ def ours(
     def steps(number: int) -> list[float]:
         return [loss.item() for loss in [step() for _ in range(number)]]
 
-    if device == "gpu":
-        import cupy
-
-        steps.peak = cupy.get_default_memory_pool().total_bytes
-    return steps, state
+    return count_memory(steps, device, "cupy"), state
 
 
-def theirs(name: str, w: Workload, dropout: float, device: str, threads: int | None, state: Any):
+def theirs(name: str, w: Workload, dropout: float, where: str, threads: int | None, half: bool, state: Any):
     import torch
     from torch import nn
     from torch.nn import functional as F
 
     if threads is not None:
         torch.set_num_threads(threads)
-    device = "cuda" if device == "gpu" else "cpu"
+    device = torch_device(where)
 
     class Twin(nn.Module):
         """The same model as users write it."""
@@ -205,30 +235,39 @@ def theirs(name: str, w: Workload, dropout: float, device: str, threads: int | N
             out = F.scaled_dot_product_attention(query, key, value, seen, dropout_p=dropout if self.training else 0.0)
             return attention.out_proj(out.transpose(1, 2).flatten(2))
 
-    model = ByHand() if name == "hand" else Twin()
+    by_hand = name in ("hand", "graphed")
+    model = ByHand() if by_hand else Twin()
     known = {key: torch.tensor(value) for key, value in state.items() if not key.startswith("positions")}
     missing = model.load_state_dict(known, strict=False)
     if missing.unexpected_keys or set(missing.missing_keys) - {"encoding"}:
         raise SystemExit(f"{script()}: the two models differ: {missing}")
     model.to(device)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True if name == "hand" else None)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True if by_hand else None)
     source, target_in, target_out = (torch.tensor(x, device=device) for x in batch(w))
-    call = torch.compile(model) if name == "compile" else model
+    # Within a graph, casts are recorded with the rest, so none may be remembered from outside.
+    autocast = torch.autocast(device, torch.float16, enabled=half, cache_enabled=name != "graphed")
+    scaler = torch.amp.GradScaler(device, enabled=half)
+    call = model
+    if name == "compile":
+        call = torch.compile(model, mode="reduce-overhead" if device == "cuda" else None)
+    elif name == "graphed":
+        with autocast:
+            call = torch.cuda.make_graphed_callables(model, (source, target_in))
 
     def step() -> torch.Tensor:
         optimizer.zero_grad()
-        logits = call(source, target_in)
-        loss = F.cross_entropy(logits.reshape(-1, w.vocabulary), target_out.reshape(-1), ignore_index=0)
-        loss.backward()
-        optimizer.step()
+        with autocast:
+            logits = call(source, target_in)
+            loss = F.cross_entropy(logits.reshape(-1, w.vocabulary), target_out.reshape(-1), ignore_index=0)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
         return loss.detach()
 
     def steps(number: int) -> list[float]:
         return [loss.item() for loss in [step() for _ in range(number)]]
 
-    if device == "cuda":
-        steps.peak = torch.cuda.max_memory_reserved
-    return steps, None
+    return count_memory(steps, where, "torch"), None
 
 
 def sinusoids(length: int, d_model: int):
@@ -273,35 +312,46 @@ def start(name: str, w: Workload, arguments: argparse.Namespace, state: Any = No
     if name in ("ours", "other"):
         folder = ROOT if name == "ours" else arguments.against
         environment = {} if arguments.plain else interleaved.ours(threads)
-        return Side(ours, environment, folder, w, arguments.dropout, arguments.device, arguments.plain, state)
+        given = folder, w, arguments.dropout, arguments.device, arguments.plain, arguments.half
+        return Side(ours, environment, *given, state)
     if name == "floor":
         return Side(floor, {} if arguments.plain else interleaved.numpy(threads), w)
     environment = {} if arguments.plain else interleaved.torch(threads)
     if name != "eager":
         environment |= interleaved.KEPT
-    return Side(theirs, environment, name, w, arguments.dropout, arguments.device, threads, state)
+    given = name, w, arguments.dropout, arguments.device, threads, arguments.half
+    return Side(theirs, environment, *given, state)
 
 
 def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[str, Any]:
-    """Time one workload on all sides, print a line for each and return its figures."""
+    """Time one workload on all sides, print a line for each and return its figures. A peer that ends is left out."""
     w = WORKLOADS[name]
     if arguments.shape:
         w = w._replace(batch=arguments.shape[0], length=arguments.shape[1])
     sides = {"ours": start("ours", w, arguments)}
     for peer in peers:
         sides[peer] = start(peer, w, arguments, sides["ours"].greeting)
-    losses = {side: sides[side].ask(3) for side in sides}
+    losses, ended = {"ours": sides["ours"].ask(3)}, []
+    for peer in peers:
+        try:
+            losses[peer] = sides[peer].ask(3)
+        except SideEnded as end:
+            print(f"{name}: {peer} ended: {end}", file=sys.stderr, flush=True)
+            ended.append(peer)
+            del sides[peer]
     apart = max((abs(a - b) for found in losses.values() for a, b in zip(losses["ours"], found)), default=0.0)
-    if apart > APART and not arguments.dropout:
+    if apart > (HALF_APART if arguments.half else APART) and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
     elsewhere = Elsewhere(sides.values())
-    take_turns(sides, arguments.rounds, w.steps, settled=SETTLED)
+    number = w.steps * MORE[arguments.device]
+    take_turns(sides, arguments.rounds, number, settled=SETTLED[arguments.device])
     used = elsewhere.cores()
     peaks = {side: sides[side].close() for side in sides}
     results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart, "cores_used_by_others": used}
+    results["ended"] = ended
     results["blas"] = {side: process.blas for side, process in sides.items()}
     for side, process in sides.items() if is_quiet(name, used, arguments.anyway) else ():
-        milliseconds = 1e3 * statistics.median(process.seconds) / w.steps
+        milliseconds = 1e3 * statistics.median(process.seconds) / number
         of_it = ratio(sides["ours"].seconds, process.seconds)
         print(f"{name:6} {side:8} {milliseconds:9.1f}   {of_it!s:22} {peaks[side] / 2**20:8.0f}", flush=True)
         results[side] = {"ms": milliseconds, "ours_takes": of_it._asdict(), "peak_bytes": peaks[side]}
@@ -325,6 +375,7 @@ def main() -> None:
     parser.add_argument("--shape", type=shape, metavar="BxL", help="other sentences x length than the workload's")
     parser.add_argument("--threads", type=count, help="threads of each side (default 2; with --plain each side's own)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--half", action="store_true", help="products in float16, on a GPU")
     parser.add_argument("--plain", action="store_true", help="switch nothing on and set nothing")
     parser.add_against()
     parser.add_anyway()
@@ -332,6 +383,10 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.plain and arguments.threads:
         refuse("--plain sets nothing, so it takes no --threads")
+    if arguments.half and arguments.device != "gpu":
+        refuse("--half is for --device gpu: processors multiply float16 slowly")
+    if "graphed" in (arguments.peers or ()) and torch_device(arguments.device) != "cuda":
+        refuse("--peers graphed is for --device gpu: it records CUDA graphs")
     if arguments.against and arguments.peers:
         refuse("--against compares with that checkout alone, so it takes no --peers")
     if not arguments.plain and not arguments.threads:
@@ -343,6 +398,8 @@ def main() -> None:
     results = {name: compare(name, arguments, chosen) for name in arguments.workloads}
     print_blas(next(iter(results.values()))["blas"])
     write_json(arguments.json, results)
+    if any(figures["ended"] for figures in results.values()):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from tinytensor.graph import DrawingError
 from tinytensor.models.data.sequences import TASKS, SequenceTask
 from tinytensor.models.scripts import attention_graphs, command_line, copy_task
 from tinytensor.models.scripts.run import Run, add_arguments, plain
@@ -101,7 +102,11 @@ def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> 
     mean = seen.layers["cross"][-1].weights[0].mean(axis=0)  # over the heads of the last layer
     paths += plots.draw_cross_attention(folder, mean, seen.source, seen.said)
     head = folder.path / "attention-head.svg"
-    attention_graphs.head(model.d_model).save(head)
+    try:
+        attention_graphs.head(model.d_model).save(head)
+    except DrawingError as error:  # the run is whole without it
+        print(f"{head} is left out: {error}")
+        return paths
     return [*paths, head]
 
 

@@ -20,13 +20,12 @@ from contextlib import ContextDecorator
 from contextvars import Token
 from typing import Any
 
-import numpy as np
-
 import tinytensor as tt
 from tinytensor import Tensor
 
 from .functional.precision import autocast as _state
 from .optim.optimizer import Optimizer
+from .utils.clip_grad import are_finite, scale_gradients_
 
 
 class autocast(ContextDecorator):
@@ -114,14 +113,9 @@ class GradScaler:
             return
         if optimizer in self._finite:
             raise RuntimeError("GradScaler: unscale_ was already called for this optimizer since the last update()")
-        finite = True
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    with np.errstate(all="ignore"):
-                        parameter.grad = parameter.grad.detach() * (1 / self._scale)
-                    finite = finite and bool(tt.all(tt.isfinite(parameter.grad)).item())
-        self._finite[optimizer] = finite
+        parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+        scale_gradients_(parameters, 1 / self._scale)
+        self._finite[optimizer] = are_finite([p.grad for p in parameters])
 
     def step(self, optimizer: Optimizer) -> Any:
         """The optimiser's step on the true gradients; left out where one of them is not finite.

@@ -179,7 +179,7 @@ def replay(step: CompiledStep, inputs: tuple[Any, ...]) -> Any:
         results = step.op_by_op(*inputs)  # which raises what is wrong with the function itself
         if own.watched.changed(step) is None and own.watched.set_by_itself(before) is None:
             own.moved = 0
-        if step.warn and step.why_not not in own.told:
+        if (step.warn or "cudaError" in step.why_not) and step.why_not not in own.told:  # CUDA's own are never expected
             own.told.add(step.why_not)
             warnings.warn(f"compile_step: computed op by op, since {reason}", UserWarning, stacklevel=3)
         return results

@@ -97,10 +97,23 @@ def clip_grads_with_norm_(
         coefficient = float(max_norm) / (float(total_norm) + 1e-6)
         if coefficient >= 1:
             return
+    scale_gradients_(_as_list(parameters), coefficient)
+
+
+def scale_gradients_(parameters: Iterable[tt.Tensor], coefficient: Any) -> None:
+    """Multiply all gradients, in place, by a number, or by an array of one on the GPU."""
     with np.errstate(all="ignore"):
-        gradients = [_writable(parameter.grad) for parameter in _as_list(parameters) if parameter.grad is not None]
+        gradients = [_writable(parameter.grad) for parameter in parameters if parameter.grad is not None]
         _scale(gradients, coefficient)
         tt.mark_written(*gradients)
+
+
+def are_finite(tensors: list[tt.Tensor]) -> bool:
+    """True if no element is infinite or NaN. A GPU is waited for once, not for each Tensor."""
+    with np.errstate(all="ignore"):
+        if math.isfinite(float(_power_sums([t._data for t in tensors], 2.0))):
+            return True
+    return all(bool(tt.all(tt.isfinite(t)).item()) for t in tensors)  # squares overflow sooner
 
 
 def _as_list(tensors: tt.Tensor | Iterable[tt.Tensor]) -> list[Any]:

@@ -305,6 +305,7 @@ def numpy_file(save, *arrays):
         (numpy_file(np.savez, np.ones(2)), r"but a file of NumPy's, which np\.load reads"),
         (numpy_file(np.save, np.ones(2)), r"but a file of NumPy's, which np\.load reads"),
     ],
+    ids=["torch", "pickle", "bfloat16", "npz", "npy"],
 )
 def test_a_file_of_another_program_is_not_called_damaged(path, content, told):
     path.write_bytes(content)

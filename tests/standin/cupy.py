@@ -17,6 +17,7 @@ import linalg_of_cupy
 import numpy as np
 
 float16, float32, float64, int32, int64, uint64 = np.float16, np.float32, np.float64, np.int32, np.int64, np.uint64
+__version__ = "of the tests"
 bool_, dtype, newaxis, inf, nan, pi = np.bool_, np.dtype, None, np.inf, np.nan, np.pi
 
 

@@ -115,7 +115,11 @@ class MemoryPool:
         self.malloc = None
 
 
-runtime = SimpleNamespace(streamCaptureModeRelaxed=2, CUDARuntimeError=RuntimeError)
+runtime = SimpleNamespace(
+    streamCaptureModeRelaxed=2,
+    CUDARuntimeError=RuntimeError,
+    getDeviceProperties=lambda device: {"name": b"the stand-in for CuPy"},
+)
 
 
 def namespace():

@@ -14,6 +14,8 @@ from tinytensor.messages import aligned
 from tinytensor.nn import functional as F
 from tinytensor.primitive import OPS
 
+pytest.importorskip("graphviz")
+
 
 class Net(nn.Module):
     def __init__(self):

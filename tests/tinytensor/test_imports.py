@@ -1,5 +1,6 @@
 """What `import tinytensor` loads: NumPy, and nothing heavy besides."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -89,6 +90,8 @@ LIBRARY = "libcudart.so.12: cannot open shared object file"
     ],
 )
 def test_a_broken_cupy_says_what_is_wrong_with_it(tmp_path, files, told):
+    if "cupy/left_over.txt" in files and importlib.util.find_spec("cupy") is not None:
+        pytest.skip("a CuPy that is installed is found before a folder without code")
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

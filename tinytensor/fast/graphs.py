@@ -9,13 +9,16 @@ and so finds the numbers that the function would have found.
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import cupy
 import numpy as np
 
 MOST_SEEDS = 4096  # of a recording
+PACKAGE = str(Path(__file__).parents[1])
 
 
 class CannotRecord(RuntimeError):
@@ -57,7 +60,7 @@ class Recording:
                     raise CannotRecord(self._why_not)
                 self._graph = stream.end_capture()
             except Exception as error:
-                raise error if isinstance(error, CannotRecord) else CannotRecord(_first_line(error)) from error
+                raise error if isinstance(error, CannotRecord) else CannotRecord(_told(error)) from error
             finally:
                 now.recording = None
                 if self._graph is None:
@@ -142,5 +145,8 @@ def _abandon(stream: Any) -> None:
         return
 
 
-def _first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+def _told(error: BaseException) -> str:
+    """The first line of an error, and the last line of this library in which it came up."""
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(PACKAGE)]
+    where = f", at {ours[-1].filename}:{ours[-1].lineno}, in {ours[-1].name}" if ours else ""
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}{where}"

@@ -6,6 +6,7 @@ import html
 import textwrap
 from typing import Any
 
+from ..extras import how_to_install
 from .heat import RAMP
 from .label import CELL, SMALL, Line, lines_of, room
 from .marks import attributes
@@ -37,9 +38,19 @@ EDGES = {
 }
 
 
+class DrawingError(RuntimeError):
+    """A picture could not be laid out: Graphviz or the package `graphviz` is missing, or Graphviz failed."""
+
+
 def to_dot(picture: Picture) -> str:
-    """The picture as DOT, with the size of everything, so that it is laid out alike whatever fonts a machine has."""
-    import graphviz
+    """The picture as DOT, with the size of everything, so that it is laid out alike whatever fonts a machine has.
+
+    Raises DrawingError where the package `graphviz`, which writes DOT, is missing.
+    """
+    try:
+        import graphviz
+    except ModuleNotFoundError:
+        raise DrawingError(f"draw: the package graphviz is not installed: {how_to_install('viz')}") from None
 
     tall = picture.upright
     dot = graphviz.Digraph(

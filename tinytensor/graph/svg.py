@@ -12,17 +12,13 @@ import threading
 from collections.abc import Callable, Iterator
 
 from ..extras import how_to_install
-from .dot import DARK, PALE, RED, STYLES, to_dot
+from .dot import DARK, PALE, RED, STYLES, DrawingError, to_dot
 from .heat import RAMP
 from .label import lines_of, room, text_width
 from .legend import legend
 from .marks import dark_rules, shape_rules
 from .picture import Edge, Picture, Vertex
 from .short_text import TIMES, escape
-
-
-class DrawingError(RuntimeError):
-    """A picture could not be laid out: Graphviz is missing, or failed."""
 
 
 def to_svg(picture: Picture) -> str:

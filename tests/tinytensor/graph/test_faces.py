@@ -11,7 +11,6 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import graphviz
 import numpy as np
 import pytest
 
@@ -25,6 +24,7 @@ from .heads import attention_head
 
 SVG = "{http://www.w3.org/2000/svg}"
 HERE = Path(__file__).parent
+graphviz = pytest.importorskip("graphviz")
 HOSTILE = [
     "<script>alert(1)</script>",
     "a \"b\" 'c' & <d>",
