@@ -36,6 +36,9 @@ from command_line import Parser, refuse
 ROOT = Path(__file__).resolve().parents[1]
 STAND_IN = ROOT / "tests" / "standin"
 BENCHMARKS, EXAMPLES, TESTS = (ROOT / name for name in ("benchmarks", "examples", "tests"))
+OWN = ("tinytensor/fast/test_kernels.py", "tinytensor/fast/test_cublas.py", "nn/test_compiled_step.py")
+TRAITS = ("tinytensor/test_gpu_traits.py", "nn/test_amp.py", "nn/test_clip.py", "nn/test_optim.py")
+OPS = ("tinytensor/test_ops.py", "nn/test_ops.py")
 GRACE = 10  # seconds for a step to say how far it came, when its time is up
 
 
@@ -87,7 +90,7 @@ def steps(stand_in: bool, scratch: Path) -> list[Step]:
         given = ["--workloads", "m30k", "--peers", "compile", "--half", "--rounds", rounds]
         needs = ("torch", "triton")
         found.append(_benchmark("train-m30k-compile", 90, "train_step.py", *given, needs=needs, least=45))
-        found.append(_tests("rest", 3600, "tinytensor", "nn", "models", on="gpu"))
+        found.append(_tests("rest", 3600, "tinytensor", "nn", "models", on="gpu", without=(*OWN, *TRAITS, *OPS)))
     return found
 
 
@@ -95,12 +98,10 @@ def _suites(stand_in: bool) -> list[Step]:
     """The tests of the GPU's own path, then the suites of all ops; on the stand-in, the first of the first."""
     if stand_in:
         return [_tests("kernels", 120, "tinytensor/fast/test_kernels.py", on="standin", only="adam or softmax")]
-    own = ("tinytensor/fast/test_kernels.py", "tinytensor/fast/test_cublas.py", "nn/test_compiled_step.py")
-    traits = ("tinytensor/test_gpu_traits.py", "nn/test_amp.py", "nn/test_clip.py", "nn/test_optim.py")
     return [
-        _tests("kernels", 120, *own, on="gpu"),
-        _tests("traits", 90, *traits, on="gpu"),
-        _tests("ops", 150, "tinytensor/test_ops.py", "nn/test_ops.py", on="gpu"),
+        _tests("kernels", 120, *OWN, on="gpu"),
+        _tests("traits", 90, *TRAITS, on="gpu"),
+        _tests("ops", 150, *OPS, on="gpu"),
     ]
 
 
@@ -111,14 +112,16 @@ def _benchmark(
     return Step(name, limit, command, needs, least, figures=True)
 
 
-def _tests(name: str, limit: float, *places: str, on: str, only: str | None = None) -> Step:
+def _tests(
+    name: str, limit: float, *places: str, on: str, only: str | None = None, without: tuple[str, ...] = ()
+) -> Step:
     """Some of the suite; on several processes where pytest-xdist is there, each of which has the GPU to itself."""
     settings = ["-o", "addopts=", "-q", "--strict-markers", "-p", "no:logging"]
     settings += ["-p", "no:benchmark", "-m", "not slow"]  # the plugin warns of xdist
     settings += ["--skip-missing", "--continue-on-collection-errors"]
     if _is_there("xdist"):
         settings += ["-n", "2" if on == "standin" else "6", "--dist", "worksteal"]
-    chosen = ["-k", only] if only else []
+    chosen = ["-k", only] if only else [f"--ignore={TESTS / place}" for place in without]
     command = ["-m", "pytest", *settings, "--device", on, *chosen, *(str(TESTS / place) for place in places)]
     return Step(name, limit, command, ("pytest", "hypothesis"))
 
