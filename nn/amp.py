@@ -25,7 +25,7 @@ from tinytensor import Tensor
 
 from .functional.precision import autocast as _state
 from .optim.optimizer import Optimizer
-from .utils.clip_grad import are_finite, scale_gradients_
+from .utils.clip_grad import are_finite, unscale_
 
 
 class autocast(ContextDecorator):
@@ -114,7 +114,7 @@ class GradScaler:
         if optimizer in self._finite:
             raise RuntimeError("GradScaler: unscale_ was already called for this optimizer since the last update()")
         parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
-        scale_gradients_(parameters, 1 / self._scale)
+        unscale_(parameters, self._scale)
         self._finite[optimizer] = are_finite([p.grad for p in parameters])
 
     def step(self, optimizer: Optimizer) -> Any:

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.modes import Replaceable
 
 FIRST = 16  # places that there is room for, at least, before a buffer must grow again
 
 
-class DecoderCache:
+class DecoderCache(metaclass=Replaceable):
     """The cache of all layers; `TransformerDecoder.start` makes it.
 
     Args:
@@ -82,7 +83,7 @@ class DecoderCache:
             layer.take(batch, moved)
 
 
-class LayerCache:
+class LayerCache(metaclass=Replaceable):
     """Keys and values of one layer, side by side, (batch, length, 2 * d_model): the memory's, and those of the tree.
 
     The latter stand in a buffer that doubles when it is full, so that a place costs its own size on average.

@@ -14,7 +14,7 @@ from tinytensor import Tensor
 from tinytensor.backend import DEVICES, for_device
 from tinytensor.dtypes import as_dtype
 from tinytensor.hooks import Hook
-from tinytensor.modes import module_path, state
+from tinytensor.modes import Replaceable, module_path, state
 from tinytensor.recording.errors import module_failed
 from tinytensor.typing import Device, DType
 
@@ -49,7 +49,7 @@ class Forward(Protocol[P, R]):
     def _call_with_hooks(self, args: Any, kwargs: Any) -> Any: ...
 
 
-class Module:
+class Module(metaclass=Replaceable):
     """The base of every layer, loss and model.
 
     Assign Parameters and Modules to attributes in `__init__`, after `super().__init__()`, and compute in `forward`:

@@ -70,7 +70,7 @@ def _carry_back(
             continue
         g, owned = arrived.take(node)
         if node.hooks:
-            g, owned = _call_hooks(node, g), False
+            g, owned = tt.hooks.call(node, g), False
         if node in targets:
             results[node] = g if owned or create_graph else for_array(g).copy(g)
         elif node.retains_grad and useful is None:
@@ -303,7 +303,7 @@ def _unbroadcast(gradient: Any, shape: tuple[int, ...], node: Node, place: int) 
     return xp.reshape(xp.sum(gradient, axis=(*range(extra), *stretched), keepdims=True), shape)
 
 
-# ---- what goes in, and who looks on
+# ---- what goes in
 
 
 def node_of(output: Any, what: str) -> Node:
@@ -332,21 +332,3 @@ def seed_of(output: Tensor, gradient: Any, what: str) -> Tensor:
     if type(seed._data) is not type(output._data) and seed.device != output.device:
         raise tt.DeviceError(f"{what}: the gradient is on {seed.device}, the Tensor on {output.device}")
     return seed if seed.dtype == output.dtype else tt.astype(seed, output.dtype)
-
-
-def _call_hooks(node: Node, g: Any) -> Any:
-    for hook in list((node.hooks or {}).values()):
-        array, source = (g._data, g._node) if isinstance(g, Tensor) else (g, None)
-        before = wrap(for_array(array).read_only(array), source)  # the array may be shared
-        changed = hook(before)
-        if changed is not None:
-            if not isinstance(changed, Tensor) or changed.shape != node.shape:
-                raise ValueError(
-                    f"hook: expected None or a Tensor of shape {tuple(node.shape)}, got "
-                    f"{describe(changed) if hasattr(changed, 'dtype') else type(changed).__name__}"
-                )
-            if changed.device != before.device:
-                raise tt.DeviceError(f"hook: the gradient is on {before.device}, what it gave on {changed.device}")
-            changed = changed if changed.dtype == node.dtype else tt.astype(changed, node.dtype)
-            g = changed if isinstance(g, Tensor) else changed._data
-    return g

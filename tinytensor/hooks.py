@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .node import tick
-from .tensor import Tensor, part_of_tensor
+import tinytensor as tt
+
+from .backend import for_array
+from .messages import describe
+from .node import Node, tick
+from .tensor import Tensor, part_of_tensor, wrap
 
 if TYPE_CHECKING:
     from .typing import TensorCore
@@ -47,3 +51,22 @@ class Hook:
 
     def remove(self) -> None:
         self._hooks.pop(self._key, None)
+
+
+def call(node: Node, g: Any) -> Any:
+    """What the hooks of a node make of a gradient, a raw array or a Tensor."""
+    for hook in list((node.hooks or {}).values()):
+        array, source = (g._data, g._node) if isinstance(g, Tensor) else (g, None)
+        before = wrap(for_array(array).read_only(array), source)  # the array may be shared
+        changed = hook(before)
+        if changed is not None:
+            if not isinstance(changed, Tensor) or changed.shape != node.shape:
+                raise ValueError(
+                    f"hook: expected None or a Tensor of shape {tuple(node.shape)}, got "
+                    f"{describe(changed) if hasattr(changed, 'dtype') else type(changed).__name__}"
+                )
+            if changed.device != before.device:
+                raise tt.DeviceError(f"hook: the gradient is on {before.device}, what it gave on {changed.device}")
+            changed = changed if changed.dtype == node.dtype else tt.astype(changed, node.dtype)
+            g = changed if isinstance(g, Tensor) else changed._data
+    return g

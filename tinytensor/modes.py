@@ -6,6 +6,7 @@ Every thread has its own modes, in `state`; `grad_mode.py` has the context manag
 from __future__ import annotations
 
 import threading
+from abc import ABCMeta
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,28 @@ class Stage(str):
     """A name on the stack of scopes that is no module, so that a module's path leaves it out."""
 
     __slots__ = ()
+
+
+replaced_listeners: list[Callable[[Any, str, Any], None]] = []
+"""Called with a class, a name and what had it before, when a method of the library is replaced."""
+
+
+class Replaceable(ABCMeta):
+    """The type of a class that tells when a method is put in place of its own: formulas obey, and `fast` has to."""
+
+    __instancecheck__, __subclasscheck__ = type.__instancecheck__, type.__subclasscheck__  # ABC's take longer
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        before = vars(cls).get(name)
+        super().__setattr__(name, value)
+        for listener in replaced_listeners:
+            listener(cls, name, before)
+
+    def __delattr__(cls, name: str) -> None:
+        before = vars(cls).get(name)
+        super().__delattr__(name)
+        for listener in replaced_listeners:
+            listener(cls, name, before)
 
 
 def module_path() -> str:

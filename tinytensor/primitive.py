@@ -74,6 +74,7 @@ class Primitive:
         function: the forward function of a pure op, the formula of a fused one.
         rules: by input name, the gradient rule and the names it reads (pure ops).
         fast_forward, fast_backward: the pair of a fused op, where one is registered.
+        way: says whether the pair still stands for the formula; None where nothing has to be asked.
         floating: whether integer inputs become the default float dtype first.
         wide: whether 16-bit floats are computed with in 32 bits.
         call: what users call.
@@ -98,6 +99,7 @@ class Primitive:
         self.inputs: tuple[str, ...] = (code.co_varnames[after],) if self.variadic else positional[self.pure :]
         self.fast_forward: Any = None
         self.fast_backward: Any = None
+        self.way: Any = None
         self.call: Callable[..., Any] = function
         self.rules: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {}
         for name, rule in rules.items():
@@ -239,8 +241,9 @@ def named_after(primitive: Primitive, function: Any) -> Any:
 
 
 def has_pair(primitive: Primitive) -> bool:
-    """Whether both halves of a fused op's fast pair are registered."""
-    return primitive.fast_forward is not None and primitive.fast_backward is not None
+    """True if both halves of a fused op's fast pair are registered and its formula is as they know it."""
+    way, pair = primitive.way, (primitive.fast_forward, primitive.fast_backward)
+    return None not in pair and (way is None or not way.off or way.holds())
 
 
 def by_name(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -14,24 +14,16 @@ import numpy as np
 import tinytensor as tt
 
 from . import backend
+from .modes import Replaceable
 from .node import Node, leaf, mark_written
 
 if TYPE_CHECKING:
-    from .conversions import Conversions
-    from .hooks import Hooks
-    from .in_place import InPlace
-    from .methods import Methods
-    from .operators import Operators
-    from .typing import ArrayLike, Device, DType, F
-
-    class Added(Operators, Methods, InPlace, Conversions, Hooks):
-        __slots__ = ()
-
+    from .typing import Added, ArrayLike, Device, DType, F
 else:
     Added = object  # see `part_of_tensor`
 
 
-class Tensor(Added):
+class Tensor(Added, metaclass=Replaceable):
     """An n-dimensional array, on the CPU or a GPU, through which gradients can flow.
 
     Args:

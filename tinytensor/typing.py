@@ -18,7 +18,12 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeA
 import numpy as np
 
 if TYPE_CHECKING:
+    from .conversions import Conversions
+    from .hooks import Hooks
+    from .in_place import InPlace
+    from .methods import Methods
     from .node import Node
+    from .operators import Operators
     from .primitive import Primitive
     from .tensor import Tensor
 
@@ -98,6 +103,11 @@ class Declaration(Protocol):
 
 
 if TYPE_CHECKING:
+
+    class Added(Operators, Methods, InPlace, Conversions, Hooks):
+        """What other files add to the Tensor."""
+
+        __slots__ = ()
 
     class TensorCore:
         """What `tensor.py` has of a Tensor, for the parts of the class that stand in other files."""

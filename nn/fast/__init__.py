@@ -3,11 +3,12 @@
 To import it is to register them. It changes no number but by rounding, and everything works without it.
 """
 
+from tinytensor.fast import guard_pairs
+
 from . import (
     activations,
     attention,
     clip_grad,
-    containers,
     decoding,
     dropout,
     embedding,
@@ -24,3 +25,5 @@ from . import (
     transformer,
     windows,
 )
+
+guard_pairs()

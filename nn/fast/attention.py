@@ -11,6 +11,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.fast.texts import Way
 
 from ..functional import attention as textbook
 from ..functional.attention import _attention, watch
@@ -232,8 +233,15 @@ def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -
     return (*parts, None) if key is value else tuple(parts)  # type: ignore[return-value]
 
 
+HEADS = Way("several heads", "nn.functional.attention:multi_head", "nn.functional.attention:attend_projected")
+
+
 class SideBySide:
     """What `nn.functional.attention` calls in place of its own lines; see there."""
+
+    def holds(self) -> bool:
+        """True while those lines are what it stands for."""
+        return not HEADS.off or HEADS.holds()
 
     def is_long(self, query: Tensor, key: Tensor) -> bool:
         """Whether attention between them goes in blocks."""

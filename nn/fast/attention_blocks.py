@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import for_device
+from tinytensor.fast.texts import Way
 from tinytensor.tensor import wrap
 
 from ..functional.dropout import Dropped
@@ -228,6 +229,9 @@ def _wide(dtype: Any) -> Any:
 # ---- dropout: each block draws its part of the mask from a seed and from its place, so none needs the whole of it
 
 
+SEEDED = Way("dropout of long sequences", "nn.functional.dropout:Dropped.draw", "nn.functional.dropout:Dropped.apply")
+
+
 class SeededDropped(Dropped):
     """A dropout mask of long sequences, which a seed stands for.
 
@@ -242,7 +246,7 @@ class SeededDropped(Dropped):
     @staticmethod
     def draw_long(p: float, shape: tuple[int, ...], device: str) -> SeededDropped | None:
         """What stands for a mask of this shape; None for one so small that it may as well be held."""
-        if not is_long(shape[-2], shape[-1], device):
+        if not is_long(shape[-2], shape[-1], device) or (SEEDED.off and not SEEDED.holds()):
             return None
         seed = int(tt.random.integers(2**62).item())
         return SeededDropped(seed, shape, 1 / (1 - p) if p < 1 else 0.0, device)

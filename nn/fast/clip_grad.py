@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tinytensor.backend import for_array
+from tinytensor.fast.texts import Way
 from tinytensor.modes import state
 
 from ..utils import clip_grad
+
+CLIP = Way("the clipping of gradients", "nn.utils.clip_grad:_power_sums", "nn.utils.clip_grad:_scale")
 
 
 def loop_for(name: str, arrays: list[Any]) -> Any:
@@ -20,13 +23,13 @@ def loop_for(name: str, arrays: list[Any]) -> Any:
 
 def power_sums(arrays: list[Any], p: float) -> Any:
     some = [array for array in arrays if array.size]
-    sum_of_squares = loop_for("sum_of_squares", some) if p == 2 else None
+    sum_of_squares = loop_for("sum_of_squares", some) if p == 2 and (not CLIP.off or CLIP.holds()) else None
     return sum_of_squares(some) if sum_of_squares else piece_by_piece(arrays, p)
 
 
 def scale(arrays: list[Any], coefficient: Any) -> None:
     some = [array for array in arrays if array.size]
-    scale_all = loop_for("scale_all", some)
+    scale_all = loop_for("scale_all", some) if not CLIP.off or CLIP.holds() else None
     scale_all(some, coefficient) if scale_all else one_by_one(some, coefficient)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from tinytensor import Tensor
 from tinytensor.backend import for_array
+from tinytensor.fast.texts import Way
 from tinytensor.modes import state
 from tinytensor.tensor import wrap
 
@@ -30,7 +31,7 @@ from ..module import Module
 from ..self_attention import SelfAttention
 from ..transformer import TransformerDecoder, TransformerDecoderLayer
 from .plain import is_plain
-from .sublayers import FLOATS
+from .sublayers import ATTENTION, FLOATS, MODULES
 
 LAYER: dict[str, type[Module]] = {
     "self_attn": MultiheadAttention, "multihead_attn": MultiheadAttention, "linear1": Linear, "linear2": Linear,
@@ -258,6 +259,11 @@ def _layer(layer: Any, d: int, dtype: Any) -> tuple[list[Any], list[int], str, l
     )
 
 
+STEPS = Way(
+    "steps of a decoder", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
+    "nn.decoder_cache:DecoderCache.extend", "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
+    *MODULES, *ATTENTION,
+)  # fmt: skip
 own_step = TransformerDecoder.step
 
 
@@ -265,7 +271,8 @@ own_step = TransformerDecoder.step
 def _step(
     self: TransformerDecoder, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None
 ) -> Tensor:
-    out = step(self, tgt, cache, tgt_key_padding_mask) if type(self) is TransformerDecoder else None
+    is_known = type(self) is TransformerDecoder and (not STEPS.off or STEPS.holds())
+    out = step(self, tgt, cache, tgt_key_padding_mask) if is_known else None
     return own_step(self, tgt, cache, tgt_key_padding_mask) if out is None else out
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from tinytensor import Tensor
 from tinytensor.backend import for_array
+from tinytensor.fast.texts import Way
 from tinytensor.tensor import wrap
 
 from ..decoder_cache import LayerCache
@@ -24,7 +25,7 @@ from ..layers import Dropout, LayerNorm, Linear, RMSNorm
 from ..self_attention import Rotation, SelfAttention
 from .decoding import Plan, arrays_of, fit, nobody_looks
 from .plain import is_plain
-from .sublayers import WITHIN
+from .sublayers import MODULES, WITHIN
 
 MOST_ROWS = 256
 """Of more rows, products are divided among the cores, and the interpreter's share is small."""
@@ -146,12 +147,19 @@ def angles_of(rotation: Rotation | None, batch: int, rows: int, size: int, dtype
     return tuple([np.array(a, order="C").reshape(batch * rows, -1) for a in every])
 
 
+LAYERS = Way(
+    "layers of language models", "nn.language_layer:Layer.forward", "nn.self_attention:SelfAttention.forward",
+    "nn.self_attention:SelfAttention.heads", "nn.feed_forward:FeedForward.forward",
+    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
+    "nn.attention:MultiheadAttention._project", *MODULES,
+)  # fmt: skip
 own_forward = Layer.forward
 
 
 @functools.wraps(own_forward)
 def _forward(self: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Tensor:
-    out = step(self, x, mask, rotation, cache) if type(self) is Layer else None
+    is_known = type(self) is Layer and (not LAYERS.off or LAYERS.holds())
+    out = step(self, x, mask, rotation, cache) if is_known else None
     return own_forward(self, x, mask, rotation, cache) if out is None else out
 
 

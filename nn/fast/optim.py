@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import tinytensor as tt
 from tinytensor.backend import for_array
+from tinytensor.fast.texts import Way
 from tinytensor.in_place import is_writable
 from tinytensor.tensor import wrap
 
@@ -41,6 +42,9 @@ class Step:
     The numbers that an update needs follow from a parameter's group and from the `age` of its state.
     """
 
+    way: ClassVar[Way]
+    """The text that it stands for."""
+
     kernels: ClassVar[dict[int, str]] = {}
     """The loop or kernel for a batch, by how many Tensors are remembered of each parameter."""
 
@@ -65,6 +69,8 @@ class Step:
         raise NotImplementedError
 
     def __call__(self, optimizer: Optimizer, due: list[Due]) -> None:
+        if self.way.off and not self.way.holds():
+            return optimizer._step_by_formula(due)
         batches: dict[Any, Batch] = {}
         planned = []
         for parameter, state, group in due:
@@ -145,6 +151,7 @@ def _that_fits(state: dict[str, Any], name: str, values: Any, xp: Any) -> Any:
 class AdamStep(Step):
     """Algorithm 1 with the corrections taken out of the arrays (the paper, end of section 2)."""
 
+    way = Way("Adam's step", "nn.optim.adam:Adam.update", "nn.optim.optimizer:Optimizer._step_by_formula")
     kernels: ClassVar[dict[int, str]] = {2: "adam"}
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:
@@ -196,6 +203,7 @@ class AdamStep(Step):
 class SGDStep(Step):
     """The equations of `SGD`."""
 
+    way = Way("SGD's step", "nn.optim.sgd:SGD.update", "nn.optim.optimizer:Optimizer._step_by_formula")
     kernels: ClassVar[dict[int, str]] = {0: "sgd", 1: "sgd"}
 
     def names(self, group: dict[str, Any]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from tinytensor import Tensor
+from tinytensor.fast.texts import Count
 
 from ..compiled_step import CompiledStep
 from ..module import Module
@@ -146,7 +147,7 @@ class Watched:
                 tuple([item for item in settings.items() if (place, item[0]) not in self._counters])
                 for place, settings in enumerate(self.settings())
             )
-        return self._key
+        return self._key, Count.replacements
 
 
 def named_by(function: Any, seen: set[int]) -> Iterator[Any]:

@@ -17,6 +17,7 @@ import numpy as np
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import for_array, for_device
+from tinytensor.fast.texts import Way
 from tinytensor.modes import state
 from tinytensor.tensor import wrap
 
@@ -33,6 +34,14 @@ from .attention import by_formula, project
 
 FLOATS = (tt.float32, tt.float64)  # that compiled loops take
 NOTHING = for_device("cpu").dropping()  # no dropout
+
+# What the ways over whole layers stand for, beside the layers' own text.
+MODULES = (
+    "nn.module:Module.__call__", "nn.module:Module._call_with_hooks", "nn.module:Module.__getattr__",
+    "nn.layers:Linear.forward", "nn.layers:LayerNorm.forward", "nn.layers:RMSNorm.forward", "nn.layers:Dropout.forward",
+    "nn.containers:_Indexed.__iter__",
+)  # fmt: skip
+ATTENTION = ("nn.attention:MultiheadAttention.forward",)
 
 
 class Attend(NamedTuple):
@@ -295,14 +304,14 @@ def dropping_of(count: int) -> Callable[[float, bool], Any]:
     return dropping
 
 
-def sooner(kind: type, way: Callable[..., Any]) -> Any:
+def sooner(kind: type, text: Way, way: Callable[..., Any]) -> Any:
     """The `forward` of modules of this very class, with another way in front, which gives None where it is not one."""
     own = kind.forward  # type: ignore[attr-defined]
 
     @functools.wraps(own)
     def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
         failure = None
-        if type(module) is kind and state.plain is not None:
+        if type(module) is kind and state.plain is not None and (not text.off or text.holds()):
             try:
                 out = way(module, *args, **kwargs)
             except Exception as error:

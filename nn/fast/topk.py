@@ -10,15 +10,20 @@ import numpy as np
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import for_array
+from tinytensor.fast.texts import Way
 from tinytensor.tensor import wrap
 
 from ..functional import topk
 from .activations import SAFE
 from .sublayers import FLOATS
 
+LIKELIEST = Way("the likeliest classes", "nn.functional.topk:log_softmax_topk", "nn.functional.topk:likeliest")
+
 
 def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor]:
     """As `nn.functional.topk.likeliest`; the sums are in the logits' dtype where that is one of FLOATS."""
+    if LIKELIEST.off and not LIKELIEST.holds():
+        return topk.likeliest(logits, k, excluded)
     xp = for_array(logits._data)
     classes = logits.shape[-1]
     rows = xp.reshape(logits._data, (-1, classes)) if logits.size else xp.empty((0, classes), dtype=logits.dtype)

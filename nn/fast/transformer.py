@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tinytensor as tt
+from tinytensor.fast.texts import Way
 
 from ..attention import MultiheadAttention
 from ..containers import ModuleList
@@ -25,7 +26,18 @@ from ..transformer import (
 )
 from .attention_blocks import is_long
 from .plain import is_plain
-from .sublayers import Attend, Feed, Normalize, _sublayers, as_added, dropping_of, loops_for, sooner
+from .sublayers import (
+    ATTENTION,
+    MODULES,
+    Attend,
+    Feed,
+    Normalize,
+    _sublayers,
+    as_added,
+    dropping_of,
+    loops_for,
+    sooner,
+)
 
 
 def _are_of(weight: Any, bias: Any, *shape: int) -> bool:
@@ -169,7 +181,13 @@ def decode(
     return run(list(layer.layers), TransformerDecoderLayer, tgt, memory, masks, layer.norm)
 
 
-TransformerEncoderLayer.forward = sooner(TransformerEncoderLayer, encode)  # type: ignore[method-assign]
-TransformerDecoderLayer.forward = sooner(TransformerDecoderLayer, decode)  # type: ignore[method-assign]
-TransformerEncoder.forward = sooner(TransformerEncoder, encode_all)  # type: ignore[method-assign]
-TransformerDecoder.forward = sooner(TransformerDecoder, decode)  # type: ignore[method-assign]
+STACKS = Way(
+    "stacks of Transformer layers", "nn.transformer:TransformerEncoderLayer.forward",
+    "nn.transformer:TransformerDecoderLayer.forward", "nn.transformer:TransformerEncoder.forward",
+    "nn.transformer:TransformerDecoder.forward", *MODULES, *ATTENTION,
+)  # fmt: skip
+for kind, way in (
+    (TransformerEncoderLayer, encode), (TransformerDecoderLayer, decode), (TransformerEncoder, encode_all),
+    (TransformerDecoder, decode),
+):  # fmt: skip
+    kind.forward = sooner(kind, STACKS, way)  # type: ignore[method-assign]

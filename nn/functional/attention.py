@@ -178,7 +178,7 @@ def multi_head(
     Returns (batch, target, embed_dim), and (batch, heads, target, source) or, unless they are needed, None.
     """
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], key.shape[1]), query.device)
-    if fast is not None and not state.textbook:
+    if fast is not None and not state.textbook and fast.holds():
         options = {"scale": scale, "dropped": dropped, "need_weights": need_weights, "attn_mask": attn_mask}
         return fast.multi_head(query, key, value, num_heads, weight, bias, mask, **options)
     weights_of = weight if isinstance(weight, tuple) else tt.split(weight, 3)
@@ -205,7 +205,7 @@ def attend_projected(
     Returns (batch, target, embed_dim).
     """
     dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], memory.shape[1]), query.device)
-    if fast is not None and not state.textbook:
+    if fast is not None and not state.textbook and fast.holds():
         return fast.attend(query, memory, num_heads, hidden, scale=scale, dropped=dropped)
     q, k, v = (split_heads(x, num_heads) for x in (query, *tt.split(memory, 2, axis=-1)))
     if watch.see is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.modes import Replaceable
 from tinytensor.typing import ArrayLike
 
 from .checks import check_probability
@@ -58,7 +59,7 @@ def _of_channels(name: str, axes: int, input: ArrayLike, p: float, training: boo
     return x * dropout(ones, p)
 
 
-class Dropped:
+class Dropped(metaclass=Replaceable):
     """Which attention weights dropout keeps, and by how much it scales them.
 
     Attributes:

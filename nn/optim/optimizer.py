@@ -14,6 +14,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import for_array
+from tinytensor.modes import Replaceable
 from tinytensor.modes import state as modes
 from tinytensor.tensor import wrap
 
@@ -29,7 +30,7 @@ class Due(NamedTuple):
     group: dict[str, Any]
 
 
-class Optimizer:
+class Optimizer(metaclass=Replaceable):
     """The base of all optimisers.
 
     Args:

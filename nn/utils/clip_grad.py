@@ -97,14 +97,17 @@ def clip_grads_with_norm_(
         coefficient = float(max_norm) / (float(total_norm) + 1e-6)
         if coefficient >= 1:
             return
-    scale_gradients_(_as_list(parameters), coefficient)
-
-
-def scale_gradients_(parameters: Iterable[tt.Tensor], coefficient: Any) -> None:
-    """Multiply all gradients, in place, by a number, or by an array of one on the GPU."""
     with np.errstate(all="ignore"):
-        gradients = [_writable(parameter.grad) for parameter in parameters if parameter.grad is not None]
+        gradients = [_writable(parameter.grad) for parameter in _as_list(parameters) if parameter.grad is not None]
         _scale(gradients, coefficient)
+        tt.mark_written(*gradients)
+
+
+def unscale_(parameters: list[Any], scale: float) -> None:
+    """Divide the gradients, in place, by a number."""
+    with np.errstate(all="ignore"):
+        gradients = [_writable(parameter.grad) for parameter in parameters]
+        _scale(gradients, 1 / scale)
         tt.mark_written(*gradients)
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 from .. import backend
 from ..modes import state
+from ..primitive import OPS, has_pair
 from . import numpy as numpy_room
-from . import shortcuts, switches
+from . import shortcuts, switches, texts
 
 
 def extend(namespace: ModuleType) -> None:
@@ -31,11 +32,33 @@ def extend(namespace: ModuleType) -> None:
 
 
 def _unless_textbook(fast: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(fast)
-    def choose(*args: Any, **kwargs: Any) -> Any:
-        return (slow if state.textbook else fast)(*args, **kwargs)
+    """The faster function, but in textbook mode and where the slower one is no longer what it stands for."""
+    module = getattr(slow, "__module__", None) or ""
+    if not module.startswith(f"{__package__.partition('.')[0]}."):  # NumPy's own
 
-    return choose
+        @functools.wraps(fast)
+        def choose(*args: Any, **kwargs: Any) -> Any:
+            return (slow if state.textbook else fast)(*args, **kwargs)
+
+        return choose
+    name = module.partition(".")[2]
+    way = texts.Way(f"{name} {slow.__name__}", f"{name}:{slow.__name__}")
+
+    @functools.wraps(fast)
+    def choose_or_step_aside(*args: Any, **kwargs: Any) -> Any:
+        return (slow if state.textbook or (way.off and not way.holds()) else fast)(*args, **kwargs)
+
+    return choose_or_step_aside
+
+
+def guard_pairs() -> None:
+    """Let each fast pair that was registered so far stand for its formula, and listen to what is replaced."""
+    package = __package__.partition(".")[0]
+    for primitive in OPS.values():
+        module = primitive.function.__module__.removeprefix(f"{package}.")
+        if has_pair(primitive) and not module.startswith(texts.NOT_TEXT):
+            primitive.way = texts.Way(f"op {primitive.name}", f"{module}:{primitive.function.__name__}")
+    texts.listen()
 
 
 extend(backend.for_device("cpu"))

@@ -19,12 +19,19 @@ from ..node import Node
 from ..primitive import Primitive, as_array, explain, named_after, shortcuts
 from ..tensor import Tensor
 from .pool import LEAST, empty
+from .texts import Way
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 NOTHING: dict[str, Any] = {}  # no parameters, or nothing saved since no rule reads any: one for all, never written to
 MISSING = object()  # the input is given by name
 LARGE = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
 """What these ops call, for large results, so that memory of the pool can be written into."""
+
+CALLS = Way(
+    "calls of ops", "primitive:_reference_call", "primitive:gather", "primitive:_constant", "primitive:_unify",
+    "primitive:as_array", "primitive:has_pair", "primitive:named_after", "primitive:by_name", "node:Node.__init__",
+)  # fmt: skip
+SUMS = {name: Way(f"large {name}", f"functions.elementwise:{name}") for name in LARGE}
 
 new = Tensor.__new__
 
@@ -50,7 +57,7 @@ def _unary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...,
 
     def shortcut(x: Any = MISSING, /, **params: Any) -> Any:
         grad_enabled = state.plain
-        if grad_enabled is None or not isinstance(x, Tensor):
+        if grad_enabled is None or not isinstance(x, Tensor) or (CALLS.off and not CALLS.holds()):
             return reference(**params) if x is MISSING else reference(x, **params)
         array = x._data
         dtype = array.dtype
@@ -91,11 +98,17 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
     reads = {(p, q): primitive.reads[p, q] for p in (False, True) for q in (False, True)}
     keeps = {needs: (one in names, two in names, "out" in names) for needs, names in reads.items()}
     first, second, both = keeps[True, False], keeps[False, True], keeps[True, True]
-    large = LARGE.get(primitive.name)
+    large: Any = LARGE.get(primitive.name)
+    of_large: Any = SUMS.get(primitive.name)
 
     def shortcut(*inputs: Any, **params: Any) -> Any:
         grad_enabled = state.plain
-        if grad_enabled is None or len(inputs) != 2 or not isinstance(inputs[0], Tensor):
+        if (
+            grad_enabled is None
+            or len(inputs) != 2
+            or not isinstance(inputs[0], Tensor)
+            or (CALLS.off and not CALLS.holds())
+        ):
             return reference(*inputs, **params)
         x, y = inputs
         a, p = x._data, x._node
@@ -110,7 +123,12 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
             return reference(x, y, **params)
         xp = NAMESPACES[kind]
         try:
-            if large is not None and a.nbytes >= LEAST and kind is np.ndarray and (b is y or a.shape == b.shape):
+            if (
+                large is not None
+                and a.nbytes >= LEAST
+                and kind is np.ndarray
+                and ((b is y or a.shape == b.shape) and (not of_large.off or of_large.holds()))
+            ):
                 out = large(a, b, out=empty(a.shape, dtype))
             else:
                 out = forward(xp, a, b, **params) if params else forward(xp, a, b)
@@ -140,9 +158,11 @@ def _fused(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...,
     names, count = primitive.inputs, len(primitive.inputs)
 
     def shortcut(*inputs: Any, **params: Any) -> Any:
-        forward = primitive.fast_forward
+        forward, way = primitive.fast_forward, primitive.way
         grad_enabled = state.plain
         if forward is None or grad_enabled is None or primitive.fast_backward is None or len(inputs) != count:
+            return reference(*inputs, **params)
+        if (CALLS.off and not CALLS.holds()) or (way is not None and way.off and not way.holds()):
             return reference(*inputs, **params)
         arrays, nodes = [], []
         kind: Any = None

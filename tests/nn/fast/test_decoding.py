@@ -122,6 +122,7 @@ def test_larger_buffers_take_the_place_of_the_former_one_by_one(monkeypatch):
     monkeypatch.setattr(
         with_cache, "grow", lambda self, end: (own(self, end), alive.append(sum(x() is not None for x in former)))[0]
     )
+    monkeypatch.setattr(nn.fast.decoding.STEPS, "off", False)  # which steps aside for what is replaced
     for _ in range(nn.decoder_cache.FIRST):
         module.step(normal(BATCH, 1, D), cache)
     assert alive[-len(former) :] == [1, 0]

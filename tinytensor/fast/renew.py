@@ -1,0 +1,208 @@
+"""Write `texts.txt`: which text each fast way stands for, which names that looks up, and a digest of each.
+
+    python -m tinytensor.fast.renew            # after a fast version was changed along with its text
+    python -m tinytensor.fast.renew --check    # exit code 1 where texts.txt is not what this would write
+
+From its roots, a way's text is all that the code names: functions, methods, operators, tables. Names are followed
+whatever they are attributes of, so that rather too much is named than too little. Parts of the library that compute no
+number are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import zlib
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from .digests import digest, named
+from .texts import LIST, NOT_TEXT, PACKAGE, ways
+
+WITHOUT_NUMBERS = (
+    "backend", "checkpoint", "cores", "doctor", "drawing", "dtypes", "engine", "extras", "files", "grad_mode",
+    "gradients", "hints", "hooks", "info", "messages", "missing", "modes", "node", "notebook", "primitive", "recording",
+    "speed", "tensor", "tracing", "typing", "nn.functional.checks", "nn.init", "nn.recording", "nn.shapes",
+    "nn.parallel", "nn.distributed", "nn.utils.rnn", "models",
+)  # fmt: skip
+"""Modules whose functions compute no number: they keep graphs and modes, check, tell and draw."""
+
+OPERATORS = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor", ast.USub: "neg",
+    ast.Invert: "invert", ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+    ast.Subscript: "getitem",
+}  # fmt: skip
+
+ARITHMETIC = {"add", "sub", "mul", "truediv", "pow", "matmul", "neg"}
+"""Operators that count outside of `nn` as well, where others mostly meet sizes and axes."""
+
+
+# ---- which text, and which places
+
+
+def short(module: str) -> str:
+    return module.partition(".")[2]
+
+
+@cache
+def texts_of(module: str) -> dict[str, ast.AST]:
+    """The texts of a module of ours, "" the package itself; none for parts that no way stands for."""
+    if module.startswith(NOT_TEXT):
+        return {}
+    found = sys.modules.get(f"{PACKAGE}.{module}" if module else PACKAGE)
+    file = getattr(found, "__file__", None)
+    return dict(named(ast.parse(Path(file).read_text(encoding="utf-8")))) if file else {}
+
+
+class Closure:
+    """The texts and places of one way."""
+
+    def __init__(self, roots: tuple[str, ...]) -> None:
+        self.texts: set[tuple[str, str]] = set()
+        self.places: set[tuple[str, str]] = set()
+        for root in roots:
+            module, _, name = root.partition(":")
+            if name not in texts_of(module):
+                raise SystemExit(f"renew: there is no {name} in {module}")
+            self.visit(module, name)
+
+    def visit(self, module: str, name: str) -> None:
+        """Add a text, and whatever its code names."""
+        if (module, name) in self.texts:
+            return
+        self.texts.add((module, name))
+        node, here = texts_of(module)[name], sys.modules[f"{PACKAGE}.{module}"]
+        names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+        met = {each: self.look_up(here, each) for each in sorted(names)}
+        classes = [value for value in met.values() if isinstance(value, type) and _is_ours(value)]
+        if (of := name.rpartition(".")[0]) and of in vars(here):
+            classes.append(vars(here)[of])
+            self.look_up(vars(here)[of], name.rpartition(".")[2])
+        on_arrays = module.startswith("backend") or "xp" in {p.arg for p in ast.walk(node) if isinstance(p, ast.arg)}
+        if not on_arrays:
+            classes.append(import_module(PACKAGE).Tensor)
+            for operator in sorted({f"__{way}{OPERATORS[kind]}__" for way in ("", "r") for kind in _operators(node)}):
+                if module.startswith("nn.") or operator.strip("_").lstrip("r") in ARITHMETIC:
+                    self.look_up_in([classes[-1]], operator)
+        met["xp"] = import_module(f"{PACKAGE}.backend.numpy")
+        for part in ast.walk(node):
+            if isinstance(part, ast.Attribute):
+                owner = self.owner_of(part.value, met)
+                self.look_up_in(classes if owner is None else [owner], part.attr)
+
+    def owner_of(self, node: ast.expr, met: dict[str, Any]) -> Any:
+        """The module or class that an attribute is looked up in; None where only its value would tell."""
+        if isinstance(node, ast.Attribute):
+            owner = self.owner_of(node.value, met)
+            found = None if owner is None else getattr(owner, node.attr, None)
+        else:
+            found = met.get(node.id) if isinstance(node, ast.Name) else None
+        return found if isinstance(found, (ModuleType, type)) else None
+
+    def look_up_in(self, owners: list[Any], name: str) -> None:
+        for owner in owners:
+            if _is_ours(owner) and hasattr(owner, name):
+                self.look_up(owner, name)
+
+    def look_up(self, owner: Any, name: str) -> Any:
+        """Add a place, and follow what is there."""
+        if isinstance(owner, ModuleType):
+            if _is_without_numbers(where := short(owner.__name__)):
+                return vars(owner).get(name)
+            value = vars(owner).get(name)
+        else:
+            where, value = f"{short(owner.__module__)}:{owner.__qualname__}", getattr(owner, name, None)
+        self.places.add((where, name))
+        self.follow(owner, name, value)
+        return value
+
+    def follow(self, owner: Any, name: str, value: Any) -> None:
+        """Visit the text of what was found in a place."""
+        if isinstance(value, property):
+            value = value.fget
+        found = getattr(value, "__func__", value)
+        module, text = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
+        if callable(found) and not isinstance(found, type) and isinstance(module, str) and isinstance(text, str):
+            candidates = [(short(module), text)] if module.startswith(f"{PACKAGE}.") else []
+            if isinstance(owner, ModuleType):  # one that the engine room has put over
+                candidates.append((short(owner.__name__), name))
+        elif isinstance(found, type):
+            if not issubclass(found, tuple) and _is_ours(found):
+                self.visit_if_text(short(found.__module__), f"{found.__qualname__}.__init__")
+            return
+        else:
+            candidates = [(m, name) for m in _modules() if vars(sys.modules[f"{PACKAGE}.{m}"]).get(name) is value]
+        for candidate in candidates:
+            self.visit_if_text(*candidate)
+
+    def visit_if_text(self, module: str, name: str) -> None:
+        if name in texts_of(module) and not _is_without_numbers(module):
+            self.visit(module, name)
+
+
+def _is_without_numbers(module: str) -> bool:
+    inside = module != "backend.numpy" and any(module == m or module.startswith(f"{m}.") for m in WITHOUT_NUMBERS)
+    return inside or module == "backend.cupy"
+
+
+def _modules() -> list[str]:
+    return [short(name) for name in sys.modules if name.startswith(f"{PACKAGE}.") and texts_of(short(name))]
+
+
+def _is_ours(value: Any) -> bool:
+    """True for modules and classes of this package that texts may name attributes of."""
+    name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+    is_namespace = isinstance(value, (ModuleType, type))
+    return is_namespace and (name == PACKAGE or name.startswith(f"{PACKAGE}.")) and not short(name).startswith(NOT_TEXT)
+
+
+def _operators(node: ast.AST) -> Iterator[type]:
+    for part in ast.walk(node):
+        if isinstance(part, (ast.BinOp, ast.UnaryOp, ast.AugAssign)):
+            yield from {type(part.op)} & OPERATORS.keys()
+        elif isinstance(part, ast.Compare):
+            yield from {type(op) for op in part.ops} & OPERATORS.keys()
+        elif isinstance(part, ast.Subscript):
+            yield ast.Subscript
+
+
+def content() -> str:
+    """What `texts.txt` is to hold."""
+    import_module(f"{PACKAGE}.models")  # whose parts load what else there is
+    closures = {name: Closure(way.roots) for name, way in sorted(ways.items())}
+    texts = sorted({text for closure in closures.values() for text in closure.texts})
+    places = sorted({place for closure in closures.values() for place in closure.places})
+    lines = []
+    for module in sorted({module for module, _ in texts}):
+        source = Path(str(sys.modules[f"{PACKAGE}.{module}"].__file__)).read_bytes()
+        own = [part for of, name in texts if of == module for part in (name, digest(texts_of(module)[name]))]
+        lines.append("\t".join(["file", module, str(zlib.crc32(source)), *own]))
+    for owner in sorted({owner for owner, _ in places}):
+        lines.append("\t".join(["owner", owner, *[name for of, name in places if of == owner]]))
+    number_of_text, number_of_place = ({each: i for i, each in enumerate(all_)} for all_ in (texts, places))
+    for name, closure in closures.items():
+        numbers = sorted(number_of_text[text] for text in closure.texts)
+        asked = sorted(number_of_place[place] for place in closure.places)
+        lines.append(f"way\t{name}\t{' '.join(map(str, numbers))}\t{' '.join(map(str, asked))}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    new = content()
+    if "--check" in sys.argv[1:]:
+        if new != Path(LIST).read_text(encoding="utf-8"):
+            raise SystemExit(f"{LIST} is not what the text says; run: python -m {PACKAGE}.fast.renew")
+        return
+    part = Path(LIST).with_suffix(".part")
+    part.write_text(new, encoding="utf-8")
+    part.replace(LIST)
+    print(f"wrote {LIST}")
+
+
+if __name__ == "__main__":
+    main()

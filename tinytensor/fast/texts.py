@@ -1,0 +1,218 @@
+"""What you read is what runs: a fast way names the text that it stands for, and steps aside where that is another one.
+
+A *text* is a function or a table of the textbook. A *place* is where a text looks something up: a name in a module, a
+method of a class. `texts.txt` beside this file has both for each way, and of each text a digest of its syntax tree,
+comments and docstrings aside; `python -m tinytensor.fast.renew` writes it.
+
+    STACKS = Way("stacks of layers", "nn.transformer:TransformerEncoder.forward", ...)
+
+    if STACKS.off and not STACKS.holds():
+        ...                                    # by the formula
+
+Edited text is found when a way is first asked for: files are compared as bytes, and parsed only where those differ.
+Python without sources counts as unchanged. A replaced function or method is found when it is put in its place, so that
+nothing is asked in a call; put back, it is fast again.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+import zlib
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ..modes import replaced_listeners
+
+PACKAGE = __name__.partition(".")[0]
+LIST = os.path.join(os.path.dirname(__file__), "texts.txt")
+NOT_TEXT = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize")  # packages that no way stands for
+RENEW = f"python -m {PACKAGE}.fast.renew"
+
+
+class Known(NamedTuple):
+    """What `texts.txt` says.
+
+    Attributes:
+        files: the checksum of each, by the name of its module.
+        texts: the module, the name in it and the digest of each.
+        owners: "module" or "module:Class", and the names that are looked up in it.
+        ways: the numbers of the texts and of the places of each, written out, by its name.
+    """
+
+    files: dict[str, int]
+    texts: list[tuple[str, str, str]]
+    owners: list[list[str]]
+    ways: dict[str, tuple[str, str]]
+
+
+@functools.cache
+def known() -> Known:
+    """`texts.txt`, read once."""
+    found = Known({}, [], [], {})
+    with open(LIST, encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    for line in lines:
+        kind, name, first, *rest = line.split("\t")
+        if kind == "file":
+            found.files[name] = int(first)
+            digests = iter(rest)
+            found.texts.extend((name, text, next(digests)) for text in digests)
+        elif kind == "owner":
+            found.owners.append([name, first, *rest])
+        else:
+            found.ways[name] = first, rest[0]
+    return found
+
+
+@functools.cache
+def all_places() -> list[tuple[str, str]]:
+    """The owner and the name of each place, in their order."""
+    return [(owner, name) for owner, *names in known().owners for name in names]
+
+
+class Way:
+    """A fast way.
+
+    Args:
+        name: what it computes, for warnings.
+        roots: where its text begins, "module:name"; what that calls follows from it (`renew.py`).
+
+    Attributes:
+        off: True until it was first asked for, and while its text is edited or something that it looks up is replaced.
+    """
+
+    def __init__(self, name: str, *roots: str) -> None:
+        self.name, self.roots = name, roots
+        self.off = True
+        self._edited: bool | None = None
+        ways[name] = self
+
+    def holds(self) -> bool:
+        """True if the textbook says what this way computes. Warns once of a text that was edited."""
+        if self._edited is None:
+            texts = [known().texts[number] for number in map(int, known().ways.get(self.name, ("", ""))[0].split())]
+            changed = {module: edited_in(module) for module in {module for module, *_ in texts}}
+            met = [(module, name) for module, name, _ in texts if name in changed[module]]
+            self._edited = bool(met)
+            for text in met:
+                tell(*text)
+        self.look_again()
+        return not self.off
+
+    def look_again(self) -> None:
+        """Something was replaced, or put back."""
+        self.off = bool(self._edited) or any(
+            _is_affected(owner, namespace) for namespace, name in replaced for owner in self.places.get(name, ())
+        )
+
+    @functools.cached_property
+    def places(self) -> dict[str, list[str]]:
+        """By a name, the owners in which it is looked up."""
+        found: dict[str, list[str]] = {}
+        for number in map(int, known().ways.get(self.name, ("", ""))[1].split()):
+            owner, name = all_places()[number]
+            found.setdefault(name, []).append(owner)
+        return found
+
+
+ways: dict[str, Way] = {}
+replaced: dict[tuple[Any, str], Any] = {}
+"""What is in another's place: the module or class and the name, with what had it before."""
+
+
+class Count:
+    """How often something was replaced, which what is recorded (`nn.compile_step`) goes by."""
+
+    replacements = 0
+
+
+# ---- edited text
+
+
+@functools.cache
+def edited_in(module: str) -> frozenset[str]:
+    """The texts of a module that are others than `texts.txt` knows."""
+    try:
+        with open(sys.modules[f"{PACKAGE}.{module}"].__file__ or "", "rb") as file:
+            source = file.read()
+    except (OSError, KeyError):
+        return frozenset()
+    if zlib.crc32(source) == known().files[module]:
+        return frozenset()
+    from .digests import digests  # only now: it parses
+
+    now = digests(source.decode("utf-8"))
+    return frozenset(name for of, name, digest in known().texts if of == module and now.get(name) != digest)
+
+
+@functools.cache
+def tell(module: str, name: str) -> None:
+    file = sys.modules[f"{PACKAGE}.{module}"].__file__
+    warnings.warn(
+        f"{file}: {name} was edited, so its fast version steps aside, and what you wrote computes, which is slower. "
+        f"To have it fast again, change the fast version as well (docs/engine-room.md), then run: {RENEW}",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
+def edited() -> list[str]:
+    """All texts that were edited, as "module: name", whether they were met or not."""
+    loaded = [module for module in known().files if f"{PACKAGE}.{module}" in sys.modules]
+    return [f"{module}: {name}" for module in loaded for name in sorted(edited_in(module))]
+
+
+# ---- what is replaced while the program runs
+
+
+class Listening(ModuleType):
+    """A module that tells when a name of it is given to something else."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        before = vars(self).get(name)
+        super().__setattr__(name, value)
+        note(self, name, before)
+
+    def __delattr__(self, name: str) -> None:
+        before = vars(self).get(name)
+        super().__delattr__(name)
+        note(self, name, before)
+
+
+def listen() -> None:
+    """From here on, notice what is replaced in the modules that are loaded now."""
+    for name, module in list(sys.modules.items()):
+        top, _, rest = name.partition(".")
+        if top == PACKAGE and type(module) is ModuleType and not rest.startswith(NOT_TEXT):
+            module.__class__ = Listening
+    if note not in replaced_listeners:
+        replaced_listeners.append(note)
+
+
+def note(namespace: Any, name: str, before: Any) -> None:
+    """A module or class has something else under a name than before."""
+    now, place = vars(namespace).get(name), (namespace, name)
+    if now is before or (before is None and isinstance(now, ModuleType)):  # a module that was imported
+        return
+    Count.replacements += 1
+    if place not in replaced:
+        replaced[place] = before
+    elif replaced[place] is now:
+        del replaced[place]
+    for way in ways.values():
+        if way._edited is not None and name in way.places:
+            way.look_again()
+
+
+def _is_affected(owner: str, namespace: Any) -> bool:
+    """True if what a place's owner has depends on a module or class."""
+    module, _, name = owner.partition(":")
+    found = sys.modules.get(f"{PACKAGE}.{module}" if module else PACKAGE)
+    if name:
+        found = getattr(found, name, None)
+    return found is namespace or (
+        isinstance(found, type) and isinstance(namespace, type) and issubclass(found, namespace)
+    )
