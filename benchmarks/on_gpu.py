@@ -191,6 +191,8 @@ def run(step: Step, report: Report, ends: float, environment: dict[str, str], sc
 
 def _call(command: list[str], limit: float, log: TextIO, environment: dict[str, str]) -> int | None:
     """The exit code of a command; None if it had to be ended, with all that it had started."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background; children would ignore it, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     options: Any = {"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, **options)
     try:

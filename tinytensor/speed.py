@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     """What became of one switch.
 
     Attributes:
-        subject: what it is about: "pool", "threads", "memory", "loops" or "batches".
+        subject: what it is about: "pool", "threads", "memory", "loops" or "batches"; "text" where some was edited.
         in_force: whether it is switched on.
         text: what it does, or why it is not in force.
         advice: what would put it in force; "" where nothing would, or nothing has to.

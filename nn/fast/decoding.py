@@ -31,7 +31,7 @@ from ..module import Module
 from ..self_attention import SelfAttention
 from ..transformer import TransformerDecoder, TransformerDecoderLayer
 from .plain import is_plain
-from .sublayers import ATTENTION, FLOATS, MODULES
+from .sublayers import ACTIVATIONS, FLOATS, MODULES
 
 LAYER: dict[str, type[Module]] = {
     "self_attn": MultiheadAttention, "multihead_attn": MultiheadAttention, "linear1": Linear, "linear2": Linear,
@@ -261,8 +261,9 @@ def _layer(layer: Any, d: int, dtype: Any) -> tuple[list[Any], list[int], str, l
 
 STEPS = Way(
     "steps of a decoder", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
-    "nn.decoder_cache:DecoderCache.extend", "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
-    *MODULES, *ATTENTION,
+    "nn.attention:MultiheadAttention.project", "nn.attention:MultiheadAttention.project_query",
+    "nn.attention:MultiheadAttention.attend", "nn.decoder_cache:DecoderCache.extend",
+    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow", *MODULES, *ACTIVATIONS,
 )  # fmt: skip
 own_step = TransformerDecoder.step
 

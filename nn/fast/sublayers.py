@@ -42,6 +42,7 @@ MODULES = (
     "nn.containers:_Indexed.__iter__",
 )  # fmt: skip
 ATTENTION = ("nn.attention:MultiheadAttention.forward",)
+ACTIVATIONS = ("nn.functional.activations:relu", "nn.functional.activations:gelu")
 
 
 class Attend(NamedTuple):

@@ -27,6 +27,7 @@ from ..transformer import (
 from .attention_blocks import is_long
 from .plain import is_plain
 from .sublayers import (
+    ACTIVATIONS,
     ATTENTION,
     MODULES,
     Attend,
@@ -184,7 +185,7 @@ def decode(
 STACKS = Way(
     "stacks of Transformer layers", "nn.transformer:TransformerEncoderLayer.forward",
     "nn.transformer:TransformerDecoderLayer.forward", "nn.transformer:TransformerEncoder.forward",
-    "nn.transformer:TransformerDecoder.forward", *MODULES, *ATTENTION,
+    "nn.transformer:TransformerDecoder.forward", *MODULES, *ATTENTION, *ACTIVATIONS,
 )  # fmt: skip
 for kind, way in (
     (TransformerEncoderLayer, encode), (TransformerDecoderLayer, decode), (TransformerEncoder, encode_all),

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import numpy as namespace
-from ..backend.sums import accurate_sum
+from ..backend.sums import accurate_matmul, accurate_sum
 from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
 from .threads import in_parts
 
@@ -193,7 +192,7 @@ def row_sum(x: Any) -> Any:
     length = x.shape[-1]
     if not 0 < length <= DOT_ROW:
         return accurate_sum(x, -1 % x.ndim, None, True)
-    return namespace.matmul(x.reshape(-1, length), np.ones(length, x.dtype)).reshape(*x.shape[:-1], 1)
+    return accurate_matmul(x.reshape(-1, length), np.ones(length, x.dtype)).reshape(*x.shape[:-1], 1)
 
 
 def row_dot(a: Any, b: Any) -> Any:

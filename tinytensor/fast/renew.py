@@ -21,10 +21,11 @@ from types import ModuleType
 from typing import Any
 
 from .digests import digest, named
-from .texts import LIST, NOT_TEXT, PACKAGE, ways
+from .texts import CORE, LIST, NOT_TEXT, PACKAGE, ways
 
 WITHOUT_NUMBERS = (
-    "backend", "checkpoint", "cores", "doctor", "drawing", "dtypes", "engine", "extras", "files", "grad_mode",
+    "backend.cupy", "backend.cupy_special", "checkpoint", "cores", "doctor", "drawing", "dtypes", "engine", "extras",
+    "files", "grad_mode",
     "gradients", "hints", "hooks", "info", "messages", "missing", "modes", "node", "notebook", "primitive", "recording",
     "speed", "tensor", "tracing", "typing", "nn.functional.checks", "nn.init", "nn.recording", "nn.shapes",
     "nn.parallel", "nn.distributed", "nn.utils.rnn", "models",
@@ -65,10 +66,13 @@ class Closure:
     def __init__(self, roots: tuple[str, ...]) -> None:
         self.texts: set[tuple[str, str]] = set()
         self.places: set[tuple[str, str]] = set()
-        for root in roots:
+        self.core = {root.partition(":")[0] for root in CORE}
+        self.follows_all = False  # from the core on, the core alone: what it calls beside makes no numbers
+        for root in (*CORE, *[root for root in roots if root not in CORE]):
             module, _, name = root.partition(":")
             if name not in texts_of(module):
                 raise SystemExit(f"renew: there is no {name} in {module}")
+            self.follows_all = root not in CORE
             self.visit(module, name)
 
     def visit(self, module: str, name: str) -> None:
@@ -112,7 +116,8 @@ class Closure:
     def look_up(self, owner: Any, name: str) -> Any:
         """Add a place, and follow what is there."""
         if isinstance(owner, ModuleType):
-            if _is_without_numbers(where := short(owner.__name__)):
+            where = short(owner.__name__)
+            if _is_without_numbers(where) and (self.follows_all or where not in self.core):
                 return vars(owner).get(name)
             value = vars(owner).get(name)
         else:
@@ -136,22 +141,27 @@ class Closure:
                 self.visit_if_text(short(found.__module__), f"{found.__qualname__}.__init__")
             return
         else:
-            candidates = [(m, name) for m in _modules() if vars(sys.modules[f"{PACKAGE}.{m}"]).get(name) is value]
+            found_in = [m for m in _assigning(name) if vars(sys.modules[f"{PACKAGE}.{m}"]).get(name) is value]
+            candidates = [(m, name) for m in found_in]
         for candidate in candidates:
             self.visit_if_text(*candidate)
 
     def visit_if_text(self, module: str, name: str) -> None:
-        if name in texts_of(module) and not _is_without_numbers(module):
+        known = not _is_without_numbers(module) if self.follows_all else module in self.core
+        if known and name in texts_of(module):
             self.visit(module, name)
 
 
+@cache
 def _is_without_numbers(module: str) -> bool:
-    inside = module != "backend.numpy" and any(module == m or module.startswith(f"{m}.") for m in WITHOUT_NUMBERS)
-    return inside or module == "backend.cupy"
+    return any(module == m or module.startswith(f"{m}.") for m in WITHOUT_NUMBERS)
 
 
-def _modules() -> list[str]:
-    return [short(name) for name in sys.modules if name.startswith(f"{PACKAGE}.") and texts_of(short(name))]
+@cache
+def _assigning(name: str) -> list[str]:
+    """The modules with a table, or anything else, of this name."""
+    ours = [short(module) for module in sys.modules if module.startswith(f"{PACKAGE}.")]
+    return [module for module in ours if isinstance(texts_of(module).get(name), (ast.Assign, ast.AnnAssign))]
 
 
 def _is_ours(value: Any) -> bool:

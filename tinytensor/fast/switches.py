@@ -7,7 +7,7 @@ import sys
 
 from .. import cores, speed
 from ..speed import Outcome
-from . import memory, pool, threads
+from . import memory, pool, texts, threads
 from .threads import concurrently as concurrently
 from .threads import get_num_threads as get_num_threads
 from .threads import set_num_threads as set_num_threads
@@ -16,7 +16,15 @@ from .threads import set_num_threads as set_num_threads
 def all_on() -> tuple[Outcome, ...]:
     """Switch on what can be."""
     pool, threads, memory, loops = pooled(), take_cores(), keep_memory(), compile_loops()
-    return pool, threads, memory, loops, _small_batches(loops)
+    return pool, threads, memory, loops, _small_batches(loops), *_edited()
+
+
+def _edited() -> tuple[Outcome, ...]:
+    """Text that was edited, whose fast versions step aside; nothing where none was."""
+    if not (names := texts.edited()):
+        return ()
+    advice = f"change the fast versions as well, then run: {texts.RENEW}"
+    return (Outcome("text", False, f"formulas compute what was edited: {', '.join(names)}", advice),)
 
 
 def pooled() -> Outcome:

@@ -27,6 +27,14 @@ from typing import Any, NamedTuple
 from ..modes import replaced_listeners
 
 PACKAGE = __name__.partition(".")[0]
+CORE = (
+    "primitive:_reference_call", "primitive:gather", "primitive:_constant", "primitive:_unify", "primitive:as_array",
+    "primitive:has_pair", "primitive:named_after", "primitive:by_name", "node:Node.__init__", "engine:_carry_back",
+    "engine:Arrived.add", "engine:Arrived.take", "engine:op_vjp", "engine:_vjp_by_rules", "engine:_vjp_by_formula",
+    "engine:_as_tensors", "engine:_fit", "engine:_unbroadcast", "engine:_collect",
+)  # fmt: skip
+"""What every way stands for: calls of ops, and the chain rule from one to the next."""
+
 LIST = os.path.join(os.path.dirname(__file__), "texts.txt")
 NOT_TEXT = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize")  # packages that no way stands for
 RENEW = f"python -m {PACKAGE}.fast.renew"
@@ -85,7 +93,7 @@ class Way:
     """
 
     def __init__(self, name: str, *roots: str) -> None:
-        self.name, self.roots = name, roots
+        self.name, self.roots = name, (*roots, *CORE)
         self.off = True
         self._edited: bool | None = None
         ways[name] = self
@@ -195,7 +203,8 @@ def listen() -> None:
 def note(namespace: Any, name: str, before: Any) -> None:
     """A module or class has something else under a name than before."""
     now, place = vars(namespace).get(name), (namespace, name)
-    if now is before or (before is None and isinstance(now, ModuleType)):  # a module that was imported
+    made = name in ("_abc_impl", "__abstractmethods__")  # with its class
+    if now is before or made or (before is None and isinstance(now, ModuleType)):  # a module that was imported
         return
     Count.replacements += 1
     if place not in replaced:

@@ -1,0 +1,229 @@
+"""What people compute with: each case gives arrays, results and gradients, for a small or a usual size."""
+
+import numpy as np
+
+import tinytensor as tt
+from tinytensor import models, nn
+from tinytensor.models.language_model import GPT2, LLAMA, LanguageModel
+from tinytensor.nn import functional as F
+
+D, HEADS = 16, 2
+SIZES = {"small": (2, 3), "usual": (24, 48)}  # batch and length; loops are used unasked from 16,384 elements on
+DRAWING = {"encoder_with_dropout", "causal_attention_with_dropout"}  # in loops they drop others than by formula
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def floats(*shape):
+    return tt.tensor(np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32), requires_grad=True)
+
+
+def with_gradients(out, *leaves):
+    """The result and the gradients of a sum that tells its elements apart."""
+    out = out if isinstance(out, tuple) else (out,)
+    weights = [tt.asarray(np.cos(np.arange(x.size, dtype=np.float32)).reshape(x.shape)) for x in out]
+    total = sum((x * w).sum() for x, w in zip(out, weights))
+    return [x.numpy() for x in (*out, *tt.grad(total, list(leaves), allow_unused=True)) if x is not None]
+
+
+def of_module(module, *inputs, **options):
+    return with_gradients(module(*inputs, **options), *inputs, *module.parameters())
+
+
+def masks(batch, length):
+    padding = np.arange(length) >= np.array([length - i % 2 for i in range(batch)])[:, None]
+    return F.causal_mask(length), tt.asarray(padding)
+
+
+def encoder_layer(batch, length, **options):
+    tt.manual_seed(0)
+    options = {"dropout": 0.0, "batch_first": True, **options}
+    return nn.TransformerEncoderLayer(D, HEADS, 4 * D, **options), floats(batch, length, D)
+
+
+@case
+def encoder_layer_behind(batch, length):
+    return of_module(*encoder_layer(batch, length))
+
+
+@case
+def encoder_layer_in_front(batch, length):
+    layer, x = encoder_layer(batch, length, norm_first=True, activation="gelu", batch_first=False)
+    causal, padding = masks(length, batch)
+    return of_module(layer, x, src_mask=causal, src_key_padding_mask=padding)
+
+
+@case
+def encoder_with_dropout(batch, length):
+    layer, x = encoder_layer(batch, length, dropout=0.2)
+    tt.manual_seed(1)
+    return of_module(nn.TransformerEncoder(layer, 2, nn.LayerNorm(D)), x)
+
+
+@case
+def decoder(batch, length):
+    tt.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(D, HEADS, 4 * D, dropout=0.0, batch_first=True)
+    causal, padding = masks(batch, length)
+    given = floats(batch, length, D), floats(batch, length, D)
+    return of_module(nn.TransformerDecoder(layer, 2), *given, tgt_mask=causal, memory_key_padding_mask=padding)
+
+
+@case
+def decoder_steps(batch, length):
+    tt.manual_seed(0)
+    layer = nn.TransformerDecoderLayer(D, HEADS, 4 * D, dropout=0.0, batch_first=True)
+    module = nn.TransformerDecoder(layer, 2, nn.LayerNorm(D)).eval()
+    with tt.no_grad():
+        cache = module.start(floats(batch, length, D).detach(), masks(batch, length)[1])
+        steps = [module.step(floats(batch, 1, D).detach() + i, cache) for i in range(3)]
+    return [x.numpy() for x in steps]
+
+
+@case
+def transformer(batch, length):
+    tt.manual_seed(0)
+    model = models.Transformer(30, d_model=D, num_heads=HEADS, num_layers=1, d_ff=4 * D, dropout=0.0, max_length=length)
+    ids = np.random.default_rng(0).integers(3, 30, (2, batch, length))
+    return with_gradients(model(ids[0], ids[1]), *model.parameters())
+
+
+def language_model(kind, batch, length):
+    tt.manual_seed(0)
+    sizes = {"d_model": D, "num_heads": HEADS, "num_layers": 2, "d_ff": 4 * D, "max_length": length + 4}
+    model = LanguageModel(30, **{**kind, **sizes}).eval()
+    ids = np.random.default_rng(0).integers(3, 30, (batch, length))
+    found = with_gradients(model(ids), *model.parameters())
+    return [*found, model.generate(ids[:, :-1], 2).numpy().astype(float)]
+
+
+@case
+def gpt2(batch, length):
+    return language_model(GPT2, batch, length)
+
+
+@case
+def llama(batch, length):
+    return language_model(LLAMA, batch, length)
+
+
+@case
+def multi_head_attention(batch, length):
+    tt.manual_seed(0)
+    module, x = nn.MultiheadAttention(D, HEADS, batch_first=True), floats(batch, length, D)
+    causal, padding = masks(batch, length)
+    return with_gradients(module(x, x, x, padding, True, causal), x, *module.parameters())
+
+
+@case
+def attention(batch, length):
+    q, k, v = floats(batch, HEADS, length, 8), floats(batch, HEADS, length + 1, 8), floats(batch, HEADS, length + 1, 5)
+    return with_gradients(F.scaled_dot_product_attention(q, k, v), q, k, v)
+
+
+@case
+def causal_attention_with_dropout(batch, length):
+    tt.manual_seed(2)
+    q, k, v = (floats(batch, HEADS, length, 8 + 0 * i) for i in range(3))
+    return with_gradients(F.scaled_dot_product_attention(q, k, v, dropout_p=0.3, is_causal=True), q, k, v)
+
+
+def element_by_element(name, **options):
+    def run(batch, length):
+        x = floats(batch, length, D)
+        return with_gradients(getattr(F, name)(x, **options), x)
+
+    run.__name__ = "_".join([name, *map(str, options.values())])
+    return case(run)
+
+
+for _name, _options in (
+    ("relu", {}), ("gelu", {}), ("gelu", {"approximate": "tanh"}), ("silu", {}), ("softmax", {"dim": -1}),
+    ("log_softmax", {"dim": 1}), ("layer_norm", {"normalized_shape": D}), ("rms_norm", {"normalized_shape": D}),
+):  # fmt: skip
+    element_by_element(_name, **_options)
+
+
+@case
+def layers(batch, length):
+    tt.manual_seed(0)
+    chain = nn.Sequential(
+        nn.Linear(D, 32), nn.ReLU(), nn.LayerNorm(32), nn.Dropout(0.2), nn.Linear(32, D), nn.RMSNorm(D)
+    )
+    tt.manual_seed(1)
+    return of_module(chain, floats(batch, length, D))
+
+
+@case
+def embedding_and_loss(batch, length):
+    tt.manual_seed(0)
+    table, ids = nn.Embedding(30, D, padding_idx=0), np.random.default_rng(0).integers(0, 30, (batch, length))
+    logits = table(ids) @ floats(D, 30)
+    smooth = F.cross_entropy(logits.reshape(-1, 30), tt.asarray(ids).reshape(-1), ignore_index=0, label_smoothing=0.1)
+    return with_gradients(smooth, table.weight)
+
+
+@case
+def images(batch, length):
+    tt.manual_seed(0)
+    chain = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
+    return of_module(chain, floats(batch, 1, 8, length + 5))
+
+
+def recurrent(kind, batch, length):
+    tt.manual_seed(0)
+    module, x = kind(D, 8, batch_first=True), floats(batch, length, D)
+    return with_gradients(module(x)[0], x, *module.parameters())
+
+
+@case
+def gru(batch, length):
+    return recurrent(nn.GRU, batch, length)
+
+
+@case
+def lstm(batch, length):
+    return recurrent(nn.LSTM, batch, length)
+
+
+@case
+def rnn(batch, length):
+    return recurrent(nn.RNN, batch, length)
+
+
+@case
+def likeliest(batch, length):
+    logits = floats(batch, length, 40).detach()
+    found = [F.log_softmax_topk(logits, 3), F.log_softmax_topk(logits, 1, excluded=0)]
+    return [x.numpy().astype(float) for pair in found for x in pair]
+
+
+def trained(make, batch, length):
+    tt.manual_seed(0)
+    model, x = nn.Linear(D, length * D), floats(batch, D).detach()
+    optimizer = make(model.parameters())
+    for _ in range(3):
+        optimizer.zero_grad()
+        (model(x) ** 2).mean().backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+    return [p.numpy() for p in model.parameters()]
+
+
+@case
+def adam(batch, length):
+    return trained(lambda p: nn.optim.Adam(p, lr=0.1, weight_decay=0.01), batch, length)
+
+
+@case
+def adam_w(batch, length):
+    return trained(lambda p: nn.optim.AdamW(p, lr=0.1), batch, length)
+
+
+@case
+def sgd(batch, length):
+    return trained(lambda p: nn.optim.SGD(p, lr=0.1, momentum=0.9), batch, length)

@@ -1,0 +1,200 @@
+"""What you read is what runs: text that was edited computes, at every size, and one warning tells of it."""
+
+import ast
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..engine_room import room
+from .cases import CASES
+from .test_replaced import entered
+
+ROOT = Path(__file__).parents[2]
+texts = room("fast.texts")
+if texts is None:
+    pytest.skip("the engine room is left out", allow_module_level=True)
+from tinytensor.fast import renew  # noqa: E402
+from tinytensor.fast.digests import digests  # noqa: E402
+
+KNOWN = texts.known()
+RUN = """
+import json, sys, warnings
+import numpy as np
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    import tinytensor as tt
+    from tests.obeyed.cases import CASES, SIZES
+    apart = []
+    for name in sys.argv[1].split(","):
+        for size in SIZES.values():
+            found = CASES[name](*size)
+            with tt.textbook():
+                expected = CASES[name](*size)
+            close = [np.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in zip(found, expected, strict=True)]
+            if not all(close):
+                apart.append([name, *size])
+    report = str(tt.speed_up())
+print(json.dumps([apart, [str(w.message) for w in told], report]))
+"""
+
+
+def source_of(module):
+    return Path(importlib.import_module(f"tinytensor.{module}").__file__).read_text(encoding="utf-8")
+
+
+def test_what_is_known_is_what_would_be_written_now():
+    """Whoever changes a text of the textbook looks at its fast version, and runs `python -m tinytensor.fast.renew`."""
+    done = subprocess.run([sys.executable, "-m", "tinytensor.fast.renew", "--check"], cwd=ROOT, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("module", KNOWN.files)
+def test_an_edit_changes_the_digest_of_its_text_alone(module):
+    source = source_of(module)
+    before = digests(source)
+    assert digests(ast.unparse(ast.parse(source))) == before  # comments and blanks say nothing
+    for name, node in dict(renew.named(tree := ast.parse(source))).items():
+        if not isinstance(node, ast.FunctionDef):
+            continue
+        whole, node.body = node.body, [*node.body[:-1], ast.parse("edited = 1").body[0], node.body[-1]]
+        now = digests(ast.unparse(tree))
+        node.body = whole
+        assert {key for key in before if now[key] != before[key]} == {name}
+
+
+def test_docstrings_comments_and_annotations_say_nothing():
+    one = 'def f(x: int) -> int:\n    """Twice."""\n    return 2 * x  # or x + x\n'
+    other = "def f(x):\n\n    return (2 * x)\n"
+    assert digests(one) == digests(other) != digests("def f(x):\n    return 3 * x\n")
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """A copy of the library, to edit."""
+    folder = tmp_path_factory.mktemp("copy")
+    for name in ("nn", "models"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    ignored = shutil.ignore_patterns("__pycache__", "nn", "models")
+    shutil.copytree(ROOT / "tinytensor", folder / "tinytensor", ignore=ignored)
+    for name in ("nn", "models"):
+        (folder / "tinytensor" / name).symlink_to(folder / name)
+    (folder / "tests" / "obeyed").mkdir(parents=True)
+    for name in ("tests/__init__.py", "tests/obeyed/__init__.py", "tests/obeyed/cases.py"):
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def run(copy, names):
+    environment = {**os.environ, "PYTHONPATH": str(copy), "TINYTENSOR_TEXTBOOK": "0"}
+    command = [sys.executable, "-c", RUN, ",".join(names)]
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def edited(copy, file, old, new, names):
+    """What comes of an edit: which cases go astray, the warnings, and the report of `tt.speed_up`."""
+    path = copy / file
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) >= 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    try:
+        return run(copy, names)
+    finally:
+        path.write_text(text, encoding="utf-8")
+
+
+EDITS = {
+    "a layer's residual": (
+        "nn/transformer.py", "x = self.norm1(x + attend(x))\n        return self",
+        "x = self.norm1(x - attend(x))\n        return self", "TransformerEncoderLayer.forward",
+        ["encoder_layer_behind"],
+    ),
+    "the order of a decoder's sub-layers": (
+        "nn/transformer.py", "x = self.norm2(x + attend_to_memory(x))", "x = self.norm2(x - attend_to_memory(x))",
+        "TransformerDecoderLayer._sublayers", ["decoder", "decoder_steps"],
+    ),
+    "a language model's layer": (
+        "nn/language_layer.py", "return x + self.dropout(", "return x - self.dropout(", "Layer.forward",
+        ["gpt2", "llama"],
+    ),
+    "a bias": ("nn/functional/linear.py", "else y + bias", "else y - bias", "_linear", ["decoder", "layers"]),
+    "attention": (
+        "nn/functional/attention.py", "return tt.matmul(weights, value), weights",
+        "return tt.matmul(weights, value) * 2, weights", "attention", ["attention", "decoder", "gpt2"],
+    ),
+    "a norm": (
+        "nn/functional/normalization.py", "tt.sqrt(variance + eps)", "tt.sqrt(variance + eps + 1)", "_layer_norm",
+        ["layer_norm_16", "decoder_steps"],
+    ),
+    "an op": (
+        "tinytensor/functions/elementwise.py", "return xp.exp(x)", "return xp.exp(x / 2)", "exp",
+        ["softmax_-1", "decoder"],
+    ),
+    "a gradient rule": (
+        "tinytensor/functions/elementwise.py", "x=lambda xp, g, out: g * out)\ndef exp(",
+        "x=lambda xp, g, out: g * out * 2)\ndef exp(", "exp", ["softmax_-1", "decoder"],
+    ),
+    "the chain rule": (
+        "tinytensor/engine.py", "total = total + gradient", "total = total - gradient", "Arrived.add", ["gru"],
+    ),
+    "an optimiser": (
+        "nn/optim/adam.py", 'theta - group["lr"] * direction, m', 'theta + group["lr"] * direction, m', "Adam.update",
+        ["adam", "adam_w"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_is_obeyed_and_told_once(copy, name):
+    file, old, new, text, names = EDITS[name]
+    apart, told, report = edited(copy, file, old, new, names)
+    assert not apart
+    (about,) = [line for line in told if "was edited" in line]  # one warning, whatever the text concerns
+    assert f"{file.removeprefix('tinytensor/')}: {text} was edited" in about
+    assert "python -m tinytensor.fast.renew" in about
+    assert "text:" in report
+    assert text in report
+
+
+def test_without_an_edit_nothing_is_told(copy):
+    apart, told, report = run(copy, ["encoder_layer_behind", "softmax_-1", "decoder_steps", "sgd"])
+    assert (apart, told) == ([], [])
+    assert "text:" not in report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_texts_here_and_there(copy, part):
+    """Every eighth text that a case enters has a statement more: there is a warning, and numbers are the formula's."""
+    enters = {}
+    for case, function in CASES.items():
+        for code in entered(lambda function=function: function(2, 3)):
+            enters.setdefault((code.co_filename, code.co_qualname), case)
+    candidates = []
+    for module, name, _ in KNOWN.texts:
+        case = enters.get((sys.modules[f"tinytensor.{module}"].__file__, name))
+        if case is not None:
+            candidates.append((module, name, case))
+    assert len(candidates) > 150
+    for module, name, case in candidates[part * 2 :: 32]:
+        source = source_of(module)
+        tree = ast.parse(source)
+        node = dict(renew.named(tree))[name]
+        node.body.insert(len(node.body) - 1, ast.parse("edited = 1").body[0])
+        file = Path(sys.modules[f"tinytensor.{module}"].__file__)
+        place = file.relative_to(Path(texts.__file__).parents[1]).as_posix()
+        path = copy / "tinytensor" / place
+        path.write_text(ast.unparse(tree), encoding="utf-8")
+        try:
+            apart, told, _ = run(copy, [case])
+        finally:
+            path.write_text(source, encoding="utf-8")
+        assert not apart
+        assert any(f"{name} was edited" in line for line in told), (module, name, case, told)

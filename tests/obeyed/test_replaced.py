@@ -1,0 +1,176 @@
+"""What you read is what runs: a function or method that is replaced is called, at every size, switched on or not.
+
+The list is found by tracing: each function that a case enters in textbook mode is replaced, in each place that has it,
+by one whose numbers are others. The case has to give what it gives by formulas then. What makes no number is passed
+over, and counted.
+"""
+
+import sys
+import threading
+from pathlib import Path
+from types import FunctionType
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+
+from ..engine_room import room
+from .cases import CASES, DRAWING, SIZES
+
+PACKAGE = Path(tt.__file__).parent
+OUTSIDE = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize", "recording")
+FACTOR = 1.25
+NO_NUMBERS = {
+    "wrap": "puts a Tensor around an array",
+    "shares": "says that two Tensors share memory",
+    "grow": "gives the buffer that is written to",
+    "__getattr__": "finds a parameter; with another in its place, first weights are written nowhere",
+}
+"""Functions that give floats, and make none."""
+
+
+def entered(function):
+    """The code of the library that runs in a call of a function, in textbook mode."""
+    found = set()
+
+    def see(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            found.add(frame.f_code)
+
+    with tt.textbook():
+        function()
+        sys.setprofile(see)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+    return found
+
+
+def modules():
+    for name, module in list(sys.modules.items()):
+        top, _, rest = name.partition(".")
+        if top == "tinytensor" and not rest.startswith(OUTSIDE):
+            yield module
+
+
+def places():
+    """Each place that has a function of the library: module or class, name, function."""
+    for module in modules():
+        for name, value in list(vars(module).items()):
+            if isinstance(value, FunctionType):
+                yield module, name, value
+            elif isinstance(value, type) and value.__module__ == module.__name__:
+                for own, method in list(vars(value).items()):
+                    if isinstance(method, FunctionType):
+                        yield value, own, method
+
+
+def codes_of(function):
+    """The code of a function, of what it wraps, and of an op's own function."""
+    while function is not None:
+        yield function.__code__
+        op = getattr(function, "op", None)
+        if op is not None:
+            inner = op.function
+            while inner is not None:
+                yield inner.__code__
+                inner = getattr(inner, "__wrapped__", None)
+        function = getattr(function, "__wrapped__", None)
+
+
+BY_CODE = {}
+for _owner, _name, _function in places():
+    for _code in codes_of(_function):
+        BY_CODE.setdefault(_code, []).append((_owner, _name, _function))
+
+
+def other(function, counted):
+    """The function with other numbers: each float that it gives is a quarter larger."""
+    busy = threading.local()
+
+    def changed(value):
+        if isinstance(value, tuple) and type(value) is tuple:
+            return tuple(map(changed, value))
+        if isinstance(value, (tt.Tensor, np.ndarray)) and value.dtype.kind == "f":
+            counted.append(function)
+            return value * FACTOR
+        return value
+
+    def replacement(*args, **kwargs):
+        found = function(*args, **kwargs)
+        if getattr(busy, "now", False):
+            return found
+        busy.now = True
+        try:
+            return changed(found)
+        finally:
+            busy.now = False
+
+    return replacement
+
+
+def told_apart(found, expected):
+    if isinstance(found, type) or isinstance(expected, type):  # of errors
+        return found is not expected
+    pairs = zip(found, expected, strict=True)
+    return any(not np.allclose(a, b, rtol=1e-3, atol=1e-4, equal_nan=True) for a, b in pairs)
+
+
+def outcome(function):
+    """What it gives, or how it fails: some replacements make nonsense."""
+    with np.errstate(all="ignore"):
+        try:
+            return function()
+        except Exception as error:
+            return type(error)
+
+
+def replaced_ones(function, all_of_them):
+    """The places of what it enters; of what lies below `nn` a quarter, where not all are wanted."""
+    codes = sorted(entered(function), key=lambda code: (code.co_filename, code.co_firstlineno))
+    places = [place for code in codes for place in BY_CODE.get(code, ()) if place[1] not in NO_NUMBERS]
+    return [place for i, place in enumerate(places) if all_of_them or i % 4 == 0 or ".nn." in str(place[0])]
+
+
+SLOW = {"transformer", "decoder", "gpt2", "llama", "encoder_with_dropout", "encoder_layer_in_front", "adam", "adam_w"}
+SLOW |= {"lstm", "gru"}
+
+
+def cases():
+    for name in CASES:
+        for size in SIZES:
+            yield pytest.param(name, size, marks=[pytest.mark.slow] * (name in SLOW and size == "usual"))
+
+
+@pytest.mark.parametrize(("name", "size"), list(cases()))
+@pytest.mark.parametrize("switched", ["plain", "loops"])
+def test_what_is_replaced_is_called(name, switched, size, monkeypatch, request):
+    if switched == "loops":
+        request.getfixturevalue("loops")
+
+    def run():
+        return CASES[name](*SIZES[size])
+
+    before = run()  # so that every way was asked for already
+    asked = [way for way in room("fast.texts").ways.values() if not way.off]
+    disobeyed, count = [], 0
+    for owner, attribute, function in replaced_ones(run, size == "small"):
+        counted = []
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, attribute, other(function, counted))
+            with tt.textbook():
+                expected = outcome(run)
+            found = outcome(run)
+            concerned = any(way.off for way in asked)
+        if not counted:  # it makes no number
+            continue
+        if name in DRAWING and not concerned:
+            continue
+        count += 1
+        if told_apart(found, expected):
+            disobeyed.append(f"{owner.__name__}.{attribute}")
+    assert not told_apart(run(), before)  # all was put back
+    assert not disobeyed
+    assert count > 3
