@@ -22,6 +22,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
 
 from .functional.precision import autocast as _state
 from .optim.optimizer import Optimizer
@@ -94,10 +95,12 @@ class GradScaler:
         self._finite: dict[Optimizer, bool] = {}  # of the optimisers whose gradients were scaled down
         self._stepped: set[Optimizer] = set()
 
+    @may_be_faster
     def get_scale(self) -> float:
         """The factor of the loss."""
         return self._scale if self.enabled else 1.0
 
+    @may_be_faster
     def scale(self, loss: Tensor) -> Tensor:
         """The loss (or any Tensor) times the scale, in float32."""
         if not self.enabled:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
 
 from .module import Module
 
@@ -59,22 +60,18 @@ class CompiledStep:
         why_not: why the last call was computed op by op where a GPU might have repeated it; None if nothing was amiss.
     """
 
-    replay: ClassVar[Callable[[CompiledStep, tuple[Any, ...]], Any] | None] = None
-    """Gives the results of a call, or None where op by op is the way; `nn/fast` puts it here."""
-
     def __init__(self, function: Callable[..., Any], model: Module, warn: bool) -> None:
         self.function, self.model, self.warn = function, model, warn
         self.why_not: str | None = None
-        self.recorded: Any = None  # what `replay` remembers
+        self.recorded: Any = None  # what its faster way remembers
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "recorded": None}  # copies record for themselves
 
+    @may_be_faster
     def __call__(self, *inputs: Any) -> Any:
         """The results of `function`, without a graph."""
-        replay = CompiledStep.replay
-        found = None if replay is None or tt.modes.state.textbook else replay(self, inputs)
-        return self.op_by_op(*inputs) if found is None else found
+        return self.op_by_op(*inputs)
 
     def op_by_op(self, *inputs: Any) -> Any:
         """Forward and backward as they stand in the textbook."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
 
 from .decoder_cache import LayerCache
 from .feed_forward import FeedForward
@@ -33,6 +34,7 @@ class Layer(Module):
         self.norm1, self.norm2 = norms
         self.self_attn, self.feed_forward, self.dropout = self_attn, feed_forward, Dropout(p)
 
+    @may_be_faster
     def forward(self, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Tensor:
         """(batch, length, d_model) of both; mask, rotation and cache as for `SelfAttention`."""
         x = x + self.dropout(self.self_attn(self.norm1(x), mask, rotation, cache))

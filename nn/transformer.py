@@ -26,6 +26,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
 from tinytensor.typing import Device, DType
 
 from . import functional as F
@@ -87,6 +88,7 @@ class TransformerEncoderLayer(Module):
         self.dropout2 = Dropout(dropout)
         self.activation = _activation(activation)
 
+    @may_be_faster
     def forward(
         self,
         src: Tensor,
@@ -149,6 +151,7 @@ class TransformerDecoderLayer(Module):
         self.dropout3 = Dropout(dropout)
         self.activation = _activation(activation)
 
+    @may_be_faster
     def forward(
         self,
         tgt: Tensor,
@@ -217,6 +220,7 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
 
+    @may_be_faster
     def forward(
         self,
         src: Tensor,
@@ -239,6 +243,7 @@ class TransformerDecoder(Module):
         self.num_layers = num_layers
         self.norm = norm
 
+    @may_be_faster
     def forward(
         self,
         tgt: Tensor,
@@ -273,6 +278,7 @@ class TransformerDecoder(Module):
             [layer.multihead_attn.project_memory(memory) for layer in self.layers], memory_key_padding_mask
         )
 
+    @may_be_faster
     def step(self, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None) -> Tensor:
         """What `forward` gives for the last position, from that position alone and a cache of those before it.
 

@@ -35,9 +35,9 @@ BUDGET = {  # functions, files, lines and statements of their bodies
 CORE = 1200  # lines of tensor, primitive, engine, node, modes and what they import
 
 
-@pytest.fixture(scope="module")
-def counted():
-    environment = {**os.environ, "TINYTENSOR_TEXTBOOK": "1"}
+@pytest.fixture(scope="module", params=["1", "0"], ids=["environment", "context manager"])
+def counted(request):
+    environment = {**os.environ, "TINYTENSOR_TEXTBOOK": request.param}
     command = [sys.executable, "-c", COUNT, str(ROOT)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -69,26 +69,21 @@ class Stage(str):
     __slots__ = ()
 
 
-replaced_listeners: list[Callable[[Any, str, Any], None]] = []
-"""Called with a class, a name and what had it before, when a method of the library is replaced."""
-
-
 class Replaceable(ABCMeta):
     """The type of a class that tells when a method is put in place of its own: formulas obey, and `fast` has to."""
 
     __instancecheck__, __subclasscheck__ = type.__instancecheck__, type.__subclasscheck__  # ABC's take longer
+    _tell: Any = staticmethod(lambda cls, name, before: None)  # `fast` puts its own here
 
     def __setattr__(cls, name: str, value: Any) -> None:
         before = vars(cls).get(name)
         super().__setattr__(name, value)
-        for listener in replaced_listeners:
-            listener(cls, name, before)
+        Replaceable._tell(cls, name, before)
 
     def __delattr__(cls, name: str) -> None:
         before = vars(cls).get(name)
         super().__delattr__(name)
-        for listener in replaced_listeners:
-            listener(cls, name, before)
+        Replaceable._tell(cls, name, before)
 
 
 def module_path() -> str:

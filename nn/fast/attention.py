@@ -57,8 +57,8 @@ def attend(xp: Any, given: blocks.Attention, out: Any) -> tuple[Any, ...]:
 def attend_at_once(xp: Any, given: blocks.Attention, keep: Any, out: Any) -> tuple[Any, Any]:
     q, k, v = given.query, given.key, given.value
     narrow = q.dtype.itemsize < 4  # the weights are computed in 32 bits then, from scores scaled before they overflow
-    weights = xp.empty((*out.shape[:-1], k.shape[-2]), dtype=tt.float32 if narrow else q.dtype)
-    kept = weights if keep is None and not narrow else xp.empty(weights.shape, dtype=q.dtype)
+    weights = xp.fresh((*out.shape[:-1], k.shape[-2]), dtype=tt.float32 if narrow else q.dtype)
+    kept = weights if keep is None and not narrow else xp.fresh(weights.shape, dtype=q.dtype)
     mask = xp.arange(k.shape[-2]) > xp.arange(q.shape[-2])[:, None] if given.causal else given.mask
     boolean = mask is not None and mask.dtype.kind == "b"
     may_stay = not narrow and (mask is None or boolean)
@@ -105,9 +105,9 @@ def attend_back(
             return blocks.attend_back(xp, g, given, out, log_total, outs)
         # The gradient of a mask is as large as the weights, so nothing is gained by blocks.
         keep = dropout_mask(given)
-        weights, kept = attend_at_once(xp, given, keep, xp.empty(out.shape, dtype=out.dtype))
+        weights, kept = attend_at_once(xp, given, keep, xp.fresh(out.shape, dtype=out.dtype))
     g_q, g_k, g_v = outs
-    g_scores = xp.empty_like(weights)
+    g_scores = xp.fresh_like(weights)
     narrow = q.dtype.itemsize < 4
 
     def differentiate_rows(i: slice) -> None:
@@ -139,7 +139,7 @@ def _at(x: Any, i: slice, ndim: int) -> Any:
 @_attention.forward
 def attention_forward(xp, query, key, value, mask, *, scale, causal, dropped):
     given = blocks.Attention(query, key, value, mask, causal, scale, dropped)
-    out = xp.empty((*query.shape[:-1], value.shape[-1]), dtype=query.dtype)
+    out = xp.fresh((*query.shape[:-1], value.shape[-1]), dtype=query.dtype)
     return out, (query, key, value, *attend(xp, given, out))
 
 
@@ -147,7 +147,7 @@ def attention_forward(xp, query, key, value, mask, *, scale, causal, dropped):
 def attention_backward(xp, g, residuals, needs, *, scale, causal, dropped):
     query, key, value, *saved = residuals
     given = blocks.Attention(query, key, value, None, causal, scale, dropped)
-    outs = tuple(xp.empty(x.shape, dtype=x.dtype) for x in (query, key, value))
+    outs = tuple(xp.fresh(x.shape, dtype=x.dtype) for x in (query, key, value))
     g_mask = attend_back(xp, g, given, saved, outs, needs[3])
     return (*outs, g_mask)
 
@@ -199,7 +199,7 @@ def multi_head_forward(xp, first, second, third, mask, *, num_heads, scale, drop
     query, key, value = head_views(xp, projected, num_heads)
     given = blocks.Attention(query, key, value, mask, False, scale, dropped)
     batch, heads, target, head_dim = given.query.shape
-    out = xp.empty((batch, target, heads, head_dim), dtype=given.query.dtype)
+    out = xp.fresh((batch, target, heads, head_dim), dtype=given.query.dtype)
     saved = attend(xp, given, xp.permute_dims(out, (0, 2, 1, 3)))
     return xp.reshape(out, (batch, target, heads * head_dim)), (projected, *saved)
 
@@ -209,7 +209,7 @@ def multi_head_backward(xp, g, residuals, needs, *, num_heads, scale, dropped=No
     projected, *saved = residuals
     query, key, value = head_views(xp, projected, num_heads)
     given = blocks.Attention(query, key, value, None, False, scale, dropped)
-    gradients = tuple(None if p is None else xp.empty(p.shape, dtype=p.dtype) for p in projected)
+    gradients = tuple(None if p is None else xp.fresh(p.shape, dtype=p.dtype) for p in projected)
     outs = tuple(head_views(xp, gradients, num_heads))
     batch, heads, target, head_dim = given.query.shape
     by_head = xp.permute_dims(xp.reshape(xp.contiguous(g), (batch, target, heads, head_dim)), (0, 2, 1, 3))
@@ -236,48 +236,51 @@ def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -
 HEADS = Way("several heads", "nn.functional.attention:multi_head", "nn.functional.attention:attend_projected")
 
 
-class SideBySide:
-    """What `nn.functional.attention` calls in place of its own lines; see there."""
-
-    def holds(self) -> bool:
-        """True while those lines are what it stands for."""
-        return not HEADS.off or HEADS.holds()
-
-    def is_long(self, query: Tensor, key: Tensor) -> bool:
-        """Whether attention between them goes in blocks."""
-        return blocks.is_long(query.shape[-2], key.shape[-2], query.device)
-
-    def multi_head(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        num_heads: int,
-        weight: Any,
-        bias: Any,
-        mask: Any,
-        *,
-        scale: float,
-        dropped: Dropped | None,
-        need_weights: bool,
-        attn_mask: Any,
-    ) -> tuple[Tensor, Tensor | None]:
-        projected = project(query, key, value, weight, bias)
-        if watch.see is not None:
-            heads = head_views(tt, projected, num_heads)
-            watch.see(*heads, mask, scale, attn_mask=attn_mask, dropout=dropped is not None, same=query is key)
-        if need_weights:
-            return by_formula(projected, mask, num_heads, scale, dropped)
-        return _multi_head(*projected, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
-
-    def attend(
-        self, query: Tensor, memory: Tensor, num_heads: int, mask: Any, *, scale: float, dropped: Dropped | None
-    ) -> Tensor:
-        if watch.see is not None:
-            heads = head_views(tt, (query, memory, None), num_heads)
-            watch.see(*heads, mask, scale, attn_mask=mask, dropout=dropped is not None, same=None)
-        return _multi_head(query, memory, None, mask, num_heads=num_heads, scale=scale, dropped=dropped)
+def multi_head(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    num_heads: int,
+    weight: Any,
+    bias: Any,
+    mask: Any,
+    *,
+    scale: float,
+    dropout_p: float,
+    need_weights: bool,
+    attn_mask: Any,
+) -> tuple[Tensor, Tensor | None] | None:
+    """What `nn.functional.attention.multi_head` gives, on projections that stand side by side."""
+    if HEADS.off and not HEADS.holds():
+        return None
+    dropped = drawn(dropout_p, query, key, num_heads)
+    projected = project(query, key, value, weight, bias)
+    if watch.see is not None:
+        heads = head_views(tt, projected, num_heads)
+        watch.see(*heads, mask, scale, attn_mask=attn_mask, dropout=dropped is not None, same=query is key)
+    if need_weights:
+        return by_formula(projected, mask, num_heads, scale, dropped)
+    return _multi_head(*projected, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
 
 
-textbook.fast = SideBySide()
-Dropped.spare = blocks.SeededDropped.draw_long
+def attend_projected(
+    query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
+) -> Tensor | None:
+    """What `nn.functional.attention.attend_projected` gives."""
+    if HEADS.off and not HEADS.holds():
+        return None
+    dropped = drawn(dropout_p, query, memory, num_heads)
+    if watch.see is not None:
+        heads = head_views(tt, (query, memory, None), num_heads)
+        watch.see(*heads, hidden, scale, attn_mask=hidden, dropout=dropped is not None, same=None)
+    return _multi_head(query, memory, None, hidden, num_heads=num_heads, scale=scale, dropped=dropped)
+
+
+def drawn(p: float, query: Tensor, key: Tensor, num_heads: int) -> Dropped | None:
+    """The weights that dropout keeps, of all heads."""
+    return Dropped.draw(p, (len(query), num_heads, query.shape[1], key.shape[1]), query.device) if p else None
+
+
+textbook.multi_head.faster = multi_head  # type: ignore[attr-defined]
+textbook.attend_projected.faster = attend_projected  # type: ignore[attr-defined]
+Dropped.draw.faster = blocks.SeededDropped.draw_long  # type: ignore[attr-defined]

@@ -107,10 +107,10 @@ def attend(xp: Any, attention: Attention, out: Any) -> Any:
     """Write softmax(Q K^T * scale + mask) V into `out`; returns L, (..., target), which the backward pass needs."""
     heads, size = attention.heads(), SIZES[xp.device]
     wide = _wide(out.dtype)
-    log_total = xp.empty(out.shape[:-1], dtype=wide)
+    log_total = xp.fresh(out.shape[:-1], dtype=wide)
 
     def attend_heads(some: slice) -> None:
-        buffer = xp.empty(size.queries * size.keys, dtype=wide)
+        buffer = xp.fresh(size.queries * size.keys, dtype=wide)
         for number in range(some.start, some.stop):
             index = heads[number]
             head = attention.head(xp, index)
@@ -165,7 +165,7 @@ def attend_back(xp: Any, g: Any, attention: Attention, out: Any, log_total: Any,
     heads, size = attention.heads(), SIZES[xp.device]
 
     def differentiate_heads(some: slice) -> None:
-        buffers = [xp.empty(size.queries * size.keys, dtype=log_total.dtype) for _ in range(3)]
+        buffers = [xp.fresh(size.queries * size.keys, dtype=log_total.dtype) for _ in range(3)]
         for number in range(some.start, some.stop):
             index = heads[number]
             head = attention.head(xp, index)
@@ -255,7 +255,7 @@ class SeededDropped(Dropped):
     def keep(self) -> Tensor:
         """The whole mask: true with probability 1 / scale."""
         xp = for_device(self.device)
-        mask, size = xp.empty(self.shape, dtype=bool), SIZES[self.device]
+        mask, size = xp.fresh(self.shape, dtype=bool), SIZES[self.device]
         for number, index in enumerate(itertools.product(*map(range, self.shape[:-2]))):
             for rows in _blocks(self.shape[-2], size.queries):
                 for columns in _blocks(self.shape[-1], size.keys):

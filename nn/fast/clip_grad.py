@@ -6,7 +6,6 @@ from typing import Any
 
 from tinytensor.backend import for_array
 from tinytensor.fast.texts import Way
-from tinytensor.modes import state
 
 from ..utils import clip_grad
 
@@ -14,24 +13,27 @@ CLIP = Way("the clipping of gradients", "nn.utils.clip_grad:_power_sums", "nn.ut
 
 
 def loop_for(name: str, arrays: list[Any]) -> Any:
-    """The loop of that name, if there is one that takes these arrays."""
+    """The loop of that name, if there is one that takes these arrays and the text is what it stands for."""
     namespaces = {for_array(array) for array in arrays}
-    if len(namespaces) != 1 or state.textbook:
+    if len(namespaces) != 1 or (CLIP.off and not CLIP.holds()):
         return None
     return namespaces.pop().kernel(name, *arrays, size=sum(array.size for array in arrays))
 
 
 def power_sums(arrays: list[Any], p: float) -> Any:
     some = [array for array in arrays if array.size]
-    sum_of_squares = loop_for("sum_of_squares", some) if p == 2 and (not CLIP.off or CLIP.holds()) else None
-    return sum_of_squares(some) if sum_of_squares else piece_by_piece(arrays, p)
+    sum_of_squares = loop_for("sum_of_squares", some) if p == 2 else None
+    return sum_of_squares(some) if sum_of_squares else None
 
 
-def scale(arrays: list[Any], coefficient: Any) -> None:
+def scale(arrays: list[Any], coefficient: Any) -> bool | None:
     some = [array for array in arrays if array.size]
-    scale_all = loop_for("scale_all", some) if not CLIP.off or CLIP.holds() else None
-    scale_all(some, coefficient) if scale_all else one_by_one(some, coefficient)
+    scale_all = loop_for("scale_all", some)
+    if scale_all is None:
+        return None
+    scale_all(some, coefficient)
+    return True
 
 
-piece_by_piece, clip_grad._power_sums = clip_grad._power_sums, power_sums
-one_by_one, clip_grad._scale = clip_grad._scale, scale
+clip_grad._power_sums.faster = power_sums  # type: ignore[attr-defined]
+clip_grad._scale.faster = scale  # type: ignore[attr-defined]

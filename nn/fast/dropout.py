@@ -20,7 +20,7 @@ def dropout_backward(xp, g, saved, needs, *, scale):
 def drop(xp: Any, x: Any, keep: Any, scale: float) -> Any:
     """x * keep * scale on raw arrays, on every core."""
     x, keep = xp.contiguous(x), xp.contiguous(keep)
-    out = xp.empty_like(x)
+    out = xp.fresh_like(x)
     dropped, mask, values = (a.reshape(-1) for a in (out, keep, x))
 
     def drop_elements(i: slice) -> None:

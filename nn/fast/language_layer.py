@@ -6,7 +6,6 @@ All else goes through the layer's own lines.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -153,14 +152,3 @@ LAYERS = Way(
     "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
     "nn.attention:MultiheadAttention._project", *MODULES,
 )  # fmt: skip
-own_forward = Layer.forward
-
-
-@functools.wraps(own_forward)
-def _forward(self: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Tensor:
-    is_known = type(self) is Layer and (not LAYERS.off or LAYERS.holds())
-    out = step(self, x, mask, rotation, cache) if is_known else None
-    return own_forward(self, x, mask, rotation, cache) if out is None else out
-
-
-Layer.forward = _forward  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from .tuning import FLOPS, PRODUCTS
 @_linear.forward
 def linear_forward(xp, x, weight, bias):
     rows = xp.contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    out = xp.empty((len(rows), len(weight)), dtype=rows.dtype)
+    out = xp.fresh((len(rows), len(weight)), dtype=rows.dtype)
 
     def multiply_rows(i: slice) -> None:
         xp.matmul(rows[i], weight.T, out=out[i])
@@ -31,8 +31,8 @@ def linear_backward(xp, g, saved, needs):
     rows, weight = saved
     count, features = len(rows), len(weight)
     g_out = xp.contiguous(g).reshape(count, features)
-    g_rows: Any = xp.empty(rows.shape, dtype=rows.dtype) if needs[0] else None
-    g_weight: Any = xp.empty(weight.shape, dtype=rows.dtype) if needs[1] else None
+    g_rows: Any = xp.fresh(rows.shape, dtype=rows.dtype) if needs[0] else None
+    g_weight: Any = xp.fresh(weight.shape, dtype=rows.dtype) if needs[1] else None
     g_bias: Any = None
     sums: dict[int, Any] = {}  # for the bias, by the first row of each part
 
@@ -46,7 +46,7 @@ def linear_backward(xp, g, saved, needs):
             sums[i.start] = xp.sum(g_out[i], axis=0)
 
     if loops := xp.linear(rows, weight, g_out):
-        g_bias = xp.empty(features, dtype=rows.dtype) if needs[2] else None
+        g_bias = xp.fresh(features, dtype=rows.dtype) if needs[2] else None
         loops.differentiate(g_out, rows, weight, g_rows, g_weight, g_bias)
     else:
         xp.in_parts(gradients_of_rows, count, 2 * rows.size * features // FLOPS, product=True, most=PRODUCTS)

@@ -15,7 +15,7 @@ def cross_entropy_forward(xp, logits, target, weight, *, ignore_index, label_smo
     if weight is not None:
         weight = xp.astype(weight, logits.dtype)
         row_weight = row_weight * weight[safe]
-    shift, total, picked, spread_over = (xp.empty(len(target), dtype=logits.dtype) for _ in range(4))
+    shift, total, picked, spread_over = (xp.fresh(len(target), dtype=logits.dtype) for _ in range(4))
 
     def sum_exponentials(i: slice) -> None:
         largest = xp.row_max(logits[i])
@@ -62,7 +62,7 @@ def cross_entropy_backward(xp, g, saved, needs, *, ignore_index, label_smoothing
     factor = (hit + spread * (classes if weight is None else xp.sum(weight))) / total
     if cross_entropy_gradient := xp.kernel("cross_entropy_gradient", logits, weight):
         return cross_entropy_gradient(logits, safe, weight, shift, factor, spread, hit), None, None
-    gradient = xp.empty_like(logits)
+    gradient = xp.fresh_like(logits)
 
     def gradients_of_rows(i: slice) -> None:  # exp(logits) again: that is faster than to write it to memory and read it
         xp.subtract(logits[i], shift[i, None], out=gradient[i])

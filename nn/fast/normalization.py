@@ -14,8 +14,8 @@ def layer_norm_forward(xp, x, weight, bias, *, eps):
     if layer_norm := xp.kernel("layer_norm", rows, weight, bias):
         out, normal, scale = layer_norm(rows, weight, bias, eps)
         return out.reshape(x.shape), (normal, scale, weight)
-    normal, out = xp.empty_like(rows), xp.empty_like(rows)
-    scale = xp.empty((len(rows), 1), dtype=rows.dtype)
+    normal, out = xp.fresh_like(rows), xp.fresh_like(rows)
+    scale = xp.fresh((len(rows), 1), dtype=rows.dtype)
 
     def normalize_rows(i: slice) -> None:
         mean = xp.row_sum(rows[i]) / rows.shape[1]
@@ -40,12 +40,12 @@ def layer_norm_backward(xp, g, saved, needs, *, eps):
     if gradient := xp.kernel("layer_norm_gradient", g_rows, normal, scale, weight):
         g_rows, g_weight, g_bias = gradient(g_rows, normal, scale, weight)
         return g_rows.reshape(g.shape), g_weight if needs[1] else None, g_bias if needs[2] else None
-    g_x: Any = xp.empty(g.shape, dtype=normal.dtype) if needs[0] else None
+    g_x: Any = xp.fresh(g.shape, dtype=normal.dtype) if needs[0] else None
     g_x_rows: Any = g_x.reshape(normal.shape) if needs[0] else None
     sums: dict[int, tuple[Any, Any]] = {}  # for weight and bias, by the first row of each part
 
     def gradients_of_rows(i: slice) -> None:
-        h = xp.multiply(g_rows[i], normal[i], out=xp.empty_like(normal[i])) if needs[1] else None
+        h = xp.multiply(g_rows[i], normal[i], out=xp.fresh_like(normal[i])) if needs[1] else None
         sums[i.start] = (
             xp.sum(h, axis=0) if needs[1] else None,
             xp.sum(g_rows[i], axis=0) if needs[2] else None,
@@ -75,9 +75,9 @@ def rms_norm_forward(xp, x, weight, *, axes, eps):
     if rms_norm := xp.kernel("rms_norm", rows, weights):
         out, normal, scale = rms_norm(rows, weights, eps)
         return out.reshape(x.shape), (normal, scale, weight)
-    normal = xp.empty_like(rows)
-    out = normal if weight is None else xp.empty_like(rows)
-    scale = xp.empty((len(rows), 1), dtype=rows.dtype)
+    normal = xp.fresh_like(rows)
+    out = normal if weight is None else xp.fresh_like(rows)
+    scale = xp.fresh((len(rows), 1), dtype=rows.dtype)
 
     def normalize_rows(i: slice) -> None:
         scale[i] = 1 / xp.sqrt(xp.row_dot(rows[i], rows[i]) / rows.shape[1] + eps)
@@ -97,7 +97,7 @@ def rms_norm_backward(xp, g, saved, needs, *, axes, eps):
     if gradient := xp.kernel("rms_norm_gradient", g_rows, normal, scale, weights):
         g_rows, g_weight = gradient(g_rows, normal, scale, weights)
         return g_rows.reshape(g.shape), g_weight.reshape(weight.shape) if needs[1] else None
-    g_x: Any = xp.empty(g.shape, dtype=normal.dtype) if needs[0] else None
+    g_x: Any = xp.fresh(g.shape, dtype=normal.dtype) if needs[0] else None
     g_x_rows: Any = g_x.reshape(normal.shape) if needs[0] else None
     sums: dict[int, Any] = {}  # for the weight, by the first row of each part
 

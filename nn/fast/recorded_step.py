@@ -155,7 +155,7 @@ class Recorded:
 # ---- a call
 
 
-def replay(step: CompiledStep, inputs: tuple[Any, ...]) -> Any:
+def replay(step: CompiledStep, *inputs: Any) -> Any:
     """The results of a call, from a recording where there can be one; None where none is wanted."""
     step.why_not = None
     if not any(isinstance(x, Tensor) and x.device == "gpu" for x in inputs):
@@ -271,7 +271,7 @@ def _constant(x: Any, place: int) -> Hashable:
     return type(x), x if isinstance(x, type) else repr(x)
 
 
-CompiledStep.replay = replay
+CompiledStep.__call__.faster = replay  # type: ignore[attr-defined]
 
 
 # ---- what the step's function meets while it is recorded
@@ -311,18 +311,12 @@ class OnTheGpu(Generator):
         return for_device("gpu").refuse(ON_CPU)
 
 
-def _refusing(method: Any) -> Any:
-    """The method, refused within a step: what it gives changes from step to step."""
-
-    @functools.wraps(method)
-    def refusing(self: GradScaler, *args: Any) -> Any:
-        for namespace in NAMESPACES.values():
-            if namespace.device == "gpu" and hasattr(namespace, "refuse"):
-                namespace.refuse(f"GradScaler.{method.__name__} has a number that changes; make get_scale() an input")
-        return method(self, *args)
-
-    return refusing
+def _refuse(name: str, *args: Any) -> None:
+    """Within a step, refuse a method whose number changes from step to step; elsewhere it computes."""
+    for namespace in NAMESPACES.values():
+        if namespace.device == "gpu" and hasattr(namespace, "refuse"):
+            namespace.refuse(f"GradScaler.{name} has a number that changes; make get_scale() an input")
 
 
-for name in ("scale", "get_scale"):
-    setattr(GradScaler, name, _refusing(getattr(GradScaler, name)))
+GradScaler.scale.faster = functools.partial(_refuse, "scale")  # type: ignore[attr-defined]
+GradScaler.get_scale.faster = functools.partial(_refuse, "get_scale")  # type: ignore[attr-defined]

@@ -18,7 +18,7 @@ def gru_forward(xp, x, initial, weight, bias, present, *, reverse):
     length, batch, hidden = len(x), len(initial), weight.shape[1]
     transposed = xp.copy(weight.T)  # every step reads it
     gates = xp.copy(x)  # in each step they become r, z and n
-    from_state = xp.empty((length, batch, hidden), dtype=x.dtype)  # W_n h + b_n
+    from_state = xp.fresh((length, batch, hidden), dtype=x.dtype)  # W_n h + b_n
     rows = _rows(xp, initial, length, reverse)
     if bias is not None:
         gates[..., : 2 * hidden] += bias[: 2 * hidden]
@@ -49,7 +49,7 @@ def gru_forward(xp, x, initial, weight, bias, present, *, reverse):
 def gru_backward(xp, g, saved, needs, *, reverse):
     gates, from_state, rows, weight, present = saved
     length, batch, hidden = from_state.shape
-    g_x, g_product = xp.empty_like(gates), xp.empty_like(gates)
+    g_x, g_product = xp.fresh_like(gates), xp.fresh_like(gates)
     g_initial = xp.zeros((batch, hidden), dtype=gates.dtype)
 
     def read_back(i: slice) -> None:
@@ -87,8 +87,8 @@ def lstm_forward(xp, x, initial, cell, weight, present, *, reverse):
     transposed = xp.copy(weight.T)  # every step reads it
     gates = xp.copy(x)  # in each step they become i, f, g and o
     rows, cells = (_rows(xp, first, length, reverse) for first in (initial, cell))
-    squashed = xp.empty((length, batch, hidden), dtype=x.dtype)  # tanh(c')
-    out = xp.empty((length + 1, batch, hidden), dtype=x.dtype)
+    squashed = xp.fresh((length, batch, hidden), dtype=x.dtype)  # tanh(c')
+    out = xp.fresh((length + 1, batch, hidden), dtype=x.dtype)
 
     def read_sequences(k: slice) -> None:
         for t in _order(length, reverse):
@@ -117,7 +117,7 @@ def lstm_forward(xp, x, initial, cell, weight, present, *, reverse):
 def lstm_backward(xp, g, saved, needs, *, reverse):
     gates, squashed, rows, cells, weight, present = saved
     length, batch, hidden = squashed.shape
-    g_x = xp.empty_like(gates)
+    g_x = xp.fresh_like(gates)
     g_initial, g_cell = xp.zeros((batch, hidden), dtype=gates.dtype), xp.copy(g[length])
 
     def read_back(k: slice) -> None:
@@ -174,7 +174,7 @@ def rnn_backward(xp, g, saved, needs, *, nonlinearity, reverse):
     rows, weight, present = saved
     after = _after(rows, reverse)
     length, batch, hidden = after.shape
-    g_x = xp.empty((length, batch, hidden), dtype=rows.dtype)
+    g_x = xp.fresh((length, batch, hidden), dtype=rows.dtype)
     g_initial = xp.zeros((batch, hidden), dtype=rows.dtype)
 
     def read_back(i: slice) -> None:
@@ -216,7 +216,7 @@ def _rows(xp: Any, initial: Any, length: int, reverse: bool) -> Any:
 
     The state before step t is in row t + reverse, the one after it in row t + 1 - reverse.
     """
-    rows = xp.empty((length + 1, *initial.shape), dtype=initial.dtype)
+    rows = xp.fresh((length + 1, *initial.shape), dtype=initial.dtype)
     rows[length if reverse else 0] = initial
     return rows
 
@@ -236,7 +236,7 @@ def _weight_gradient(xp: Any, g_product: Any, before: Any) -> Any:
     length, batch, width = g_product.shape
     columns = xp.reshape(g_product, (length * batch, width))
     states = xp.reshape(before, (length * batch, before.shape[-1]))
-    out = xp.empty((width, states.shape[1]), dtype=states.dtype)
+    out = xp.fresh((width, states.shape[1]), dtype=states.dtype)
 
     def multiply_columns(i: slice) -> None:
         xp.matmul(columns[:, i].T, states, out=out[i])

@@ -7,7 +7,6 @@ do not take them through the formula of each sub-layer in the plan.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -305,24 +304,18 @@ def dropping_of(count: int) -> Callable[[float, bool], Any]:
     return dropping
 
 
-def sooner(kind: type, text: Way, way: Callable[..., Any]) -> Any:
-    """The `forward` of modules of this very class, with another way in front, which gives None where it is not one."""
-    own = kind.forward  # type: ignore[attr-defined]
+def sooner(kind: type, text: Way, own: Any, way: Callable[..., Any]) -> Callable[..., Any]:
+    """A way that modules of this very class go in place of a method of theirs, while the text says what it computes."""
 
-    @functools.wraps(own)
-    def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
-        failure = None
-        if type(module) is kind and state.plain is not None and (not text.off or text.holds()):
-            try:
-                out = way(module, *args, **kwargs)
-            except Exception as error:
-                failure, out = error, None
-            if out is not None:
-                return out
-        out = own(module, *args, **kwargs)  # the module's own lines say what is wrong, and where
-        if failure is not None:
-            message = f"{kind.__name__}: its fast way failed, its own lines did not; please report this: {failure!r}"
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
-        return out
+    def faster(module: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(module) is not kind or state.plain is None or (text.off and not text.holds()):
+            return None
+        try:
+            return way(module, *args, **kwargs)
+        except Exception as error:
+            out = own.__wrapped__(module, *args, **kwargs)  # the module's own lines say what is wrong, and where
+            message = f"{kind.__name__}: its fast way failed, its own lines did not; please report this: {error!r}"
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
+            return out
 
-    return forward
+    return faster

@@ -20,17 +20,17 @@ from .sublayers import FLOATS
 LIKELIEST = Way("the likeliest classes", "nn.functional.topk:log_softmax_topk", "nn.functional.topk:likeliest")
 
 
-def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor]:
+def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor] | None:
     """As `nn.functional.topk.likeliest`; the sums are in the logits' dtype where that is one of FLOATS."""
-    if LIKELIEST.off and not LIKELIEST.holds():
-        return topk.likeliest(logits, k, excluded)
+    if (logits.requires_grad and tt.is_grad_enabled()) or (LIKELIEST.off and not LIKELIEST.holds()):
+        return None
     xp = for_array(logits._data)
     classes = logits.shape[-1]
-    rows = xp.reshape(logits._data, (-1, classes)) if logits.size else xp.empty((0, classes), dtype=logits.dtype)
+    rows = xp.reshape(logits._data, (-1, classes)) if logits.size else xp.fresh((0, classes), dtype=logits.dtype)
     if rows.dtype not in FLOATS:  # sums of 16 bits end at 65,504, and whole numbers know no -inf
         rows = xp.astype(rows, tt.float64)
-    places = xp.empty((len(rows), k), dtype=tt.int64)
-    log_probabilities = xp.empty((len(rows), k), dtype=tt.float64)
+    places = xp.fresh((len(rows), k), dtype=tt.int64)
+    log_probabilities = xp.fresh((len(rows), k), dtype=tt.float64)
 
     def rank_rows(i: slice) -> None:
         places[i] = likeliest_places(xp, rows[i], k, excluded)
@@ -48,7 +48,7 @@ def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tens
 def likeliest_places(xp: Any, rows: Any, k: int, excluded: int | None) -> Any:
     """Where the k largest of each row (n, classes) are, from the largest on; `excluded` only where none is left."""
     if excluded is None:
-        return xp.largest_places(rows, k)
+        return xp.k_largest(rows, k)
     if k == 1 and rows.shape[1] > 1:
         places = xp.argmax(rows, axis=1)
         if bool(xp.any(places == excluded)):
@@ -56,7 +56,7 @@ def likeliest_places(xp: Any, rows: Any, k: int, excluded: int | None) -> Any:
             others[:, excluded] = -math.inf
             places = xp.argmax(others, axis=1)
         return places[:, None]
-    places = xp.largest_places(rows, min(k + 1, rows.shape[1]))
+    places = xp.k_largest(rows, min(k + 1, rows.shape[1]))
     hits = places == excluded
     if bool(xp.any(hits)):
         places = xp.take_along_axis(places, xp.stable_argsort(hits, 1), 1)
@@ -84,4 +84,4 @@ def log_probabilities_at(xp: Any, rows: Any, places: Any, excluded: int | None) 
     return xp.astype(best, tt.float64) - largest - xp.astype(xp.log(total), tt.float64)
 
 
-topk.fast = log_softmax_topk
+topk.likeliest.faster = log_softmax_topk  # type: ignore[attr-defined]

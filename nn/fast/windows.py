@@ -85,7 +85,7 @@ class Windows:
     def gather(self, xp: Any, x: Any) -> Any:
         """What they hold: (samples, groups, channels of a group * elements, columns)."""
         x = x.reshape(*x.shape[:2], *self.seen)
-        held = xp.empty((*x.shape[:2], len(self.keys), *self.across), dtype=x.dtype)
+        held = xp.fresh((*x.shape[:2], len(self.keys), *self.across), dtype=x.dtype)
         for element, key in enumerate(self.keys):
             held[:, :, element] = x[key]
         return held.reshape(len(x), self.groups, -1 if held.size else 0, self.columns)
@@ -116,11 +116,11 @@ def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups
     padded = _padded(xp, x, around, 0)
     windows = Windows(padded, weight, stride, dilation, groups)
     filters = xp.contiguous(weight).reshape(groups, len(weight) // groups, -1)
-    out = xp.empty((len(x), *filters.shape[:2], *windows.count), dtype=x.dtype)
+    out = xp.fresh((len(x), *filters.shape[:2], *windows.count), dtype=x.dtype)
 
     def multiply_samples(i: slice) -> None:
         for j in windows.blocks(xp, i):
-            y = xp.empty((j.stop - j.start, *filters.shape[:2], *windows.rows), dtype=x.dtype)
+            y = xp.fresh((j.stop - j.start, *filters.shape[:2], *windows.rows), dtype=x.dtype)
             flat = y.reshape(*y.shape[:3], math.prod(windows.rows))[..., : windows.columns]
             xp.matmul(filters, windows.gather(xp, padded[j]), out=flat)
             if bias is None:
@@ -180,7 +180,7 @@ def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
             return out.reshape(*x.shape[:-2], *out.shape[1:]), (images, out, gradient)
     padded = _padded(xp, x, around, -math.inf)
     count = positions(padded.shape[-len(kernel) :], kernel, stride, dilation)
-    out = xp.empty((*x.shape[: -len(kernel)], *count), dtype=x.dtype)
+    out = xp.fresh((*x.shape[: -len(kernel)], *count), dtype=x.dtype)
 
     def largest_of_rows(i: slice) -> None:
         found = padded[i]
@@ -189,7 +189,7 @@ def max_pool_forward(xp, x, *, kernel, stride, dilation, around):
             n, s, d = count[axis], stride[axis], dilation[axis]
             parts = [found[(..., slice(k * d, k * d + (n - 1) * s + 1, s), *key[2:])] for k in range(kernel[axis])]
             last = axis == len(kernel) - 1
-            found = out[i] if last else xp.empty(parts[0].shape, dtype=x.dtype)
+            found = out[i] if last else xp.fresh(parts[0].shape, dtype=x.dtype)
             found[...] = parts[0]
             for part in parts[1:]:
                 xp.maximum(found, part, out=found)

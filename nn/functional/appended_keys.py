@@ -51,7 +51,8 @@ def multi_head(
     if mask is not None:
         mask = tt.broadcast_to(mask, (*mask.shape[:-1], key.shape[1]))
         mask = pad(mask, (0, k.shape[1] - key.shape[1]))  # 0: added to a score, or not hidden
-    dropped = Dropped.draw(dropout_p, (len(q), num_heads, q.shape[1], k.shape[1]), q.device)
+    shape = len(q), num_heads, q.shape[1], k.shape[1]
+    dropped = Dropped.draw(dropout_p, shape, q.device) if dropout_p else None
     q, k, v = (split_heads(x, num_heads) for x in (q, k, v))
     if watch.see is not None:
         watch.see(q, k, v, mask, scale, attn_mask=attn_mask, dropout=dropped is not None, same=query is key)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
 from tinytensor.messages import aligned
 from tinytensor.modes import state
 
@@ -18,9 +19,6 @@ from .dropout import Dropped
 from .linear import linear
 from .masks import causal_mask, checked_mask, hide, merge_masks
 from .precision import lowered
-
-fast: Any = None
-"""What computes `multi_head` and `attend_projected` faster and knows which sequences are long; `nn/fast` sets it."""
 
 
 def attention(
@@ -98,14 +96,14 @@ def scaled_dot_product_attention(
             raise ValueError("scaled_dot_product_attention: give either attn_mask or is_causal=True, not both")
     batch = _check_shapes(query, key, value, mask)
     query, key, value = (_with_batch(x, batch or (1,)) for x in (query, key, value))
-    dropped = Dropped.draw(dropout_p, (*query.shape[:-1], key.shape[-2]), query.device)
+    shape = *query.shape[:-1], key.shape[-2]
+    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-    causal = is_causal and watch.see is None and fast is not None and fast.is_long(query, key)  # no mask is held then
-    if is_causal and not causal:
-        mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
+    if is_causal and (watch.see is not None or state.observer is not None):  # who watches sees the mask
+        mask, is_causal = causal_mask(query.shape[-2], key.shape[-2], device=query.device), False
     if watch.see is not None:
         watch.see(query, key, value, mask, scale, attn_mask=mask, dropout=dropout_p > 0, same=None)
-    out = _attention(query, key, value, mask, scale=scale, causal=causal, dropped=dropped)
+    out = _attention(query, key, value, mask, scale=scale, causal=is_causal, dropped=dropped)
     return out if batch else tt.squeeze(out, 0)
 
 
@@ -151,6 +149,7 @@ def _with_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
 # ---- several heads
 
 
+@may_be_faster
 def multi_head(
     query: Tensor,
     key: Tensor,
@@ -177,10 +176,8 @@ def multi_head(
 
     Returns (batch, target, embed_dim), and (batch, heads, target, source) or, unless they are needed, None.
     """
-    dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], key.shape[1]), query.device)
-    if fast is not None and not state.textbook and fast.holds():
-        options = {"scale": scale, "dropped": dropped, "need_weights": need_weights, "attn_mask": attn_mask}
-        return fast.multi_head(query, key, value, num_heads, weight, bias, mask, **options)
+    shape = len(query), num_heads, query.shape[1], key.shape[1]
+    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     weights_of = weight if isinstance(weight, tuple) else tt.split(weight, 3)
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
     q, k, v = (split_heads(linear(x, w, b), num_heads) for x, w, b in zip((query, key, value), weights_of, biases))
@@ -190,6 +187,7 @@ def multi_head(
     return join_heads(heads), weights if need_weights else None
 
 
+@may_be_faster
 def attend_projected(
     query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
 ) -> Tensor:
@@ -204,9 +202,8 @@ def attend_projected(
 
     Returns (batch, target, embed_dim).
     """
-    dropped = Dropped.draw(dropout_p, (len(query), num_heads, query.shape[1], memory.shape[1]), query.device)
-    if fast is not None and not state.textbook and fast.holds():
-        return fast.attend(query, memory, num_heads, hidden, scale=scale, dropped=dropped)
+    shape = len(query), num_heads, query.shape[1], memory.shape[1]
+    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     q, k, v = (split_heads(x, num_heads) for x in (query, *tt.split(memory, 2, axis=-1)))
     if watch.see is not None:
         watch.see(q, k, v, hidden, scale, attn_mask=hidden, dropout=dropped is not None, same=None)

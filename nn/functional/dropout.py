@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
 from tinytensor.modes import Replaceable
 from tinytensor.typing import ArrayLike
 
@@ -67,20 +67,13 @@ class Dropped(metaclass=Replaceable):
         scale: 1 / (1 - p), a factor of the weights that are kept.
     """
 
-    spare: Callable[[float, tuple[int, ...], str], Dropped | None] | None = None
-    """Gives a `Dropped` that never holds its mask, where the sequences are long; `nn/fast` puts it here."""
-
     def __init__(self, keep: Any, scale: float) -> None:
         self.keep, self.scale = keep, scale
 
     @staticmethod
-    def draw(p: float, shape: tuple[int, ...], device: str) -> Dropped | None:
-        """For weights of a shape (..., target, source), each dropped with probability p; None where p is 0."""
-        if p == 0:
-            return None
-        spared = None if Dropped.spare is None else Dropped.spare(p, shape, device)
-        if spared is not None:
-            return spared
+    @may_be_faster
+    def draw(p: float, shape: tuple[int, ...], device: str) -> Dropped:
+        """For weights of a shape (..., target, source), each dropped with probability p."""
         return Dropped(tt.random.bernoulli(1 - p, shape, device=device), 1 / (1 - p) if p < 1 else 0.0)
 
     def apply(self, weights: Tensor) -> Tensor:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from operator import index
 from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.modes import state
+from tinytensor.grad_mode import may_be_faster
 
 from .activations import log_softmax
 from .checks import check_dim
-
-fast: Callable[[Tensor, int, int | None], tuple[Tensor, Tensor]] | None = None
-"""What computes `likeliest` on raw arrays, without a gradient; None where nothing is registered."""
 
 
 def log_softmax_topk(input: Any, k: int, *, excluded: int | None = None) -> tuple[Tensor, Tensor]:
@@ -37,12 +33,10 @@ def log_softmax_topk(input: Any, k: int, *, excluded: int | None = None) -> tupl
     excluded = None if excluded is None else int(index(excluded))
     if excluded is not None and not 0 <= excluded < classes:
         raise IndexError(f"log_softmax_topk: excluded must be from 0 to {classes - 1}, got {excluded}")
-    differentiable = logits.requires_grad and tt.is_grad_enabled()
-    if fast is None or differentiable or state.textbook:
-        return likeliest(logits, k, excluded)
-    return fast(logits, k, excluded)
+    return likeliest(logits, k, excluded)
 
 
+@may_be_faster
 def likeliest(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor]:
     """The formula of `log_softmax_topk`."""
     log_p = log_softmax(tt.astype(logits, tt.float64), dim=-1)

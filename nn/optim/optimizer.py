@@ -14,8 +14,8 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import for_array
+from tinytensor.grad_mode import may_be_faster
 from tinytensor.modes import Replaceable
-from tinytensor.modes import state as modes
 from tinytensor.tensor import wrap
 
 WIDER = {tt.float16: tt.float32}
@@ -50,9 +50,6 @@ class Optimizer(metaclass=Replaceable):
 
     numbers: ClassVar[dict[str, type]] = {"step": int}
     """Names and types of the numbers that may be remembered, where the algorithm needs them."""
-
-    in_place: ClassVar[dict[Callable[..., Any], Callable[[Optimizer, list[Due]], None]]] = {}
-    """By the `update` whose step it takes: what takes it faster, for all parameters together and in place."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -160,15 +157,12 @@ class Optimizer(metaclass=Replaceable):
             for parameter in group["params"]
             if parameter.grad is not None
         ]
-        step_in_place = self.in_place.get(type(self).update)
         # Infinite gradients make infinite or undefined parameters; half an update because of a warning would be worse.
         with tt.no_grad(), np.errstate(all="ignore"):
-            if step_in_place is not None and not modes.textbook:
-                step_in_place(self, due)
-            else:
-                self._step_by_formula(due)
+            self._step_by_formula(due)
         return loss
 
+    @may_be_faster
     def _step_by_formula(self, due: list[Due]) -> None:
         """Compute all new values with `update`, and only then write them: a step that fails changes nothing."""
         updates = []

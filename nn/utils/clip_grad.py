@@ -10,6 +10,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import for_array
+from tinytensor.grad_mode import may_be_faster
 from tinytensor.in_place import is_writable
 
 CHUNK = 1 << 15  # elements of which a copy in float64 is made at a time on the CPU
@@ -135,6 +136,7 @@ def _largest(array: Any) -> float:
     return float(xp.max(xp.abs(array)))
 
 
+@may_be_faster
 def _power_sums(arrays: list[Any], p: float) -> Any:
     """The sum of |x|^p over all arrays in float64; where they are on one device, an array there: no wait.
 
@@ -152,6 +154,7 @@ def _power_sums(arrays: list[Any], p: float) -> Any:
     return next(iter(sums.values())) if len(sums) == 1 else np.float64(sum(map(float, sums.values())))
 
 
+@may_be_faster
 def _scale(arrays: list[Any], coefficient: Any) -> None:
     """Multiply arrays, in place, by a number, or by an array of one on the GPU."""
     for array in arrays:

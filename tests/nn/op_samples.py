@@ -10,6 +10,7 @@ import scipy.special
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tinytensor.nn.functional.dropout import Dropped
 from tinytensor.nn.functional.recurrent import _gru, _lstm, _rnn
 
 from ..engine_room import room
@@ -262,13 +263,20 @@ blocks = room("nn.fast.attention_blocks")
 
 
 def in_blocks(function):
-    """The function with attention in blocks, however short the sequences are; by its formula where there are none."""
+    """The function with attention in blocks, however short the sequences are; by its formula where there are none.
+
+    Formulas drop the same weights then: those that a seed stands for.
+    """
     if blocks is None:
         return function
 
     def call(*inputs):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(blocks, "LONG", {"cpu": 1, "gpu": 1})
+            on = [way for way in room("fast.texts").ways.values() if not way.off]
+            patch.setattr(Dropped, "draw", staticmethod(blocks.SeededDropped.draw_long))
+            for way in on:  # which step aside for what is replaced
+                patch.setattr(way, "off", False)
             return function(*inputs)
 
     return call

@@ -32,23 +32,11 @@ def extend(namespace: ModuleType) -> None:
 
 
 def _unless_textbook(fast: Callable[..., Any], slow: Callable[..., Any]) -> Callable[..., Any]:
-    """The faster function, but in textbook mode and where the slower one is no longer what it stands for."""
-    module = getattr(slow, "__module__", None) or ""
-    if not module.startswith(f"{__package__.partition('.')[0]}."):  # NumPy's own
-
-        @functools.wraps(fast)
-        def choose(*args: Any, **kwargs: Any) -> Any:
-            return (slow if state.textbook else fast)(*args, **kwargs)
-
-        return choose
-    name = module.partition(".")[2]
-    way = texts.Way(f"{name} {slow.__name__}", f"{name}:{slow.__name__}")
-
     @functools.wraps(fast)
-    def choose_or_step_aside(*args: Any, **kwargs: Any) -> Any:
-        return (slow if state.textbook or (way.off and not way.holds()) else fast)(*args, **kwargs)
+    def choose(*args: Any, **kwargs: Any) -> Any:
+        return (slow if state.textbook else fast)(*args, **kwargs)
 
-    return choose_or_step_aside
+    return choose
 
 
 def guard_pairs() -> None:

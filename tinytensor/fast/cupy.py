@@ -26,6 +26,18 @@ def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
     return found if found is not None and kernels.fits(*arrays) else None
 
 
+def fresh(shape: Any, dtype: Any = None) -> Any:
+    return cupy.empty(shape, dtype=dtype)
+
+
+def fresh_like(x: Any) -> Any:
+    return cupy.empty_like(x)
+
+
+def k_largest(x: Any, k: int) -> Any:
+    return namespace.largest_places(x, k)
+
+
 def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else cupy.ascontiguousarray(x).reshape(x.shape)
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..backend.sums import accurate_matmul, accurate_sum
-from .pool import Lease, empty, empty_like  # noqa: F401  (this module extends a namespace)
+from .pool import empty as fresh  # noqa: F401  (this module extends a namespace)
+from .pool import empty_like as fresh_like  # noqa: F401
 from .threads import in_parts
 
 loops: Any = None  # the module of that name, once `compile_loops` was called
@@ -126,19 +127,7 @@ def contiguous(x: Any) -> Any:
     return x if x.flags.c_contiguous else np.ascontiguousarray(x).reshape(x.shape)
 
 
-def is_view(x: Any) -> bool:
-    return x.base is not None and type(x.base) is not Lease
-
-
-def broadcast_to(x: Any, shape: tuple[int, ...]) -> Any:
-    if x.ndim:
-        return np.broadcast_to(x, shape)
-    view = np.ndarray(shape, x.dtype, x, 0, (0,) * len(shape))  # the same of one number, in a fifth of the time
-    view.flags.writeable = False
-    return view
-
-
-def largest_places(x: Any, k: int) -> Any:
+def k_largest(x: Any, k: int) -> Any:
     """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
     if k and (largest_places := kernel("largest_places", x)):
         return largest_places(x, k)

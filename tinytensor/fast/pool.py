@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backend.numpy import OWNERS
+
 LEAST = 1 << 16  # bytes: the C library keeps smaller arrays by itself
 LINE = 64  # bytes of a line of the cache, where arrays begin
 STEPS = 8  # sizes from a power of two to the next, to which sizes are rounded up
@@ -52,6 +54,9 @@ def _most() -> int:
 
 
 MOST = _most()
+
+
+OWNERS.append(Lease)
 
 
 def empty(shape: Any, dtype: Any = np.float64) -> Any:

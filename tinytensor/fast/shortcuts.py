@@ -14,16 +14,14 @@ import numpy as np
 
 from .. import dtypes
 from ..backend import NAMESPACES
-from ..modes import state
 from ..node import Node
-from ..primitive import Primitive, as_array, explain, named_after, shortcuts
+from ..primitive import Primitive, as_array, explain, named_after, shortcut_for
 from ..tensor import Tensor
 from .pool import LEAST, empty
 from .texts import Way
 
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 NOTHING: dict[str, Any] = {}  # no parameters, or nothing saved since no rule reads any: one for all, never written to
-MISSING = object()  # the input is given by name
 LARGE = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
 """What these ops call, for large results, so that memory of the pool can be written into."""
 
@@ -33,33 +31,34 @@ SUMS = {name: Way(f"large {name}", f"functions.elementwise:{name}") for name in 
 new = Tensor.__new__
 
 
-def shorten(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
-    """The call of an op with a short cut in front, where there is one for its number of inputs."""
+def shorten(primitive: Primitive) -> Callable[..., Any] | None:
+    """The short cut of an op, where there is one for its number of inputs.
+
+    It is given whether gradients are recorded, the inputs and the parameters of a call.
+    """
     if not primitive.pure:
-        return named_after(primitive, _fused(primitive, reference))
+        return named_after(primitive, _fused(primitive))
     if primitive.variadic or len(primitive.inputs) > 2:
-        return reference
-    shortcut = _unary if len(primitive.inputs) == 1 else _binary
-    return named_after(primitive, shortcut(primitive, reference))
+        return None
+    return named_after(primitive, (_unary if len(primitive.inputs) == 1 else _binary)(primitive))
 
 
-shortcuts.append(shorten)
+shortcut_for.append(shorten)
 
 
-def _unary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
+def _unary(primitive: Primitive) -> Callable[..., Any]:
     forward = primitive.function
     name = primitive.inputs[0]
     reads = primitive.reads[(True,)]
     keeps_input, keeps_output = name in reads, "out" in reads
 
-    def shortcut(x: Any = MISSING, /, **params: Any) -> Any:
-        grad_enabled = state.plain
-        if grad_enabled is None or not isinstance(x, Tensor) or (CALLS.off and not CALLS.holds()):
-            return reference(**params) if x is MISSING else reference(x, **params)
+    def shortcut(grad_enabled: bool, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if len(inputs) != 1 or not isinstance(x := inputs[0], Tensor) or (CALLS.off and not CALLS.holds()):
+            return None
         array = x._data
         dtype = array.dtype
         if dtype is not FLOAT32 and dtype is not FLOAT64:
-            return reference(x, **params)
+            return None
         kind = type(array)
         xp = NAMESPACES[kind]
         try:
@@ -88,7 +87,7 @@ def _unary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...,
     return shortcut
 
 
-def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
+def _binary(primitive: Primitive) -> Callable[..., Any]:
     """For a Tensor of a usual dtype with another of that dtype, or with a Python number behind it."""
     forward = primitive.function
     one, two = primitive.inputs
@@ -98,15 +97,9 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
     large: Any = LARGE.get(primitive.name)
     of_large: Any = SUMS.get(primitive.name)
 
-    def shortcut(*inputs: Any, **params: Any) -> Any:
-        grad_enabled = state.plain
-        if (
-            grad_enabled is None
-            or len(inputs) != 2
-            or not isinstance(inputs[0], Tensor)
-            or (CALLS.off and not CALLS.holds())
-        ):
-            return reference(*inputs, **params)
+    def shortcut(grad_enabled: bool, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        if len(inputs) != 2 or not isinstance(inputs[0], Tensor) or (CALLS.off and not CALLS.holds()):
+            return None
         x, y = inputs
         a, p = x._data, x._node
         kind, dtype = type(a), a.dtype
@@ -117,7 +110,7 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
             b, q = y, None
             alike = type(y) is float or type(y) is int
         if not alike or (dtype is not FLOAT32 and dtype is not FLOAT64):
-            return reference(x, y, **params)
+            return None
         xp = NAMESPACES[kind]
         try:
             if (
@@ -151,16 +144,15 @@ def _binary(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...
     return shortcut
 
 
-def _fused(primitive: Primitive, reference: Callable[..., Any]) -> Callable[..., Any]:
+def _fused(primitive: Primitive) -> Callable[..., Any]:
     names, count = primitive.inputs, len(primitive.inputs)
 
-    def shortcut(*inputs: Any, **params: Any) -> Any:
+    def shortcut(grad_enabled: bool, inputs: tuple[Any, ...], params: dict[str, Any]) -> Any:
         forward, way = primitive.fast_forward, primitive.way
-        grad_enabled = state.plain
-        if forward is None or grad_enabled is None or primitive.fast_backward is None or len(inputs) != count:
-            return reference(*inputs, **params)
+        if forward is None or primitive.fast_backward is None or len(inputs) != count:
+            return None
         if (CALLS.off and not CALLS.holds()) or (way is not None and way.off and not way.holds()):
-            return reference(*inputs, **params)
+            return None
         arrays, nodes = [], []
         kind: Any = None
         dtype: Any = None  # of the floats: masks and indices stay what they are
@@ -170,18 +162,18 @@ def _fused(primitive: Primitive, reference: Callable[..., Any]) -> Callable[...,
                 array, node = value._data, value._node
                 if type(array) is not kind:
                     if kind is not None:
-                        return reference(*inputs, **params)
+                        return None
                     kind = type(array)
                 if array.dtype is not dtype and array.dtype.kind in "fc":
                     if dtype is not None or not (array.dtype is FLOAT32 or array.dtype is FLOAT64):
-                        return reference(*inputs, **params)
+                        return None
                     dtype = array.dtype
             elif value is not None:
-                return reference(*inputs, **params)
+                return None
             arrays.append(array)
             nodes.append(node)
         if dtype is None:
-            return reference(*inputs, **params)
+            return None
         xp = NAMESPACES[kind]
         try:
             out, residuals = forward(xp, *arrays, **params)

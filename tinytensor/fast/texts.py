@@ -24,11 +24,11 @@ import zlib
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..modes import replaced_listeners
+from ..modes import Replaceable
 
 PACKAGE = __name__.partition(".")[0]
 CORE = (
-    "primitive:_reference_call", "primitive:gather", "primitive:_constant", "primitive:_unify", "primitive:as_array",
+    "primitive:_call_of", "primitive:gather", "primitive:_constant", "primitive:_unify", "primitive:as_array",
     "primitive:has_pair", "primitive:named_after", "primitive:by_name", "node:Node.__init__", "engine:_carry_back",
     "engine:Arrived.add", "engine:Arrived.take", "engine:op_vjp", "engine:_vjp_by_rules", "engine:_vjp_by_formula",
     "engine:_as_tensors", "engine:_fit", "engine:_unbroadcast", "engine:_collect",
@@ -196,8 +196,7 @@ def listen() -> None:
         top, _, rest = name.partition(".")
         if top == PACKAGE and type(module) is ModuleType and not rest.startswith(NOT_TEXT):
             module.__class__ = Listening
-    if note not in replaced_listeners:
-        replaced_listeners.append(note)
+    Replaceable._tell = staticmethod(note)
 
 
 def note(namespace: Any, name: str, before: Any) -> None:
