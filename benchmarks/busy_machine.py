@@ -2,19 +2,15 @@
 
     python benchmarks/busy_machine.py [--busy 0,1,2] [--rounds 5] [--steps 40]
 
-The step is that of `examples/train_copy_task.py`, whose batches are small enough to be given threads of BLAS. Five
-sides, each in a process of its own, take turns:
+The step is that of `examples/train_copy_task.py`. Three sides, each in a process of its own, take turns:
 
     off       nothing: no pool (TINYTENSOR_POOL=0), no compiled loops (TINYTENSOR_COMPILE_LOOPS=0), no call
     plain     `import tinytensor` and no call: the pool, and compiled loops for large arrays
     one       `tt.speed_up()`: BLAS has one thread
-    idle      `tt.use_blas_threads()` as well: BLAS has the cores that are idle
-    always    BLAS has all cores, idle or not
 
 Beside them run as many processes as `--busy` says that do nothing but count. A ratio (below 1: faster than with
 everything off) is the median over rounds, and in brackets the least and the largest. What else runs on the machine
-counts, too: how many cores it used is printed for each case. At --steps of less than a second in all, `idle` is not
-given any core.
+counts, too: how many cores it used is printed for each case.
 """
 
 from __future__ import annotations
@@ -36,8 +32,6 @@ SIDES = {
     "off": {"TINYTENSOR_POOL": "0", "TINYTENSOR_COMPILE_LOOPS": "0"},
     "plain": {},
     "one": {},
-    "idle": {},
-    "always": {},
 }
 COPY_TASK = {
     "task": "copy", "seed": 0, "d_model": 64, "num_heads": 4, "num_layers": 2, "max_length": 12, "dropout": 0.0,
@@ -48,15 +42,11 @@ COPY_TASK = {
 def training(name: str) -> tuple[Callable[[int], list[float]], Any]:
     """A function that makes so many training steps and returns their losses."""
     import tinytensor as tt
-    from tinytensor import cores, nn
+    from tinytensor import nn
     from tinytensor.models.scripts import copy_task
     from tinytensor.nn import functional as F
 
-    if name == "always":
-        cores.IdleCores.begin = lambda _: cores.count()
     report = tt.speed_up() if name not in ("off", "plain") else ""
-    if name in ("idle", "always") and not tt.use_blas_threads():
-        report = f"{report}\nBLAS keeps one thread: `idle` and `always` are `one`"
     model, task = copy_task.build(COPY_TASK)
     optimizer = nn.optim.Adam(model.parameters(), lr=1e-3)
     batches = [task.training_batch(step, 64) for step in range(8)]

@@ -82,6 +82,7 @@ PAGES = [
     "coming-from-numpy",
     "your-own-op",
     "your-own-module",
+    "engine-room",
     "gpu",
     "checkpoints",
     "drawing-a-graph",

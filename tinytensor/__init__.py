@@ -214,7 +214,7 @@ from .functions.shapes import (
 )
 from .info import __array_namespace_info__
 from .random import manual_seed
-from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up, use_blas_threads
+from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up
 
 if TYPE_CHECKING:
     from . import complex_gradients, fft, graph, hints, linalg, models, nn, special, testing
@@ -254,7 +254,7 @@ __all__ = [
     "speed_up", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "take", "take_along_axis",
     "tan", "tanh", "tensor", "tensordot", "textbook", "tile", "topk", "tril", "triu", "trunc", "uint8", "uint16",
     "uint32", "uint64", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
-    "use_blas_threads", "var", "vecdot", "vjp", "vmap", "vstack", "where", "zeros", "zeros_like",
+    "var", "vecdot", "vjp", "vmap", "vstack", "where", "zeros", "zeros_like",
 ]  # fmt: skip
 
 __version__ = "0.1.0"

@@ -6,8 +6,6 @@ import os
 import time
 
 WINDOW = 0.25  # seconds that are looked at together: the system counts idle time in hundredths of a second
-CALM = 4  # windows in a row in which a core must have been free
-SLACK = 0.25  # of a core: what other programs may use of it while it counts as free
 
 
 def count() -> int:
@@ -28,47 +26,6 @@ def quota() -> float:
             for folder in (f"/sys/fs/cgroup/cpu{path}", "/sys/fs/cgroup/cpu"):  # a container sees its own as the root
                 limits.append(_quotient(_read(f"{folder}/cpu.cfs_quota_us") + _read(f"{folder}/cpu.cfs_period_us")))
     return min(limits)
-
-
-class IdleCores:
-    """How many cores other programs leave to this process, measured while it works.
-
-    A core is free while it is idle or works for this process: so much is measured over one window of time after
-    another, and a core counts as free after `CALM` windows in which it was. The first window in which it was not takes
-    it away. Asking within a window costs a microsecond or two, closing one a tenth of a millisecond.
-
-        free = idle.begin()  # before some work
-        idle.end()           # after it: a pause until the next work is not measured
-    """
-
-    def __init__(self) -> None:
-        self._allowed = _allowed()
-        self._recent = [1] * CALM
-        self._ended: float | None = float("-inf")  # None while it works
-        self._open(time.monotonic())
-
-    def begin(self) -> int:
-        """Tell that work begins, or goes on; returns how many cores are free, at least 1: it is done on one anyway."""
-        now = time.monotonic()
-        if self._ended is not None and now - self._ended > WINDOW:
-            self._open(now)
-        elif now - self._opened >= WINDOW:
-            self._close(now)
-        self._ended = None
-        return min(self._recent)
-
-    def end(self) -> None:
-        """Tell that work ends."""
-        self._ended = time.monotonic()
-
-    def _open(self, now: float) -> None:
-        self._opened, self._idle, self._own = now, idle_seconds(self._allowed), time.process_time()
-
-    def _close(self, now: float) -> None:
-        opened, idle, own = self._opened, self._idle, self._own
-        self._open(now)
-        free = (self._idle - idle + self._own - own) / (now - opened)
-        self._recent = [*self._recent[1:], max(1, int(free + SLACK))]
 
 
 def used_by_others(seconds: float = WINDOW) -> float | None:

@@ -20,7 +20,7 @@ class Outcome(NamedTuple):
     """What became of one switch.
 
     Attributes:
-        subject: what it is about: "pool", "threads", "memory", "loops" or "batches"; "text" where some was edited.
+        subject: what it is about: "pool", "threads", "memory" or "loops"; "text" where some was edited.
         in_force: whether it is switched on.
         text: what it does, or why it is not in force.
         advice: what would put it in force; "" where nothing would, or nothing has to.
@@ -61,8 +61,6 @@ def speed_up() -> Report:
       or `OPENBLAS_NUM_THREADS=1` in the environment; another number there is left alone.
     - `keep_memory`: freed memory is kept for the next arrays.
     - `compile_loops`: stacks of layers, linear maps, norms, losses, Adam and more in compiled loops. It needs Numba.
-    - `use_blas_threads`, where there are no compiled loops, which multiply by themselves: small batches may use threads
-      of BLAS while the cores are idle. It needs threadpoolctl.
 
     Without it, already, the memory of large results serves the next ones, and compiled loops take large arrays where
     Numba is installed, stacks of layers and linear maps on every core: neither changes anything of the process
@@ -70,8 +68,8 @@ def speed_up() -> Report:
 
     Results differ by rounding, and dropout in stacks that are computed in compiled loops drops other elements for a
     seed than without. Call it once, as early as you like; again it changes nothing. The library never calls it by
-    itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0`, `TINYTENSOR_BLAS_THREADS=0` and
-    `TINYTENSOR_NUM_THREADS=1` in the environment leave out one each.
+    itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0` and `TINYTENSOR_NUM_THREADS=1` in the
+    environment leave out one each.
 
     Returns a report, to be printed or thrown away. It says so where `fast/` is missing, or left out by
     `TINYTENSOR_TEXTBOOK=1` in the environment.
@@ -98,26 +96,6 @@ def compile_loops() -> bool:
     (`pip install -e '.[fast]'`) or `fast/`, too.
     """
     return switches is not None and switches.compile_loops().in_force
-
-
-def use_blas_threads() -> bool:
-    """Let BLAS multiply on several threads for a small batch, as many as other programs leave cores idle.
-
-    A small batch is one whose products are too short for our own threads: a single task that `nn.parallel` computes as
-    a whole. All else has BLAS on one thread, and so has a large op that is split within such a task.
-
-    Threads of BLAS spin while they wait for each other, and where one of them must wait for a core, all do: a step may
-    then take several times as long. So it is measured how long the cores idle, and BLAS has one thread until they have
-    been idle for a second, and again within half a second after they were not.
-
-    A run repeats bit for bit, whatever else the machine does: BLAS has several threads only for float32 sums of fewer
-    than 32 products or of a multiple of 32 (for the gradient of a weight: as many as there are positions in the batch),
-    and only where these were seen to come out the same. `TINYTENSOR_BLAS_THREADS=0` in the environment switches it off.
-
-    Returns whether it is in force: False unless OpenBLAS is loaded and computes on one thread (as after `speed_up`),
-    threadpoolctl is installed (`pip install -e '.[fast]'`), and the system tells how long its cores were idle.
-    """
-    return switches is not None and switches.use_blas_threads().in_force
 
 
 def get_num_threads() -> int:

@@ -29,6 +29,7 @@ NAVIGATION = {
         "gpu",
         "many-machines",
         "speed",
+        "engine-room",
         "checkpoints",
         "drawing-a-graph",
         "debugging",

@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[2]
 texts = room("fast.texts")
 if texts is None:
     pytest.skip("the engine room is left out", allow_module_level=True)
-from tinytensor.fast import renew  # noqa: E402
 from tinytensor.fast.digests import digests  # noqa: E402
+from tinytensor.testing import renew  # noqa: E402
 
 KNOWN = texts.known()
 RUN = """
@@ -49,8 +49,8 @@ def source_of(module):
 
 
 def test_what_is_known_is_what_would_be_written_now():
-    """Whoever changes a text of the textbook looks at its fast version, and runs `python -m tinytensor.fast.renew`."""
-    done = subprocess.run([sys.executable, "-m", "tinytensor.fast.renew", "--check"], cwd=ROOT, capture_output=True)
+    """Whoever changes a text looks at its fast version, and runs `python -m tinytensor.testing.renew`."""
+    done = subprocess.run([sys.executable, "-m", "tinytensor.testing.renew", "--check"], cwd=ROOT, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -158,7 +158,7 @@ def test_an_edit_is_obeyed_and_told_once(copy, name):
     assert not apart
     (about,) = [line for line in told if "was edited" in line]  # one warning, whatever the text concerns
     assert f"{file.removeprefix('tinytensor/')}: {text} was edited" in about
-    assert "python -m tinytensor.fast.renew" in about
+    assert "python -m tinytensor.testing.renew" in about
     assert "text:" in report
     assert text in report
 

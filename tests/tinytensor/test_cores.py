@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -70,82 +69,6 @@ def test_where_it_cannot_be_told(monkeypatch, stat, quota):
     monkeypatch.setattr(cores, "quota", lambda: quota)
     assert not cores.can_tell()
     assert cores.used_by_others(0.0) is None
-
-
-class Machine:
-    """A machine of so many cores, of which others use some and this process uses some, in a time of its own."""
-
-    def __init__(self, monkeypatch, size):
-        self.now = self.idle = self.own = 0.0
-        self.size = size
-        clock = SimpleNamespace(monotonic=lambda: self.now, process_time=lambda: self.own, sleep=lambda _: None)
-        monkeypatch.setattr(cores, "time", clock)
-        monkeypatch.setattr(cores, "_allowed", lambda: set(range(size)))
-        monkeypatch.setattr(cores, "idle_seconds", lambda _: 100 + self.idle)
-
-    def go_on(self, seconds, others, own):
-        """Both want so many cores; who gets them is shared out where there are too few."""
-        share = min(1.0, self.size / max(others + own, 0.1))
-        self.now += seconds
-        self.own += own * share * seconds
-        self.idle += (self.size - (others + own) * share) * seconds
-
-
-def work(machine, idle, others, seconds):
-    """Steps of 20 ms on the cores that are free, one after another; returns on how many each was done."""
-    counts = []
-    for _ in range(round(seconds / 0.02)):
-        counts.append(idle.begin())
-        machine.go_on(0.02, others, counts[-1])
-        idle.end()
-    return counts
-
-
-@pytest.mark.parametrize("others", [0, 0.1])
-def test_cores_are_free_after_a_second_of_calm(monkeypatch, others):
-    machine = Machine(monkeypatch, 2)
-    idle = cores.IdleCores()
-    calm = cores.CALM * cores.WINDOW
-    assert set(work(machine, idle, others, calm - 0.1)) == {1}
-    assert set(work(machine, idle, others, 0.3)) == {1, 2}
-    assert set(work(machine, idle, others, 5)) == {2}
-
-
-@pytest.mark.parametrize(
-    ("size", "others", "left"), [(2, 1, 1), (2, 2, 1), (2, 0.5, 1), (2, 9, 1), (16, 1, 15), (16, 12, 4)]
-)
-def test_what_others_use_is_left_to_them(monkeypatch, size, others, left):
-    machine = Machine(monkeypatch, size)
-    idle = cores.IdleCores()
-    assert set(work(machine, idle, others, 5)) <= set(range(1, left + 1))
-    work(machine, idle, 0, 5)
-    assert idle.begin() == size
-    counts = work(machine, idle, others, 5)
-    assert counts[round(2.2 * cores.WINDOW / 0.02)] < size  # one window may have been half calm
-    assert counts[-1] == left
-    work(machine, idle, 0, 5)
-    assert idle.begin() == size
-
-
-def test_a_pause_is_not_measured(monkeypatch):
-    machine = Machine(monkeypatch, 2)
-    idle = cores.IdleCores()
-    for _ in range(20):
-        work(machine, idle, 0, 0.3)
-        machine.go_on(0.5, 2, 0)
-    assert idle.begin() == 2
-    machine.go_on(60, 0, 0)  # and this one does not hide what comes after it
-    assert work(machine, idle, 2, 0.5)[-1] == 1
-
-
-def test_work_may_take_long(monkeypatch):
-    machine = Machine(monkeypatch, 2)
-    idle = cores.IdleCores()
-    for _ in range(10):  # without an end
-        machine.go_on(0.4, 0, idle.begin())
-    assert idle.begin() == 2
-    machine.go_on(0.4, 2, 2)
-    assert idle.begin() == 1
 
 
 @pytest.mark.skipif(not cores.can_tell(), reason="how long the cores were idle cannot be measured here")

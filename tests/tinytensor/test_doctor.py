@@ -38,7 +38,7 @@ def test_what_it_prints():
     assert f"Python {platform.python_version()}," in rows(found)["versions"]
     title, switched = switched.split("\n", 1)
     assert title == "A script that calls tt.speed_up() has here:"
-    assert list(rows(switched)) == ["pool", "threads", "memory", "loops", "batches"]
+    assert list(rows(switched)) == ["pool", "threads", "memory", "loops"]
     assert rows(switched)["threads"].strip().startswith("3 of tinytensor's own for all large work")
 
 

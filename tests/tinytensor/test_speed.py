@@ -17,7 +17,6 @@ needs_fast = pytest.mark.skipif(
 VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
-    "TINYTENSOR_BLAS_THREADS",
     "TINYTENSOR_COMPILE_LOOPS",
     "TINYTENSOR_KEEP_MEMORY",
     "TINYTENSOR_NUM_THREADS",
@@ -56,7 +55,7 @@ sys.meta_path.insert(0, Missing())
 TEXTBOOK = """
 import tinytensor as tt
 print(tt.speed_up())
-print(tt.keep_memory(), tt.compile_loops(), tt.use_blas_threads(), tt.get_num_threads())
+print(tt.keep_memory(), tt.compile_loops(), tt.get_num_threads())
 tt.set_num_threads(2)
 print(tt.get_num_threads())
 x = tt.random.randn(300, 300).requires_grad_()
@@ -83,10 +82,8 @@ def test_our_own_threads_take_the_cores():
     count = cores.count()
     assert state.split()[:3] == ["1", str(count), "1"]
     assert again == "True"
-    assert list(rows(report)) == ["pool", "threads", "memory", "loops", "batches"]
+    assert list(rows(report)) == ["pool", "threads", "memory", "loops"]
     assert rows(report)["threads"].strip() == f"{count} of tinytensor's own for all large work; BLAS computes on one"
-    has_numba = importlib.util.find_spec("numba") is not None
-    assert ("the loops multiply by themselves" in rows(report)["batches"]) == has_numba
 
 
 @needs_fast
@@ -96,7 +93,6 @@ def test_our_own_threads_take_the_cores():
         ("TINYTENSOR_POOL", "pool"),
         ("TINYTENSOR_KEEP_MEMORY", "memory"),
         ("TINYTENSOR_COMPILE_LOOPS", "loops"),
-        ("TINYTENSOR_BLAS_THREADS", "batches"),
     ],
 )
 def test_each_switch_can_be_left_out(variable, subject):
@@ -124,7 +120,6 @@ def test_threads_of_blas_that_the_environment_asks_for_stay():
     state, _, *report = output(PROGRAM, OPENBLAS_NUM_THREADS="2")
     assert state.split()[:3] == ["1", "1", str(min(2, len(cores._allowed())))]
     assert "OPENBLAS_NUM_THREADS=2 in the environment" in rows(report)["threads"]
-    assert rows(report)["batches"].startswith("   no: ")
 
 
 @needs_fast
@@ -133,7 +128,6 @@ def test_what_is_not_installed_is_named():
     assert state.split() == ["1", "1", "0", "False"]  # the work is left to the threads of BLAS
     assert rows(report)["threads"].endswith("threadpoolctl is not installed; pip install -e '.[fast]'")
     assert rows(report)["loops"].endswith("Numba is not installed; pip install -e '.[fast]'")
-    assert "no: " in rows(report)["batches"]
 
 
 @needs_fast
@@ -146,7 +140,7 @@ def test_without_threadpoolctl_the_environment_may_do_it():
 def test_left_out():
     text, switches, threads, shape = output(TEXTBOOK, TINYTENSOR_TEXTBOOK="1")
     assert text.startswith("TINYTENSOR_TEXTBOOK=1 in the environment leaves tinytensor/fast out")
-    assert (switches, threads, shape) == ("False False False 1", "1", "(300, 300)")
+    assert (switches, threads, shape) == ("False False 1", "1", "(300, 300)")
 
 
 def test_the_folder_is_missing(monkeypatch):
@@ -156,7 +150,7 @@ def test_the_folder_is_missing(monkeypatch):
     report = tt.speed_up()
     assert report.outcomes == ()
     assert str(report) == "The folder tinytensor/fast is missing: all is computed by the formulas."
-    assert [tt.keep_memory(), tt.compile_loops(), tt.use_blas_threads()] == [False] * 3
+    assert [tt.keep_memory(), tt.compile_loops()] == [False] * 2
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, "2"])

@@ -16,7 +16,7 @@ from .threads import set_num_threads as set_num_threads
 def all_on() -> tuple[Outcome, ...]:
     """Switch on what can be."""
     pool, threads, memory, loops = pooled(), take_cores(), keep_memory(), compile_loops()
-    return pool, threads, memory, loops, _small_batches(loops), *_edited()
+    return pool, threads, memory, loops, *_edited()
 
 
 def _edited() -> tuple[Outcome, ...]:
@@ -72,22 +72,6 @@ def compile_loops() -> Outcome:
     return Outcome(
         "loops", True, "Numba compiles stacks, linear maps, norms, losses and more; of large arrays uncalled, too"
     )
-
-
-def use_blas_threads() -> Outcome:
-    """Let small batches use threads of BLAS."""
-    if _is_off("TINYTENSOR_BLAS_THREADS"):
-        return _off(
-            "batches", "TINYTENSOR_BLAS_THREADS", "small batches gain from threads of BLAS where cores are idle"
-        )
-    return threads.lend_to_blas()
-
-
-def _small_batches(loops: Outcome) -> Outcome:
-    """Let small batches use threads of BLAS where it multiplies for them."""
-    if loops.in_force and not _is_off("TINYTENSOR_BLAS_THREADS"):
-        return Outcome("batches", False, "one thread of BLAS for small ones, too: the loops multiply by themselves")
-    return use_blas_threads()
 
 
 def _is_off(variable: str) -> bool:

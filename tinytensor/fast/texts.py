@@ -2,7 +2,7 @@
 
 A *text* is a function or a table of the textbook. A *place* is where a text looks something up: a name in a module, a
 method of a class. `texts.txt` beside this file has both for each way, and of each text a digest of its syntax tree,
-comments and docstrings aside; `python -m tinytensor.fast.renew` writes it.
+comments and docstrings aside; `python -m tinytensor.testing.renew` writes it.
 
     STACKS = Way("stacks of layers", "nn.transformer:TransformerEncoder.forward", ...)
 
@@ -37,7 +37,7 @@ CORE = (
 
 LIST = os.path.join(os.path.dirname(__file__), "texts.txt")
 NOT_TEXT = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize")  # packages that no way stands for
-RENEW = f"python -m {PACKAGE}.fast.renew"
+RENEW = f"python -m {PACKAGE}.testing.renew"
 
 
 class Known(NamedTuple):

@@ -7,8 +7,7 @@ results by rounding; so that follows from the sizes alone, and the bits do not d
 This is for processes in which BLAS computes on one thread, as `take_cores` makes it do, or `OPENBLAS_NUM_THREADS=1` in
 the environment; matrix products are split here then, too. That is the faster way, most of all where other programs run
 beside: threads of BLAS spin between two products on the cores that element-wise work could use. Where BLAS has its own
-threads, the work stays on one thread unless `set_num_threads` says otherwise. Products too small to be split here do
-gain from threads of BLAS, since those spin: `lend_to_blas` gives them to small batches, while cores are idle.
+threads, the work stays on one thread unless `set_num_threads` says otherwise.
 """
 
 from __future__ import annotations
@@ -16,15 +15,10 @@ from __future__ import annotations
 import contextvars
 import functools
 import os
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .. import cores
-from ..backend import numpy as backend
-from ..backend.sums import accurate_matmul
 from ..extras import how_to_install
 from ..speed import Outcome
 
@@ -32,8 +26,6 @@ if TYPE_CHECKING:
     from .workers import Part
 
 GRAIN = 1 << 19  # element-wise operations that are worth waking another thread for
-
-AWAKE = 1 << 21  # and so many where BLAS lends its threads: after a product they are awake, and in the way of ours
 
 SHARES = 16  # slices of rows at most, on as many threads at most
 
@@ -68,10 +60,9 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(count: int) -> None:
-    """Split the work on large arrays over so many threads; BLAS gets as many at most."""
+    """Split the work on large arrays over so many threads."""
     global _chosen, _threads
     _chosen = _threads = count
-    _lend()
 
 
 def take_cores() -> Outcome:
@@ -101,84 +92,6 @@ def take_cores() -> Outcome:
     return Outcome("threads", True, f"{_threads} of tinytensor's own for all large work; BLAS computes on one")
 
 
-_blas: list[Any] = []  # what sets the threads of each OpenBLAS of this process, once `lend_to_blas` was called
-_idle: cores.IdleCores | None = None  # how many cores it may have, from then on
-_lent = 1  # how many threads it has
-_alone = _splits = 0  # at this moment: how many tasks have the cores to themselves, how many times work is split
-_goes_in_shares = False  # the last task that had the cores to itself, by `multiply_in_parts`
-_changing = threading.Lock()
-_alike: bool | None = None  # whether BLAS rounds alike on any number of threads; None as long as nobody looked
-
-
-def lend_to_blas() -> Outcome:
-    """Let BLAS multiply on the cores that are idle, within a task that `concurrently` is given alone.
-
-    That is the loss of a small batch, whose matrix products are too short for our threads (`nn.parallel`). All else has
-    BLAS on one thread, as ever, and so has a large op that is split within such a task. Threads of BLAS spin for a
-    while after a product, and wait for each other in the middle of one: where another program computes, they are far
-    slower than one. Hence `cores.IdleCores`.
-    """
-    global _idle, _alike
-    if not _blas_is_single:
-        return Outcome("batches", False, "BLAS has its own threads for all of them")
-    libraries = _libraries(internal_api="openblas")
-    if libraries is None:
-        return Outcome(
-            "batches", False, "one thread of BLAS for small ones, too: threadpoolctl is not installed", INSTALL
-        )
-    if not libraries:
-        return Outcome("batches", False, "one thread of BLAS for small ones, too: it is not OpenBLAS")
-    if not cores.can_tell():
-        return Outcome(
-            "batches", False, "one thread of BLAS for small ones, too: how busy the cores are cannot be measured"
-        )
-    if _alike is None:  # only once: meanwhile products of other threads may have other bits
-        _alike = _rounds_alike(libraries)
-    if not _alike:
-        return Outcome("batches", False, "one thread of BLAS for small ones, too: more of them round differently here")
-    with _changing:
-        _blas[:] = libraries
-        _idle = _idle or cores.IdleCores()
-    if backend.matmul is not product_that_repeats:
-        backend.matmul = product_that_repeats
-    return Outcome("batches", True, "small ones get as many threads of BLAS as other programs leave cores idle")
-
-
-EVEN = (
-    32  # float32 sums of fewer products, or of a multiple of so many, are added in one order on any number of threads
-)
-
-
-def product_that_repeats(x1: Any, x2: Any, out: Any = None) -> Any:
-    """The namespace's matrix product, with the same bits whether BLAS has been lent threads or not."""
-    length = x1.shape[-1]
-    if _lent == 1 or (x1.dtype == np.float32 and (length < EVEN or length % EVEN == 0)):
-        return accurate_matmul(x1, x2, out)
-    _lend(splits=1)  # meanwhile BLAS runs on one thread
-    try:
-        return accurate_matmul(x1, x2, out)
-    finally:
-        _lend(splits=-1)
-
-
-def _rounds_alike(libraries: list[Any]) -> bool:
-    """Whether BLAS gives the same bits on one thread and on several, for such sums."""
-    waves = np.sin(np.arange(1 << 20, dtype=np.float32))
-    factors = [
-        (waves[: m * k].reshape(m, k), waves[-k * n :].reshape(k, n))
-        for k in (7, 16, EVEN, 3 * EVEN, 8 * EVEN, 16 * EVEN, 32 * EVEN)
-        for m, n in ((64, 64), (64, 256), (512, 64), (200, 300), (999, 17))
-    ]
-    alone = [np.matmul(x1, x2).tobytes() for x1, x2 in factors]
-    try:
-        for library in libraries:
-            library.set_num_threads(max(2, _threads))
-        return [np.matmul(x1, x2).tobytes() for x1, x2 in factors] == alone
-    finally:
-        for library in libraries:
-            library.set_num_threads(1)
-
-
 def _libraries(**selection: str) -> list[Any] | None:
     """What sets the threads of the libraries of this process; None without threadpoolctl."""
     from importlib.util import find_spec  # only now: to load it takes longer than to load most files here
@@ -188,36 +101,6 @@ def _libraries(**selection: str) -> list[Any] | None:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(**selection).lib_controllers
-
-
-def _forget_splits() -> None:
-    """Begin anew, in a process that was forked while another thread of its parent split work."""
-    global _alone, _splits, _changing, _idle
-    _alone, _splits, _changing = 0, 0, threading.Lock()
-    _idle = _idle and cores.IdleCores()
-    _lend()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_splits)
-
-
-def _lend(alone: int = 0, splits: int = 0) -> None:
-    """Give BLAS the threads it may have, after these changes."""
-    global _alone, _splits, _lent
-    with _changing:
-        _alone, _splits = _alone + alone, _splits + splits
-        if _idle is None:
-            return
-        count = 1
-        if _alone > 0 and not _splits:
-            count = min(_threads, _idle.begin())
-        elif alone < 0:
-            _idle.end()
-        if count != _lent:
-            for library in _blas:
-                library.set_num_threads(count)
-            _lent = count
 
 
 def in_parts(
@@ -246,8 +129,7 @@ def in_parts(
         for i in range(some.start, some.stop):
             function(slice(rows * i // shares, rows * (i + 1) // shares))
 
-    grain = AWAKE if _is_alone.get() else GRAIN
-    count = min(_available(), work // grain, shares)
+    count = min(_available(), work // GRAIN, shares)
     if count < 2:
         compute_shares(slice(0, shares))
     else:
@@ -257,11 +139,8 @@ def in_parts(
 def multiply_in_parts(function: Part, shares: int, most: int | None = None) -> None:
     """`in_parts` for shares in which compiled loops multiply by themselves; `most` is how many are worth a thread.
 
-    They go on every core, whatever BLAS does, which has one thread meanwhile: a task that is computed so has no use for
-    more, and those that spin would be in the way of ours.
+    They go on every core, whatever BLAS does.
     """
-    global _goes_in_shares
-    _goes_in_shares = True
     _divide(function, shares, min(_share.get() or _chosen or _cores(), most or shares, shares))
 
 
@@ -273,29 +152,14 @@ def _divide(function: Part, rows: int, count: int) -> None:
     from .workers import run  # here, so that `import tinytensor` need not wait for what only threads need
 
     step = -(-rows // count)
-    _lend(splits=1)  # meanwhile BLAS runs on one thread
-    try:
-        run(function, [slice(start, min(start + step, rows)) for start in range(0, rows, step)], count - 1)
-    finally:
-        _lend(splits=-1)
+    run(function, [slice(start, min(start + step, rows)) for start in range(0, rows, step)], count - 1)
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
     """What some functions give, called at the same time on as many threads as there are; the first error is raised.
 
-    Each has its share of the threads for the work inside it; one alone may have those of BLAS (`lend_to_blas`).
+    Each has its share of the threads for the work inside it.
     """
-    global _goes_in_shares
-    lends = not _goes_in_shares
-    _goes_in_shares = False
-    if len(tasks) == 1 and _blas and lends and _share.get() is None:
-        token = _is_alone.set(True)
-        _lend(alone=1)
-        try:
-            return [tasks[0]()]
-        finally:
-            _lend(alone=-1)
-            _is_alone.reset(token)
     found: list[Any] = [None] * len(tasks)
     threads = _available()
 
@@ -317,7 +181,6 @@ def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
 
 _share: contextvars.ContextVar[int | None] = contextvars.ContextVar("_share", default=None)
 _beside: contextvars.ContextVar[int] = contextvars.ContextVar("_beside", default=0)
-_is_alone: contextvars.ContextVar[bool] = contextvars.ContextVar("_is_alone", default=False)
 
 
 def is_beside_others() -> bool:

@@ -135,14 +135,3 @@ def test_what_is_no_number_of_threads_is_told(text, monkeypatch):
     monkeypatch.setenv("TINYTENSOR_NUM_THREADS", text)
     with pytest.raises(ValueError, match=rf"TINYTENSOR_NUM_THREADS={text} in the environment: expected a whole number"):
         parallel._from_environment()
-
-
-def test_how_blas_rounds_is_looked_at_once(monkeypatch):
-    """While it is, products of other threads may have other bits."""
-    looks = []
-    for name, value in (("_blas_is_single", True), ("_alike", None), ("_libraries", lambda **_: [object()])):
-        monkeypatch.setattr(parallel, name, value)
-    monkeypatch.setattr(parallel.cores, "can_tell", lambda: True)
-    monkeypatch.setattr(parallel, "_rounds_alike", lambda libraries: bool(looks.append(libraries)))
-    assert not any(parallel.lend_to_blas().in_force for _ in range(2))
-    assert len(looks) == 1

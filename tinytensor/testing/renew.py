@@ -1,7 +1,7 @@
 """Write `texts.txt`: which text each fast way stands for, which names that looks up, and a digest of each.
 
-    python -m tinytensor.fast.renew            # after a fast version was changed along with its text
-    python -m tinytensor.fast.renew --check    # exit code 1 where texts.txt is not what this would write
+    python -m tinytensor.testing.renew            # after a fast version was changed along with its text
+    python -m tinytensor.testing.renew --check    # exit code 1 where texts.txt is not what this would write
 
 From its roots, a way's text is all that the code names: functions, methods, operators, tables. Names are followed
 whatever they are attributes of, so that rather too much is named than too little. Parts of the library that compute no
@@ -20,8 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .digests import digest, named
-from .texts import CORE, LIST, NOT_TEXT, PACKAGE, ways
+from ..fast.digests import digest, named
+from ..fast.texts import CORE, LIST, NOT_TEXT, PACKAGE, ways
 
 WITHOUT_NUMBERS = (
     "backend.cupy", "backend.cupy_special", "checkpoint", "cores", "doctor", "drawing", "dtypes", "engine", "extras",
@@ -206,7 +206,7 @@ def main() -> None:
     new = content()
     if "--check" in sys.argv[1:]:
         if new != Path(LIST).read_text(encoding="utf-8"):
-            raise SystemExit(f"{LIST} is not what the text says; run: python -m {PACKAGE}.fast.renew")
+            raise SystemExit(f"{LIST} is not what the text says; run: python -m {PACKAGE}.testing.renew")
         return
     part = Path(LIST).with_suffix(".part")
     part.write_text(new, encoding="utf-8")

@@ -1,0 +1,51 @@
+"""The budget of lines: no wing of the house grows unless an issue grants it. `python benchmarks/house.py` prints them.
+
+When a budget is exceeded, the code is to change. What adds 300 lines says in its commit what that buys.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import house  # noqa: E402
+
+LINES = {
+    "core and ops": 8870,
+    "layers": 9880,
+    "models": 2910,
+    "engine room": 9730,
+    "pictures": 15460,
+    "data": 4010,
+    "training": 10070,
+}
+REPLACED = {"speed.switches", "Replaceable._tell"}  # by which the textbook is told that there is an engine room
+
+
+@pytest.mark.parametrize("wing", LINES)
+def test_a_wing_is_no_larger_than_its_budget(wing):
+    lines = sum(house.wings(ROOT)[wing].values())
+    assert lines <= LINES[wing], f"{wing}: {lines} lines; the budget is {LINES[wing]}"
+
+
+def test_every_file_is_in_a_wing():
+    counted = sum(len(files) for files in house.wings(ROOT).values())
+    assert counted == len(list(house.files(ROOT))) > 300
+
+
+def test_the_engine_room_replaces_nothing():
+    """A faster way goes through a door that the textbook names: `@may_be_faster`, or `.forward` of an op."""
+    assert {place.split(": ")[-1] for place in house.replaced(ROOT)} == REPLACED
+    assert 10 <= len(house.doors(ROOT)) <= 20
+
+
+def test_what_is_replaced_is_seen(tmp_path):
+    (tmp_path / "nn" / "fast").mkdir(parents=True)
+    (tmp_path / "nn" / "fast" / "it.py").write_text(
+        "from ..layers import Linear\nfrom ..functional import topk\nfrom .other import Own\n"
+        "Linear.forward = 1\ntopk._scale, x = 2, 3\nLinear.table[4] = 5\nOwn.forward = 6\nLinear.forward.faster = 7\n"
+    )
+    found = [place.split(": ")[1] for place in house.replaced(tmp_path)]
+    assert found == ["Linear.forward", "topk._scale", "Linear.table"]
