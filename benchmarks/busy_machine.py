@@ -81,7 +81,7 @@ def main() -> int:
 
     print(f"{cores.count()} cores")
     sides = {name: Side(training, environment, name) for name, environment in SIDES.items()}
-    print(sides["idle"].greeting)
+    print(sides["one"].greeting)
     for side in sides.values():
         side.ask(arguments.steps)  # compiles loops, and lets BLAS find its threads
     for busy in cases:

@@ -46,8 +46,7 @@ def copy(folder: Path) -> None:
     import plain_loop
     from train_step import WORKLOADS
 
-    plain_loop.ROOT = folder
-    steps, _ = plain_loop.side("ours", WORKLOADS["copy"])
+    steps, _ = plain_loop.side("ours", folder, WORKLOADS["copy"])
     steps(1)
 
 
@@ -55,7 +54,7 @@ def attention(folder: Path) -> None:
     import attention
 
     attention.ROOT = folder
-    step, _ = attention.ours((1024, 8, 64), False, 0.0, False)
+    step, _ = attention.ours((1024, 8, 64), False, 0.0, "cpu", False)
     step()
 
 
@@ -63,8 +62,7 @@ def language(folder: Path) -> None:
     """Of 64 ids, as in `train_language_model.py`, for which the loop of long attention is not compiled."""
     import language_model
 
-    language_model.ROOT = folder
-    steps, _ = language_model.ours("gpt2", language_model.SIZES["tiny"], 0.0)
+    steps, _ = language_model.ours(folder, "gpt2", language_model.SIZES["tiny"], 0.0)
     steps(1)
 
 

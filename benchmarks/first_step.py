@@ -36,7 +36,7 @@ PARTS = ("all", "first", "second")
 
 def two_steps(library: str, workload: str, started: str) -> None:
     """What a side's process does: take two steps, and print the seconds of each part."""
-    steps, _ = side(library, WORKLOADS[workload])
+    steps, _ = side(library, ROOT, WORKLOADS[workload])
     ready = time.time()
     steps(1)
     first = time.time()

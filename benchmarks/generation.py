@@ -62,8 +62,8 @@ def write(kind: str, layers: int, size: int, folder: str) -> None:
     transformers.LlamaForCausalLM(config).save_pretrained(folder)
 
 
-def ours(folder: str, number: int, device: str):
-    checkout = Checkout(ROOT)
+def ours(root: Path, folder: str, number: int, device: str):
+    checkout = Checkout(root)
     checkout.speed_up()
     model = checkout.models.LanguageModel.from_pretrained(folder).to(device)
     model.eos_id = -1  # nothing ends a text
@@ -93,9 +93,13 @@ def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Time one kind on both sides, print a line for each and return its figures."""
     with tempfile.TemporaryDirectory() as folder:
         write(kind, arguments.layers, arguments.size, folder)
-        sides = {"ours": Side(ours, interleaved.ours(arguments.threads), folder, arguments.prompts, arguments.device)}
-        its = interleaved.torch(arguments.threads)
-        sides["transformers"] = Side(theirs, its, folder, arguments.prompts, arguments.threads, arguments.device)
+        given, our = (folder, arguments.prompts, arguments.device), interleaved.ours(arguments.threads)
+        sides = {"ours": Side(ours, our, ROOT, *given)}
+        if arguments.against is not None:
+            sides["other"] = Side(ours, our, arguments.against, *given)
+        else:
+            its = interleaved.torch(arguments.threads)
+            sides["transformers"] = Side(theirs, its, folder, arguments.prompts, arguments.threads, arguments.device)
         found = [side.ask() for side in sides.values()]
     same = statistics.mean(a == b for rows in zip(*found) for a, b in zip(*rows))
     if same < AGREE:
@@ -125,6 +129,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_against()
     parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()

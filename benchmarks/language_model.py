@@ -2,6 +2,7 @@
 
     python benchmarks/language_model.py [--kinds gpt2,llama] [--size tiny] [--peers eager,floor] [--dropout 0.1]
         [--rounds 5]
+    python benchmarks/language_model.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
 
 The model of nanoGPT for 65 characters: 6 layers, d_model 384, 6 heads, 256 positions, 12 sequences; or of `tiny` size,
 as examples/train_language_model.py trains it: 4 layers, d_model 128, 4 heads, 64 positions, 16 sequences. A step is
@@ -27,7 +28,7 @@ from typing import Any, NamedTuple
 import interleaved
 from busy import Elsewhere, is_quiet
 from checkout import Checkout, module
-from command_line import Parser, count, probability, require_torch, script, some_of, write_json
+from command_line import Parser, count, probability, refuse, require_torch, script, some_of, write_json
 from interleaved import Side, multiply_alone, print_blas, ratio, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,8 +62,8 @@ def batch(size: Size):
     return ids[:, :-1], ids[:, 1:]
 
 
-def ours(kind: str, size: Size, dropout: float) -> tuple[Callable[[int], list[float]], Any]:
-    checkout = Checkout(ROOT)
+def ours(folder: Path, kind: str, size: Size, dropout: float) -> tuple[Callable[[int], list[float]], Any]:
+    checkout = Checkout(folder)
     tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
     checkout.speed_up()
     tt.manual_seed(0)
@@ -213,7 +214,10 @@ def floor(kind: str, size: Size) -> tuple[Callable[[int], list[float]], Any]:
 def compare(kind: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Time one kind on both sides, print a line for each and return its figures."""
     size = SIZES[arguments.size]
-    sides = {"ours": Side(ours, interleaved.ours(arguments.threads), kind, size, arguments.dropout)}
+    ours_too = interleaved.ours(arguments.threads)
+    sides = {"ours": Side(ours, ours_too, ROOT, kind, size, arguments.dropout)}
+    if arguments.against is not None:
+        sides["other"] = Side(ours, ours_too, arguments.against, kind, size, arguments.dropout)
     given = (kind, size, arguments.dropout, arguments.threads, sides["ours"].greeting)
     if "eager" in arguments.peers:
         sides["eager"] = Side(theirs, interleaved.torch(arguments.threads), *given)
@@ -241,15 +245,19 @@ def main() -> None:
     parser = Parser(__doc__)
     parser.add_argument("--kinds", type=some_of(*KINDS), default=["gpt2"], help="some of gpt2,llama (default gpt2)")
     peers = f"some of {','.join(PEERS)} (default eager)"
-    parser.add_argument("--peers", type=some_of(*PEERS), default=["eager"], help=peers)
+    parser.add_argument("--peers", type=some_of(*PEERS), help=peers)
     parser.add_argument("--size", choices=SIZES, default="nano", help="default nano")
     parser.add_argument("--dropout", type=probability, default=0.0, help="default 0")
     parser.add_argument("--steps", type=count, default=2, help="of a round that are timed (default 2)")
     parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--threads", type=count, default=2, help="threads of each side (default 2)")
+    parser.add_against()
     parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
+    if arguments.against and arguments.peers:
+        refuse("--against compares with that checkout alone, so it takes no --peers")
+    arguments.peers = arguments.peers or ([] if arguments.against else ["eager"])
     if "eager" in arguments.peers:
         require_torch()
     print(f"{'':6} {'side':8} {'ms a step':>9}   {'ours takes, of it':22} {'peak MiB':>8}")

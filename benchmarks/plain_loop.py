@@ -1,6 +1,7 @@
 """What a newcomer writes: one script, for tinytensor and for PyTorch, byte for byte alike but for the names it imports.
 
     python benchmarks/plain_loop.py [--workloads copy,toy,m30k,base] [--rounds 5] [--show]
+    python benchmarks/plain_loop.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
 
 Nothing is switched on and nothing is set: no `tt.speed_up()`, no number of threads, no environment. The sizes are those
 of train_step.py, and both sides start from the same weights; the losses of the first three steps are compared. A ratio
@@ -60,12 +61,12 @@ def step(source, target_in, target_out):
 """
 
 
-def side(name: str, w: Workload, state: Any = None) -> tuple[Callable[[int], list[float]], Any]:
+def side(name: str, folder: Path, w: Workload, state: Any = None) -> tuple[Callable[[int], list[float]], Any]:
     """A function that makes so many steps of the script and gives their losses, and the weights it starts from."""
-    enter(ROOT)
+    enter(folder)
     sizes = {size: getattr(w, size) for size in ("vocabulary", "d_model", "num_heads", "num_layers", "d_ff")}
     found: dict[str, Any] = dict(sizes)
-    exec(compile(IMPORTS[name] + SCRIPT, f"<plain loop: {name}>", "exec"), found)
+    exec(compile(IMPORTS["torch" if name == "torch" else "ours"] + SCRIPT, f"<plain loop: {name}>", "exec"), found)
     library, model = found["library"], found["model"]
     if state is not None:
         model.load_state_dict({key: library.asarray(value) for key, value in state.items()})
@@ -77,10 +78,11 @@ def side(name: str, w: Workload, state: Any = None) -> tuple[Callable[[int], lis
 def compare(name: str, arguments: Any) -> dict[str, Any]:
     """Time one workload on both sides, print a line for each and return the figures."""
     w = WORKLOADS[name]
-    sides = {"ours": Side(side, {}, "ours", w)}
-    sides["torch"] = Side(side, {}, "torch", w, sides["ours"].greeting)
+    sides = {"ours": Side(side, {}, "ours", ROOT, w)}
+    other = "torch" if arguments.against is None else "other"
+    sides[other] = Side(side, {}, other, arguments.against or ROOT, w, sides["ours"].greeting)
     losses = {name: each.ask(3) for name, each in sides.items()}
-    apart = max(abs(a - b) for a, b in zip(losses["ours"], losses["torch"]))
+    apart = max(abs(a - b) for a, b in zip(losses["ours"], losses[other]))
     if apart > APART:
         raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
     for each in sides.values():
@@ -113,6 +115,7 @@ def main() -> None:
     parser.add_argument("--workloads", type=some_of(*WORKLOADS), default=["toy"], help=f"some of {','.join(WORKLOADS)}")
     parser.add_argument("--rounds", type=count, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--show", action="store_true", help="print the script of either side, and time nothing")
+    parser.add_against()
     parser.add_anyway()
     parser.add_json()
     arguments = parser.parse_args()
@@ -121,7 +124,8 @@ def main() -> None:
             print(imports)
         print(SCRIPT)
         return
-    require_torch()
+    if arguments.against is None:
+        require_torch()
     print(f"{'':6} {'side':8} {'ms a step':>9}   {'ours takes, of it':22} {'peak MiB':>8}")
     results = {name: compare(name, arguments) for name in arguments.workloads}
     print_blas(next(iter(results.values()))["blas"])

@@ -69,7 +69,7 @@ def profile_language_model(kind: str, dropout: float, number: int) -> tuple[Call
         nn.parallel.threads.WORTH_IT = sys.maxsize  # one batch, so that the times of ops do not overlap
         watch_ops(watch)
         size = language_model.SIZES["nano"]
-        steps, _ = language_model.ours(kind, size._replace(batch=size.batch // 2), dropout)
+        steps, _ = language_model.ours(ROOT, kind, size._replace(batch=size.batch // 2), dropout)
         steps(3)
         watch.seconds.clear()
         watch.calls.clear()

@@ -63,8 +63,8 @@ WORKLOADS = {
 }
 PEERS = ("eager", "kept", "hand", "compile", "graphed", "floor")
 APART, HALF_APART = 1e-3, 2e-2  # by how much the losses may differ, in float32 and in float16
-SETTLED = {"cpu": 1.5, "gpu": 0.3}  # seconds of steps before those that are timed: ours takes cores that were free for
-MORE = {"cpu": 1, "gpu": 5}  # a second; and how many times the steps of a round, which are shorter on a GPU
+SETTLED = 1.5  # seconds of steps before those that are timed: ours takes cores only that were free for a second
+SETTLED_ON_GPU, MORE_ON_GPU = 0.3, 5  # the same on a GPU; and how many times the steps of a round, which are shorter
 
 
 def batch(w: Workload):
@@ -343,8 +343,9 @@ def compare(name: str, arguments: argparse.Namespace, peers: list[str]) -> dict[
     if apart > (HALF_APART if arguments.half else APART) and not arguments.dropout:
         raise SystemExit(f"{script()}: the losses of {name} are {apart:.2g} apart: {losses}")
     elsewhere = Elsewhere(sides.values())
-    number = w.steps * MORE[arguments.device]
-    take_turns(sides, arguments.rounds, number, settled=SETTLED[arguments.device])
+    number = w.steps * MORE_ON_GPU if arguments.device == "gpu" else w.steps
+    settled = SETTLED_ON_GPU if arguments.device == "gpu" else SETTLED
+    take_turns(sides, arguments.rounds, number, settled=settled)
     used = elsewhere.cores()
     peaks = {side: sides[side].close() for side in sides}
     results: dict[str, Any] = {"losses_apart": None if arguments.dropout else apart, "cores_used_by_others": used}

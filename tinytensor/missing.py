@@ -67,7 +67,7 @@ class Missing(str):
 
 
 for _name in NAMES.split():
-    setattr(Tensor, _name, Missing(_name))
+    type.__setattr__(Tensor, _name, Missing(_name))
 
 
 def _say_what_an_op_takes(primitive: Any, arrays: Any, nodes: Any, error: Exception, node: Any = None) -> None:

@@ -178,7 +178,7 @@ def part_of_tensor(part: F) -> F:
     """Class decorator: the methods and properties of a class become the Tensor's."""
     for name, value in vars(part).items():
         if callable(value) or isinstance(value, property):
-            setattr(Tensor, name, value)
+            type.__setattr__(Tensor, name, value)  # these are its own
     return part
 
 

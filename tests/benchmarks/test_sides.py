@@ -89,7 +89,10 @@ def test_a_mistake_on_the_command_line_is_one_line(script, tmp_path):
         assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("script", ["decoding.py", "import_time.py", "op_overhead.py", "reading.py", "train_step.py"])
+AGAINST = "decoding generation house import_time language_model op_overhead plain_loop reading train_step"
+
+
+@pytest.mark.parametrize("script", [f"{name}.py" for name in AGAINST.split()])
 def test_another_checkout_must_be_one(script, tmp_path):
     command = [sys.executable, ROOT / "benchmarks" / script, "--against", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True)
