@@ -13,7 +13,7 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "first_transformer.py"
 
 
 def test_the_first_program_of_the_readme_is_the_script():
-    name, program = snippets("README.md")[0].split("\n", 1)
+    name, program = snippets("README.md")[1].split("\n", 1)
     assert name == "# examples/first_transformer.py"
     source = SCRIPT.read_text(encoding="utf-8")
     docstring = ast.parse(source).body[0]
