@@ -198,3 +198,15 @@ def test_texts_here_and_there(copy, part):
             path.write_text(source, encoding="utf-8")
         assert not apart
         assert any(f"{name} was edited" in line for line in told), (module, name, case, told)
+
+
+def test_without_the_list_everything_counts_as_it_was(copy):
+    known = copy / "tinytensor" / "fast" / "texts.txt"
+    text = known.read_bytes()
+    known.unlink()
+    try:
+        apart, told, report = run(copy, ["softmax_-1", "sgd"])
+    finally:
+        known.write_bytes(text)
+    assert (apart, told) == ([], [])
+    assert "text:" not in report

@@ -58,10 +58,13 @@ class Known(NamedTuple):
 
 @functools.cache
 def known() -> Known:
-    """`texts.txt`, read once."""
+    """`texts.txt`, read once. Without it, everything counts as it was."""
     found = Known({}, [], [], {})
-    with open(LIST, encoding="utf-8") as file:
-        lines = file.read().splitlines()
+    try:
+        with open(LIST, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        lines = []
     for line in lines:
         kind, name, first, *rest = line.split("\t")
         if kind == "file":
