@@ -882,3 +882,18 @@ def test_without_the_engine_room_it_is_op_by_op(device, monkeypatch):
     for _ in range(4):
         step(x)
     assert counted.calls == 4
+
+
+def test_what_is_replaced_between_two_calls_is_called(device, monkeypatch):
+    model = transformer(device)
+    step, (batch, *_) = nn.compile_step(loss_of(model), model), batches(device)
+    for _ in range(4):
+        step(*batch)
+    own = nn.Linear.forward
+    monkeypatch.setattr(nn.Linear, "forward", lambda self, x: own(self, x) * 2)
+    expected = step.op_by_op(*batch).item()
+    for _ in range(4):
+        np.testing.assert_allclose(step(*batch).item(), expected, rtol=1e-5)
+    monkeypatch.undo()
+    expected = step.op_by_op(*batch).item()
+    np.testing.assert_allclose(step(*batch).item(), expected, rtol=1e-5)

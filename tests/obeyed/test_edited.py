@@ -210,3 +210,20 @@ def test_without_the_list_everything_counts_as_it_was(copy):
         known.write_bytes(text)
     assert (apart, told) == ([], [])
     assert "text:" not in report
+
+
+def test_the_doctor_lists_an_edit_of_what_it_does_not_load(copy):
+    path = copy / "nn" / "transformer.py"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("x + attend_to_memory", "x - attend_to_memory"), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    try:
+        command = [sys.executable, "-m", "tinytensor"]
+        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
+    finally:
+        path.write_text(text, encoding="utf-8")
+    assert done.returncode == 0
+    assert "text:      no: formulas compute what was edited: nn.transformer: TransformerDecoderLayer._sublayers" in (
+        done.stdout
+    )
+    assert "- change the fast versions as well, then run: python -m tinytensor.testing.renew (text)" in done.stdout

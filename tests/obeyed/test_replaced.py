@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from tinytensor import nn
 
 from ..engine_room import room
 from .cases import CASES, DRAWING, SIZES
@@ -186,3 +187,52 @@ def test_textbook_mode_enters_nothing_of_the_engine_room(name, loops):
     met = {code for code in entered(lambda: CASES[name](2, 3)) if code.co_filename.startswith(tuple(rooms))}
     noticed = {"note"}  # classes that `cases` makes are told of
     assert {code.co_name for code in met} <= noticed
+
+
+def test_what_is_replaced_between_two_steps_of_one_cache_is_called(loops, monkeypatch):
+    def steps():
+        tt.manual_seed(0)
+        layer = nn.TransformerDecoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        module = nn.TransformerDecoder(layer, 2).eval()
+        x = tt.random.randn(2, 1, 16)
+        with tt.no_grad(), monkeypatch.context() as patched:
+            cache = module.start(tt.random.randn(2, 5, 16))
+            first = module.step(x, cache).numpy()
+            own = nn.Linear.forward
+            patched.setattr(nn.Linear, "forward", lambda self, x: own(self, x) * 2)
+            second = module.step(x, cache).numpy()
+        with tt.no_grad():
+            return first, second, module.step(x, cache).numpy()
+
+    found = steps()
+    with tt.textbook():
+        expected = steps()
+    assert not told_apart(found, expected)
+
+
+def test_what_is_replaced_on_a_subclass_an_instance_or_by_a_hook_is_called(loops, monkeypatch):
+    class Doubled(nn.Linear):
+        def forward(self, input):
+            return super().forward(input) * 2
+
+    def stack():
+        tt.manual_seed(0)
+        return nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 2)
+
+    x = tt.random.randn(24, 48, 16)
+    plain = stack()(x).numpy()
+    for change in ("subclass", "instance", "hook"):
+        module = stack()
+        layer = module.layers[1]
+        if change == "subclass":
+            layer.linear2.__class__ = Doubled
+        elif change == "instance":
+            own = layer.linear2.forward
+            layer.linear2.forward = lambda x, own=own: own(x) * 2
+        else:
+            layer.linear2.register_forward_hook(lambda module, inputs, output: output * 2)
+        found = module(x).numpy()
+        with tt.textbook():
+            expected = module(x).numpy()
+        assert not told_apart([found], [expected])
+        assert told_apart([found], [plain])

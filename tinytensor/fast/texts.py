@@ -147,9 +147,9 @@ class Count:
 def edited_in(module: str) -> frozenset[str]:
     """The texts of a module that are others than `texts.txt` knows."""
     try:
-        with open(sys.modules[f"{PACKAGE}.{module}"].__file__ or "", "rb") as file:
+        with open(file_of(module), "rb") as file:
             source = file.read()
-    except (OSError, KeyError):
+    except OSError:
         return frozenset()
     if zlib.crc32(source) == known().files[module]:
         return frozenset()
@@ -161,9 +161,8 @@ def edited_in(module: str) -> frozenset[str]:
 
 @functools.cache
 def tell(module: str, name: str) -> None:
-    file = sys.modules[f"{PACKAGE}.{module}"].__file__
     warnings.warn(
-        f"{file}: {name} was edited, so its fast version steps aside, and what you wrote computes, which is slower. "
+        f"{file_of(module)}: {name} was edited, so its fast version steps aside, and what you wrote computes, slower. "
         f"To have it fast again, change the fast version as well (docs/engine-room.md), then run: {RENEW}",
         UserWarning,
         stacklevel=2,
@@ -172,8 +171,15 @@ def tell(module: str, name: str) -> None:
 
 def edited() -> list[str]:
     """All texts that were edited, as "module: name", whether they were met or not."""
-    loaded = [module for module in known().files if f"{PACKAGE}.{module}" in sys.modules]
-    return [f"{module}: {name}" for module in loaded for name in sorted(edited_in(module))]
+    return [f"{module}: {name}" for module in known().files for name in sorted(edited_in(module))]
+
+
+def file_of(module: str) -> str:
+    """The file of a module, loaded or not; in a checkout without links `nn` lies beside the package."""
+    parts = module.split(".")
+    places = [os.path.join(folder, *parts) for folder in sys.modules[PACKAGE].__path__]
+    files = [file for place in places for file in (f"{place}.py", os.path.join(place, "__init__.py"))]
+    return next((file for file in files if os.path.exists(file)), files[0])
 
 
 # ---- what is replaced while the program runs
