@@ -35,7 +35,7 @@ NAVIGATION = {
         "debugging",
     ),
     "Look up": ("api/index", "names", "left-out", "silent-differences", "other-libraries", "promises"),
-    "Pictures and figures": ("gallery", "pictures", "translation", "language-models", "performance"),
+    "Pictures and figures": ("gallery", "pictures", "translation", "language-models", "performance", "figures"),
     "The project": ("README <readme>", "contributing", "changelog", "source/index"),
 }
 """What stands at the side of every page; pages that are not named here stand under "Look up"."""
