@@ -227,3 +227,40 @@ def test_the_doctor_lists_an_edit_of_what_it_does_not_load(copy):
         done.stdout
     )
     assert "- change the fast versions as well, then run: python -m tinytensor.testing.renew (text)" in done.stdout
+
+
+RELOADED = """
+import importlib, pathlib, sys, warnings
+import numpy as np
+import tinytensor as tt
+from tinytensor import nn
+
+x = tt.random.randn(24, 48, 16)
+layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+layer(x)
+module = sys.modules["tinytensor.nn.functional.linear"]
+file = pathlib.Path(module.__file__)
+text = file.read_text(encoding="utf-8")
+file.write_text(text.replace("else y + bias", "else y - bias"), encoding="utf-8")
+try:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        old = module._linear
+        importlib.reload(module)
+        old.op.function.__code__ = module._linear.op.function.__code__  # as %autoreload does
+        found = layer(x).numpy()
+finally:
+    file.write_text(text, encoding="utf-8")
+with tt.textbook():
+    expected = layer(x).numpy()
+print(np.allclose(found, expected, atol=1e-5), [str(w.message).split(" so ")[0] for w in told])
+"""
+
+
+def test_a_module_that_is_edited_and_loaded_again_computes(copy):
+    """What a notebook's `%autoreload` does after an edit."""
+    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    done = subprocess.run([sys.executable, "-c", RELOADED], cwd=copy, env=environment, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.startswith("True [")
+    assert done.stdout.count("_linear was edited") == 1

@@ -191,6 +191,8 @@ class Listening(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         before = vars(self).get(name)
         super().__setattr__(name, value)
+        if name == "__spec__":  # `importlib.reload` begins so, and `%autoreload` with it
+            look_anew()
         note(self, name, before)
 
     def __delattr__(self, name: str) -> None:
@@ -206,6 +208,14 @@ def listen() -> None:
         if top == PACKAGE and type(module) is ModuleType and not rest.startswith(NOT_TEXT):
             module.__class__ = Listening
     Replaceable._tell = staticmethod(note)
+
+
+def look_anew() -> None:
+    """A module is about to be loaded again: its file may be another one now."""
+    Count.replacements += 1
+    edited_in.cache_clear()
+    for way in ways.values():
+        way._edited, way.off = None, True
 
 
 def note(namespace: Any, name: str, before: Any) -> None:
