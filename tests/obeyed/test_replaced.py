@@ -236,3 +236,35 @@ def test_what_is_replaced_on_a_subclass_an_instance_or_by_a_hook_is_called(loops
             expected = module(x).numpy()
         assert not told_apart([found], [expected])
         assert told_apart([found], [plain])
+
+
+def test_what_is_no_replacement_turns_nothing_off(loops):
+    """Classes of a user's, abstract ones among them, copies, pickles and imports."""
+    import abc
+    import copy
+    import importlib
+    import pickle
+    import typing
+
+    class Abstract(nn.Module, abc.ABC):
+        @abc.abstractmethod
+        def forward(self, x): ...
+
+    class Own(Abstract, typing.Generic[typing.TypeVar("T")]):
+        def forward(self, x):
+            return x
+
+    texts = room("fast.texts")
+    module, x = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2), tt.ones((24, 48, 16))
+    module(x)
+    before = {way.name for way in texts.ways.values() if not way.off}
+    known = dict(texts.replaced)
+    Own.forward = lambda self, x: x + 1
+    Own()(copy.deepcopy(module)(pickle.loads(pickle.dumps(x))))
+    for name in ("models", "linalg", "fft", "special", "testing", "graph", "nn.distributed"):
+        importlib.import_module(f"tinytensor.{name}")
+    assert "stacks of Transformer layers" in before
+    assert before <= {way.name for way in texts.ways.values() if not way.off}
+    assert texts.replaced == known
+    with pytest.raises(TypeError, match="abstract"):
+        Abstract()

@@ -37,6 +37,7 @@ CORE = (
 
 LIST = os.path.join(os.path.dirname(__file__), "texts.txt")
 NOT_TEXT = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize")  # packages that no way stands for
+MADE = ("_abc_impl", "__abstractmethods__", "__parameters__", "__slotnames__")  # by Python, on a class
 RENEW = f"python -m {PACKAGE}.testing.renew"
 
 
@@ -219,10 +220,11 @@ def look_anew() -> None:
 
 
 def note(namespace: Any, name: str, before: Any) -> None:
-    """A module or class has something else under a name than before."""
+    """A module or class has something else under a name than before; modules that are imported do not count."""
     now, place = vars(namespace).get(name), (namespace, name)
-    made = name in ("_abc_impl", "__abstractmethods__")  # with its class
-    if now is before or made or (before is None and isinstance(now, ModuleType)):  # a module that was imported
+    module = namespace.__module__ if isinstance(namespace, type) else namespace.__name__
+    is_ours = module == PACKAGE or module.startswith(f"{PACKAGE}.")  # a subclass of a user's is no place
+    if now is before or not is_ours or name in MADE or (before is None and isinstance(now, ModuleType)):
         return
     Count.replacements += 1
     if place not in replaced:
