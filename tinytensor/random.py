@@ -20,13 +20,14 @@ import tinytensor as tt
 
 from . import dtypes
 from .backend import for_device
+from .modes import Replaceable
 from .tensor import Tensor, wrap
 from .typing import Device, DType, Shape
 
 _making = threading.Lock()
 
 
-class Generator:
+class Generator(metaclass=Replaceable):
     """A stream of random numbers (PCG64, O'Neill 2014) that starts from a seed.
 
     Args:

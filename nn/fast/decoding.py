@@ -22,7 +22,7 @@ from tinytensor.modes import state
 from tinytensor.tensor import wrap
 
 from ..attention import MultiheadAttention
-from ..decoder_cache import DecoderCache
+from ..decoder_cache import DecoderCache, LayerCache
 from ..functional.activations import gelu, relu
 from ..functional.attention import watch
 from ..functional.precision import autocast
@@ -40,7 +40,9 @@ LAYER: dict[str, type[Module]] = {
 }  # fmt: skip
 """The modules of a decoder layer, unless somebody put others in their place."""
 
-SETTINGS = {"activation", "eps", "norm_first", "num_heads", "num_kv_heads", "pairing", "scale", "_scale"}
+SETTINGS = {
+    "activation", "dropout", "eps", "norm_first", "num_heads", "num_kv_heads", "p", "pairing", "scale", "_scale",
+}  # fmt: skip
 """Attributes of modules that a loop computes with."""
 
 
@@ -57,6 +59,9 @@ class Plan:
         self.module, modules = module, list(module.modules())
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
         self.dropping = [m for m in modules if _drops(m)]
+        self.own = [vars(m) for m in modules]
+        self.kinds = self._kinds(modules)
+        self.modules = modules
         self.parents = [(m._modules, dict(m._modules)) for m in modules if m._modules]
         owned: list[tuple[dict[str, Any], str]] = [(m._parameters, name) for m in modules for name in m._parameters]
         self.slots = [(held, name) for held, name in owned if held[name] is not None]
@@ -77,8 +82,13 @@ class Plan:
             not any(self.hooks)
             and not any(m.training for m in self.dropping)
             and all(map(is_, self.found, now))
+            and self.kinds == self._kinds(self.modules)
             and all(itertools.starmap(eq, self.parents))
         )
+
+    def _kinds(self, modules: list[Module]) -> tuple[list[type], list[int]]:
+        """The classes of the modules, and how many attributes each has of its own: a method of its own is one more."""
+        return list(map(type, modules)), list(map(len, self.own))
 
     def _look(self) -> list[Any]:
         """The arrays of parameters, and settings."""
@@ -164,13 +174,21 @@ def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
     first, hidden, branches = cache.layers[0], cache.hidden, x.shape[:2]
     memory = first.memory._data
     return (
-        memory.dtype == x.dtype
+        type(cache) is DecoderCache
+        and "extend" not in vars(cache)
+        and all(map(is_usual, cache.layers))
+        and memory.dtype == x.dtype
         and memory.shape[::2] == (len(x), 2 * x.shape[2])
         and all(layer.places == first.places for layer in cache.layers)
         and (first.places == 0 if hidden is None else hidden._data.shape == (*branches, first.places))
         and _is_mask(padding, branches)
         and _is_mask(cache.memory_hidden, (len(x), 1, 1, memory.shape[1]))
     )
+
+
+def is_usual(cache: LayerCache) -> bool:
+    """True if the cache of a layer is one of this very class, with nothing of its own in its methods' place."""
+    return type(cache) is LayerCache and "append" not in vars(cache) and "grow" not in vars(cache)
 
 
 def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:

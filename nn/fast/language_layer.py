@@ -22,7 +22,7 @@ from ..functional.relative_positions import PAIRINGS
 from ..language_layer import Layer
 from ..layers import Dropout, LayerNorm, Linear, RMSNorm
 from ..self_attention import Rotation, SelfAttention
-from .decoding import Plan, arrays_of, fit, nobody_looks
+from .decoding import Plan, arrays_of, fit, is_usual, nobody_looks
 from .plain import is_plain
 from .sublayers import MODULES, WITHIN
 
@@ -34,7 +34,13 @@ _plans: WeakKeyDictionary[LayerCache, Plan] = WeakKeyDictionary()
 
 def step(layer: Layer, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Any:
     """What `Layer.forward` gives; None where that is to be gone through."""
-    if cache is None or not nobody_looks(x) or x._data.ndim != 3 or x._data.size > MOST_ROWS * x._data.shape[2]:
+    if (
+        cache is None
+        or not is_usual(cache)
+        or not nobody_looks(x)
+        or x._data.ndim != 3
+        or x._data.size > MOST_ROWS * x._data.shape[2]
+    ):
         return None
     array = x._data
     batch, branches, d = array.shape

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
-OWN = {
-    "forward", "step", "_sublayers", "_feed_forward", "attend", "project", "project_query", "heads", "weight", "bias",
-    "in_proj_weight", "in_proj_bias",
-}  # fmt: skip
-"""Methods that a module might have had replaced, and parameters in whose place it might have been given a Tensor."""
+PARAMETERS = {"weight", "bias", "in_proj_weight", "in_proj_bias"}
+"""In whose place a module might have been given a Tensor."""
+
+
+@functools.cache
+def own_names(kind: Any) -> frozenset[str]:
+    """Names that no instance has for itself unless somebody put something there: methods of its class, parameters."""
+    return frozenset(name for name in dir(kind) if callable(getattr(kind, name)) and name != "__class__") | PARAMETERS
 
 
 def is_plain(module: Any, *kinds: Any) -> bool:
-    """Whether a module is of these very classes, has nothing of its own in their place, and nobody hooks into it."""
+    """True if a module is of these very classes, has nothing of its own in their place, and nobody hooks into it."""
+    kind: Any = type(module)
     return (
-        type(module) in kinds
+        kind in kinds
         and not module._forward_hooks
         and not module._forward_pre_hooks
         and not module._buffers
-        and OWN.isdisjoint(vars(module))
+        and own_names(kind).isdisjoint(vars(module))
     )

@@ -268,3 +268,65 @@ def test_what_is_no_replacement_turns_nothing_off(loops):
     assert texts.replaced == known
     with pytest.raises(TypeError, match="abstract"):
         Abstract()
+
+
+@pytest.mark.parametrize("change", ["a layer's map", "a norm", "a class", "a setting", "the cache", "a layer's cache"])
+def test_what_is_changed_on_an_instance_between_two_steps_is_called(loops, change):
+    class Doubled(nn.Linear):
+        def forward(self, input):
+            return super().forward(input) * 2
+
+    def doubled(owner, name):
+        own = getattr(owner, name)
+        setattr(owner, name, lambda *args: own(*args) * 2)
+
+    def steps():
+        tt.manual_seed(0)
+        layer = nn.TransformerDecoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        module = nn.TransformerDecoder(layer, 2, nn.LayerNorm(16)).eval()
+        x = tt.random.randn(2, 1, 16)
+        with tt.no_grad():
+            cache = module.start(tt.random.randn(2, 5, 16))
+            found = [module.step(x, cache).numpy()]
+            if change == "a layer's map":
+                doubled(module.layers[0].linear1, "forward")
+            elif change == "a norm":
+                doubled(module.norm, "forward")
+            elif change == "a class":
+                module.layers[1].linear2.__class__ = Doubled
+            elif change == "a setting":
+                module.layers[0].dropout2.p = 1.0
+                module.train()
+            elif change == "the cache":
+                own = cache.extend
+                cache.extend = lambda shape, mask=None: own(shape, mask) | True
+            else:
+                doubled(cache.layers[0], "append")
+            found += [module.step(x, cache).numpy() for _ in range(2)]
+        return found
+
+    found = steps()
+    with tt.textbook():
+        expected = steps()
+    assert not told_apart(found, expected)
+
+
+def test_an_optimizers_own_update_and_a_layers_own_method_are_called(loops):
+    def outcome():
+        tt.manual_seed(0)
+        module = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), 1)
+        attention, x = module.layers[0].self_attn, tt.random.randn(24, 48, 16)
+        own = attention._as_given
+        attention._as_given = lambda *args: own(*args) * 2
+        optimizer = nn.optim.SGD(module.parameters(), lr=0.1)
+        update = optimizer.update
+        optimizer.update = lambda theta, g, *rest: update(theta, -g, *rest)
+        loss = (module(x) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return [loss.detach().numpy(), *[p.numpy() for p in module.parameters()]]
+
+    found = outcome()
+    with tt.textbook():
+        expected = outcome()
+    assert not told_apart(found, expected)

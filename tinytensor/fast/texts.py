@@ -105,9 +105,12 @@ class Way:
     def holds(self) -> bool:
         """True if the textbook says what this way computes. Warns once of a text that was edited."""
         if self._edited is None:
+            listen()  # in modules that were loaded since, too
             texts = [known().texts[number] for number in map(int, known().ways.get(self.name, ("", ""))[0].split())]
             changed = {module: edited_in(module) for module in {module for module, *_ in texts}}
             met = [(module, name) for module, name, _ in texts if name in changed[module]]
+            new = [(module, name) for module in changed for name in changed[module]]
+            met += [text for text in new if text not in met and text[0] in self.places.get(text[1], ())]
             self._edited = bool(met)
             for text in met:
                 tell(*text)
@@ -117,7 +120,7 @@ class Way:
     def look_again(self) -> None:
         """Something was replaced, or put back."""
         self.off = bool(self._edited) or any(
-            _is_affected(owner, namespace) for namespace, name in replaced for owner in self.places.get(name, ())
+            _is_affected(owner, namespace) for namespace, name in list(replaced) for owner in self.places.get(name, ())
         )
 
     @functools.cached_property
@@ -157,13 +160,16 @@ def edited_in(module: str) -> frozenset[str]:
     from .digests import digests  # only now: it parses
 
     now = digests(source.decode("utf-8"))
-    return frozenset(name for of, name, digest in known().texts if of == module and now.get(name) != digest)
+    then = {name: digest for of, name, digest in known().texts if of == module}
+    new = {name for of, name in all_places() if of == module and name in now} - then.keys()  # in front of another
+    return frozenset(name for name, digest in then.items() if now.get(name) != digest) | new
 
 
 @functools.cache
 def tell(module: str, name: str) -> None:
+    what = name or "a statement"
     warnings.warn(
-        f"{file_of(module)}: {name} was edited, so its fast version steps aside, and what you wrote computes, slower. "
+        f"{file_of(module)}: {what} was edited, so its fast version steps aside, and what you wrote computes, slower. "
         f"To have it fast again, change the fast version as well (docs/engine-room.md), then run: {RENEW}",
         UserWarning,
         stacklevel=2,
@@ -177,7 +183,7 @@ def edited() -> list[str]:
 
 def file_of(module: str) -> str:
     """The file of a module, loaded or not; in a checkout without links `nn` lies beside the package."""
-    parts = module.split(".")
+    parts = module.split(".") if module else []
     places = [os.path.join(folder, *parts) for folder in sys.modules[PACKAGE].__path__]
     files = [file for place in places for file in (f"{place}.py", os.path.join(place, "__init__.py"))]
     return next((file for file in files if os.path.exists(file)), files[0])
@@ -224,14 +230,17 @@ def note(namespace: Any, name: str, before: Any) -> None:
     now, place = vars(namespace).get(name), (namespace, name)
     module = namespace.__module__ if isinstance(namespace, type) else namespace.__name__
     is_ours = module == PACKAGE or module.startswith(f"{PACKAGE}.")  # a subclass of a user's is no place
-    if now is before or not is_ours or name in MADE or (before is None and isinstance(now, ModuleType)):
+    if now is before or name in MADE or (before is None and isinstance(now, ModuleType)):
+        return
+    if not is_ours:
+        Count.replacements += callable(now) or callable(before)
         return
     Count.replacements += 1
     if place not in replaced:
         replaced[place] = before
     elif replaced[place] is now:
         del replaced[place]
-    for way in ways.values():
+    for way in list(ways.values()):
         if way._edited is not None and name in way.places:
             way.look_again()
 

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from ..fast.digests import digest, named
-from ..fast.texts import CORE, LIST, NOT_TEXT, PACKAGE, ways
+from ..fast.texts import CORE, LIST, NOT_TEXT, PACKAGE, file_of, ways
 
 WITHOUT_NUMBERS = (
     "backend.cupy", "backend.cupy_special", "checkpoint", "cores", "doctor", "drawing", "dtypes", "engine", "extras",
@@ -79,14 +79,16 @@ class Closure:
         """Add a text, and whatever its code names."""
         if (module, name) in self.texts:
             return
-        self.texts.add((module, name))
-        node, here = texts_of(module)[name], sys.modules[f"{PACKAGE}.{module}"]
+        self.texts |= {(module, name), (module, "")}
+        node, here = texts_of(module)[name], sys.modules[f"{PACKAGE}.{module}" if module else PACKAGE]
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         met = {each: self.look_up(here, each) for each in sorted(names)}
         classes = [value for value in met.values() if isinstance(value, type) and _is_ours(value)]
         if (of := name.rpartition(".")[0]) and of in vars(here):
             classes.append(vars(here)[of])
             self.look_up(vars(here)[of], name.rpartition(".")[2])
+            heads = [(short(base.__module__), base.__qualname__) for base in vars(here)[of].__mro__ if _is_ours(base)]
+            self.texts |= {head for head in heads if head[1] in texts_of(head[0])}
         on_arrays = module.startswith("backend") or "xp" in {p.arg for p in ast.walk(node) if isinstance(p, ast.arg)}
         if not on_arrays:
             classes.append(import_module(PACKAGE).Tensor)
@@ -123,6 +125,8 @@ class Closure:
         else:
             where, value = f"{short(owner.__module__)}:{owner.__qualname__}", getattr(owner, name, None)
         self.places.add((where, name))
+        if isinstance(owner, ModuleType) and isinstance(texts_of(where).get(name), (ast.Import, ast.ImportFrom)):
+            self.texts.add((where, name))
         self.follow(owner, name, value)
         return value
 
@@ -187,9 +191,12 @@ def content() -> str:
     closures = {name: Closure(way.roots) for name, way in sorted(ways.items())}
     texts = sorted({text for closure in closures.values() for text in closure.texts})
     places = sorted({place for closure in closures.values() for place in closure.places})
+    texts = sorted(
+        {*texts, *[(of, name) for of, name in places if name in texts_of(of.partition(":")[0]) and ":" not in of]}
+    )
     lines = []
     for module in sorted({module for module, _ in texts}):
-        source = Path(str(sys.modules[f"{PACKAGE}.{module}"].__file__)).read_bytes()
+        source = Path(file_of(module)).read_bytes()
         own = [part for of, name in texts if of == module for part in (name, digest(texts_of(module)[name]))]
         lines.append("\t".join(["file", module, str(zlib.crc32(source)), *own]))
     for owner in sorted({owner for owner, _ in places}):
