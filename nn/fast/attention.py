@@ -251,7 +251,7 @@ def multi_head(
     attn_mask: Any,
 ) -> tuple[Tensor, Tensor | None] | None:
     """What `nn.functional.attention.multi_head` gives, on projections that stand side by side."""
-    if HEADS.off and not HEADS.holds():
+    if not HEADS.holds():
         return None
     dropped = drawn(dropout_p, query, key, num_heads)
     projected = project(query, key, value, weight, bias)
@@ -267,7 +267,7 @@ def attend_projected(
     query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
 ) -> Tensor | None:
     """What `nn.functional.attention.attend_projected` gives."""
-    if HEADS.off and not HEADS.holds():
+    if not HEADS.holds():
         return None
     dropped = drawn(dropout_p, query, memory, num_heads)
     if watch.see is not None:

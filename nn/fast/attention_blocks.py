@@ -246,7 +246,7 @@ class SeededDropped(Dropped):
     @staticmethod
     def draw_long(p: float, shape: tuple[int, ...], device: str) -> SeededDropped | None:
         """What stands for a mask of this shape; None for one so small that it may as well be held."""
-        if not is_long(shape[-2], shape[-1], device) or (SEEDED.off and not SEEDED.holds()):
+        if not is_long(shape[-2], shape[-1], device) or not SEEDED.holds():
             return None
         seed = int(tt.random.integers(2**62).item())
         return SeededDropped(seed, shape, 1 / (1 - p) if p < 1 else 0.0, device)

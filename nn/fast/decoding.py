@@ -59,9 +59,8 @@ class Plan:
         self.module, modules = module, list(module.modules())
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
         self.dropping = [m for m in modules if _drops(m)]
-        self.own = [vars(m) for m in modules]
-        self.kinds = self._kinds(modules)
-        self.modules = modules
+        self.modules, self.own = modules, [vars(m) for m in modules]
+        self.kinds = self._kinds()
         self.parents = [(m._modules, dict(m._modules)) for m in modules if m._modules]
         owned: list[tuple[dict[str, Any], str]] = [(m._parameters, name) for m in modules for name in m._parameters]
         self.slots = [(held, name) for held, name in owned if held[name] is not None]
@@ -82,13 +81,13 @@ class Plan:
             not any(self.hooks)
             and not any(m.training for m in self.dropping)
             and all(map(is_, self.found, now))
-            and self.kinds == self._kinds(self.modules)
+            and self.kinds == self._kinds()
             and all(itertools.starmap(eq, self.parents))
         )
 
-    def _kinds(self, modules: list[Module]) -> tuple[list[type], list[int]]:
+    def _kinds(self) -> tuple[list[type], list[int]]:
         """The classes of the modules, and how many attributes each has of its own: a method of its own is one more."""
-        return list(map(type, modules)), list(map(len, self.own))
+        return list(map(type, self.modules)), list(map(len, self.own))
 
     def _look(self) -> list[Any]:
         """The arrays of parameters, and settings."""

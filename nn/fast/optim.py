@@ -242,7 +242,7 @@ STEPS: dict[Any, Step] = {Adam.update: AdamStep(), SGD.update: SGDStep()}
 
 def step_in_place(optimizer: Optimizer, due: list[Due]) -> bool | None:
     step = STEPS.get(type(optimizer).update)
-    if step is None or "update" in vars(optimizer) or (step.way.off and not step.way.holds()):
+    if step is None or "update" in vars(optimizer) or not step.way.holds():
         return None
     step(optimizer, due)
     return True

@@ -308,14 +308,15 @@ def sooner(kind: type, text: Way, own: Any, way: Callable[..., Any]) -> Callable
     """A way that modules of this very class go in place of a method of theirs, while the text says what it computes."""
 
     def faster(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(module) is not kind or state.plain is None or (text.off and not text.holds()):
+        if type(module) is not kind or state.plain is None or not text.holds():
             return None
         try:
             return way(module, *args, **kwargs)
         except Exception as error:
-            out = own.__wrapped__(module, *args, **kwargs)  # the module's own lines say what is wrong, and where
-            message = f"{kind.__name__}: its fast way failed, its own lines did not; please report this: {error!r}"
-            warnings.warn(message, RuntimeWarning, stacklevel=4)
-            return out
+            failure = error
+        out = own.__wrapped__(module, *args, **kwargs)  # the module's own lines say what is wrong, and where
+        message = f"{kind.__name__}: its fast way failed, its own lines did not; please report this: {failure!r}"
+        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        return out
 
     return faster

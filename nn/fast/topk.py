@@ -22,7 +22,7 @@ LIKELIEST = Way("the likeliest classes", "nn.functional.topk:log_softmax_topk", 
 
 def log_softmax_topk(logits: Tensor, k: int, excluded: int | None) -> tuple[Tensor, Tensor] | None:
     """As `nn.functional.topk.likeliest`; the sums are in the logits' dtype where that is one of FLOATS."""
-    if (logits.requires_grad and tt.is_grad_enabled()) or (LIKELIEST.off and not LIKELIEST.holds()):
+    if (logits.requires_grad and tt.is_grad_enabled()) or not LIKELIEST.holds():
         return None
     xp = for_array(logits._data)
     classes = logits.shape[-1]

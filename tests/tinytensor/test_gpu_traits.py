@@ -60,6 +60,15 @@ def test_a_view_of_what_was_broadcast_cannot_be_written_to(view, device):
     assert x.tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_a_write_to_what_was_broadcast_to_its_own_shape_leaves_the_original(shape, device):
+    x = tt.ones(shape, device=device)
+    y = tt.broadcast_to(x, shape)
+    y += 1
+    assert (x.numpy() == 1).all()
+    assert (y.numpy() == 2).all()
+
+
 def test_a_write_to_the_identity_hits_one_place(device):
     power = tt.linalg.matrix_power(tt.ones((2, 2, 2), device=device), 0)
     power[0, 0, 1] = 5.0

@@ -1,8 +1,8 @@
-"""Short cuts for the usual calls of ops: the same as the reference call in `primitive`, at half the price.
+"""Short cuts for the usual calls of ops: the same as `call` in `primitive`, at half the price.
 
 One Tensor, two Tensors, a Tensor and a number, and fused ops with a fast pair. Whatever is unusual (another dtype,
 arrays of two devices, numbers alone), and whatever is asked for beside the result (`tt.textbook()`, a recording,
-anomaly mode), goes the way of the reference call. Without this file everything computes the same.
+anomaly mode), goes the way of that call. Without this file everything computes the same.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def _binary(primitive: Primitive) -> Callable[..., Any]:
                 large is not None
                 and a.nbytes >= LEAST
                 and kind is np.ndarray
-                and ((b is y or a.shape == b.shape) and (not of_large.off or of_large.holds()))
+                and (b is y or a.shape == b.shape)
+                and of_large.holds()
             ):
                 out = large(a, b, out=empty(a.shape, dtype))
             else:

@@ -3,9 +3,9 @@
     python -m tinytensor.testing.renew            # after a fast version was changed along with its text
     python -m tinytensor.testing.renew --check    # exit code 1 where texts.txt is not what this would write
 
-From its roots, a way's text is all that the code names: functions, methods, operators, tables. Names are followed
-whatever they are attributes of, so that rather too much is named than too little. Parts of the library that compute no
-number are left out.
+From its roots, a way's text is all that the code names: functions, methods, operators, tables. An attribute is looked
+up in the module or class in front of the dot, or, if only a run would tell which that is, in every class that the code
+names and in Tensor: too many names rather than too few. Parts of the library that compute no number are left out.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ from ..fast.texts import CORE, LIST, NOT_TEXT, PACKAGE, file_of, ways
 
 WITHOUT_NUMBERS = (
     "backend.cupy", "backend.cupy_special", "checkpoint", "cores", "doctor", "drawing", "dtypes", "engine", "extras",
-    "files", "grad_mode",
-    "gradients", "hints", "hooks", "info", "messages", "missing", "modes", "node", "notebook", "primitive", "recording",
-    "speed", "tensor", "tracing", "typing", "nn.functional.checks", "nn.init", "nn.recording", "nn.shapes",
-    "nn.parallel", "nn.distributed", "nn.utils.rnn", "models",
+    "files", "grad_mode", "gradients", "hints", "hooks", "info", "messages", "missing", "modes", "node", "notebook",
+    "primitive", "recording", "speed", "tensor", "tracing", "typing", "nn.functional.checks", "nn.init", "nn.recording",
+    "nn.shapes", "nn.parallel", "nn.distributed", "nn.utils.rnn", "models",
 )  # fmt: skip
 """Modules whose functions compute no number: they keep graphs and modes, check, tell and draw."""
 
@@ -189,11 +188,9 @@ def content() -> str:
     """What `texts.txt` is to hold."""
     import_module(f"{PACKAGE}.models")  # whose parts load what else there is
     closures = {name: Closure(way.roots) for name, way in sorted(ways.items())}
-    texts = sorted({text for closure in closures.values() for text in closure.texts})
+    named_texts = {text for closure in closures.values() for text in closure.texts}
     places = sorted({place for closure in closures.values() for place in closure.places})
-    texts = sorted(
-        {*texts, *[(of, name) for of, name in places if name in texts_of(of.partition(":")[0]) and ":" not in of]}
-    )
+    texts = sorted(named_texts.union((of, name) for of, name in places if ":" not in of and name in texts_of(of)))
     lines = []
     for module in sorted({module for module, _ in texts}):
         source = Path(file_of(module)).read_bytes()

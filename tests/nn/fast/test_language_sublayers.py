@@ -1,6 +1,7 @@
 """A language model's layer as one op, in training: the numbers of the module's own lines, gone where it is unusual."""
 
 import contextlib
+import traceback
 
 import numpy as np
 import pytest
@@ -317,6 +318,19 @@ def test_a_fast_way_that_fails_alone_is_told(monkeypatch):
     with pytest.warns(RuntimeWarning, match="Layer: its fast way failed.*within the loops"):
         out = layer(sequence(), CAUSAL, None)
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-9)
+
+
+def test_an_error_of_the_formula_says_nothing_of_the_fast_way(monkeypatch):
+    layer = layer_of()
+
+    def fail(*args):
+        layer.feed_forward.activation = "another"
+        raise ZeroDivisionError("within the loops")
+
+    monkeypatch.setattr(tt.backend.for_device("cpu").sublayers(np.ones(1)), "forward", fail)
+    with pytest.raises(KeyError, match="another") as raised:
+        layer(sequence(), CAUSAL, None)
+    assert "ZeroDivisionError" not in "".join(traceback.format_exception(raised.value))
 
 
 def test_without_loops_the_op_goes_by_its_formula(monkeypatch):
