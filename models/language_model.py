@@ -9,7 +9,6 @@ models have otherwise are arguments: `GPT2` and `LLAMA` below are two sets of th
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 from tinytensor.nn.decoder_cache import DecoderCache, LayerCache
 from tinytensor.nn.functional.attention import watch
-from tinytensor.nn.language_layer import Layer
+from tinytensor.nn.language_layer import Layer, through_layers
 from tinytensor.nn.self_attention import Rotation
 
 from .decoding import Decodable, Recomputed, beam_search, greedy, sample
@@ -177,9 +176,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         return self.dropout(x if self.positions is None else x + self.positions(positions))
 
     def _through(self, x: Tensor, mask: Tensor, rotation: Rotation | None, caches: Sequence[LayerCache] = ()) -> Tensor:
-        for layer, cache in itertools.zip_longest(self.layers, caches):
-            x = layer(x, mask, rotation, cache)
-        return self.norm(x)
+        return self.norm(through_layers(self.layers, x, mask, rotation, caches))
 
     def _places(self, length: int) -> Tensor:
         """0, 1, ...: the positions of a sequence. Raises ValueError where it is too long."""

@@ -8,16 +8,38 @@ Each sub-layer is given what is normalised (Xiong et al. 2020), and its result i
 
 from __future__ import annotations
 
+import itertools
+from collections import namedtuple
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tinytensor import Tensor
 from tinytensor.grad_mode import may_be_faster
+from tinytensor.modes import Replaceable
 
 from .decoder_cache import LayerCache
 from .feed_forward import FeedForward
 from .layers import Dropout
 from .module import Module
 from .self_attention import Rotation, SelfAttention
+from .transformer import Sublayer, through
+
+
+class AttendToItself(namedtuple("AttendToItself", "attention mask rotation cache"), metaclass=Replaceable):
+    """f(x) = MultiHead(x), of x and of what a cache has of positions before it."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.attention(x, self.mask, self.rotation, self.cache)
+
+
+@may_be_faster
+def through_layers(
+    layers: Iterable[Layer], x: Tensor, mask: Any, rotation: Rotation | None, caches: Sequence[LayerCache] = ()
+) -> Tensor:
+    """x through layers, one after the other, each with a cache of its own if there are any."""
+    for layer, cache in itertools.zip_longest(layers, caches):
+        x = layer(x, mask, rotation, cache)
+    return x
 
 
 class Layer(Module):
@@ -34,8 +56,13 @@ class Layer(Module):
         self.norm1, self.norm2 = norms
         self.self_attn, self.feed_forward, self.dropout = self_attn, feed_forward, Dropout(p)
 
-    @may_be_faster
     def forward(self, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Tensor:
         """(batch, length, d_model) of both; mask, rotation and cache as for `SelfAttention`."""
-        x = x + self.dropout(self.self_attn(self.norm1(x), mask, rotation, cache))
-        return x + self.dropout(self.feed_forward(self.norm2(x)))
+        return through(x, self.sublayers(AttendToItself(self.self_attn, mask, rotation, cache)))
+
+    def sublayers(self, attend: AttendToItself) -> list[Sublayer]:
+        """The sub-layers in their order."""
+        return [
+            Sublayer(attend, self.dropout, self.norm1, norm_first=True),
+            Sublayer(self.feed_forward, self.dropout, self.norm2, norm_first=True),
+        ]

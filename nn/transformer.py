@@ -3,8 +3,9 @@
     encoder layer:  x = LayerNorm(x + SelfAttention(x))         norm_first:  x = x + SelfAttention(LayerNorm(x))
                     x = LayerNorm(x + FeedForward(x))                        x = x + FeedForward(LayerNorm(x))
 
-The paper normalises after each residual connection; `norm_first` before each sub-layer (Xiong et al. 2020), which
-trains without warm-up. A decoder layer attends to the encoder's output (`memory`) in between.
+A layer is a list of such sub-layers. The paper normalises after each residual connection; `norm_first` before each
+sub-layer (Xiong et al. 2020), which trains without warm-up. A decoder layer attends to the encoder's output (`memory`)
+in between.
 
 Arguments, defaults, masks and `state_dict` keys are PyTorch's. N is the batch, S the source's length, T the target's;
 sequences are (S, N, d_model), with `batch_first` (N, S, d_model), and without a batch (S, d_model).
@@ -21,12 +22,14 @@ Masks are boolean (True: must not attend) or floating (added to the scores, so t
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections import namedtuple
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.grad_mode import may_be_faster
+from tinytensor.modes import Replaceable
 from tinytensor.typing import Device, DType
 
 from . import functional as F
@@ -38,7 +41,61 @@ from .layers import Dropout, LayerNorm, Linear
 from .module import Module
 
 Activation = str | Callable[[Tensor], Tensor]
-Sublayer = Callable[[Tensor], Tensor]
+
+
+# ---- sub-layers: f(x) is one of the classes below, or any function of x
+
+
+class Sublayer(namedtuple("Sublayer", "f dropout norm norm_first", defaults=[False]), metaclass=Replaceable):
+    """f with its residual connection, dropout (section 5.4) and norm: behind the sum, or in front of f."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if self.norm_first:
+            return x + self.dropout(self.f(self.norm(x)))
+        return self.norm(x + self.dropout(self.f(x)))
+
+
+@may_be_faster
+def through(x: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
+    """x through sub-layers, one after the other."""
+    for sublayer in sublayers:
+        x = sublayer(x)
+    return x
+
+
+class Attend(namedtuple("Attend", "attention memory mask padding is_causal"), metaclass=Replaceable):
+    """f(x) = MultiHead(x, memory, memory): x looks at the memory, or without one at itself (section 3.2.3)."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        memory = x if self.memory is None else self.memory
+        masks = {"key_padding_mask": self.padding, "attn_mask": self.mask, "is_causal": self.is_causal}
+        return self.attention(x, memory, memory, need_weights=False, **masks)[0]
+
+
+class AttendToPast(namedtuple("AttendToPast", "attention cache hidden"), metaclass=Replaceable):
+    """The same for the next position alone: its key and value join those of its past, which a cache keeps."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        query, own = self.attention.project(x)
+        return self.attention.attend(query, self.cache.append(own), self.hidden)
+
+
+class AttendToMemory(namedtuple("AttendToMemory", "attention cache hidden"), metaclass=Replaceable):
+    """The same for a memory whose keys and values a cache keeps."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.attention.attend(self.attention.project_query(x), self.cache.memory, self.hidden)
+
+
+class Feed(namedtuple("Feed", "linear1 activation dropout linear2"), metaclass=Replaceable):
+    """f(x) = max(0, x W₁ + b₁) W₂ + b₂ (section 3.3, equation 2), or with another activation."""
+
+    @tt.named_scope("feed forward")
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.linear2(self.dropout(self.activation(self.linear1(x))))
+
+
+# ---- the layers
 
 
 class TransformerEncoderLayer(Module):
@@ -88,7 +145,6 @@ class TransformerEncoderLayer(Module):
         self.dropout2 = Dropout(dropout)
         self.activation = _activation(activation)
 
-    @may_be_faster
     def forward(
         self,
         src: Tensor,
@@ -96,20 +152,16 @@ class TransformerEncoderLayer(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        def attend(x: Tensor) -> Tensor:
-            return self.dropout1(_attention(self.self_attn, x, x, src_mask, src_key_padding_mask, is_causal))
+        attend = Attend(self.self_attn, None, src_mask, src_key_padding_mask, is_causal)
+        return through(src, self.sublayers(attend))
 
-        x = src
-        if self.norm_first:
-            x = x + attend(self.norm1(x))
-            return x + self._feed_forward(self.norm2(x))
-        x = self.norm1(x + attend(x))
-        return self.norm2(x + self._feed_forward(x))
-
-    @tt.named_scope("feed forward")
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂ (section 3.3, equation 2)."""
-        return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+    def sublayers(self, attend: Any) -> list[Sublayer]:
+        """The sub-layers in their order (Figure 1 of the paper, left)."""
+        feed = Feed(self.linear1, self.activation, self.dropout, self.linear2)
+        return [
+            Sublayer(attend, self.dropout1, self.norm1, self.norm_first),
+            Sublayer(feed, self.dropout2, self.norm2, self.norm_first),
+        ]
 
 
 class TransformerDecoderLayer(Module):
@@ -151,7 +203,6 @@ class TransformerDecoderLayer(Module):
         self.dropout3 = Dropout(dropout)
         self.activation = _activation(activation)
 
-    @may_be_faster
     def forward(
         self,
         tgt: Tensor,
@@ -163,46 +214,27 @@ class TransformerDecoderLayer(Module):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        def attend(x: Tensor) -> Tensor:
-            return self.dropout1(_attention(self.self_attn, x, x, tgt_mask, tgt_key_padding_mask, tgt_is_causal))
-
-        def attend_to_memory(x: Tensor) -> Tensor:
-            attended = _attention(
-                self.multihead_attn, x, memory, memory_mask, memory_key_padding_mask, memory_is_causal
-            )
-            return self.dropout2(attended)
-
-        return self._sublayers(tgt, attend, attend_to_memory)
+        attend = Attend(self.self_attn, None, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
+        ask = Attend(self.multihead_attn, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        return through(tgt, self.sublayers(attend, ask))
 
     def step(self, x: Tensor, cache: LayerCache, hidden: Tensor, memory_hidden: Tensor | None) -> Tensor:
         """The next position of every branch: `forward` for the last position alone, (batch, branches, d_model).
 
         Its key and value join the cache; who sees which is told as in `DecoderCache`.
         """
+        attend = AttendToPast(self.self_attn, cache, hidden)
+        ask = AttendToMemory(self.multihead_attn, cache, memory_hidden)
+        return through(x, self.sublayers(attend, ask))
 
-        def attend(x: Tensor) -> Tensor:
-            query, own = self.self_attn.project(x)
-            return self.dropout1(self.self_attn.attend(query, cache.append(own), hidden))
-
-        def attend_to_memory(x: Tensor) -> Tensor:
-            query = self.multihead_attn.project_query(x)
-            return self.dropout2(self.multihead_attn.attend(query, cache.memory, memory_hidden))
-
-        return self._sublayers(x, attend, attend_to_memory)
-
-    def _sublayers(self, x: Tensor, attend: Sublayer, attend_to_memory: Sublayer) -> Tensor:
-        if self.norm_first:
-            x = x + attend(self.norm1(x))
-            x = x + attend_to_memory(self.norm2(x))
-            return x + self._feed_forward(self.norm3(x))
-        x = self.norm1(x + attend(x))
-        x = self.norm2(x + attend_to_memory(x))
-        return self.norm3(x + self._feed_forward(x))
-
-    @tt.named_scope("feed forward")
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        """FFN(x) = max(0, x W₁ + b₁) W₂ + b₂ (section 3.3, equation 2)."""
-        return self.dropout3(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+    def sublayers(self, attend: Any, ask: Any) -> list[Sublayer]:
+        """The sub-layers in their order (Figure 1 of the paper, right): `ask` attends to the encoder's output."""
+        feed = Feed(self.linear1, self.activation, self.dropout, self.linear2)
+        return [
+            Sublayer(attend, self.dropout1, self.norm1, self.norm_first),
+            Sublayer(ask, self.dropout2, self.norm2, self.norm_first),
+            Sublayer(feed, self.dropout3, self.norm3, self.norm_first),
+        ]
 
 
 class TransformerEncoder(Module):
@@ -400,26 +432,6 @@ class Transformer(Module):
     def generate_square_subsequent_mask(sz: int, device: Device = None, dtype: DType = None) -> Tensor:
         """The causal mask (sz, sz): 0 where position i may attend to j <= i, -inf elsewhere (section 3.2.3)."""
         return tt.triu(tt.full((sz, sz), -tt.inf, dtype=dtype, device=device), k=1)
-
-
-def _attention(
-    attention: MultiheadAttention,
-    query: Tensor,
-    memory: Tensor,
-    mask: Tensor | None,
-    key_padding_mask: Tensor | None,
-    is_causal: bool,
-) -> Tensor:
-    """Each position of `query` attends to `memory`: keys and values are the same (section 3.2.3)."""
-    return attention(
-        query,
-        memory,
-        memory,
-        key_padding_mask=key_padding_mask,
-        need_weights=False,
-        attn_mask=mask,
-        is_causal=is_causal,
-    )[0]
 
 
 def _activation(activation: Activation) -> Callable[[Tensor], Tensor]:

@@ -54,8 +54,8 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "test_ops test_decoder_cache fast",
     ),
     "the engine room of nn": (
-        "nn/fast/: activations attention attention_blocks clip_grad decoding dropout embedding language_layer "
-        "language_sublayers linear losses normalization optim plain recurrent sublayers topk transformer windows",
+        "nn/fast/: activations attention attention_blocks clip_grad decoding dropout embedding linear losses "
+        "normalization optim plain recurrent sublayers topk windows",
         "tests/nn/: fast test_attention test_layers test_losses test_functional test_clip test_decoder_cache "
         "test_promises test_ops ../obeyed/test_replaced",
     ),

@@ -123,7 +123,7 @@ lesson.number("share of the feed-forward network in a layer's parameters", share
 # network computes with what has arrived, at each position alone. The description as convolutions is exact; linear maps
 # say the same without transposing. Each layer has weights of its own, and all positions share them.
 #
-# Where it happens: `_feed_forward` of the layers in [nn/transformer.py](../../nn/transformer.py), and `Conv1d` in
+# Where it happens: `Feed` in [nn/transformer.py](../../nn/transformer.py), and `Conv1d` in
 # [nn/convolution.py](../../nn/convolution.py).
 #
 # ## Try

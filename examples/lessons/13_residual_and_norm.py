@@ -163,7 +163,7 @@ lesson.show("losses", visualize.curves(losses, title="30 layers learn", x_label=
 # a model hardly moves in its first steps, and wants a learning rate that is warmed up ([lesson 16](16_training.py);
 # Xiong et al. 2020).
 #
-# Both orders are four lines of `forward` in [nn/transformer.py](../../nn/transformer.py); the norm's formula is in
+# Both orders are three lines of `Sublayer` in [nn/transformer.py](../../nn/transformer.py); the norm's formula is in
 # [nn/functional/normalization.py](../../nn/functional/normalization.py).
 #
 # ## Try

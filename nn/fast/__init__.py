@@ -12,8 +12,6 @@ from . import (
     decoding,
     dropout,
     embedding,
-    language_layer,
-    language_sublayers,
     linear,
     losses,
     normalization,
@@ -22,7 +20,6 @@ from . import (
     recurrent,
     sublayers,
     topk,
-    transformer,
     windows,
 )
 

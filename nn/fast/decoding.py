@@ -1,17 +1,17 @@
-"""A step of decoding: all layers of a decoder in one compiled loop, where no gradient is wanted.
+"""Steps of decoding: sub-layers with caches, where no gradient is wanted, in compiled loops.
 
-`TransformerDecoder.step` goes this way where the loop of `tinytensor/fast/decoding.py` is there and nothing unusual is
-asked for: layers of these very classes without hooks, norms before or behind, ReLU or GELU, no dropout at work, float32
-or float64, nobody who watches. All else goes through the layers' own `step`.
+All layers of a decoder go through the loops of `tinytensor/fast/decoding.py` together, those of a language model one by
+one. What was read from modules is kept with their cache; each step asks if it still holds.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
-from operator import eq, is_
-from typing import Any
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Sequence
+from operator import is_
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -21,167 +21,258 @@ from tinytensor.fast.texts import Way
 from tinytensor.modes import state
 from tinytensor.tensor import wrap
 
-from ..attention import MultiheadAttention
+from ..containers import ModuleList
 from ..decoder_cache import DecoderCache, LayerCache
-from ..functional.activations import gelu, relu
-from ..functional.attention import watch
-from ..functional.precision import autocast
-from ..layers import Dropout, LayerNorm, Linear
+from ..feed_forward import FeedForward
+from ..language_layer import AttendToItself, Layer, through_layers
 from ..module import Module
-from ..self_attention import SelfAttention
-from ..transformer import TransformerDecoder, TransformerDecoderLayer
+from ..self_attention import Rotation
+from ..transformer import (
+    AttendToMemory,
+    AttendToPast,
+    Feed,
+    Sublayer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+)
 from .plain import is_plain
-from .sublayers import ACTIVATIONS, FLOATS, MODULES, sooner
+from .sublayers import (
+    COMMON,
+    IN_PROJ,
+    READERS,
+    Reading,
+    angles_of,
+    as_added,
+    is_multi_head,
+    is_read,
+    is_self_attention,
+    sooner,
+)
 
-LAYER: dict[str, type[Module]] = {
-    "self_attn": MultiheadAttention, "multihead_attn": MultiheadAttention, "linear1": Linear, "linear2": Linear,
-    "norm1": LayerNorm, "norm2": LayerNorm, "norm3": LayerNorm,
-    "dropout": Dropout, "dropout1": Dropout, "dropout2": Dropout, "dropout3": Dropout,
-}  # fmt: skip
-"""The modules of a decoder layer, unless somebody put others in their place."""
+MOST_ROWS = 256
+"""Of a language model. Of more, products are divided among the cores, and the interpreter's share is small."""
 
 SETTINGS = {
     "activation", "dropout", "eps", "norm_first", "num_heads", "num_kv_heads", "p", "pairing", "scale", "_scale",
 }  # fmt: skip
 """Attributes of modules that a loop computes with."""
 
+STEPS = Way(
+    "steps of a decoder", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
+    "nn.transformer:TransformerDecoderLayer.sublayers",
+    "nn.transformer:AttendToPast.__call__", "nn.transformer:AttendToMemory.__call__", "nn.transformer:Feed.__call__",
+    "nn.attention:MultiheadAttention.project", "nn.attention:MultiheadAttention.project_query",
+    "nn.attention:MultiheadAttention.attend", "nn.decoder_cache:DecoderCache.extend",
+    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow", "nn.functional.activations:relu",
+    "nn.functional.activations:gelu", "nn.containers:_Indexed.__iter__", *COMMON,
+)  # fmt: skip
 
-class Plan:
-    """What was found out about a module at the first step from a cache; each step asks whether it still holds.
+
+LAYERS = Way(
+    "steps of a language model", "nn.language_layer:through_layers", "nn.language_layer:Layer.forward",
+    "nn.language_layer:Layer.sublayers", "nn.language_layer:AttendToItself.__call__",
+    "nn.self_attention:SelfAttention.forward", "nn.self_attention:SelfAttention.heads",
+    "nn.feed_forward:FeedForward.forward", "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow",
+    "nn.containers:_Indexed.__iter__", *COMMON,
+)  # fmt: skip
+
+
+class StepReading(Reading):
+    """Sub-layers as loops take them that attend to what caches have.
 
     Attributes:
-        module: of which it tells.
-        taken: the module as a loop takes it; None where it computes something else.
-        kept: the arrays of a decoder's cache that were found to fit, and `where` they lie.
+        sources: for each attention the number of the layer whose cache it reads, if that is the memory rather than the
+            past, and the size of keys and values side by side.
     """
 
-    def __init__(self, module: Module) -> None:
-        self.module, modules = module, list(module.modules())
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.sources: list[tuple[int, bool, int]] = []
+
+    def past(self, f: AttendToPast | AttendToMemory) -> tuple[Any, ...] | None:
+        attention, d, across = f.attention, self.d, type(f) is AttendToMemory
+        taken = is_multi_head(attention, d) and self.take(attention, 3 * d, d, names=IN_PROJ)
+        if not taken or not self.linear(attention.out_proj, d, d):
+            return None
+        self.sources.append((f.cache, across, 2 * d))
+        return "KeptAttention", {"heads": attention.num_heads, "scale": attention.scale, "across": across}, 0.0
+
+    def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
+        attention = f.attention
+        if not is_self_attention(attention) or not self.projections(attention):
+            return None
+        self.sources.append((f.cache, False, attention.kv_size))
+        how = {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
+        return "KeptAttention", {**how, "across": False, "neighbours": attention.pairing == "interleaved"}, 0.0
+
+    readers: ClassVar[dict[Any, Any]] = {
+        AttendToPast: (STEPS, past),
+        AttendToMemory: (STEPS, past),
+        Feed: READERS[Feed],
+        AttendToItself: (LAYERS, attend_to_itself),
+        FeedForward: READERS[FeedForward],
+    }
+
+
+class Plan:
+    """What was read at the first step from a cache; each step asks whether it still holds.
+
+    Attributes:
+        root: the module that it was read from, which it does not keep alive.
+        reading: the sub-layers as loops take them; None where they compute something else.
+        end: a norm behind them, unless the loops compute it.
+        steps: the loops, with arrays for some rows.
+        owner: the cache that goes on with it.
+        kept: the arrays that the attentions read; there is room for so many `places`, and so many are of the `memory`.
+    """
+
+    def __init__(self, root: Module, sublayers: Sequence[Sublayer], end: Any, x: Any, room: Any) -> None:
+        self.root, self.room, self.end = ref(root), room, end
+        modules = list(root.modules())
+        self.own, self.children = [vars(m) for m in modules], [m._modules for m in modules]
+        self.modules = modules[1:]
         self.hooks = [hooks for m in modules for hooks in (m._forward_hooks, m._forward_pre_hooks)]
-        self.dropping = [m for m in modules if _drops(m)]
-        self.modules, self.own = modules, [vars(m) for m in modules]
-        self.kinds = self._kinds()
-        self.parents = [(m._modules, dict(m._modules)) for m in modules if m._modules]
         owned: list[tuple[dict[str, Any], str]] = [(m._parameters, name) for m in modules for name in m._parameters]
         self.slots = [(held, name) for held, name in owned if held[name] is not None]
         self.others = [(held, name) for held, name in owned if held[name] is None]
-        self.others += [(vars(m), name) for m in modules for name in SETTINGS.intersection(vars(m))]
+        self.others += [(own, name) for own in self.own for name in SETTINGS if name in own]
         self.found = self._look()
-        self.taken: Any = None
         self.kept: list[Any] = []
-        self.where: Any = None
+        self.places = self.memory = 0
+        self.owner: Callable[[], Any] = lambda: None
+        self.steps: Any = None
+        reading = StepReading(x, None, room)
+        is_read = bool(sublayers) and not any(self.hooks) and all(map(reading.add, sublayers))
+        drops = any(step.inner or step.outer for step in reading.steps)
+        self.reading = reading if is_read and not drops else None
+        if end is not None and self.reading and reading.add_norm(end):
+            self.end = None
 
-    def holds(self) -> bool:
-        """Whether nobody hooks into a module, nothing is dropped, and all is as it was found."""
+    def holds(self, root: Module) -> bool:
+        """True if it was read from this module, nobody hooks into it, and all is as it was found."""
+        if self.root() is not root:
+            return False
         try:
             now = self._look()
         except (AttributeError, KeyError):  # one of the parameters is gone
             return False
-        return (
-            not any(self.hooks)
-            and not any(m.training for m in self.dropping)
-            and all(map(is_, self.found, now))
-            and self.kinds == self._kinds()
-            and all(itertools.starmap(eq, self.parents))
-        )
-
-    def _kinds(self) -> tuple[list[type], list[int]]:
-        """The classes of the modules, and how many attributes each has of its own: a method of its own is one more."""
-        return list(map(type, self.modules)), list(map(len, self.own))
+        return not any(self.hooks) and len(now) == len(self.found) and all(map(is_, now, self.found))
 
     def _look(self) -> list[Any]:
-        """The arrays of parameters, and settings."""
-        return [held[name]._data for held, name in self.slots] + [held[name] for held, name in self.others]
+        """What the modules are: their classes, how many attributes each has, their mode, children, arrays, settings."""
+        return [
+            *map(type, self.modules), *map(len, self.own), *[own["training"] for own in self.own],
+            *itertools.chain.from_iterable(map(dict.values, self.children)),
+            *[held[name]._data for held, name in self.slots], *[held[name] for held, name in self.others],
+        ]  # fmt: skip
 
-    def knows(self, arrays: list[Any]) -> bool:
-        """Whether these arrays of a cache are those that were found to fit."""
-        return bool(self.kept) and all(map(is_, self.kept, arrays))
+    def reads(self, caches: Sequence[LayerCache], batch: int) -> bool:
+        """True if each attention can read what its cache has now, of so many items."""
+        assert self.reading is not None
+        sources = self.reading.sources
+        tensors = [caches[n].memory if across else caches[n]._buffer for n, across, _ in sources]
+        arrays: list[Any] = [None if tensor._node is not None else tensor._data for tensor in tensors]
+        if self.kept and all(array is not None and known() is array for known, array in zip(self.kept, arrays)):
+            return True
+        lengths = {array.shape[1] for array, (_, across, _) in zip(arrays, sources) if across and array is not None}
+        if len(lengths) > 1 or not all(
+            type(array) is np.ndarray and array.dtype == self.reading.dtype and array.shape[::2] == (batch, size)
+            and array.flags.carray
+            for array, (*_, size) in zip(arrays, sources)
+        ):  # fmt: skip
+            return False
+        self.kept, self.memory = list(map(ref, arrays)), max(lengths, default=0)
+        self.places = min(array.shape[1] for array, (_, across, _) in zip(arrays, sources) if not across)
+        if self.steps is not None:
+            self.steps.read(arrays)
+        return True
+
+    def step(self, x: Any, caches: Sequence[LayerCache], past: tuple[Any, ...], memory: tuple[Any, ...] = ()) -> Tensor:
+        """x (batch, branches, d) through the sub-layers, to which each cache gives places more; masks as in `seen`."""
+        assert self.reading is not None
+        batch, branches, _ = x.shape
+        end, room = caches[0].places + branches, self.room
+        is_larger = end > self.places
+        for cache in caches:
+            cache.grow(end)
+        if self.steps is None or self.steps.rows < batch * branches:
+            self.steps, self.kept = room.Steps(self.reading.loops(room), batch * branches), []
+        if is_larger or not self.kept:
+            self.reads(caches, batch)
+        of_memory = room.seen(self.memory, branches, *memory) if memory else None
+        out = wrap(self.steps.step(x, room.seen(end, branches, *past), of_memory), None)
+        return out if self.end is None else self.end(out)
 
 
-_plans: WeakKeyDictionary[DecoderCache, Plan] = WeakKeyDictionary()
+_plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
+_last: WeakKeyDictionary[Module, Plan] = WeakKeyDictionary()
+"""By a module that is read the plan of the last cache, for the next one: to read anew takes as long as two steps."""
+
+
+def plan_of(
+    cache: Any, layers: Sequence[LayerCache], root: Any, sublayers: Callable[[Any], list[Sublayer]], end: Any, x: Any
+) -> Plan | None:  # fmt: skip
+    """The plan that a cache keeps if it holds for this root, else a new one; None if loops do not take x."""
+    room, plan = for_array(x).decoding(x), _plans.get(cache)
+    if room is None:
+        return None
+    if plan is None and (plan := _last.pop(root, None)) is not None and plan.owner() is not None:
+        plan = None  # another cache goes on with it
+    if plan is None or not plan.holds(root):
+        plan = Plan(root, sublayers(root), end, x, room)
+    if plan.owner() is not cache:
+        _plans[cache], plan.owner, plan.kept = plan, ref(cache), []
+        if len(x) * x.shape[1] <= MOST_ROWS:
+            _last[root] = plan
+    is_for_x = plan.reading is not None and (plan.reading.d, plan.reading.dtype) == (x.shape[2], x.dtype)
+    return plan if is_for_x and plan.reads(layers, len(x)) else None
+
+
+# ---- a decoder
 
 
 def step(
     decoder: TransformerDecoder, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None
 ) -> Tensor | None:
-    """What `TransformerDecoder.step` gives; None where that is to be gone through."""
-    if not nobody_looks(tgt) or tgt._data.ndim != 3 or not cache.layers:
+    """What `TransformerDecoder.step` gives; None where its own lines are to compute."""
+    if type(decoder) is not TransformerDecoder or not STEPS.holds() or state.plain or not is_read(tgt):
         return None
-    x, layers = tgt._data, cache.layers
-    loops = for_array(x).decoding(x)
-    if loops is None or not _fits(cache, x, tgt_key_padding_mask):
+    x = tgt._data
+    if not _fits(cache, x, tgt_key_padding_mask) or len(decoder.layers) != len(cache.layers):
         return None
-    plan = _plans.get(cache)
-    if plan is None or plan.module is not decoder or not plan.holds():
-        plan = _plans[cache] = Plan(decoder)
-        plan.taken = _stack(decoder, x, loops) if plan.holds() else None
-    if plan.taken is None or len(decoder.layers) != len(layers) or plan.taken[0].dtype != x.dtype:
+    plan = plan_of(cache, cache.layers, decoder, _sublayers, decoder.norm, x)
+    if plan is None:
         return None
-    arrays = _arrays(cache)
-    if not plan.knows(arrays) and not _alike(arrays):
-        return None
-    stack, norm = plan.taken
-    hidden = loops.as_mask(_extend(cache, x.shape[1], tgt_key_padding_mask), x.dtype)
-    memory_hidden = loops.as_mask(None if cache.memory_hidden is None else cache.memory_hidden._data, x.dtype)
-    places = layers[0].places
-    if places + x.shape[1] > arrays[1].shape[1]:
-        plan.kept = arrays = []  # so that each buffer goes when a larger one is there
-    for layer in layers:
-        layer.grow(places + x.shape[1])
-    arrays = _arrays(cache)
-    if not plan.knows(arrays):
-        plan.kept, plan.where = arrays, loops.places(*arrays).reshape(-1, 2)
-    out = stack.step(x, plan.where, arrays[1].shape[1], arrays[0].shape[1], places, hidden, memory_hidden)
-    return wrap(out, None) if norm is None else norm(wrap(out, None))
-
-
-def nobody_looks(x: Tensor) -> bool:
-    """Whether nothing but the result is wanted of a computation, which is one on a processor with floats of ours."""
-    array = x._data
-    return (
-        state.plain is False
-        and state.recording is None
-        and not state.anomaly
-        and watch.see is None
-        and autocast.get() is None
-        and type(array) is np.ndarray
-        and array.dtype in FLOATS
-        and array.flags.carray
-        and array.size > 0
+    hidden, memory_hidden = _extend(cache, x.shape[1], tgt_key_padding_mask), cache.memory_hidden
+    past, memory = (
+        plan.room.as_mask(mask, x.dtype) for mask in (hidden, None if memory_hidden is None else memory_hidden._data)
     )
+    return plan.step(x, cache.layers, (past,), (memory,))
 
 
-def _arrays(cache: DecoderCache) -> list[Any]:
-    """Of each layer keys and values of the memory, and those of the tree; None where a gradient is wanted of them."""
-    kept = [tensor for layer in cache.layers for tensor in (layer.memory, layer._buffer)]
-    return [tensor._data if tensor._node is None else None for tensor in kept]
-
-
-def _alike(arrays: list[Any]) -> bool:
-    """Whether all of them are as the loop takes them, and those of each layer like those of the first."""
-    if any(array is None for array in arrays):
-        return False
-    memory, tree = arrays[:2]
-    return memory.shape[::2] == tree.shape[::2] and all(
-        array.dtype == memory.dtype and array.shape == like.shape and array.flags.carray
-        for array, like in zip(arrays, itertools.cycle((memory, tree)))
-    )
+def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
+    """Those of all layers, if they are plain, with a number for each cache; else none."""
+    if not all(is_plain(layer, TransformerDecoderLayer) for layer in decoder.layers):
+        return []
+    return [
+        sublayer
+        for n, layer in enumerate(decoder.layers)
+        for sublayer in layer.sublayers(
+            AttendToPast(layer.self_attn, n, None), AttendToMemory(layer.multihead_attn, n, None)
+        )
+    ]
 
 
 def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
-    """Whether the cache is of items like x, all layers have as many places, and masks are for (batch, branches)."""
+    """True if all layers have as many places, and masks are for (batch, branches)."""
+    if type(cache) is not DecoderCache or "extend" in vars(cache) or not cache.layers:
+        return False
     first, hidden, branches = cache.layers[0], cache.hidden, x.shape[:2]
-    memory = first.memory._data
     return (
-        type(cache) is DecoderCache
-        and "extend" not in vars(cache)
-        and all(map(is_usual, cache.layers))
-        and memory.dtype == x.dtype
-        and memory.shape[::2] == (len(x), 2 * x.shape[2])
-        and all(layer.places == first.places for layer in cache.layers)
+        all(is_usual(layer) and layer.places == first.places for layer in cache.layers)
         and (first.places == 0 if hidden is None else hidden._data.shape == (*branches, first.places))
         and _is_mask(padding, branches)
-        and _is_mask(cache.memory_hidden, (len(x), 1, 1, memory.shape[1]))
+        and _is_mask(cache.memory_hidden, (len(x), 1, 1, first.memory.shape[1]))
     )
 
 
@@ -213,73 +304,36 @@ def _others(branches: int) -> Any:
     return ~np.eye(branches, dtype=bool)
 
 
-def _drops(module: Any) -> bool:
-    """Whether a module drops something in training."""
-    if isinstance(module, Dropout):
-        return module.p > 0
-    return isinstance(module, (MultiheadAttention, SelfAttention)) and module.dropout > 0
+# ---- a language model
 
 
-def arrays_of(module: Module, weight: str = "weight", bias: str = "bias") -> tuple[Any, ...]:
-    """A module's weight and bias; None for what it does without."""
-    found = (module._parameters.get(name) for name in (weight, bias))
-    return tuple(None if parameter is None else parameter._data for parameter in found)
-
-
-def fit(arrays: tuple[Any, ...], dtype: Any, *shape: int) -> bool:
-    """Whether a weight of this shape and a bias, or None, are as the loops take them: they would read beside others."""
-    return arrays[0] is not None and all(
-        a is None or (type(a) is np.ndarray and a.dtype == dtype and a.shape == expected and a.flags.carray)
-        for a, expected in zip(arrays, (shape, shape[:1]))
-    )
-
-
-def _stack(decoder: TransformerDecoder, x: Any, loops: Any) -> tuple[Any, Module | None] | None:
-    """The layers as the loop takes them for x, and the norm at the end unless it is among them; None for others."""
-    d, dtype = x.shape[2], x.dtype
-    layers = [_layer(layer, d, dtype) for layer in decoder.layers]
-    norm: Any = decoder.norm
-    if not layers or None in layers:
+def step_of_layers(
+    layers: Any, x: Tensor, mask: Any, rotation: Rotation | None, caches: Sequence[LayerCache] = ()
+) -> Tensor | None:
+    """What `through_layers` gives with caches; None where its own lines are to compute."""
+    if not caches or not is_plain(layers, ModuleList) or len(layers) != len(caches) or not LAYERS.holds():
         return None
-    end: tuple[Any, Any, float] = (None, None, 0.0)
-    if is_plain(norm, LayerNorm) and fit(found := arrays_of(norm), dtype, d):
-        end, norm = (*found, norm.eps), None
-    return loops.Stack(*map(list, zip(*layers)), end), norm
+    if state.plain or not is_read(x) or x._data.size > MOST_ROWS * x._data.shape[2]:
+        return None
+    array, places = x._data, caches[0].places
+    if not all(is_usual(cache) and cache.places == places for cache in caches):
+        return None
+    plan = plan_of(caches[0], caches, layers, _sublayers_of_layers, None, array)
+    if plan is None:
+        return None
+    batch, branches, _ = array.shape
+    attention = layers[0].self_attn
+    added = as_added(mask, (batch, attention.num_heads, branches, places + branches), array.dtype)
+    angles = angles_of(rotation, batch, branches, attention.head_dim, array.dtype)
+    return None if added is None or angles is None else plan.step(array, caches, (*added, angles))
 
 
-def _layer(layer: Any, d: int, dtype: Any) -> tuple[list[Any], list[int], str, list[float]] | None:
-    """Arrays, sizes, activation and reals, as `Stack` takes them; None where the layer computes something else."""
-    if not is_plain(layer, TransformerDecoderLayer) or not (layer.activation is relu or layer.activation is gelu):
-        return None
-    if not all(is_plain(getattr(layer, name), kind) for name, kind in LAYER.items()):
-        return None
-    attentions, norms = (layer.self_attn, layer.multihead_attn), (layer.norm1, layer.norm2, layer.norm3)
-    if any(attention.has_own_keys or not is_plain(attention.out_proj, Linear) for attention in attentions):
-        return None
-    if any(d % attention.num_heads for attention in attentions):
-        return None
-    inner = layer.linear1.out_features
-    pairs = [
-        *((arrays_of(attention, "in_proj_weight", "in_proj_bias"), (3 * d, d)) for attention in attentions),
-        *((arrays_of(attention.out_proj), (d, d)) for attention in attentions),
-        (arrays_of(layer.linear1), (inner, d)),
-        (arrays_of(layer.linear2), (d, inner)),
-        *((arrays_of(norm), (d,)) for norm in norms),
-    ]
-    if not all(fit(pair, dtype, *shape) for pair, shape in pairs):
-        return None
-    return (
-        [array for pair, _ in pairs for array in pair],
-        [inner, *(attention.num_heads for attention in attentions), layer.norm_first],
-        "gelu" if layer.activation is gelu else "relu",
-        [*(attention.scale for attention in attentions), *(norm.eps for norm in norms)],
-    )
+def _sublayers_of_layers(layers: Any) -> list[Sublayer]:
+    if not all(is_plain(layer, Layer) for layer in layers) or len({layer.self_attn.num_heads for layer in layers}) > 1:
+        return []
+    words = [layer.sublayers(AttendToItself(layer.self_attn, None, None, n)) for n, layer in enumerate(layers)]
+    return list(itertools.chain.from_iterable(words))
 
 
-STEPS = Way(
-    "steps of a decoder", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
-    "nn.attention:MultiheadAttention.project", "nn.attention:MultiheadAttention.project_query",
-    "nn.attention:MultiheadAttention.attend", "nn.decoder_cache:DecoderCache.extend",
-    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow", *MODULES, *ACTIVATIONS,
-)  # fmt: skip
-TransformerDecoder.step.faster = sooner(TransformerDecoder, STEPS, TransformerDecoder.step, step)  # type: ignore[attr-defined]
+TransformerDecoder.step.faster = sooner(TransformerDecoder.step, step)  # type: ignore[attr-defined]
+through_layers.faster = sooner(through_layers, step_of_layers)  # type: ignore[attr-defined]

@@ -1,15 +1,16 @@
-"""Sub-layers as one op: norm(x + drop(f(x))) again and again, or the norm in front.
+"""`through` as one op: sub-layers are read, and what was read goes through compiled loops.
 
-The layers of a Transformer (`transformer.py`) and of language models (`language_sublayers.py`) are such ones; which,
-and what their sizes are, is a *plan*. The arrays go through the loops of `tinytensor/fast/sublayers.py`, or where those
-do not take them through the formula of each sub-layer in the plan.
+`Reading` finds for each sub-layer the loop of `tinytensor/fast/sublayers.py` that gives its numbers, with settings and
+arrays. Where one is unusual (a class of one's own, a hook, a watcher, another dtype), the textbook's lines compute.
+They are the formula of the op as well, for second derivatives.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,305 +19,551 @@ from tinytensor import Tensor
 from tinytensor.backend import for_array, for_device
 from tinytensor.fast.texts import Way
 from tinytensor.modes import state
+from tinytensor.random import Generator, using
 from tinytensor.tensor import wrap
 
-from ..feed_forward import GATES, PLAIN
-from ..functional import attention as textbook
+from ..attention import MultiheadAttention
+from ..containers import ModuleList
+from ..feed_forward import GATES, PLAIN, FeedForward
+from ..functional.activations import gelu, relu
 from ..functional.attention import watch
-from ..functional.dropout import Dropped
-from ..functional.linear import linear
-from ..functional.masks import hide
-from ..functional.normalization import layer_norm, rms_norm
+from ..functional.masks import merge_masks
 from ..functional.precision import autocast
-from ..functional.relative_positions import rotate
-from .attention import by_formula, project
+from ..functional.relative_positions import PAIRINGS
+from ..language_layer import AttendToItself
+from ..layers import Dropout, LayerNorm, Linear, RMSNorm
+from ..module import Module
+from ..self_attention import Rotation, SelfAttention
+from ..transformer import (
+    Attend,
+    Feed,
+    Sublayer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+    through,
+)
+from .attention_blocks import is_long
+from .plain import is_plain
 
+IN_PROJ = ("in_proj_weight", "in_proj_bias")
 FLOATS = (tt.float32, tt.float64)  # that compiled loops take
-NOTHING = for_device("cpu").dropping()  # no dropout
-
-# What the ways over whole layers stand for, beside the layers' own text.
-MODULES = (
-    "nn.module:Module.__call__", "nn.module:Module._call_with_hooks", "nn.module:Module.__getattr__",
-    "nn.layers:Linear.forward", "nn.layers:LayerNorm.forward", "nn.layers:RMSNorm.forward", "nn.layers:Dropout.forward",
-    "nn.containers:_Indexed.__iter__",
-)  # fmt: skip
-ATTENTION = ("nn.attention:MultiheadAttention.forward",)
-ACTIVATIONS = ("nn.functional.activations:relu", "nn.functional.activations:gelu")
-
-
-class Attend(NamedTuple):
-    """How a sub-layer attends, to x or across to the memory; its arrays: weight, bias, those of the output, the norm's.
-
-    Dropout is that of the attention weights, and of what is added to x.
-    """
-
-    num_heads: int
-    scale: float
-    across: bool
-    eps: float
-    norm_first: bool
-    dropping: tuple[Any, Any] = (NOTHING, NOTHING)
-    by_size: bool = False
-
-    def formula(self, x, memory, mask, weight, bias, out_weight, out_bias, *norm):
-        def attend(x):
-            source = memory if self.across else x
-            dropped = _dropped(self.dropping[0], (len(x), self.num_heads, x.shape[1], source.shape[1]))
-            heads, _ = by_formula(project(x, source, source, weight, bias), mask, self.num_heads, self.scale, dropped)
-            return linear(heads, out_weight, out_bias)
-
-        return _residual(self, x, attend, *norm)
-
-    def loops(self, room: Any, arrays: Any) -> Any:
-        return room.Attention(
-            *arrays, self.eps, self.norm_first, self.dropping[1], heads=self.num_heads, scale=self.scale,
-            across=self.across, weights_dropping=self.dropping[0],
-        )  # fmt: skip
-
-
-class AttendToItself(NamedTuple):
-    """The same of `SelfAttention`, with the norm in front, an RMS norm where it is one `by_size`.
-
-    `turning` are cos and sin, as raw arrays, of what queries and keys are turned by, and the pairing; or None.
-    """
-
-    num_heads: int
-    num_kv_heads: int
-    scale: float
-    eps: float
-    by_size: bool
-    turning: tuple[Any, Any, str] | None = None
-    dropping: tuple[Any, Any] = (NOTHING, NOTHING)
-    norm_first: bool = True
-
-    def formula(self, x, memory, mask, weight, bias, out_weight, out_bias, *norm):
-        def attend(x):
-            size, shared = out_weight.shape[1] // self.num_heads, self.num_heads // self.num_kv_heads
-            counts = self.num_heads, self.num_kv_heads, self.num_kv_heads
-            parts = tt.split(linear(x, weight, bias), [count * size for count in counts], axis=-1)
-            q, k, v = (textbook.split_heads(part, count) for part, count in zip(parts, counts))
-            if self.turning is not None:
-                cos, sin, pairing = self.turning
-                q, k = (rotate(part, tt.asarray(cos), tt.asarray(sin), pairing) for part in (q, k))
-            k, v = (tt.repeat(part, shared, axis=1) for part in (k, v))
-            dropped = _dropped(self.dropping[0], (len(x), self.num_heads, x.shape[1], x.shape[1]))
-            heads, _ = textbook.attention(q, k, v, mask, dropped, scale=self.scale)
-            return linear(textbook.join_heads(heads), out_weight, out_bias)
-
-        return _residual(self, x, attend, *norm)
-
-    def loops(self, room: Any, arrays: Any) -> Any:
-        turning = self.turning and (*self.turning[:2], self.turning[2] == "interleaved")
-        return room.Attention(
-            *arrays, self.eps, True, self.dropping[1], self.by_size, heads=self.num_heads, kv_heads=self.num_kv_heads,
-            scale=self.scale, across=False, weights_dropping=self.dropping[0], turning=turning,
-        )  # fmt: skip
-
-
-class Feed(NamedTuple):
-    """How a sub-layer goes through the network; its arrays: weights and biases in their order, then the norm's.
-
-    Dropout is that of the inner layer, and of what is added to x; the activation is one of `feed_forward.PLAIN`.
-    """
-
-    eps: float
-    norm_first: bool
-    dropping: tuple[Any, Any] = (NOTHING, NOTHING)
-    activation: str = "relu"
-    by_size: bool = False
-
-    def formula(self, x, memory, mask, weight1, bias1, weight2, bias2, *norm):
-        def feed(x):
-            inner = PLAIN[self.activation](linear(x, weight1, bias1))
-            return linear(_drop(inner, self.dropping[0]), weight2, bias2)
-
-        return _residual(self, x, feed, *norm)
-
-    def loops(self, room: Any, arrays: Any) -> Any:
-        return room.FeedForward(
-            *arrays, self.eps, self.norm_first, self.dropping[1], self.by_size, inner=self.dropping[0],
-            activation=self.activation,
-        )  # fmt: skip
-
-
-class FeedGated(NamedTuple):
-    """The same of a gated network, one of `feed_forward.GATES`, with the norm in front.
-
-    Its arrays: weight and bias of the gate, of the map up and of that down, then the norm's.
-    """
-
-    eps: float
-    dropping: tuple[Any, Any]
-    activation: str
-    by_size: bool
-    norm_first: bool = True
-
-    def formula(self, x, memory, mask, gate, gate_bias, up, up_bias, down, down_bias, *norm):
-        def feed(x):
-            return linear(GATES[self.activation](linear(x, gate, gate_bias)) * linear(x, up, up_bias), down, down_bias)
-
-        return _residual(self, x, feed, *norm)
-
-    def loops(self, room: Any, arrays: Any) -> Any:
-        return room.GatedFeedForward(
-            *arrays, self.eps, True, self.dropping[1], self.by_size, activation=WITHIN[self.activation]
-        )
-
-
 WITHIN = {
     "bilinear": "identity", "glu": "sigmoid", "reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh",
     "swiglu": "silu",
 }  # fmt: skip
-"""What the loops call the function within each gated network; that of a plain one has its name."""
+"""The function within each gated network, by its name in `tinytensor/fast/activations.py`; others have their own."""
+
+# ---- the text that is read
+
+COMMON = (
+    "nn.transformer:through", "nn.transformer:Sublayer.__call__", "nn.module:Module.__call__",
+    "nn.module:Module._call_with_hooks", "nn.module:Module.__getattr__", "nn.layers:Linear.forward",
+    "nn.layers:LayerNorm.forward", "nn.layers:RMSNorm.forward", "nn.layers:Dropout.forward",
+)  # fmt: skip
+CALLED = ("nn.transformer:TransformerEncoderLayer.sublayers", "nn.transformer:TransformerDecoderLayer.sublayers")
+STACKS = Way(
+    "stacks of Transformer layers", "nn.transformer:TransformerEncoder.forward",
+    "nn.transformer:TransformerEncoderLayer.forward", "nn.transformer:TransformerDecoder.forward",
+    "nn.transformer:TransformerDecoderLayer.forward", "nn.containers:_Indexed.__iter__", *COMMON, calls=CALLED,
+)  # fmt: skip
 
 
-class Normalize(NamedTuple):
-    """The norm at the end of a stack."""
+class Step(NamedTuple):
+    """A sub-layer as a loop takes it.
 
-    eps: float
-    by_size: bool = False
+    Attributes:
+        loop: the name of its class in `tinytensor/fast/sublayers.py`.
+        arrays: how many it has.
+        settings: arguments of that class by their names.
+        inner, outer: the probabilities of dropout within f, and of what is added to x.
+    """
 
-    def formula(self, x, memory, mask, *norm):
-        return _norm(self, x, *norm)
-
-    def loops(self, room: Any, arrays: Any) -> Any:
-        return room.Norm(*arrays, self.eps, self.by_size)
-
-
-ARRAYS = {Normalize: 2, FeedGated: 8}
-"""How many a sub-layer has; others have 6."""
-
-
-def _residual(plan: Any, x: Any, f: Callable[[Any], Any], *norm: Any) -> Any:
-    if plan.norm_first:
-        return x + _drop(f(_norm(plan, x, *norm)), plan.dropping[1])
-    return _norm(plan, x + _drop(f(x), plan.dropping[1]), *norm)
+    loop: str
+    arrays: int
+    settings: dict[str, Any]
+    inner: float = 0.0
+    outer: float = 0.0
 
 
-def _norm(plan: Any, x: Any, weight: Any, bias: Any) -> Any:
-    if plan.by_size:
-        return rms_norm(x, x.shape[-1], weight, plan.eps)
-    return layer_norm(x, x.shape[-1], weight, bias, plan.eps)
+class Reading:
+    """Sub-layers of x (batch, length, d) and a memory, both raw arrays, as loops take them.
+
+    Attributes:
+        steps: what was read from each.
+        arrays: parameters of all of them, as Tensors, in the order of the loops; for attention a mask first, or None.
+        places: of each array the module and the name in it; None for masks.
+    """
+
+    readers: ClassVar[dict[Any, tuple[Way, Callable[..., Any]]]]
+    """For each f that loops compute, the text that they stand for, and what reads it."""
+
+    def __init__(self, x: Any, memory: Any, room: Any) -> None:
+        self.x, self.memory, self.room, self.d, self.dtype = x, memory, room, x.shape[2], x.dtype
+        self.steps: list[Step] = []
+        self.arrays: list[Any] = []
+        self.places: list[tuple[Module, str] | None] = []
+        self.merged: dict[Any, Any] = {}  # masks, which layers have in common
+
+    def add(self, sublayer: Sublayer) -> bool:
+        """True if a loop computes this sub-layer: it is the next step then."""
+        f, dropout, norm, norm_first = sublayer
+        if type(sublayer) is not Sublayer or type(f) not in self.readers or not is_plain(dropout, Dropout):
+            return False
+        way, read = self.readers[type(f)]
+        before = len(self.arrays)
+        if not way.holds() or (found := read(self, f)) is None or (of_norm := self.norm(norm)) is None:
+            return False
+        loop, settings, inner = found
+        settings |= {"norm_first": norm_first, **of_norm}
+        self.steps.append(Step(loop, len(self.arrays) - before, settings, inner, _probability(dropout)))
+        return True
+
+    def add_norm(self, norm: Any) -> bool:
+        """True if loops compute this norm, which is the next step then."""
+        found = self.norm(norm)
+        self.steps += [] if found is None else [Step("Norm", 2, found)]
+        return found is not None
+
+    # ---- parameters
+
+    def take(self, module: Module, *shape: int, names: tuple[str, str] = ("weight", "bias")) -> bool:
+        """True if a module has a weight of this shape and a bias, or none, as loops take them."""
+        tensors = [module._parameters.get(name) for name in names]
+        arrays = [None if tensor is None else tensor._data for tensor in tensors]
+        if arrays[0] is None or not all(
+            a is None or (type(a) is np.ndarray and a.dtype == self.dtype and a.shape == expected and a.flags.carray)
+            for a, expected in zip(arrays, (shape, shape[:1]))
+        ):
+            return False  # a loop would read beside them
+        self.arrays += tensors
+        self.places += [(module, name) for name in names]
+        return True
+
+    def linear(self, module: Any, *shape: int) -> bool:
+        return is_plain(module, Linear) and self.take(module, *shape)
+
+    def norm(self, norm: Any) -> dict[str, Any] | None:
+        """The settings of a norm, whose parameters are the next; None for what is none."""
+        if not is_plain(norm, LayerNorm, RMSNorm) or norm.normalized_shape != (self.d,) or not self.take(norm, self.d):
+            return None
+        eps = float(np.finfo(self.dtype).eps) if norm.eps is None else norm.eps
+        return {"eps": eps, "by_size": type(norm) is RMSNorm}
+
+    def mask(self, added: tuple[Any, bool] | None, sizes: tuple[int, ...]) -> dict[str, Any] | None:
+        """The settings of what a mask adds to scores of these sizes, which is the next array; None for none to take."""
+        if added is None or is_long(sizes[2], sizes[3], "cpu"):
+            return None
+        array, shifts = added
+        self.arrays.append(None if array is None else wrap(array, None))
+        self.places.append(None)
+        return {"shifts": shifts}
+
+    def loops(self, room: Any) -> list[Any]:
+        """The loops of all steps, without dropout."""
+        left = (None if tensor is None else tensor._data for tensor in self.arrays)
+        found = []
+        for step in self.steps:
+            none = {name: NOTHING for name in ("dropping", INNER.get(step.loop)) if name and step.loop != "Norm"}
+            found.append(getattr(room, step.loop)(*itertools.islice(left, step.arrays), **step.settings, **none))
+        return found
+
+    # ---- what f may be
+
+    def attend(self, f: Attend) -> tuple[Any, ...] | None:
+        attention, d = f.attention, self.d
+        if not is_multi_head(attention, d) or (f.is_causal and f.mask is None):
+            return None
+        source = self.x if f.memory is None else self.memory
+        sizes = len(self.x), attention.num_heads, self.x.shape[1], source.shape[1]
+        key = id(f.mask), id(f.padding), sizes
+        if key not in self.merged:
+            self.merged[key] = as_added(merge_masks(f.padding, f.mask, sizes, wrap(self.x, None)), sizes, self.dtype)
+        how = self.mask(self.merged[key], sizes)
+        taken = how is not None and self.take(attention, 3 * d, d, names=IN_PROJ)
+        if how is None or not taken or not self.linear(attention.out_proj, d, d):
+            return None
+        how |= {"heads": attention.num_heads, "scale": attention.scale, "across": f.memory is not None}
+        return "Attention", how, _probability(attention)
+
+    def feed(self, f: Feed) -> tuple[Any, ...] | None:
+        if not (f.activation is relu or f.activation is gelu) or not is_plain(f.dropout, Dropout):
+            return None
+        if not is_plain(f.linear1, Linear) or f.linear1.weight is None:
+            return None
+        inner = len(f.linear1.weight)
+        if not self.linear(f.linear1, inner, self.d) or not self.linear(f.linear2, self.d, inner):
+            return None
+        return "FeedForward", {"activation": "gelu" if f.activation is gelu else "relu"}, _probability(f.dropout)
+
+    def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
+        attention, length = f.attention, self.x.shape[1]
+        if f.cache is not None or not is_self_attention(attention):
+            return None
+        sizes = len(self.x), attention.num_heads, length, length
+        how = self.mask(as_added(f.mask, sizes, self.dtype), sizes)
+        angles = angles_of(f.rotation, 1, length, attention.head_dim, self.dtype)
+        if how is None or angles is None or not self.projections(attention):
+            return None
+        turning = None if f.rotation is None else (*angles, attention.pairing == "interleaved")
+        how |= {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
+        return "Attention", {**how, "across": False, "turning": turning}, _probability(attention)
+
+    def projections(self, attention: SelfAttention) -> bool:
+        width = attention.num_heads * attention.head_dim
+        return self.linear(attention.in_proj, width + attention.kv_size, self.d) and self.linear(
+            attention.out_proj, self.d, width
+        )
+
+    def network(self, f: FeedForward) -> tuple[Any, ...] | None:
+        known = PLAIN if f.gate is None else GATES
+        if not is_plain(f, FeedForward) or f.activation not in known or not is_plain(f.dropout, Dropout):
+            return None
+        if _probability(f.dropout) or not is_plain(f.up, Linear):
+            return None
+        inner = f.up.out_features
+        if f.gate is not None and not self.linear(f.gate, inner, self.d):
+            return None
+        if not self.linear(f.up, inner, self.d) or not self.linear(f.down, self.d, inner):
+            return None
+        activation = WITHIN.get(f.activation, f.activation)
+        return "FeedForward" if f.gate is None else "GatedFeedForward", {"activation": activation}, 0.0
 
 
-def _drop(x: Any, dropping: Any) -> Any:
-    return x * _mask(dropping, x.shape) * dropping.scale if dropping else x
+def is_multi_head(attention: Any, d: int) -> bool:
+    """True for plain attention of vectors of size d, without keys of its own."""
+    return (
+        is_plain(attention, MultiheadAttention)
+        and attention.embed_dim == d
+        and d % attention.num_heads == 0
+        and not attention.has_own_keys
+    )
 
 
-def _dropped(dropping: Any, shape: tuple[int, ...]) -> Dropped | None:
-    return Dropped(_mask(dropping, shape), dropping.scale) if dropping else None
+def is_self_attention(attention: Any) -> bool:
+    return is_plain(attention, SelfAttention) and attention.q_norm is None and attention.pairing in PAIRINGS
 
 
-def _mask(dropping: Any, shape: tuple[int, ...]) -> Tensor:
-    return tt.asarray(dropping.mask(shape))
+def _probability(module: Any) -> float:
+    """With which a dropout, or an attention, drops something now."""
+    if not module.training:
+        return 0.0
+    return float(module.p if isinstance(module, Dropout) else module.dropout)
+
+
+def as_added(mask: Any, sizes: tuple[int, ...], dtype: Any) -> tuple[Any, bool] | None:
+    """What a mask adds to scores (batch, heads, target, source), and if that may be other numbers than 0 and -inf.
+
+    None where the loops know no such mask, or somebody wants its gradient.
+    """
+    if mask is None:
+        return None, False
+    array = mask._data if isinstance(mask, Tensor) and mask._node is None else None
+    if type(array) is not np.ndarray or array.ndim > 4 or array.dtype not in (bool, dtype):
+        return None
+    array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    if array.shape[3] != sizes[3] or not all(n in (1, size) for n, size in zip(array.shape, sizes)):
+        return None
+    if array.dtype == bool:
+        return np.where(array, dtype.type(-np.inf), dtype.type(0)), False
+    return np.ascontiguousarray(array), True
+
+
+def angles_of(rotation: Rotation | None, batch: int, rows: int, size: int, dtype: Any) -> tuple[Any, ...] | None:
+    """cos and sin, (batch * rows, size / 2), None each without a rotation; None for angles that loops do not take.
+
+    With a batch of 1, those that all sentences have.
+    """
+    if rotation is None:
+        return None, None
+    if not all(isinstance(angle, Tensor) and angle._node is None and angle.ndim <= 4 for angle in rotation):
+        return None
+    arrays = [angle._data for angle in rotation]
+    if any(type(a) is not np.ndarray or a.dtype != dtype for a in arrays) or arrays[0].shape != arrays[1].shape:
+        return None
+    items, heads, *last = (1,) * (4 - arrays[0].ndim) + arrays[0].shape
+    if items not in (1, batch) or heads != 1 or last != [rows, size / 2]:
+        return None
+    every = (np.broadcast_to(a.reshape(items, *last), (batch, *last)) for a in arrays)
+    return tuple([np.array(a, order="C").reshape(batch * rows, -1) for a in every])
+
+
+READERS: dict[Any, tuple[Way, Callable[..., Any]]] = {
+    Attend: (
+        Way(
+            "attention as a sub-layer", "nn.transformer:Attend.__call__", "nn.attention:MultiheadAttention.forward",
+            *COMMON,
+        ),
+        Reading.attend,
+    ),
+    Feed: (
+        Way(
+            "feed-forward networks as sub-layers", "nn.transformer:Feed.__call__", "nn.functional.activations:relu",
+            "nn.functional.activations:gelu", *COMMON,
+        ),
+        Reading.feed,
+    ),
+    AttendToItself: (
+        Way(
+            "attention of language models", "nn.language_layer:AttendToItself.__call__",
+            "nn.self_attention:SelfAttention.forward", "nn.self_attention:SelfAttention.heads", *COMMON,
+        ),
+        Reading.attend_to_itself,
+    ),
+    FeedForward: (
+        Way("feed-forward networks of language models", "nn.feed_forward:FeedForward.forward", *COMMON),
+        Reading.network,
+    ),
+}  # fmt: skip
+Reading.readers = READERS
+
+KEYS: dict[Any, int] = {Feed: 6, FeedForward: 3}
+"""For dropout: as many are drawn for a layer as ever, so that a seed gives the same bits."""
 
 
 # ---- the op
 
 
-@tt.op
-def _sublayers(*arrays, plan, hides):
-    """x through sub-layers, one after the other: norm(x + drop(f(x))), or with the norm in front.
+class Plan(NamedTuple):
+    """What the op computes: the steps of a `Reading`, and what they stand for: sub-layers, and a norm at the end."""
 
-    `arrays` are x, the memory or None, what is added to the scores of attention to x and to the memory or None, then
-    those of each sub-layer of the plan. `hides` says of the two masks whether they hold 0 and -inf alone.
+    steps: list[Step]
+    places: list[tuple[Module, str] | None]
+    sublayers: Sequence[Sublayer]
+    end: Any = None
+
+    def each(self, arrays: Sequence[Any]) -> Iterator[tuple[Step, list[Any]]]:
+        """The steps, each with its arrays."""
+        left = iter(arrays)
+        for step in self.steps:
+            yield step, [next(left) for _ in range(step.arrays)]
+
+
+@tt.op
+def _through(*arrays, plan):
+    """x through sub-layers, by their own lines: `arrays` are x, the memory or None, and those of the plan.
 
     ∂L/∂arrays = those of each sub-layer's formula, from the last to the first
     """
-    x, memory, *masks = arrays[:4]
-    for sublayer, own in _each(plan, arrays[4:]):
-        x = sublayer.formula(x, memory, masks[getattr(sublayer, "across", False)], *own)
-    return x
+    x, memory, *own = arrays
+    given = {(id(place[0]), place[1]): array for place, array in zip(plan.places, own) if place is not None}
+    sublayers = []
+    for (step, (first, *_)), (f, dropout, norm, norm_first) in zip(plan.each(own), plan.sublayers):
+        f = _put(f, given, step.inner)
+        if isinstance(f, Attend):
+            mask, heads = first, f.attention.num_heads
+            if mask is not None:  # (batch * heads, target, source), as the module wants it
+                source = x if f.memory is None else memory
+                mask = tt.broadcast_to(mask, (len(x), heads, x.shape[1], source.shape[1]))
+                mask = tt.reshape(mask, (-1, *mask.shape[2:]))
+            f = f._replace(memory=None if f.memory is None else memory, mask=mask, padding=None)
+        elif isinstance(f, AttendToItself):
+            f = f._replace(mask=first)
+        sublayers.append(Sublayer(f, _put(dropout, given, step.outer), _put(norm, given), norm_first))
+    with using(Drawn(plan.steps)):
+        out = through.__wrapped__(x, sublayers)  # type: ignore[attr-defined]
+    return out if plan.end is None else _put(plan.end, given)(out)
 
 
-def _each(plan: Sequence[Any], arrays: Sequence[Any]) -> Iterable[tuple[Any, Sequence[Any]]]:
-    """The sub-layers, each with its arrays."""
-    left = iter(arrays)
-    for sublayer in plan:
-        yield sublayer, [next(left) for _ in range(ARRAYS.get(type(sublayer), 6))]
+def _put(thing: Any, given: dict[tuple[int, str], Any], p: float = 0.0) -> Any:
+    """A copy of a module, or of a word with modules, that has these Tensors, and drops with this probability."""
+    if not isinstance(thing, Module):
+        own = thing._asdict().items()
+        return thing._replace(**{name: _put(x, given, p) for name, x in own if isinstance(x, Module)})
+    copy = object.__new__(type(thing))
+    own = vars(copy)
+    own.update(vars(thing), training=p > 0)
+    own["_parameters"] = {name: given.get((id(thing), name), x) for name, x in thing._parameters.items()}
+    own["_modules"] = {name: x and _put(x, given, p) for name, x in thing._modules.items()}
+    own.update({name: value for name, value in (("p", p), ("dropout", p), ("batch_first", True)) if name in own})
+    return copy
 
 
-@_sublayers.forward
-def sublayers_forward(xp, *arrays, plan, hides):
-    x, memory, *masks = arrays[:4]
+class Drawn(Generator):
+    """The random numbers that dropout drew, once more."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        super().__init__()
+        self.drawn = iter(
+            step.settings[name]
+            for step in steps
+            for name, p in ((INNER.get(step.loop, ""), step.inner), ("dropping", step.outer))
+            if p and (p < 1 or name == "weights_dropping")  # dropout of everything draws nothing
+        )
+
+    def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
+        return tt.asarray(next(self.drawn).mask(shape))
+
+
+INNER = {"Attention": "weights_dropping", "FeedForward": "inner"}
+
+
+@_through.forward
+def through_forward(xp, *arrays, plan):
+    x, memory, *own = arrays
     x, memory = xp.contiguous(x), None if memory is None else xp.contiguous(memory)
-    if not (room := xp.sublayers(x, memory, *arrays[2:])):
+    if not (room := xp.sublayers(x, memory, *own)):
         with tt.no_grad():
-            out = _sublayers.op.function(*_as_tensors(arrays), plan=plan, hides=hides)
+            out = _through.op.function(*_as_tensors(arrays), plan=plan)
         return out._data, (None, arrays)
-    sublayers = [sublayer.loops(room, own) for sublayer, own in _each(plan, arrays[4:])]
-    return room.forward(sublayers, x, memory, masks, hides), (room, arrays, sublayers, memory)
+    loops = [getattr(room, step.loop)(*given, **step.settings) for step, given in plan.each(own)]
+    return room.forward(loops, x, memory), (room, arrays, loops, memory)
 
 
-@_sublayers.backward
-def sublayers_backward(xp, g, residuals, needs, *, plan, hides):
+@_through.backward
+def through_backward(xp, g, residuals, needs, *, plan):
     room, arrays, *computed = residuals
-    if room is None or any(needs[2:4]):  # the loops know no gradient of a mask
+    of_masks = [needed for needed, place in zip(needs[2:], plan.places) if place is None]
+    if room is None or any(of_masks):  # the loops know no gradient of a mask
         leaves = _as_tensors(arrays)
         wanted = [leaf.requires_grad_() for leaf, needed in zip(leaves, needs) if needed]
         with tt.enable_grad():
-            out = _sublayers.op.function(*leaves, plan=plan, hides=hides)
+            out = _through.op.function(*leaves, plan=plan)
         found = iter(tt.grad(out, wanted, wrap(g, None)))
         return [next(found)._data if needed else None for needed in needs]
-    sublayers, memory = computed
-    g_x, g_memory, gradients = room.backward(sublayers, xp.contiguous(g), memory)
-    return g_x, g_memory, None, None, *gradients
+    loops, memory = computed
+    g_x, g_memory, gradients = room.backward(loops, xp.contiguous(g), memory)
+    return g_x, g_memory, *gradients
 
 
 def _as_tensors(arrays: Sequence[Any]) -> list[Any]:
     return [None if a is None else wrap(a, None) for a in arrays]
 
 
-# ---- for the modules whose `forward` goes this way
+# ---- the ways
 
 
-def loops_for(*tensors: Tensor) -> Any:
-    """The loops, if there are any, they take these Tensors, and nobody watches what the modules would do."""
-    if state.recording is not None or watch.see is not None or autocast.get() is not None:
+def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any) -> tuple[Plan, list[Any]] | None:
+    """The plan for x and a memory, and its arrays; None where something is not for the loops."""
+    reading = Reading(x._data, None if memory is None else memory._data, room)
+    if not all(map(reading.add, sublayers)):
         return None
-    for tensor in tensors:
-        array = tensor._data if isinstance(tensor, Tensor) else None
-        if type(array) is not np.ndarray or array.dtype not in FLOATS or array.ndim != 3 or not array.size:
-            return None
-    x = tensors[0]
-    return for_array(x._data).sublayers(np.empty(1, x.dtype), size=x.size)
-
-
-def as_added(mask: Any, x: Tensor) -> tuple[Any, bool]:
-    """What a mask adds to scores, contiguous as the loops want it, and whether that is 0 and -inf alone."""
-    if mask.dtype.kind == "b":
-        return hide(tt.zeros(mask.shape, dtype=x.dtype), mask), True
-    return wrap(for_array(mask._data).contiguous(mask._data), mask._node), False
-
-
-def dropping_of(count: int) -> Callable[[float, bool], Any]:
-    """What gives dropout with a probability, in training; so often at most, each time with a key of its own."""
+    weights = [array for array, place in zip(reading.arrays, reading.places) if place is not None and array is not None]
+    if not room.pay_for(x.shape[0] * x.shape[1], *weights):
+        return None
+    if end is not None and not reading.add_norm(end):
+        end = None
     keys: Any = None
-
-    def dropping(p: float, training: bool) -> Any:
-        nonlocal keys
-        if not p or not training:
-            return NOTHING
-        if keys is None:
-            keys = iter(tt.random.integers(2**62, shape=count).numpy().tolist())
-        return for_device("cpu").dropping(p, next(keys))
-
-    return dropping
+    for step in reading.steps:
+        for name, p in ((INNER.get(step.loop), step.inner), ("dropping", step.outer)):
+            if p and keys is None:
+                count = max(2 * len(sublayers), sum(KEYS.get(type(f), 0) for f, *_ in sublayers))
+                keys = iter(tt.random.integers(2**62, shape=count).numpy().tolist())
+            if name is not None and step.loop != "Norm":
+                step.settings[name] = for_device("cpu").dropping(p, next(keys)) if p else NOTHING
+    return Plan(reading.steps, reading.places, sublayers, end), reading.arrays
 
 
-def sooner(kind: type, text: Way, own: Any, way: Callable[..., Any]) -> Callable[..., Any]:
-    """A way that modules of this very class go in place of a method of theirs, while the text says what it computes."""
+NOTHING = for_device("cpu").dropping()  # no dropout
 
-    def faster(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if type(module) is not kind or state.plain is None or not text.holds():
+
+def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | None:
+    """What `through` gives, and behind it a norm; None where the textbook's own lines are to compute."""
+    memory: Any = None
+    batch_first = set()
+    for f, *_ in sublayers:
+        if isinstance(f, Attend):
+            if type(f.attention) is not MultiheadAttention:
+                return None
+            batch_first.add(f.attention.batch_first)
+            if f.memory is not None:
+                if memory is not None and memory is not f.memory:
+                    return None
+                memory = f.memory
+    if not is_read(x) or not (memory is None or is_read(memory)) or len(batch_first) > 1:
+        return None
+    if not (room := for_array(x._data).sublayers(np.empty(1, x.dtype), size=x.size)):
+        return None
+    is_turned = batch_first == {False}
+    if is_turned:
+        x = tt.permute_dims(x, (1, 0, 2))
+        memory = None if memory is None else tt.permute_dims(memory, (1, 0, 2))
+    if memory is not None and (len(memory) != len(x) or memory.shape[2] != x.shape[2]):
+        return None
+    found = read(x, memory, sublayers, end, room)
+    if found is None:
+        return None
+    plan, arrays = found
+    out = _through(x, memory, *arrays, plan=plan)
+    out = tt.permute_dims(out, (1, 0, 2)) if is_turned else out
+    return out if end is None or plan.end is end else end(out)
+
+
+def is_read(x: Any) -> bool:
+    """True if x is what loops read, (batch, length, d), and nobody watches what modules do with it."""
+    array = x._data if isinstance(x, Tensor) else None
+    return (
+        state.recording is None
+        and watch.see is None
+        and autocast.get() is None
+        and type(array) is np.ndarray
+        and array.dtype in FLOATS
+        and array.ndim == 3
+        and array.size > 0
+    )
+
+
+def encode(
+    stack: Any, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
+) -> Tensor | None:
+    """What `TransformerEncoder.forward` gives."""
+    layers = layers_of(stack, TransformerEncoder, TransformerEncoderLayer)
+    words = [
+        sublayer
+        for layer in layers
+        for sublayer in layer.sublayers(Attend(layer.self_attn, None, mask, src_key_padding_mask, bool(is_causal)))
+    ]
+    return run(src, words, stack.norm) if layers else None
+
+
+def decode(
+    stack: Any,
+    tgt: Any,
+    memory: Any,
+    tgt_mask: Any = None,
+    memory_mask: Any = None,
+    tgt_key_padding_mask: Any = None,
+    memory_key_padding_mask: Any = None,
+    tgt_is_causal: bool | None = None,
+    memory_is_causal: bool = False,
+) -> Tensor | None:
+    """What `TransformerDecoder.forward` gives."""
+    layers = layers_of(stack, TransformerDecoder, TransformerDecoderLayer)
+    words: list[Sublayer] = []
+    for layer in layers:
+        attend = Attend(layer.self_attn, None, tgt_mask, tgt_key_padding_mask, bool(tgt_is_causal))
+        ask = Attend(layer.multihead_attn, memory, memory_mask, memory_key_padding_mask, memory_is_causal)
+        words += layer.sublayers(attend, ask)
+    return run(tgt, words, stack.norm) if layers else None
+
+
+def layers_of(stack: Any, kind: Any, layer_kind: Any) -> list[Any]:
+    """The layers of a stack, if all of them are plain; else none."""
+    if type(stack) is not kind or not is_plain(stack.layers, ModuleList) or not STACKS.holds():
+        return []
+    layers = list(stack.layers)
+    return layers if all(is_plain(layer, layer_kind) for layer in layers) else []
+
+
+def sooner(own: Any, way: Callable[..., Any]) -> Callable[..., Any]:
+    """A way to what a function of the textbook gives, tried first; where it fails, the function's own lines go on."""
+
+    def faster(*args: Any, **kwargs: Any) -> Any:
+        if state.plain is None:
             return None
         try:
-            return way(module, *args, **kwargs)
+            return way(*args, **kwargs)
         except Exception as error:
             failure = error
-        out = own.__wrapped__(module, *args, **kwargs)  # the module's own lines say what is wrong, and where
-        message = f"{kind.__name__}: its fast way failed, its own lines did not; please report this: {failure!r}"
+        out = own.__wrapped__(*args, **kwargs)  # these say what is wrong, and where
+        message = f"{own.__qualname__}: its fast way failed, its own lines did not; please report this: {failure!r}"
         warnings.warn(message, RuntimeWarning, stacklevel=4)
         return out
 
     return faster
+
+
+through.faster = sooner(through, run)  # type: ignore[attr-defined]
+TransformerEncoder.forward.faster = sooner(TransformerEncoder.forward, encode)  # type: ignore[attr-defined]
+TransformerDecoder.forward.faster = sooner(TransformerDecoder.forward, decode)  # type: ignore[attr-defined]

@@ -10,8 +10,10 @@ import scipy.special
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tinytensor import nn
 from tinytensor.nn.functional.dropout import Dropped
 from tinytensor.nn.functional.recurrent import _gru, _lstm, _rnn
+from tinytensor.nn.transformer import Attend, Feed, Sublayer
 
 from ..engine_room import room
 from ..tinytensor.op_samples import Sample, apart, draw, integers, register
@@ -602,7 +604,7 @@ for _reverse in (False, True):
             ),
         )
 
-# ---- whole sub-layers, which only the engine room knows as ops
+# ---- whole sub-layers, which the engine room makes one op
 
 sublayers = room("nn.fast.sublayers")
 
@@ -630,30 +632,46 @@ def _sublayer(*shapes, bias=True):
     return [*parameters, draw((4,), 0.5, 1.5), draw((4,)) if bias else None]
 
 
+def _through(f, owners, loop, settings):
+    """The op of one sub-layer, as a function of x, the memory and the arrays of a loop: parameters of `owners`."""
+    norm, prefix = nn.LayerNorm(4), {nn.MultiheadAttention: "in_proj_"}
+    places = [None] * (loop == "Attention")  # the mask
+    places += [(m, prefix.get(type(m), "") + name) for m in (*owners, norm) for name in ("weight", "bias")]
+    nothing = tt.backend.for_device("cpu").dropping()
+    droppings = {"dropping": nothing, sublayers.INNER[loop]: nothing}
+    how = {"norm_first": False, "eps": 1e-5, "by_size": False, **droppings, **settings}
+    plan = sublayers.Plan([sublayers.Step(loop, len(places), how)], places, [Sublayer(f, nn.Dropout(0.0), norm)])
+    return lambda *arrays: sublayers._through(*arrays, plan=plan)
+
+
+def _feed_sample(shape, bias):
+    maps = nn.Linear(4, 6), nn.Linear(6, 4)
+    return Sample(
+        _through(Feed(maps[0], F.relu, nn.Dropout(0.0), maps[1]), maps, "FeedForward", {"activation": "relu"}),
+        [draw(shape), None, *_sublayer((6, 4), (4, 6), bias=bias)],
+        lambda x, memory, *a: _feed_forward_reference(x, *a),
+    )
+
+
+def _attend_sample(target, memory, bias, mask):
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    how = {"heads": 2, "scale": 1 / math.sqrt(2), "across": memory is not None, "shifts": True}
+    f = Attend(attention, memory, None, None, False)
+    return Sample(
+        _through(f, (attention, attention.out_proj), "Attention", how),
+        [draw((2, target, 4)), memory, mask, *_sublayer((12, 4), (4, 4), bias=bias)],
+        lambda x, memory, mask, *a: _attend_reference(x, memory, *a, mask),
+    )
+
+
 if sublayers is not None:
     _hidden = np.where(np.array([[True, False, False, True], [True, True, True, True]]), -np.inf, 0.0)
     register(
-        "sublayers",
+        "through",
+        *(_feed_sample(*given) for given in (((2, 3, 4), True), ((1, 5, 4), False), ((2, 0, 4), True))),
         *(
-            Sample(
-                lambda *a: sublayers._sublayers(*a, plan=(sublayers.Feed(1e-5, False),), hides=(False, False)),
-                [draw(shape), None, None, None, *_sublayer((6, 4), (4, 6), bias=bias)],
-                lambda x, memory, own, across, *a: _feed_forward_reference(x, *a),
-            )
-            for shape, bias in (((2, 3, 4), True), ((1, 5, 4), False), ((2, 0, 4), True))
-        ),
-        *(
-            Sample(
-                lambda *a, plan=(sublayers.Attend(2, 1 / math.sqrt(2), memory is not None, 1e-5, False),): (
-                    sublayers._sublayers(*a, plan=plan, hides=(False, False))
-                ),
-                [
-                    draw((2, target, 4)), memory, *((mask, None) if memory is None else (None, mask)),
-                    *_sublayer((12, 4), (4, 4), bias=bias),
-                ],
-                lambda x, memory, own, across, *a: _attend_reference(x, memory, *a, own if memory is None else across),
-            )
-            for target, memory, bias, mask in (
+            _attend_sample(*given)
+            for given in (
                 (4, None, True, None),
                 (4, None, False, np.triu(np.full((1, 1, 4, 4), -np.inf), 1)),
                 (3, draw((2, 4, 4)), True, _hidden[:, None, None]),
@@ -662,4 +680,4 @@ if sublayers is not None:
                 (0, draw((2, 4, 4)), True, None),
             )
         ),
-    )  # fmt: skip
+    )

@@ -9,10 +9,10 @@ import numpy as np
 from . import passes
 from .activations import ACTIVATIONS
 from .compiling import call, called, or_zeros, places, several
+from .few_rows import dots
 from .hashed import Dropping
-from .pool import empty
 from .products import MEMORY, multiply
-from .residual import BLOCK, SUM, Residual, Share, Work
+from .residual import BLOCK, SUM, Residual, Share, Work, to_columns
 
 # ---- f(x) = drop(φ(x W₁ᵀ + b₁)) W₂ᵀ + b₂
 
@@ -21,9 +21,10 @@ class FeedForward(Residual):
     """The position-wise network; its weights are (inner, d) and (d, inner), φ is one of `ACTIVATIONS`."""
 
     def __init__(
-        self, weight1: Any, bias1: Any, weight2: Any, bias2: Any, *norm: Any, inner: Dropping, activation: str = "relu"
-    ) -> None:
-        super().__init__(*norm)
+        self, weight1: Any, bias1: Any, weight2: Any, bias2: Any, *norm: Any, inner: Dropping, activation: str,
+        **residual: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(*norm, **residual)
         self.width = len(weight1)
         self.weights, self.work = (weight1, weight2), 2 * weight1.size
         self.biases = or_zeros(bias1, self.width, self.dtype), or_zeros(bias2, self.d, self.dtype)
@@ -31,10 +32,10 @@ class FeedForward(Residual):
         self.activation = (None, None) if self.in_place else ACTIVATIONS[activation]
         self.vectors = [self.d, self.d, self.d, self.width]  # norm, b₂, b₁
 
-    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        out = super().start(shares, x, memory, shifts)
-        self.hidden = empty((len(x), self.width), self.dtype)
-        self.active = self.hidden if self.in_place else empty(self.hidden.shape, self.dtype)
+    def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
+        out = super().start(shares, x, memory)
+        self.hidden = self.empty((len(x), self.width), self.dtype)
+        self.active = self.hidden if self.in_place else self.empty(self.hidden.shape, self.dtype)
         self.places = places(
             x, *self.weights, *self.biases, *self.norm, self.inside, self.hidden, self.active, self.normal,
             self.factor, out,
@@ -46,7 +47,7 @@ class FeedForward(Residual):
 
     def work_forward(self, share: Share) -> Work:
         rectify = passes.rectify_and_drop if self.inner else passes.rectify
-        functions = self.there(rectify if self.in_place else passes.activate, self.activation[0])
+        functions = self.there(rectify if self.in_place else passes.activate, self.activation[0], dots)
         return Work(_feed_forward, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
 
     def work_backward(self, share: Share) -> Work:
@@ -62,7 +63,7 @@ class FeedForward(Residual):
 
 @called
 def _feed_forward(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, normalize, activate, function, add = several(functions, 0, 5)
+    product, normalize, activate, function, dots, add = several(functions, 0, 6)
     x, weight1, weight2, bias1, bias2, norm_weight, norm_bias, inside, hidden, active, normal, factor, out = several(
         places, 0, 13
     )
@@ -75,11 +76,11 @@ def _feed_forward(real, size, functions, places, gradients, sizes, reals, scratc
         normed, scales = normal + i, factor + first * size
         if norm_first:
             call(normalize, (eps, rows, d, x + i, norm_weight, norm_bias, inside + i, normed, scales))
-        multiply(own, inside + i, row, False, weight1, row, True, False, h, wide, rows, width, d)
+        to_columns(own, dots, inside + i, weight1, h, rows, width, d, stop - start)
         drops = first, inner_low, inner_high, inner_below
         call(activate, (inner_scale, function, rows, width, h, bias1, a, *drops))
         branch, added = (total, out + i) if norm_first else (out + i, total)
-        multiply(own, a, wide, False, weight2, wide, True, False, branch, row, rows, d, width)
+        to_columns(own, dots, a, weight2, branch, rows, d, width, stop - start)
         call(add, (scale, rows, d, x + i, branch, bias2, added, first, low, high, below))
         if not norm_first:
             call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + i, normed, scales))
@@ -127,9 +128,10 @@ class GatedFeedForward(Residual):
     """The weights of gate and map up are (inner, d), that of the map down is (d, inner), φ is one of `ACTIVATIONS`."""
 
     def __init__(
-        self, gate: Any, gate_bias: Any, up: Any, up_bias: Any, down: Any, down_bias: Any, *norm: Any, activation: str
-    ) -> None:
-        super().__init__(*norm)
+        self, gate: Any, gate_bias: Any, up: Any, up_bias: Any, down: Any, down_bias: Any, *norm: Any, activation: str,
+        **residual: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(*norm, **residual)
         self.width, self.activation = len(up), ACTIVATIONS[activation]
         self.weights, self.work = (gate, up, down), 3 * up.size
         self.biases = [
@@ -138,9 +140,9 @@ class GatedFeedForward(Residual):
         ]
         self.vectors = [self.d, self.d, self.d, self.width, self.width]  # norm, bias down, of the gate, up
 
-    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        out = super().start(shares, x, memory, shifts)
-        self.inner = [empty((len(x), self.width), self.dtype) for _ in range(3)]  # gate, up, and what goes down
+    def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
+        out = super().start(shares, x, memory)
+        self.inner = [self.empty((len(x), self.width), self.dtype) for _ in range(3)]  # gate, up, and what goes down
         self.places = places(
             x, *self.weights, *self.biases, *self.norm, self.inside, *self.inner, self.normal, self.factor, out
         )
@@ -149,7 +151,7 @@ class GatedFeedForward(Residual):
         return out
 
     def work_forward(self, share: Share) -> Work:
-        functions = self.there(passes.add_vector, self.activation[0], passes.multiply_by)
+        functions = self.there(passes.add_vector, self.activation[0], passes.multiply_by, dots)
         return Work(_gated, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
 
     def work_backward(self, share: Share) -> Work:
@@ -165,7 +167,7 @@ class GatedFeedForward(Residual):
 
 @called
 def _gated(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, normalize, add_vector, function, multiply_by, add = several(functions, 0, 6)
+    product, normalize, add_vector, function, multiply_by, dots, add = several(functions, 0, 7)
     (
         x, gate_weight, up_weight, down_weight, gate_bias, up_bias, down_bias, norm_weight, norm_bias, inside, gate, up,
         inner, normal, factor, out,
@@ -179,14 +181,14 @@ def _gated(real, size, functions, places, gradients, sizes, reals, scratch, star
         normed, scales = normal + i, factor + first * size
         if norm_first:
             call(normalize, (eps, rows, d, x + i, norm_weight, norm_bias, inside + i, normed, scales))
-        multiply(own, inside + i, row, False, gate_weight, row, True, False, gate + h, wide, rows, width, d)
-        multiply(own, inside + i, row, False, up_weight, row, True, False, up + h, wide, rows, width, d)
+        to_columns(own, dots, inside + i, gate_weight, gate + h, rows, width, d, stop - start)
+        to_columns(own, dots, inside + i, up_weight, up + h, rows, width, d, stop - start)
         call(add_vector, (eps, rows, width, gate_bias, gate + h, width))
         call(add_vector, (eps, rows, width, up_bias, up + h, width))
         call(function, (eps, rows * width, gate + h, inner + h))
         call(multiply_by, (eps, rows * width, up + h, inner + h))
         branch, added = (total, out + i) if norm_first else (out + i, total)
-        multiply(own, inner + h, wide, False, down_weight, wide, True, False, branch, row, rows, d, width)
+        to_columns(own, dots, inner + h, down_weight, branch, rows, d, width, stop - start)
         call(add, (scale, rows, d, x + i, branch, down_bias, added, first, low, high, below))
         if not norm_first:
             call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out + i, normed, scales))

@@ -18,6 +18,8 @@ class Attention(Residual):
     """Multi-head attention of x to itself or to the memory.
 
     Args:
+        mask: what is added to the scores, of four dimensions (batch, heads, length, source), or 1 but for the last.
+        shifts: False where a mask holds 0 and -inf alone, so that the scores stay as small as they are.
         weight, out_weight: (width + 2 kv, d) and (d, width), with the heads of queries, width, and those of keys and of
             values, kv, side by side; of attention to the memory both are d.
         heads, kv_heads: how many there are of queries, and of keys, which some of the queries share.
@@ -29,10 +31,12 @@ class Attention(Residual):
     """
 
     def __init__(
-        self, weight: Any, bias: Any, out_weight: Any, out_bias: Any, *norm: Any, heads: int, scale: float,
-        across: bool, weights_dropping: Dropping, kv_heads: int | None = None, turning: Any = None,
+        self, mask: Any, weight: Any, bias: Any, out_weight: Any, out_bias: Any, *norm: Any, heads: int, scale: float,
+        across: bool, shifts: bool, weights_dropping: Dropping, kv_heads: int | None = None, turning: Any = None,
+        **residual: Any,
     ) -> None:  # fmt: skip
-        super().__init__(*norm)
+        super().__init__(*norm, **residual)
+        self.mask, self.shifts = mask, shifts
         self.weights, self.work = (weight, out_weight), weight.size + out_weight.size
         self.biases = or_zeros(bias, len(weight), self.dtype), or_zeros(out_bias, self.d, self.dtype)
         self.heads, self.scale, self.across, self.weights_dropping = heads, scale, across, weights_dropping
@@ -41,8 +45,8 @@ class Attention(Residual):
         self.sometimes = passes.drop if weights_dropping else None, passes.turn if turning else None
         self.vectors = [self.d, self.d, self.d, len(weight)]  # norm, b_o, b
 
-    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        out, batch, dtype = super().start(shares, x, memory, shifts), shares[-1].last, self.dtype
+    def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
+        out, batch, dtype = super().start(shares, x, memory), shares[-1].last, self.dtype
         self.memory = memory if self.across else self.inside
         self.source = len(memory) // batch if self.across else self.length
         kv = 2 * self.width // self.shared
@@ -51,10 +55,8 @@ class Attention(Residual):
         self.softmax = empty((batch, self.heads, self.length, self.source), dtype)
         self.joined = empty((len(x), self.width), dtype)
         *angles, neighbours = self.turning or (None, None, None, False)
-        mask, added = shifts[self.across]
-        self.mask = mask  # kept, as x is
         self.places = places(
-            x, self.memory, *self.weights, *self.biases, *self.norm, mask, self.inside, self.query, self.key_value,
+            x, self.memory, *self.weights, *self.biases, *self.norm, self.mask, self.inside, self.query, self.key_value,
             self.softmax, self.joined, self.normal, self.factor, out, *angles,
         )  # fmt: skip
         lengths = self.heads, self.shared, neighbours, self.length, self.source, self.block
@@ -63,9 +65,9 @@ class Attention(Residual):
             self.source,
         )  # fmt: skip
         in_bytes = [n * dtype.itemsize for n in columns]
-        flags = added, self.across, self.norm_first
+        flags = self.shifts, self.across, self.norm_first
         drops = *self.weights_dropping.numbers, *self.dropping.numbers
-        self.sizes = np.array([*lengths, *columns, *in_bytes, *distances(mask), *flags, *drops], np.int64)
+        self.sizes = np.array([*lengths, *columns, *in_bytes, *distances(self.mask), *flags, *drops], np.int64)
         self.reals = np.array([self.eps, self.scale, self.weights_dropping.scale, self.dropping.scale], dtype)
         return out
 
@@ -93,7 +95,7 @@ class Attention(Residual):
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, out_bias, bias = vectors
-        return [weights[0], bias, weights[1], out_bias, norm_weight, norm_bias]
+        return [None, weights[0], bias, weights[1], out_bias, norm_weight, norm_bias]
 
 
 @called

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import passes
-from .compiling import address, addresses, call, called, or_zeros, places, several
+from .compiling import address, addresses, call, called, or_zeros, part, places, several
+from .few_rows import FEW
 from .hashed import Dropping
 from .pool import empty
-from .products import product
+from .products import multiply, product
 
 BLOCK = 512  # rows that go through a sub-layer together
 SUM = WORD = 8  # bytes of a sum, and of a whole number
@@ -35,14 +36,15 @@ class Norm:
 
     work = 0
     weights: tuple[Any, ...] = ()
+    empty: Any = staticmethod(empty)  # makes its arrays
 
-    def __init__(self, norm_weight: Any, norm_bias: Any, eps: float, by_size: bool = False) -> None:
+    def __init__(self, norm_weight: Any, norm_bias: Any, *, eps: float, by_size: bool = False) -> None:
         self.normalize, self.normalize_gradient = BY_SIZE if by_size else BY_MEAN_AND_SIZE
         self.d, self.dtype, self.eps = norm_weight.size, norm_weight.dtype, eps
         self.norm = norm_weight, or_zeros(norm_bias, self.d, self.dtype)
         self.vectors = [self.d, self.d]
 
-    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
+    def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
         """Make the arrays for rows x; returns that of the result, which the loop forward fills."""
         out = self.make_norm(shares, x)
         self.places = places(x, *self.norm, out, self.normal, self.factor)
@@ -53,7 +55,7 @@ class Norm:
         """Make the arrays that every sub-layer has; returns that of the result."""
         self.shares, self.x = shares, x  # and x is kept: loops know only where it lies
         self.length = len(x) // shares[-1].last
-        self.normal, self.factor, self.out = (empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
+        self.normal, self.factor, self.out = (self.empty((len(x), width), x.dtype) for width in (self.d, 1, self.d))
         return self.out
 
     def work_forward(self, share: Share) -> Work:
@@ -78,14 +80,12 @@ class Residual(Norm):
         dropping: of what is added to x.
     """
 
-    def __init__(
-        self, norm_weight: Any, norm_bias: Any, eps: float, norm_first: bool, dropping: Dropping, by_size: bool = False
-    ) -> None:
-        super().__init__(norm_weight, norm_bias, eps, by_size)
+    def __init__(self, norm_weight: Any, norm_bias: Any, *, norm_first: bool, dropping: Dropping, **norm: Any) -> None:
+        super().__init__(norm_weight, norm_bias, **norm)
         self.norm_first, self.dropping = norm_first, dropping
 
-    def start(self, shares: list[Share], x: Any, memory: Any, shifts: Any) -> Any:
-        self.inside = empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
+    def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
+        self.inside = self.empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
         return self.make_norm(shares, x)
 
     def there(self, *between: Any) -> Any:
@@ -166,6 +166,17 @@ class Gradient:
         sums, sizes = np.add.reduce(self.sums, axis=0).astype(self.g.dtype), self.sublayer.vectors
         vectors = [sums[end - size : end] for size, end in zip(sizes, itertools.accumulate(sizes))]
         return self.sublayer.in_order(weights, vectors)
+
+
+@part
+def to_columns(own, dots, x, weight, out, rows, columns, inner, all_rows):
+    """out = x weightᵀ, of matrices whose rows lie one behind the other; of few rows by `dots`."""
+    _, real, size, _ = own
+    row, out_row = inner * size, columns * size
+    if all_rows <= FEW or inner == 0:  # a product has terms
+        call(dots, (real, size, rows, columns, inner, x, row, weight, row, 0, out, out_row))
+    else:
+        multiply(own, x, row, False, weight, row, True, False, out, out_row, rows, columns, inner)
 
 
 # ---- the norm at the end of a stack

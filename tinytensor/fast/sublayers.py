@@ -44,30 +44,15 @@ def pay_for(rows: int, *weights: Any) -> bool:
     return largest <= SMALL or rows * REUSE >= largest
 
 
-def takes_mask(mask: Any, batch: int, heads: int, target: int, source: int) -> bool:
-    """Whether `Attention` takes a mask: of four dimensions, each of this size or 1 but for the last."""
-    return (
-        mask.ndim == 4
-        and mask.shape[-1] == source
-        and all(n in (1, size) for n, size in zip(mask.shape, (batch, heads, target)))
-        and mask.dtype.kind in "bf"
-    )
-
-
-def forward(sublayers: Sequence[Any], x: Any, memory: Any, masks: Sequence[Any], hides: Sequence[bool]) -> Any:
-    """What sub-layers, one after the other, make of x (batch, target, d) and the memory (batch, source, d) or None.
-
-    `masks` are added to the scores of attention to x and to the memory; `takes_mask` says which there may be. `hides`
-    says which of them hold 0 and -inf alone, so that the scores stay as small as they are.
-    """
+def forward(sublayers: Sequence[Any], x: Any, memory: Any) -> Any:
+    """What sub-layers, one after the other, make of x (batch, target, d) and the memory (batch, source, d) or None."""
     batch, target, d = x.shape
     work = 2 * batch * target * sum(sublayer.work for sublayer in sublayers)
     largest = max(weight.size for sublayer in sublayers for weight in (*sublayer.weights, x[0, 0]))
     shares = _shares(batch, batch * target, work, largest)
     rows, memory_rows = x.reshape(-1, d), None if memory is None else memory.reshape(-1, d)
-    shifts = [(mask, not hide) for mask, hide in zip(masks, hides)]
     for sublayer in sublayers:
-        rows = sublayer.start(shares, rows, memory_rows, shifts)
+        rows = sublayer.start(shares, rows, memory_rows)
     _compute(shares, [(sublayer, sublayer.work_forward, None) for sublayer in sublayers])
     return rows.reshape(x.shape)
 

@@ -91,13 +91,14 @@ class Way:
     Args:
         name: what it computes, for warnings.
         roots: where its text begins, "module:name"; what that calls follows from it (`renew.py`).
+        calls: functions of the textbook that it calls itself, so that it need not know what they say.
 
     Attributes:
         off: True until it was first asked for, and while its text is edited or something that it looks up is replaced.
     """
 
-    def __init__(self, name: str, *roots: str) -> None:
-        self.name, self.roots = name, (*roots, *CORE)
+    def __init__(self, name: str, *roots: str, calls: tuple[str, ...] = ()) -> None:
+        self.name, self.roots, self.calls = name, (*roots, *CORE), calls
         self.off = True
         self._edited: bool | None = None
         ways[name] = self

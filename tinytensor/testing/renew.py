@@ -62,7 +62,8 @@ def texts_of(module: str) -> dict[str, ast.AST]:
 class Closure:
     """The texts and places of one way."""
 
-    def __init__(self, roots: tuple[str, ...]) -> None:
+    def __init__(self, roots: tuple[str, ...], calls: tuple[str, ...]) -> None:
+        self.calls = calls
         self.texts: set[tuple[str, str]] = set()
         self.places: set[tuple[str, str]] = set()
         self.core = {root.partition(":")[0] for root in CORE}
@@ -76,7 +77,7 @@ class Closure:
 
     def visit(self, module: str, name: str) -> None:
         """Add a text, and whatever its code names."""
-        if (module, name) in self.texts:
+        if (module, name) in self.texts or f"{module}:{name}" in self.calls:
             return
         self.texts |= {(module, name), (module, "")}
         node, here = texts_of(module)[name], sys.modules[f"{PACKAGE}.{module}" if module else PACKAGE]
@@ -123,6 +124,8 @@ class Closure:
             value = vars(owner).get(name)
         else:
             where, value = f"{short(owner.__module__)}:{owner.__qualname__}", getattr(owner, name, None)
+        if f"{where}.{name}" in self.calls:
+            return value
         self.places.add((where, name))
         if isinstance(owner, ModuleType) and isinstance(texts_of(where).get(name), (ast.Import, ast.ImportFrom)):
             self.texts.add((where, name))
@@ -187,7 +190,7 @@ def _operators(node: ast.AST) -> Iterator[type]:
 def content() -> str:
     """What `texts.txt` is to hold."""
     import_module(f"{PACKAGE}.models")  # whose parts load what else there is
-    closures = {name: Closure(way.roots) for name, way in sorted(ways.items())}
+    closures = {name: Closure(way.roots, way.calls) for name, way in sorted(ways.items())}
     named_texts = {text for closure in closures.values() for text in closure.texts}
     places = sorted({place for closure in closures.values() for place in closure.places})
     texts = sorted(named_texts.union((of, name) for of, name in places if ":" not in of and name in texts_of(of)))

@@ -1,6 +1,7 @@
 """Steps of decoding in compiled loops: the numbers of the layers' own way, which is gone where anything is unusual."""
 
 import contextlib
+import gc
 import weakref
 
 import numpy as np
@@ -12,6 +13,8 @@ from tinytensor import nn
 from tinytensor.models.decoding import beam_search
 from tinytensor.models.language_model import GPT2, LLAMA, LanguageModel
 from tinytensor.models.transformer import Transformer
+from tinytensor.nn.decoder_cache import LayerCache
+from tinytensor.nn.language_layer import through_layers
 
 pytest.importorskip("numba")
 D, HEADS, INNER, BATCH, SOURCE = 8, 2, 12, 3, 4
@@ -29,7 +32,7 @@ def taken(monkeypatch, loops):
         own = kind.step
         return lambda self, *given: asked.append(kind.__name__) or own(self, *given)
 
-    for kind in (decoding.Stack, decoding.Block):
+    for kind in (decoding.Steps,):
         monkeypatch.setattr(kind, "step", watched(kind))
     return asked
 
@@ -46,9 +49,9 @@ def shaken(module):
     return module
 
 
-def decoder(dtype=np.float64, norm=True, kind=nn.TransformerDecoder, **options):
+def decoder(dtype=np.float64, norm=True, kind=nn.TransformerDecoder, layer=nn.TransformerDecoderLayer, **options):
     tt.manual_seed(0)
-    layer = nn.TransformerDecoderLayer(D, HEADS, INNER, **{"dropout": 0.0, "dtype": dtype, **options})
+    layer = layer(D, HEADS, INNER, **{"dropout": 0.0, "dtype": dtype, **options})
     return shaken(kind(layer, 2, nn.LayerNorm(D, dtype=dtype) if norm else None))
 
 
@@ -129,6 +132,65 @@ def test_larger_buffers_take_the_place_of_the_former_one_by_one(monkeypatch):
 
 
 @tt.no_grad()
+def test_a_cache_goes_when_nobody_has_it(taken):
+    """At once: what was found out about its modules does not hold it."""
+    layers = language_model().layers[:1]
+    cache = LayerCache(tt.zeros((BATCH, 0, layers[0].self_attn.kv_size), dtype=tt.float64))
+    through_layers(layers, normal(BATCH, 1, D), None, None, [cache])
+    module = decoder()
+    of_decoder = module.start(normal(BATCH, SOURCE, D))
+    module.step(normal(BATCH, 1, D), of_decoder)
+    assert len(taken) == 2
+    gone = [weakref.ref(one) for one in (cache, of_decoder, cache._buffer._data, of_decoder.layers[0]._buffer._data)]
+    del cache, of_decoder
+    assert [one() for one in gone] == [None] * 4
+    models = weakref.ref(layers), weakref.ref(module)
+    del layers, module
+    gc.collect()
+    assert [one() for one in models] == [None] * 2
+
+
+@tt.no_grad()
+def test_two_caches_of_one_decoder_may_take_turns(taken):
+    """What was read for the first is not the second's, nor that of a third, which begins when the first is gone."""
+
+    def compute():
+        module, found = decoder(), []
+        first, second = (module.start(normal(BATCH, SOURCE, D, seed=seed)) for seed in (1, 2))
+        for step in range(3):
+            found += [module.step(normal(BATCH, 1, D, seed=step), cache).numpy() for cache in (first, second)]
+        del first
+        third = module.start(normal(BATCH + 1, SOURCE + 1, D, seed=3))
+        for step in range(2):
+            found.append(module.step(normal(BATCH, 1, D, seed=step), second).numpy())
+            found.append(module.step(normal(BATCH + 1, 1, D, seed=step), third).numpy())
+        return found
+
+    for a, b in zip(*both_ways(compute)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+    assert len(taken) == 10
+
+
+@tt.no_grad()
+def test_sub_layers_in_another_order(taken):
+    """What a class of one's own gives may change from step to step, so each step goes its way."""
+    flag = [True]
+
+    class Swapped(nn.TransformerDecoderLayer):
+        def sublayers(self, attend, ask):
+            first, second, third = super().sublayers(attend, ask)
+            return [second, third, first] if flag[0] else [first, third]
+
+    def compute():
+        flag[0] = True
+        return outputs(decoder(layer=Swapped), (1,) * 6, between=lambda step: flag.__setitem__(0, step < 3))
+
+    for a, b in zip(*both_ways(compute)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+    assert not taken
+
+
+@tt.no_grad()
 def test_steps_in_float32(taken):
     module = decoder(np.float32, norm=False)
     found, expected = both_ways(lambda: outputs(module, WIDTHS, np.float32))
@@ -141,8 +203,8 @@ def test_steps_in_float32(taken):
 class Own(nn.TransformerDecoderLayer):
     """A layer of somebody's own."""
 
-    def _feed_forward(self, x):
-        return super()._feed_forward(x) * 0.5
+    def sublayers(self, *f):
+        return super().sublayers(*f)[::-1]
 
 
 def with_layer(layer):
@@ -322,7 +384,7 @@ def logits(model):
 def test_steps_of_a_language_model_are_the_formulas(name, taken):
     model = language_model(**MODELS[name])
     found, expected = both_ways(lambda: logits(model))
-    assert taken == ["Block"] * 12  # the prompt, then five steps, in two layers
+    assert taken == ["Steps"] * 6  # the prompt, then five steps, both layers in one
     for a, b in zip(found, expected):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
 
@@ -354,21 +416,21 @@ def test_what_is_unusual_in_a_language_model_goes_its_own_way(name, taken):
 
 @tt.no_grad()
 def test_vectors_of_another_size_are_told_as_ever(taken):
-    layer = language_model().layers[0]
-    cache = nn.decoder_cache.LayerCache(tt.empty((2, 0, layer.self_attn.kv_size), dtype=tt.float64))
-    layer(normal(2, 1, D), None, None, cache)
+    layers = language_model().layers[:1]
+    cache = LayerCache(tt.empty((2, 0, layers[0].self_attn.kv_size), dtype=tt.float64))
+    through_layers(layers, normal(2, 1, D), None, None, [cache])
     with pytest.raises(ValueError, match="normalized_shape"):
-        layer(normal(2, 1, D + 1), None, None, cache)
+        through_layers(layers, normal(2, 1, D + 1), None, None, [cache])
     assert len(taken) == 1
 
 
 def test_masks_and_angles_that_the_loop_does_not_know(taken):
     """Of heads apart: such a step is the layer's own."""
-    layer = language_model(**LLAMA).layers[0]
+    layers = language_model(**LLAMA).layers[:1]
     x = normal(2, 1, D)
     cos, sin = F.rotary_angles(tt.zeros((2, 4, 1), dtype=tt.int64), 2, dtype=tt.float64)
     for mask, rotation in ((tt.zeros((2, 4, 1, 1), dtype=tt.bool), (cos, sin)), (tt.zeros((1, 1)), None)):
         with tt.no_grad():
-            cache = nn.decoder_cache.LayerCache(tt.empty((2, 0, layer.self_attn.kv_size), dtype=tt.float64))
-            assert layer(x, mask, rotation, cache).shape == x.shape
+            cache = LayerCache(tt.empty((2, 0, layers[0].self_attn.kv_size), dtype=tt.float64))
+            assert through_layers(layers, x, mask, rotation, [cache]).shape == x.shape
     assert not taken

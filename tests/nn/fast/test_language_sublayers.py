@@ -57,8 +57,8 @@ def angles(head_dim=D // HEADS, dtype=tt.float64):
 
 def is_one_op(out):
     ops = ops_behind(out)
-    assert ("sublayers" in ops) != ("linear" in ops)
-    return "sublayers" in ops
+    assert ("through" in ops) != ("linear" in ops)
+    return "through" in ops
 
 
 def outcome(layer, mask, rotation, dtype=np.float64, batch=BATCH):
@@ -315,7 +315,7 @@ def test_a_fast_way_that_fails_alone_is_told(monkeypatch):
         raise ZeroDivisionError("within the loops")
 
     monkeypatch.setattr(tt.backend.for_device("cpu").sublayers(np.ones(1)), "forward", fail)
-    with pytest.warns(RuntimeWarning, match="Layer: its fast way failed.*within the loops"):
+    with pytest.warns(RuntimeWarning, match="through: its fast way failed.*within the loops"):
         out = layer(sequence(), CAUSAL, None)
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-9)
 

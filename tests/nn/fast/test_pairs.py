@@ -53,7 +53,7 @@ def test_the_fast_pairs():
     assert FUSED == [
         "attention", "convolution", "cross_entropy", "dropout", "embedding", "gelu",
         "gelu_tanh", "gru", "layer_norm", "linear", "log_softmax", "lstm", "max_pool", "multi_head", "relu",
-        "rms_norm", "rnn", "silu", "softmax", "sublayers",
+        "rms_norm", "rnn", "silu", "softmax", "through",
     ]  # fmt: skip
 
 

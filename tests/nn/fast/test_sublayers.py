@@ -10,7 +10,7 @@ import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.fast import threads
 from tinytensor.fast.hashed import Dropping
-from tinytensor.nn.fast import sublayers, transformer
+from tinytensor.nn.fast import sublayers
 
 from .test_pairs import ops_behind
 
@@ -39,7 +39,7 @@ def decoder_layer(dtype=np.float64, kind=nn.TransformerDecoderLayer, **options):
 
 
 def is_fused(out):
-    return "sublayers" in ops_behind(out)
+    return "through" in ops_behind(out)
 
 
 def inputs(dtype=np.float64, batch=BATCH):
@@ -109,7 +109,7 @@ def test_stacks_are_one_op_each(options):
         return [a.detach().numpy() for a in (out, *tt.grad((out**3).sum(), [*model.parameters()]))], ops
 
     found, ops = call()
-    assert "sublayers" in ops
+    assert "through" in ops
     assert ops.isdisjoint({"layer_norm", "add", "linear", "multi_head"})
     with tt.textbook():
         expected, _ = call()
@@ -125,7 +125,7 @@ def test_a_stack_with_an_unusual_layer_fuses_the_others():
     assert "linear" not in ops_behind(encoder(x))
     hooked(encoder.layers[1])
     expected = encoder(x)
-    assert {"sublayers", "linear"} <= ops_behind(expected)
+    assert {"through", "linear"} <= ops_behind(expected)
     encoder.layers[1].self_attn._forward_hooks.clear()
     np.testing.assert_allclose(encoder(x).numpy(), expected.numpy(), rtol=1e-12)
 
@@ -235,6 +235,41 @@ class Louder(nn.Linear):
         return super().forward(input) * 2.0
 
 
+class LouderSublayer(nn.transformer.Sublayer):
+    def __call__(self, x):
+        return super().__call__(x) * 2.0
+
+
+class OfLouder(nn.TransformerDecoderLayer):
+    def sublayers(self, *f):
+        return [LouderSublayer(*sublayer) for sublayer in super().sublayers(*f)]
+
+
+class Turned(nn.TransformerDecoderLayer):
+    """Asks the memory first, and has no feed-forward network."""
+
+    def sublayers(self, *f):
+        attend, ask, _ = super().sublayers(*f)
+        return [ask, attend._replace(norm_first=True)]
+
+
+def test_a_class_of_ones_own_may_have_other_sub_layers_at_full_speed():
+    layer = decoder_layer(kind=Turned)
+    assert is_fused(layer(*inputs()))
+
+    def compute():
+        leaves = inputs()
+        out = layer(*leaves, memory_key_padding_mask=tt.asarray(PADDING))
+        wanted = [*leaves, layer.self_attn.in_proj_weight, layer.norm2.bias]
+        return [out.detach().numpy(), *[g.numpy() for g in tt.grad(out.sum(), wanted)]]
+
+    found = compute()
+    with tt.textbook():
+        expected = compute()
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
 def replaced(layer):
     layer.linear1 = Louder(D, INNER, dtype=np.float64)
 
@@ -248,7 +283,7 @@ def with_own_keys(layer):
 
 
 UNUSUAL = {
-    "another class": ({"kind": type("Mine", (nn.TransformerDecoderLayer,), {})}, None),
+    "another class": ({"kind": OfLouder}, None),
     "another activation": ({"activation": F.silu}, None),
     "a function": ({"activation": lambda x: F.relu(x)}, None),
     "keys of its own": ({}, with_own_keys),
@@ -374,17 +409,21 @@ def test_a_weight_that_was_changed_before_backward_is_named():
     out = layer(*inputs())
     with tt.no_grad():
         layer.linear1.weight += 1.0
-    with pytest.raises(RuntimeError, match="sublayers .* was changed in place"):
+    with pytest.raises(RuntimeError, match="through .* was changed in place"):
         out.sum().backward()
 
 
 def test_without_loops_the_op_goes_by_its_formula(monkeypatch):
     layer = decoder_layer()
     x, memory = inputs()
-    plan, arrays = transformer._plan([layer])
+    words = layer.sublayers(
+        nn.transformer.Attend(layer.self_attn, None, None, None, False),
+        nn.transformer.Attend(layer.multihead_attn, memory, None, None, False),
+    )
+    plan, arrays = sublayers.read(x, memory, words, None, tt.backend.for_device("cpu").sublayers(np.ones(1)))
 
     def call():
-        out = sublayers._sublayers(x, memory, None, None, *arrays, plan=tuple(plan), hides=(False, False))
+        out = sublayers._through(x, memory, *arrays, plan=plan)
         gradients = tt.grad((out * out).sum(), [x, memory, layer.linear1.weight])
         return [a.detach().numpy() for a in (out, *gradients)]
 

@@ -26,25 +26,31 @@ def linear(features, given):
     return zeros(features, given), zeros(features)
 
 
-NORM = zeros(D), zeros(D), 1e-5, True, NOTHING
+def network(activation):
+    return sublayers.FeedForward(
+        *linear(WIDTH, D), *linear(D, WIDTH), *NORM, inner=NOTHING, activation=activation, **HOW
+    )
+
+
+NORM = zeros(D), zeros(D)
+HOW = {"eps": 1e-5, "norm_first": True, "dropping": NOTHING}
+ATTENTION = {**HOW, "scale": 1.0, "shifts": False, "weights_dropping": NOTHING}
 KINDS = {
-    "norm": lambda: sublayers.Norm(zeros(D), zeros(D), 1e-5),
+    "norm": lambda: sublayers.Norm(*NORM, eps=1e-5),
     "attention": lambda: sublayers.Attention(
-        *linear(3 * D, D), *linear(D, D), *NORM, heads=2, scale=1.0, across=False, weights_dropping=NOTHING
+        None, *linear(3 * D, D), *linear(D, D), *NORM, heads=2, across=False, **ATTENTION
     ),
     "attention to the memory": lambda: sublayers.Attention(
-        *linear(3 * D, D), *linear(D, D), *NORM, heads=2, scale=1.0, across=True, weights_dropping=NOTHING
+        None, *linear(3 * D, D), *linear(D, D), *NORM, heads=2, across=True, **ATTENTION
     ),
     "attention with positions": lambda: sublayers.Attention(
-        *linear(2 * D, D), *linear(D, D), *NORM, heads=4, kv_heads=2, scale=1.0, across=False,
-        weights_dropping=NOTHING, turning=(zeros(LENGTH, 1), zeros(LENGTH, 1), False),
+        None, *linear(2 * D, D), *linear(D, D), *NORM, heads=4, kv_heads=2, across=False,
+        turning=(zeros(LENGTH, 1), zeros(LENGTH, 1), False), **ATTENTION,
     ),
-    "network": lambda: sublayers.FeedForward(*linear(WIDTH, D), *linear(D, WIDTH), *NORM, inner=NOTHING),
-    "network with GELU": lambda: sublayers.FeedForward(
-        *linear(WIDTH, D), *linear(D, WIDTH), *NORM, inner=NOTHING, activation="gelu"
-    ),
+    "network": lambda: network("relu"),
+    "network with GELU": lambda: network("gelu"),
     "gated network": lambda: sublayers.GatedFeedForward(
-        *linear(WIDTH, D), *linear(WIDTH, D), *linear(D, WIDTH), *NORM, activation="silu"
+        *linear(WIDTH, D), *linear(WIDTH, D), *linear(D, WIDTH), *NORM, activation="silu", **HOW
     ),
 }  # fmt: skip
 
@@ -63,7 +69,7 @@ def counts(loop):
 def test_loops_read_as_many_numbers_as_there_are(kind):
     sublayer, shares = KINDS[kind](), [Share(0, 0, 1), Share(1, 1, BATCH)]
     x, memory = zeros(BATCH * LENGTH, D), zeros(BATCH * 5, D)
-    sublayer.start(shares, x, memory, [(None, False), (None, False)])
+    sublayer.start(shares, x, memory)
     gradient = Gradient(sublayer, x, memory)
     for work in (sublayer.work_forward(shares[0]), sublayer.work_backward(shares[0])):
         there = {
@@ -85,10 +91,10 @@ def test_an_interrupt_frees_nothing_that_another_thread_writes_to(back, monkeypa
         raise KeyboardInterrupt
 
     sublayer, x = KINDS["network"](), zeros(BATCH, LENGTH, D)
-    sublayers.forward([sublayer], x, None, [None, None], [False, False])
+    sublayers.forward([sublayer], x, None)
     compute = functools.partial(sublayers.backward, [sublayer], x, None)
     if not back:
-        compute = functools.partial(sublayers.forward, [sublayer], x, None, [None, None], [False, False])
+        compute = functools.partial(sublayers.forward, [sublayer], x, None)
     monkeypatch.setattr(sublayers, "multiply_in_parts", interrupted)
     with pytest.raises(KeyboardInterrupt):
         compute()
