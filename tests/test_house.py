@@ -16,7 +16,7 @@ LINES = {
     "core and ops": 8875,
     "layers": 9920,
     "models": 2910,
-    "engine room": 9590,
+    "engine room": 9640,
     "pictures": 15460,
     "data": 4010,
     "training": 10070,

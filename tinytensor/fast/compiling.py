@@ -225,17 +225,18 @@ def numbers(typing: Any, address: Any, like: Any) -> Any:
     return kind(types.int64, like), turn
 
 
-@instructions(prefer_literal=True)
-def several(typing: Any, address: Any, like: Any, count: Any) -> Any:
-    """A tuple of the first `count` numbers at an address, of the type of `like`; the count is a constant."""
-    kind = types.UniTuple(types.unliteral(like), count.literal_value)
+@instructions
+def named(typing: Any, address: Any, like: Any, names: Any) -> Any:
+    """The numbers at an address, of the type of `like`, by their names: those of a namedtuple's class."""
+    fields = names.instance_class
+    kind = types.NamedUniTuple(types.unliteral(like), len(fields._fields), fields)
 
     def load(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         first = builder.inttoptr(values[0], context.get_value_type(kind.dtype).as_pointer())
         found = [builder.load(builder.gep(first, [ir.IntType(64)(i)])) for i in range(kind.count)]
         return context.make_tuple(builder, kind, found)
 
-    return kind(types.int64, like, count), load
+    return kind(types.int64, like, names), load
 
 
 # ---- the exponential function, in arithmetic that the compiler can do on many elements at once

@@ -7,26 +7,25 @@ branch, and wants no gradient: its products take microseconds, so all arrays but
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, namedtuple
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from . import passes
-from .compiling import address, addresses, call, called, distances, numbers, or_zeros, several
+from .compiling import address, addresses, call, called, distances, named, numbers, or_zeros
 from .compiling import fits as fits
 from .compiling import places as places
 from .feed_forward import FeedForward as FeedForward
 from .feed_forward import GatedFeedForward as GatedFeedForward
 from .few_rows import dots, mix
 from .pool import empty
-from .products import MEMORY, multiply, product
+from .products import MEMORY, multiply
 from .residual import Norm as Norm
 from .residual import Residual, Share, Work, one_after_the_other, to_columns
 
 BRANCHES = 8  # of an item; of more, products that copy the keys are faster
-SEEN = 9  # numbers of `seen`
 
 
 def as_mask(hidden: Any, dtype: Any) -> Any:
@@ -67,16 +66,17 @@ class KeptAttention(Residual):
             out, None, None,
         )  # fmt: skip
         columns = self.d, self.width, self.kv, self.projected, self.heads
-        self.sizes = np.array([*columns, *self.flags, self.norm_first], np.int64)
-        self.reals = np.array([self.eps, self.scale], self.dtype)
+        self.sizes = np.array(Sizes(*columns, *self.flags, self.norm_first), np.int64)
+        self.reals = np.array(Reals(self.eps, self.scale), self.dtype)
         return out
 
     def work_forward(self, share: Share) -> Work:
-        functions = addresses(
-            self.dtype, product, self.normalize, passes.add, passes.turn, dots, passes.add_vector, attend, append, mix,
-            passes.softmax,
+        functions = Functions(
+            **self.there, turn=passes.turn, dots=dots, add_vector=passes.add_vector, append=append, mix=mix,
+            softmax=passes.softmax,
         )  # fmt: skip
-        return Work(_attention_to_kept, functions, share.rows(self.length), MEMORY + self.d * len(self.x))
+        scratch = MEMORY + self.d * len(self.x)
+        return Work(_attention_to_kept, addresses(self.dtype, *functions), share.rows(self.length), scratch)
 
 
 class Reused:
@@ -108,7 +108,7 @@ class Steps:
             x = loop.start([share], x, None)
         attentions = [loop for loop in loops if isinstance(loop, KeptAttention)]
         self.places = np.zeros((len(attentions), 2), np.int64)
-        self.past, self.memory = np.zeros((2, SEEN), np.int64)
+        self.past, self.memory = np.zeros((2, len(Seen._fields)), np.int64)
         for loop, row in zip(attentions, self.places):
             loop.places[-2:] = address(row), address(self.memory if loop.across else self.past)
         self.heads = max(loop.heads for loop in attentions)
@@ -121,25 +121,23 @@ class Steps:
         """Where keys and values side by side, (batch, places, 2 kv), are kept from now on, for each attention."""
         self.places[:] = [(address(array), array.strides[0]) for array in arrays]
 
-    def step(self, x: Any, past: tuple[int, ...], memory: tuple[int, ...] | None) -> Any:
+    def step(self, x: Any, past: Seen, memory: Seen | None) -> Any:
         """x (batch, branches, d) through all of them; `past` and `memory` are of `seen`, for attentions to these."""
         batch, branches, d = x.shape
         rows = batch * branches
         self.x[:rows] = x.reshape(rows, d)
         self.past[:] = past
-        longest = past[0]
+        longest = past.there
         if memory is not None:
             self.memory[:] = memory
-            longest = max(longest, memory[0])
+            longest = max(longest, memory.there)
         self.table[:, -1] = rows
         scratch = empty(self.scratch + branches * self.heads * longest, self.dtype)
         self.compiled(0, self.dtype.itemsize, address(self.table), len(self.table), address(scratch))
         return self.out[:rows].reshape(x.shape).copy()
 
 
-def seen(
-    there: int, branches: int, mask: Any = None, shifts: bool = False, angles: Any = (None, None)
-) -> tuple[int, ...]:
+def seen(there: int, branches: int, mask: Any = None, shifts: bool = False, angles: Any = (None, None)) -> Seen:
     """What attentions are told for a step.
 
     Args:
@@ -148,86 +146,76 @@ def seen(
         angles: cos and sin, (rows, size / 2), or None where nothing is turned.
     """
     cos, sin = (0 if angle is None else address(angle) for angle in angles)
-    return there, branches, 0 if mask is None else address(mask), *distances(mask), shifts, cos, sin
+    item, head, row = distances(mask)
+    return Seen(there, branches, 0 if mask is None else address(mask), item, head, row, shifts, cos, sin)
+
+
+Functions = namedtuple("Functions", "product normalize add turn dots add_vector append mix softmax")
+Arrays = namedtuple(
+    "Arrays", "x weight out_weight bias out_bias norm_weight norm_bias inside query joined normal factor out where seen"
+)
+Sizes = namedtuple("Sizes", "d width kv projected heads joins neighbours norm_first")
+Reals = namedtuple("Reals", "eps scale")
+Where = namedtuple("Where", "first item")
+Seen = namedtuple("Seen", "there branches mask mask_item mask_head mask_row shifts cos sin")
 
 
 @called
 def _attention_to_kept(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, normalize, add, turn, dots, add_vector, attend, append = several(functions, 0, 8)
-    (
-        x, weight, out_weight, bias, out_bias, norm_weight, norm_bias, inside, query, joined, normal, factor, out,
-        where, seen,
-    ) = several(places, 0, 15)  # fmt: skip
-    d, width, kv, projected, heads, joins, neighbours, norm_first = several(sizes, 0, 8)
-    kept, kept_item = several(where, 0, 2)
-    there, branches, mask, mask_item, mask_head, mask_row, shifts, cos, sin = several(seen, 0, 9)
-    eps, scale = several(reals, real, 2)
-    rows, batch, row, kept_row, head = stop, stop // branches, d * size, 2 * kv * size, width // heads
-    own, total = (product, eps, size, scratch), scratch + MEMORY * size
-    scores = total + rows * row
-    if norm_first:
-        call(normalize, (eps, rows, d, x, norm_weight, norm_bias, inside, normal, factor))
-    to_columns(own, dots, inside, weight, query, rows, projected, d, rows)
-    if bias:
-        call(add_vector, (eps, rows, projected, bias, query, projected))
-    if joins:
-        if cos:
-            call(turn, (eps, rows, width + kv, head, cos, sin, neighbours, query, projected))
-        keys, new = query + width * size, kept + (there - branches) * kept_row
-        call(append, (eps, batch, branches, 2 * kv, keys, projected * size, new, kept_item, kept_row))
-    call(
-        attend,
-        (
-            scale, size, functions, scratch, batch, branches, there, heads, head, kv, query, projected * size, kept,
-            kept_item, mask, mask_item, mask_head, mask_row, shifts, scores, joined,
-        ),
-    )  # fmt: skip
-    branch, added = (total, out) if norm_first else (out, total)
-    to_columns(own, dots, joined, out_weight, branch, rows, d, width, rows)
-    call(add, (eps, rows, d, x, branch, out_bias, added, 0, 0, 0, 0))
-    if not norm_first:
-        call(normalize, (eps, rows, d, total, norm_weight, norm_bias, out, normal, factor))
+    """Where a query has n times as many heads as keys, n one after the other share the same keys and values.
 
-
-PRODUCT, DOTS, MIX, SOFTMAX = 0, 4, 8, 9  # where they stand among the functions
-
-
-@called
-def attend(
-    scale, size, functions, copies, batch, branches, places, heads, head, width, query, query_row, kept, kept_item,
-    mask, mask_item, mask_head, mask_row, shifts, scores, out,
-):  # fmt: skip
-    """Concat(head_1, ..., head_h): the first columns of `query` attend to keys and values that are kept of their item.
-
-    A place has `width` numbers of keys, and as many of values. Where the query has n times as many heads as they have,
-    n one after the other share the same keys and values. `copies` is where `product` may write.
+    A place has `kv` numbers of keys, and as many of values.
     """
-    functions, out_row, kept_row = numbers(functions, size), heads * head * size, 2 * width * size
-    own, few, row = (functions[PRODUCT], scale, size, copies), branches <= BRANCHES or places == 0, places * size
-    shared = heads * head // width
-    for b in range(batch):
-        rows, keys, into = query + b * branches * query_row, kept + b * kept_item, out + b * branches * out_row
-        for h in range(heads):
-            q, k, weights = rows + h * head * size, keys + h // shared * head * size, scores + h * branches * row
+    do, at = named(functions, 0, Functions), named(places, 0, Arrays)
+    n, c = named(sizes, 0, Sizes), named(reals, real, Reals)
+    kept, seen = named(at.where, 0, Where), named(at.seen, 0, Seen)
+    rows, branches, there = stop, seen.branches, seen.there
+    row, wide, kept_row, query_row = n.d * size, n.width * size, 2 * n.kv * size, n.projected * size
+    own, total = (do.product, c.scale, size, scratch), scratch + MEMORY * size
+    scores = total + rows * row
+    if n.norm_first:
+        call(do.normalize, (c.eps, rows, n.d, at.x, at.norm_weight, at.norm_bias, at.inside, at.normal, at.factor))
+    to_columns(own, do.dots, at.inside, at.weight, at.query, rows, n.projected, n.d, rows)
+    if at.bias:
+        call(do.add_vector, (c.eps, rows, n.projected, at.bias, at.query, n.projected))
+    head = n.width // n.heads
+    if n.joins:
+        if seen.cos:
+            call(do.turn, (c.eps, rows, n.width + n.kv, head, seen.cos, seen.sin, n.neighbours, at.query, n.projected))
+        new = kept.first + (there - branches) * kept_row
+        call(do.append, (c.eps, rows, branches, 2 * n.kv, at.query + wide, query_row, new, kept.item, kept_row))
+    few, seen_row, shared = branches <= BRANCHES or there == 0, there * size, n.width // n.kv
+    for b in range(rows // branches):
+        queries, out = at.query + b * branches * query_row, at.joined + b * branches * wide
+        keys = kept.first + b * kept.item
+        for h in range(n.heads):
+            q, k = queries + h * head * size, keys + h // shared * head * size
+            weights = scores + h * branches * seen_row
             if few:
-                call(functions[DOTS], (scale, size, branches, places, head, q, query_row, k, kept_row, 0, weights, row))
+                call(do.dots, (c.scale, size, branches, there, head, q, query_row, k, kept_row, 0, weights, seen_row))
             else:
-                multiply(own, q, query_row, False, k, kept_row, True, False, weights, row, branches, places, head)
-        hidden = mask + b * mask_item if mask else mask
-        call(functions[SOFTMAX], (scale, heads, branches, places, scores, hidden, mask_head, mask_row, shifts))
-        for h in range(heads):
-            v = keys + (width + h // shared * head) * size
-            weights, y = scores + h * branches * row, into + h * head * size
+                multiply(own, q, query_row, False, k, kept_row, True, False, weights, seen_row, branches, there, head)
+        hidden = seen.mask + b * seen.mask_item if seen.mask else seen.mask
+        masked = hidden, seen.mask_head, seen.mask_row, seen.shifts
+        call(do.softmax, (c.scale, n.heads, branches, there, scores, *masked))
+        for h in range(n.heads):
+            v, y = keys + (n.kv + h // shared * head) * size, out + h * head * size
+            weights = scores + h * branches * seen_row
             if few:
-                call(functions[MIX], (scale, branches, places, head, weights, row, v, kept_row, y, out_row))
+                call(do.mix, (c.scale, branches, there, head, weights, seen_row, v, kept_row, y, wide))
             else:
-                multiply(own, weights, row, False, v, kept_row, False, False, y, out_row, branches, head, places)
+                multiply(own, weights, seen_row, False, v, kept_row, False, False, y, wide, branches, head, there)
+    branch, added = (total, at.out) if n.norm_first else (at.out, total)
+    to_columns(own, do.dots, at.joined, at.out_weight, branch, rows, n.d, n.width, rows)
+    call(do.add, (c.eps, rows, n.d, at.x, branch, at.out_bias, added, 0, 0, 0, 0))
+    if not n.norm_first:
+        call(do.normalize, (c.eps, rows, n.d, total, at.norm_weight, at.norm_bias, at.out, at.normal, at.factor))
 
 
 @called
-def append(real, items, branches, columns, source, source_row, out, out_item, out_row):
+def append(real, rows, branches, columns, source, source_row, out, out_item, out_row):
     """Copy rows of so many columns: those of an item lie one behind the other, the items anywhere."""
-    for r in range(items * branches):
+    for r in range(rows):
         x = numbers(source + r * source_row, real)
         y = numbers(out + r // branches * out_item + r % branches * out_row, real)
         for i in range(columns):

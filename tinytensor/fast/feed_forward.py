@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
 from . import passes
 from .activations import ACTIVATIONS
-from .compiling import call, called, or_zeros, places, several
+from .compiling import addresses, call, called, named, or_zeros, places
 from .few_rows import dots
 from .hashed import Dropping
 from .products import MEMORY, multiply
@@ -41,34 +42,46 @@ class FeedForward(Residual):
             self.factor, out,
         )  # fmt: skip
         drops = *self.inner.numbers, *self.dropping.numbers
-        self.sizes = np.array([self.d, self.width, self.norm_first, *drops], np.int64)
-        self.reals = np.array([self.eps, self.inner.scale, self.dropping.scale], self.dtype)
+        self.sizes = np.array(Sizes(self.d, self.width, self.norm_first, *drops), np.int64)
+        self.reals = np.array(Reals(self.eps, self.inner.scale, self.dropping.scale), self.dtype)
         return out
 
     def work_forward(self, share: Share) -> Work:
         rectify = passes.rectify_and_drop if self.inner else passes.rectify
-        functions = self.there(rectify if self.in_place else passes.activate, self.activation[0], dots)
-        return Work(_feed_forward, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
+        activate = rectify if self.in_place else passes.activate
+        functions = Forward(**self.there, activate=activate, function=self.activation[0], dots=dots)
+        return Work(_feed_forward, addresses(self.dtype, *functions), share.rows(self.length), MEMORY + BLOCK * self.d)
 
     def work_backward(self, share: Share) -> Work:
         widths = self.width if self.in_place else 2 * self.width
         activate = passes.rectify_gradient if self.in_place else passes.activate_gradient
-        functions = self.back(activate, self.activation[1])
-        return Work(_feed_forward_gradient, functions, share.rows(self.length), MEMORY + BLOCK * (2 * self.d + widths))
+        functions = Backward(**self.back, activate_gradient=activate, function=self.activation[1])
+        scratch = MEMORY + BLOCK * (2 * self.d + widths)
+        return Work(_feed_forward_gradient, addresses(self.dtype, *functions), share.rows(self.length), scratch)
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, bias2, bias1 = vectors
         return [weights[0], bias1, weights[1], bias2, norm_weight, norm_bias]
 
 
+Forward = namedtuple("Forward", "product normalize activate function dots add")
+Backward = namedtuple("Backward", "product copy normalize_gradient drop add_rows_up activate_gradient function")
+Arrays = namedtuple(
+    "Arrays", "x weight1 weight2 bias1 bias2 norm_weight norm_bias inside hidden active normal factor out"
+)
+Gradients = namedtuple("Gradients", "g g_x g_memory g_weight1 g_weight2 norm_sums")
+Sizes = namedtuple("Sizes", "d width norm_first inner_low inner_high inner_below low high below")
+Reals = namedtuple("Reals", "eps inner_scale scale")
+
+
 @called
 def _feed_forward(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, normalize, activate, function, dots, add = several(functions, 0, 6)
-    x, weight1, weight2, bias1, bias2, norm_weight, norm_bias, inside, hidden, active, normal, factor, out = several(
-        places, 0, 13
+    product, normalize, activate, function, dots, add = named(functions, 0, Forward)
+    x, weight1, weight2, bias1, bias2, norm_weight, norm_bias, inside, hidden, active, normal, factor, out = named(
+        places, 0, Arrays
     )
-    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = several(sizes, 0, 9)
-    eps, inner_scale, scale = several(reals, real, 3)
+    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = named(sizes, 0, Sizes)
+    eps, inner_scale, scale = named(reals, real, Reals)
     row, wide, total = d * size, width * size, scratch + MEMORY * size
     own = product, eps, size, scratch
     for first in range(start, stop, BLOCK):
@@ -88,11 +101,11 @@ def _feed_forward(real, size, functions, places, gradients, sizes, reals, scratc
 
 @called
 def _feed_forward_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, copy, normalize_gradient, drop, add_rows_up, activate_gradient, function = several(functions, 0, 7)
-    _, weight1, weight2, _, _, norm_weight, _, inside, hidden, active, normal, factor, _ = several(places, 0, 13)
-    g, g_x, _, g_weight1, g_weight2, norm_sums = several(gradients, 0, 6)
-    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = several(sizes, 0, 9)
-    _, inner_scale, scale = several(reals, real, 3)
+    product, copy, normalize_gradient, drop, add_rows_up, activate_gradient, function = named(functions, 0, Backward)
+    _, weight1, weight2, _, _, norm_weight, _, inside, hidden, active, normal, factor, _ = named(places, 0, Arrays)
+    g, g_x, _, g_weight1, g_weight2, norm_sums = named(gradients, 0, Gradients)
+    d, width, norm_first, inner_low, inner_high, inner_below, low, high, below = named(sizes, 0, Sizes)
+    _, inner_scale, scale = named(reals, real, Reals)
     row, wide, g_total = d * size, width * size, scratch + MEMORY * size
     g_inside = g_total + BLOCK * row
     g_active = g_inside + BLOCK * row
@@ -146,18 +159,20 @@ class GatedFeedForward(Residual):
         self.places = places(
             x, *self.weights, *self.biases, *self.norm, self.inside, *self.inner, self.normal, self.factor, out
         )
-        self.sizes = np.array([self.d, self.width, self.norm_first, *self.dropping.numbers], np.int64)
-        self.reals = np.array([self.eps, self.dropping.scale], self.dtype)
+        self.sizes = np.array(GatedSizes(self.d, self.width, self.norm_first, *self.dropping.numbers), np.int64)
+        self.reals = np.array(GatedReals(self.eps, self.dropping.scale), self.dtype)
         return out
 
     def work_forward(self, share: Share) -> Work:
-        functions = self.there(passes.add_vector, self.activation[0], passes.multiply_by, dots)
-        return Work(_gated, functions, share.rows(self.length), MEMORY + BLOCK * self.d)
+        more = {"add_vector": passes.add_vector, "multiply_by": passes.multiply_by, "dots": dots}
+        functions = GatedForward(**self.there, **more, function=self.activation[0])
+        return Work(_gated, addresses(self.dtype, *functions), share.rows(self.length), MEMORY + BLOCK * self.d)
 
     def work_backward(self, share: Share) -> Work:
-        functions = self.back(*self.activation, passes.multiply_by)
+        more = {"function": self.activation[0], "function_gradient": self.activation[1]}
+        functions = GatedBackward(**self.back, **more, multiply_by=passes.multiply_by)
         scratch = MEMORY + BLOCK * (2 * self.d + 3 * self.width)
-        return Work(_gated_gradient, functions, share.rows(self.length), scratch)
+        return Work(_gated_gradient, addresses(self.dtype, *functions), share.rows(self.length), scratch)
 
     def in_order(self, weights: list[Any], vectors: list[Any]) -> list[Any]:
         norm_weight, norm_bias, *biases = vectors
@@ -165,15 +180,30 @@ class GatedFeedForward(Residual):
         return [gate, biases[1], up, biases[2], down, biases[0], norm_weight, norm_bias]
 
 
+GatedForward = namedtuple("GatedForward", "product normalize add_vector function multiply_by dots add")
+GatedBackward = namedtuple(
+    "GatedBackward",
+    "product copy normalize_gradient drop add_rows_up function function_gradient multiply_by",
+)
+GatedArrays = namedtuple(
+    "GatedArrays",
+    "x gate_weight up_weight down_weight gate_bias up_bias down_bias norm_weight norm_bias inside gate up inner normal "
+    "factor out",
+)
+GatedGradients = namedtuple("GatedGradients", "g g_x g_memory g_gate_weight g_up_weight g_down_weight norm_sums")
+GatedSizes = namedtuple("GatedSizes", "d width norm_first low high below")
+GatedReals = namedtuple("GatedReals", "eps scale")
+
+
 @called
 def _gated(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, normalize, add_vector, function, multiply_by, dots, add = several(functions, 0, 7)
+    product, normalize, add_vector, function, multiply_by, dots, add = named(functions, 0, GatedForward)
     (
         x, gate_weight, up_weight, down_weight, gate_bias, up_bias, down_bias, norm_weight, norm_bias, inside, gate, up,
         inner, normal, factor, out,
-    ) = several(places, 0, 16)  # fmt: skip
-    d, width, norm_first, low, high, below = several(sizes, 0, 6)
-    eps, scale = several(reals, real, 2)
+    ) = named(places, 0, GatedArrays)  # fmt: skip
+    d, width, norm_first, low, high, below = named(sizes, 0, GatedSizes)
+    eps, scale = named(reals, real, GatedReals)
     row, wide, total = d * size, width * size, scratch + MEMORY * size
     own = product, eps, size, scratch
     for first in range(start, stop, BLOCK):
@@ -196,15 +226,15 @@ def _gated(real, size, functions, places, gradients, sizes, reals, scratch, star
 
 @called
 def _gated_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, copy, normalize_gradient, drop, add_rows_up, function, function_gradient, multiply_by = several(
-        functions, 0, 8
+    product, copy, normalize_gradient, drop, add_rows_up, function, function_gradient, multiply_by = named(
+        functions, 0, GatedBackward
     )
-    _, gate_weight, up_weight, down_weight, _, _, _, norm_weight, _, inside, gate, up, inner, normal, factor, _ = (
-        several(places, 0, 16)
+    _, gate_weight, up_weight, down_weight, _, _, _, norm_weight, _, inside, gate, up, inner, normal, factor, _ = named(
+        places, 0, GatedArrays
     )
-    g, g_x, _, g_gate_weight, g_up_weight, g_down_weight, norm_sums = several(gradients, 0, 7)
-    d, width, norm_first, low, high, below = several(sizes, 0, 6)
-    _, scale = several(reals, real, 2)
+    g, g_x, _, g_gate_weight, g_up_weight, g_down_weight, norm_sums = named(gradients, 0, GatedGradients)
+    d, width, norm_first, low, high, below = named(sizes, 0, GatedSizes)
+    _, scale = named(reals, real, GatedReals)
     row, wide, g_total = d * size, width * size, scratch + MEMORY * size
     g_inside = g_total + BLOCK * row
     g_inner = g_inside + BLOCK * row

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
 from . import passes
-from .compiling import call, called, distances, or_zeros, places, several
+from .compiling import addresses, call, called, distances, named, or_zeros, places
 from .hashed import Dropping
 from .pool import empty
 from .products import MEMORY, multiply, multiply_each
@@ -42,7 +43,7 @@ class Attention(Residual):
         self.heads, self.scale, self.across, self.weights_dropping = heads, scale, across, weights_dropping
         self.width, self.shared = out_weight.shape[1], heads // (kv_heads or heads)
         self.turning = turning and (*turning[:2], -turning[1], turning[2])
-        self.sometimes = passes.drop if weights_dropping else None, passes.turn if turning else None
+        self.turn, self.drop = passes.turn if turning else None, passes.drop if weights_dropping else None
         self.vectors = [self.d, self.d, self.d, len(weight)]  # norm, b_o, b
 
     def start(self, shares: list[Share], x: Any, memory: Any) -> Any:
@@ -59,16 +60,21 @@ class Attention(Residual):
             x, self.memory, *self.weights, *self.biases, *self.norm, self.mask, self.inside, self.query, self.key_value,
             self.softmax, self.joined, self.normal, self.factor, out, *angles,
         )  # fmt: skip
-        lengths = self.heads, self.shared, neighbours, self.length, self.source, self.block
-        columns = (
-            self.d, self.width, kv // 2, self.query.shape[1], self.key_value.shape[1], self.width // self.heads,
-            self.source,
+        columns = {
+            "row": self.d, "heads_row": self.width, "keys_row": kv // 2, "q_row": self.query.shape[1],
+            "kv_row": self.key_value.shape[1], "head": self.width // self.heads, "cells_row": self.source,
+        }  # fmt: skip
+        masks = {f"mask_{name}": n for name, n in zip(("item", "head", "row"), distances(self.mask))}
+        drops = dict(zip(("w_low", "w_high", "w_below"), self.weights_dropping.numbers))
+        drops |= dict(zip(("low", "high", "below"), self.dropping.numbers))
+        sizes = Sizes(
+            heads=self.heads, shared=self.shared, neighbours=neighbours, target=self.length, source=self.source,
+            block=self.block, d=self.d, width=self.width, of_keys=kv // 2, of_query=columns["q_row"],
+            of_key_value=columns["kv_row"], of_head=columns["head"], shifts=self.shifts, across=self.across,
+            norm_first=self.norm_first, **{name: n * dtype.itemsize for name, n in columns.items()}, **masks, **drops,
         )  # fmt: skip
-        in_bytes = [n * dtype.itemsize for n in columns]
-        flags = self.shifts, self.across, self.norm_first
-        drops = *self.weights_dropping.numbers, *self.dropping.numbers
-        self.sizes = np.array([*lengths, *columns, *in_bytes, *distances(self.mask), *flags, *drops], np.int64)
-        self.reals = np.array([self.eps, self.scale, self.weights_dropping.scale, self.dropping.scale], dtype)
+        self.sizes = np.array(sizes, np.int64)
+        self.reals = np.array(Reals(self.eps, self.scale, self.weights_dropping.scale, self.dropping.scale), dtype)
         return out
 
     @property
@@ -78,15 +84,20 @@ class Attention(Residual):
 
     def work_forward(self, share: Share) -> Work:
         rows = min(self.block, share.last - share.first) * self.length
-        functions = self.there(passes.add_vector, passes.softmax, *self.sometimes)
-        return Work(_attention, functions, slice(share.first, share.last), MEMORY + rows * self.d + self.cells)
+        functions = Forward(
+            **self.there, add_vector=passes.add_vector, softmax=passes.softmax, turn=self.turn, drop=self.drop
+        )
+        scratch = MEMORY + rows * self.d + self.cells
+        return Work(_attention, addresses(self.dtype, *functions), slice(share.first, share.last), scratch)
 
     def work_backward(self, share: Share) -> Work:
         n = min(self.block, share.last - share.first)
         of_x, of_memory = 2 * self.d + self.width + self.query.shape[1], self.key_value.shape[1] * self.across
         scratch = MEMORY + n * (self.length * of_x + self.source * of_memory) + 2 * self.cells
-        functions = self.back(passes.softmax_gradient, *self.sometimes)
-        return Work(_attention_gradient, functions, slice(share.first, share.last), scratch)
+        functions = Backward(
+            **self.back, softmax_gradient=passes.softmax_gradient, turn=self.turn, drop_weights=self.drop
+        )
+        return Work(_attention_gradient, addresses(self.dtype, *functions), slice(share.first, share.last), scratch)
 
     @property
     def cells(self) -> int:
@@ -98,19 +109,36 @@ class Attention(Residual):
         return [None, weights[0], bias, weights[1], out_bias, norm_weight, norm_bias]
 
 
+Forward = namedtuple("Forward", "product normalize add_vector softmax drop turn add")
+Backward = namedtuple("Backward", "product copy normalize_gradient drop add_rows_up softmax_gradient drop_weights turn")
+Arrays = namedtuple(
+    "Arrays",
+    "x memory weight out_weight bias out_bias norm_weight norm_bias mask inside query key_value softmaxes joined "
+    "normal factor out cos sin sin_back",
+)
+Gradients = namedtuple("Gradients", "g g_x g_memory g_weight g_out_weight norm_sums")
+Sizes = namedtuple(  # of_...: columns; ..._row, head, mask_...: the same and other distances, in bytes
+    "Sizes",
+    "heads shared neighbours target source block d width of_keys of_query of_key_value of_head row heads_row keys_row "
+    "q_row kv_row head cells_row mask_item mask_head mask_row shifts across norm_first w_low w_high w_below low high "
+    "below",
+)
+Reals = namedtuple("Reals", "eps scale w_scale sum_scale")
+
+
 @called
 def _attention(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, normalize, add_vector, softmax, drop, turn, add = several(functions, 0, 7)
+    product, normalize, add_vector, softmax, drop, turn, add = named(functions, 0, Forward)
     (
         x, memory, weight, out_weight, bias, out_bias, norm_weight, norm_bias, mask, inside, query, key_value,
         softmaxes, joined, normal, factor, out, cos, sin, _,
-    ) = several(places, 0, 20)  # fmt: skip
+    ) = named(places, 0, Arrays)  # fmt: skip
     (
-        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, _, row,
+        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, row,
         heads_row, keys_row, q_row, kv_row, head, cells_row, mask_item, mask_head, mask_row, shifts, across, norm_first,
         w_low, w_high, w_below, low, high, below,
-    ) = several(sizes, 0, 32)  # fmt: skip
-    eps, scale, w_scale, sum_scale = several(reals, real, 4)
+    ) = named(sizes, 0, Sizes)  # fmt: skip
+    eps, scale, w_scale, sum_scale = named(reals, real, Reals)
     own = product, eps, size, scratch
     cells, keys = target * cells_row, 0 if across else heads_row
     total = scratch + MEMORY * size
@@ -156,20 +184,20 @@ def _attention(real, size, functions, places, gradients, sizes, reals, scratch, 
 
 @called
 def _attention_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    product, copy, normalize_gradient, drop, add_rows_up, softmax_gradient, drop_weights, turn = several(
-        functions, 0, 8
+    product, copy, normalize_gradient, drop, add_rows_up, softmax_gradient, drop_weights, turn = named(
+        functions, 0, Backward
     )
     (
         _, memory, weight, out_weight, _, _, norm_weight, _, _, inside, query, key_value, softmaxes, joined, normal,
         factor, _, cos, _, sin_back,
-    ) = several(places, 0, 20)  # fmt: skip
-    g, g_x, g_memory, g_weight, g_out_weight, norm_sums = several(gradients, 0, 6)
+    ) = named(places, 0, Arrays)  # fmt: skip
+    g, g_x, g_memory, g_weight, g_out_weight, norm_sums = named(gradients, 0, Gradients)
     (
-        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, _, row,
+        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, row,
         heads_row, keys_row, q_row, kv_row, head, cells_row, _, _, _, _, across, norm_first, w_low, w_high, w_below,
         low, high, below,
-    ) = several(sizes, 0, 32)  # fmt: skip
-    _, scale, w_scale, sum_scale = several(reals, real, 4)
+    ) = named(sizes, 0, Sizes)  # fmt: skip
+    _, scale, w_scale, sum_scale = named(reals, real, Reals)
     own = product, scale, size, scratch
     cells, keys = target * cells_row, 0 if across else heads_row
     most = min(block, stop - start)

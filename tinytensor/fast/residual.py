@@ -8,12 +8,13 @@ which row or sentence to before which.
 from __future__ import annotations
 
 import itertools
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import passes
-from .compiling import address, addresses, call, called, or_zeros, part, places, several
+from .compiling import address, addresses, call, called, named, or_zeros, part, places
 from .few_rows import FEW
 from .hashed import Dropping
 from .pool import empty
@@ -88,16 +89,19 @@ class Residual(Norm):
         self.inside = self.empty(x.shape, x.dtype) if self.norm_first else x  # what f is given
         return self.make_norm(shares, x)
 
-    def there(self, *between: Any) -> Any:
-        """Where the functions are that the loop forward calls."""
-        return addresses(
-            self.dtype, product, self.normalize, *between, passes.add_dropped if self.dropping else passes.add
-        )
+    @property
+    def there(self) -> dict[str, Any]:
+        """Functions that the loop forward calls, by their names."""
+        add = passes.add_dropped if self.dropping else passes.add
+        return {"product": product, "normalize": self.normalize, "add": add}
 
-    def back(self, *between: Any) -> Any:
+    @property
+    def back(self) -> dict[str, Any]:
         """And those that the loop backward calls."""
-        drop = passes.drop if self.dropping else passes.copy
-        return addresses(self.dtype, product, passes.copy, self.normalize_gradient, drop, passes.add_rows_up, *between)
+        return {
+            "product": product, "copy": passes.copy, "normalize_gradient": self.normalize_gradient,
+            "drop": passes.drop if self.dropping else passes.copy, "add_rows_up": passes.add_rows_up,
+        }  # fmt: skip
 
 
 class Share(NamedTuple):
@@ -123,24 +127,25 @@ class Work(NamedTuple):
     rows: slice
     scratch: int = 0
 
-    def numbers(self, sublayer: Any, gradients: int) -> tuple[int, ...]:
-        """The same in NUMBERS numbers; `gradients` is where a list of the places of the share's lies, or 0."""
+    def numbers(self, sublayer: Any, gradients: int) -> Numbers:
+        """The same in numbers; `gradients` is where a list of the places of the share's lies, or 0."""
         lists = self.functions, sublayer.places, sublayer.sizes, sublayer.reals
         functions, places, sizes, reals = map(address, lists)
         loop = self.loop(sublayer.dtype).address
-        return loop, functions, places, gradients, sizes, reals, self.rows.start, self.rows.stop
+        return Numbers(loop, functions, places, gradients, sizes, reals, self.rows.start, self.rows.stop)
 
 
-NUMBERS = 8
+Numbers = namedtuple("Numbers", "loop functions places gradients sizes reals start stop")
+ROW = WORD * len(Numbers._fields)
 
 
 @called
 def one_after_the_other(real, size, works, count, scratch):
     """Do what so many rows of numbers say, each those of a `Work`."""
     for n in range(count):
-        row = works + n * NUMBERS * WORD
-        loop, functions, places, gradients, sizes, reals, start, stop = several(row, 0, NUMBERS)
-        call(loop, (real, size, functions, places, gradients, sizes, reals, scratch, start, stop))
+        row = named(works + n * ROW, 0, Numbers)
+        lists = row.functions, row.places, row.gradients, row.sizes, row.reals
+        call(row.loop, (real, size, *lists, scratch, row.start, row.stop))
 
 
 class Gradient:
@@ -181,22 +186,25 @@ def to_columns(own, dots, x, weight, out, rows, columns, inner, all_rows):
 
 # ---- the norm at the end of a stack
 
+Arrays = namedtuple("Arrays", "x weight bias out normal factor")
+Gradients = namedtuple("Gradients", "g g_x g_memory sums")
+Function = namedtuple("Function", "normalize")
+Sizes = namedtuple("Sizes", "d")
+Reals = namedtuple("Reals", "eps")
+
 
 @called
 def _normalize(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    (normalize,), (d,), (eps,) = several(functions, 0, 1), several(sizes, 0, 1), several(reals, real, 1)
-    x, weight, bias, out, normal, factor = several(places, 0, 6)
-    i = start * d * size
-    call(normalize, (eps, stop - start, d, x + i, weight, bias, out + i, normal + i, factor + start * size))
+    do, at, d = named(functions, 0, Function), named(places, 0, Arrays), named(sizes, 0, Sizes).d
+    i, eps = start * d * size, named(reals, real, Reals).eps
+    call(
+        do.normalize,
+        (eps, stop - start, d, at.x + i, at.weight, at.bias, at.out + i, at.normal + i, at.factor + start * size),
+    )
 
 
 @called
 def _normalize_gradient(real, size, functions, places, gradients, sizes, reals, scratch, start, stop):
-    (normalize_gradient,), (d,) = several(functions, 0, 1), several(sizes, 0, 1)
-    _, weight, _, _, normal, factor = several(places, 0, 6)
-    g, g_x, _, sums = several(gradients, 0, 4)
-    i = start * d * size
-    call(
-        normalize_gradient,
-        (real, stop - start, d, g + i, normal + i, factor + start * size, weight, g_x + i, sums, False),
-    )
+    do, at, d = named(functions, 0, Function), named(places, 0, Arrays), named(sizes, 0, Sizes).d
+    to, i, rows, scales = named(gradients, 0, Gradients), start * d * size, stop - start, at.factor + start * size
+    call(do.normalize, (real, rows, d, to.g + i, at.normal + i, scales, at.weight, to.g_x + i, to.sums, False))

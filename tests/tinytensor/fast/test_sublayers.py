@@ -4,15 +4,16 @@ import ast
 import functools
 import gc
 import inspect
+import re
 import weakref
 
 import numpy as np
 import pytest
 
 pytest.importorskip("numba")
-from tinytensor.fast import sublayers
+from tinytensor.fast import decoding, sublayers
 from tinytensor.fast.hashed import Dropping
-from tinytensor.fast.residual import NUMBERS, Gradient, Share
+from tinytensor.fast.residual import Gradient, Numbers, Share
 
 D, WIDTH, BATCH, LENGTH = 8, 12, 2, 3
 NOTHING = Dropping()
@@ -52,34 +53,43 @@ KINDS = {
     "gated network": lambda: sublayers.GatedFeedForward(
         *linear(WIDTH, D), *linear(WIDTH, D), *linear(D, WIDTH), *NORM, activation="silu", **HOW
     ),
+    "attention to what is kept": lambda: decoding.KeptAttention(
+        *linear(3 * D, D), *linear(D, D), *NORM, heads=2, scale=1.0, across=False, **HOW
+    ),
 }  # fmt: skip
 
 
-def counts(loop):
-    """How many numbers a loop reads of each list, by the list's name."""
-    calls = [node for node in ast.walk(ast.parse(inspect.getsource(loop))) if isinstance(node, ast.Call)]
-    return {
-        node.args[0].id: node.args[2].value
-        for node in calls
-        if isinstance(node.func, ast.Name) and node.func.id == "several"
-    }
+def unpacked(loop):
+    """What a loop takes apart: the class of names, and the names that it gives in their order."""
+    for node in ast.walk(ast.parse(inspect.getsource(loop))):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Tuple):
+            if getattr(node.value.func, "id", "") == "named":
+                kind = getattr(inspect.getmodule(loop), node.value.args[2].id)
+                yield kind, [name.id for name in node.targets[0].elts]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_loops_read_as_many_numbers_as_there_are(kind):
+def test_loops_read_numbers_under_the_names_that_they_have(kind):
     sublayer, shares = KINDS[kind](), [Share(0, 0, 1), Share(1, 1, BATCH)]
     x, memory = zeros(BATCH * LENGTH, D), zeros(BATCH * 5, D)
     sublayer.start(shares, x, memory)
-    gradient = Gradient(sublayer, x, memory)
-    for work in (sublayer.work_forward(shares[0]), sublayer.work_backward(shares[0])):
+    gradient, works = Gradient(sublayer, x, memory), [sublayer.work_forward(shares[0])]
+    if kind != "attention to what is kept":  # of which nobody wants a gradient
+        works.append(sublayer.work_backward(shares[0]))
+    for work in works:
+        source, module = inspect.getsource(work.loop), inspect.getmodule(work.loop)
         there = {
             "functions": len(work.functions), "places": len(sublayer.places), "sizes": len(sublayer.sizes),
             "reals": len(sublayer.reals), "gradients": gradient._places.shape[1],
         }  # fmt: skip
-        read = counts(work.loop)
+        read = dict(re.findall(r"named\(\s*(\w+), \w+, (\w+)\s*\)", source))
         assert {"functions", "places", "sizes"} <= set(read)
-        assert read == {name: there[name] for name in read}
-        assert len(work.numbers(sublayer, gradient.row(shares[0]))) == NUMBERS
+        for name, fields in read.items():
+            assert len(getattr(module, fields)._fields) == there[name]
+        for fields, names in unpacked(work.loop):
+            assert [name for name in names if name != "_"] == [f for f, n in zip(fields._fields, names) if n != "_"]
+            assert len(names) == len(fields._fields)
+        assert len(work.numbers(sublayer, gradient.row(shares[0]))) == len(Numbers._fields)
 
 
 @pytest.mark.parametrize("back", [False, True])
