@@ -130,8 +130,7 @@ class Reading:
 
     def take(self, module: Module, *shape: int, names: tuple[str, str] = ("weight", "bias")) -> bool:
         """True if a module has a weight of this shape and a bias, or none, as loops take them."""
-        held = module._parameters  # asked by [...], which data parallelism listens to
-        tensors = [held[name] if name in held else None for name in names]
+        tensors = [module._parameters.get(name) for name in names]
         arrays = [None if tensor is None else tensor._data for tensor in tensors]
         if arrays[0] is None or not all(
             a is None or (type(a) is np.ndarray and a.dtype == self.dtype and a.shape == expected and a.flags.carray)

@@ -140,6 +140,9 @@ class Watched(dict[str, Any]):
         views = _views.get()
         return parameter if views is None else views.of(parameter)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self else default  # noqa: SIM401 (which would ask itself)
+
 
 class Views:
     """The views of one forward pass, and the gradients that arrive at them in the backward pass."""

@@ -62,10 +62,12 @@ KINDS = {
 def unpacked(loop):
     """What a loop takes apart: the class of names, and the names that it gives in their order."""
     for node in ast.walk(ast.parse(inspect.getsource(loop))):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Tuple):
-            if getattr(node.value.func, "id", "") == "named":
-                kind = getattr(inspect.getmodule(loop), node.value.args[2].id)
-                yield kind, [name.id for name in node.targets[0].elts]
+        call = getattr(node, "value", None)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "named" and hasattr(node, "targets"):
+            (target,) = node.targets
+            if isinstance(target, ast.Tuple):
+                fields = getattr(inspect.getmodule(loop), call.args[2].id)
+                yield fields, [name.id for name in target.elts]
 
 
 @pytest.mark.parametrize("kind", KINDS)
