@@ -1,7 +1,7 @@
 """Steps of decoding: sub-layers with caches, where no gradient is wanted, in compiled loops.
 
-All layers of a decoder go through the loops of `tinytensor/fast/decoding.py` together, those of a language model one by
-one. What was read from modules is kept with their cache; each step asks if it still holds.
+All layers of a decoder, or of a language model, go through the loops of `tinytensor/fast/decoding.py` in one call. What
+was read from modules is kept with their cache; each step asks if it still holds.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from ..transformer import (
 from .plain import is_plain
 from .sublayers import (
     COMMON,
+    FEED,
     IN_PROJ,
     READERS,
     Reading,
@@ -60,11 +61,11 @@ SETTINGS = {
 STEPS = Way(
     "steps of a decoder", "nn.transformer:TransformerDecoder.step", "nn.transformer:TransformerDecoderLayer.step",
     "nn.transformer:TransformerDecoderLayer.sublayers",
-    "nn.transformer:AttendToPast.__call__", "nn.transformer:AttendToMemory.__call__", "nn.transformer:Feed.__call__",
+    "nn.transformer:AttendToPast.__call__", "nn.transformer:AttendToMemory.__call__",
     "nn.attention:MultiheadAttention.project", "nn.attention:MultiheadAttention.project_query",
     "nn.attention:MultiheadAttention.attend", "nn.decoder_cache:DecoderCache.extend",
-    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow", "nn.functional.activations:relu",
-    "nn.functional.activations:gelu", "nn.containers:_Indexed.__iter__", *COMMON,
+    "nn.decoder_cache:LayerCache.append", "nn.decoder_cache:LayerCache.grow", "nn.containers:_Indexed.__iter__",
+    *FEED, *COMMON,
 )  # fmt: skip
 
 

@@ -55,6 +55,9 @@ WITHIN = {
 }  # fmt: skip
 """The function within each gated network, by its name in `tinytensor/fast/activations.py`; others have their own."""
 
+ACTIVATIONS: dict[Callable[..., Tensor], str] = {relu: "relu", gelu: "gelu"}
+"""Functions between the maps of a `Feed`, with their names in `tinytensor/fast/activations.py`."""
+
 # ---- the text that is read
 
 COMMON = (
@@ -62,6 +65,7 @@ COMMON = (
     "nn.module:Module._call_with_hooks", "nn.module:Module.__getattr__", "nn.layers:Linear.forward",
     "nn.layers:LayerNorm.forward", "nn.layers:RMSNorm.forward", "nn.layers:Dropout.forward",
 )  # fmt: skip
+FEED = "nn.transformer:Feed.__call__", *[f"{f.__module__.partition('.')[2]}:{f.__qualname__}" for f in ACTIVATIONS]
 CALLED = ("nn.transformer:TransformerEncoderLayer.sublayers", "nn.transformer:TransformerDecoderLayer.sublayers")
 STACKS = Way(
     "stacks of Transformer layers", "nn.transformer:TransformerEncoder.forward",
@@ -188,14 +192,15 @@ class Reading:
         return "Attention", how, _probability(attention)
 
     def feed(self, f: Feed) -> tuple[Any, ...] | None:
-        if not (f.activation is relu or f.activation is gelu) or not is_plain(f.dropout, Dropout):
+        name = next((name for function, name in ACTIVATIONS.items() if function is f.activation), None)
+        if name is None or not is_plain(f.dropout, Dropout):
             return None
         if not is_plain(f.linear1, Linear) or f.linear1.weight is None:
             return None
         inner = len(f.linear1.weight)
         if not self.linear(f.linear1, inner, self.d) or not self.linear(f.linear2, self.d, inner):
             return None
-        return "FeedForward", {"activation": "gelu" if f.activation is gelu else "relu"}, _probability(f.dropout)
+        return "FeedForward", {"activation": name}, _probability(f.dropout)
 
     def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
         attention, length = f.attention, self.x.shape[1]
@@ -299,8 +304,7 @@ READERS: dict[Any, tuple[Way, Callable[..., Any]]] = {
     ),
     Feed: (
         Way(
-            "feed-forward networks as sub-layers", "nn.transformer:Feed.__call__", "nn.functional.activations:relu",
-            "nn.functional.activations:gelu", *COMMON,
+            "feed-forward networks as sub-layers", *FEED, *COMMON,
         ),
         Reading.feed,
     ),

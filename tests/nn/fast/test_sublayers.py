@@ -8,7 +8,7 @@ import pytest
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.fast import threads
+from tinytensor.fast import texts, threads
 from tinytensor.fast.hashed import Dropping
 from tinytensor.nn.fast import sublayers
 
@@ -75,6 +75,26 @@ def test_a_layer_gives_the_formulas_numbers(name, options):
         expected = outcome(layer, MASKS[name])
     for a, b in zip(found, expected):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("activation", sublayers.ACTIVATIONS, ids=sublayers.ACTIVATIONS.values())
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_each_activation_that_loops_know(activation, dropout):
+    """Result and gradients, both derivatives of them: the second are the formula's, with the same dropout."""
+    layer, leaves = decoder_layer(activation=activation, dropout=dropout), inputs()
+    out = layer(*leaves)
+    assert is_fused(out)
+    g, wanted = tt.asarray(normal(*out.shape, seed=9)), [*leaves, *layer.parameters()]
+    found = tt.grad(out, wanted, g, retain_graph=True)
+    for a, b in zip(found, tt.grad(out, wanted, g, create_graph=True)):
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-10)
+    layer.eval()
+    with tt.textbook():
+        expected = layer(*leaves).detach().numpy()
+    np.testing.assert_allclose(layer(*leaves).detach().numpy(), expected, rtol=1e-10, atol=1e-10)
+    module, name = activation.__module__.partition(".")[2], activation.__qualname__
+    for way in ("feed-forward networks as sub-layers", "steps of a decoder"):
+        assert f"{module}:{name}" in texts.ways[way].roots
 
 
 def test_an_encoder_layer_in_float32():
