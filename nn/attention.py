@@ -119,7 +119,7 @@ class MultiheadAttention(Module):
             query: (target, batch, embed_dim), or (batch, target, embed_dim) with `batch_first`; or unbatched.
             key, value: likewise, with their own length and sizes.
             key_padding_mask: (batch, source); boolean, True for keys to ignore, or float, added to the scores.
-            need_weights: whether to return the attention weights. Without them the fast path runs.
+            need_weights: whether to return the attention weights; without them it is faster.
             attn_mask: (target, source) or (batch * heads, target, source); boolean, True where attention is not
                 allowed, or float, added to the scores.
             average_attn_weights: return the mean of the weights over heads instead of each head's.

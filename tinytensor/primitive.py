@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 OPS: dict[str, Primitive] = {}
 """Every declared op by name."""
 
-FLOATS = [{dtype, *number} for dtype in (dtypes.float32, dtypes.float64, dtypes.float16) for number in ((), (None,))]
-"""One float dtype, with Python numbers (which have none) or without."""
+ONE_FLOAT_DTYPE = [{d, *number} for d in (dtypes.float32, dtypes.float64, dtypes.float16) for number in ((), (None,))]
+"""Sets of the dtypes in a call that needs no conversion: one, and None for Python numbers, which have no dtype."""
 
 shortcut_for: list[Callable[[Primitive], Callable[..., Any] | None]] = []
 """Gives the short cut of an op, if there is one; `fast/shortcuts.py` puts itself here."""
@@ -253,8 +253,9 @@ def has_pair(primitive: Primitive) -> bool:
 def by_name(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """The inputs in their places, where some were given by name, and the other arguments."""
     rest = primitive.inputs[len(inputs) :]
-    if missing := [name for name in rest if name not in params] or len(inputs) > len(primitive.inputs):
-        problem = f"got {len(inputs)} inputs" if missing is True else f"got no {' and no '.join(missing)}"
+    missing, too_many = [name for name in rest if name not in params], len(inputs) > len(primitive.inputs)
+    if missing or too_many:
+        problem = f"got {len(inputs)} inputs" if too_many else f"got no {' and no '.join(missing)}"
         problem += "".join(f", but {name}=" for name in params if name not in primitive.inputs + primitive.params)
         raise TypeError(f"{primitive.name}: {problem}; expected {primitive.name}({', '.join(primitive.inputs)})")
     return (*inputs, *[params[name] for name in rest]), {n: v for n, v in params.items() if n not in rest}
@@ -267,7 +268,7 @@ def gather(primitive: Primitive, inputs: Sequence[Any]) -> tuple[Any, list[Any],
     # Of one kind and float dtype, as most are, they stay as they are; a Python number takes the dtype it meets.
     kinds = {type(a) for a in arrays} - {float, int}
     met = {getattr(a, "dtype", None) for i, a in enumerate(arrays) if primitive.variadic or i in primitive.promoted}
-    if len(kinds) == 1 and kinds <= NAMESPACES.keys() and met in FLOATS:
+    if len(kinds) == 1 and kinds <= NAMESPACES.keys() and met in ONE_FLOAT_DTYPE:
         return NAMESPACES[kinds.pop()], arrays, nodes
     return _unify(primitive, arrays), arrays, nodes
 

@@ -75,10 +75,10 @@ def _softmax(x, *, axis):
     """
     if 0 in x.shape:  # no largest
         return tt.exp(x)
-    largest = tt.max(x.detach(), axis=axis, keepdims=True)
-    e = tt.exp(x - tt.where(largest == -math.inf, 0.0, largest))
+    largest = tt.max(x.detach(), axis=axis, keepdims=True)  # subtracted, so that no exponential overflows
+    e = tt.exp(x - tt.where(largest == -math.inf, 0.0, largest))  # a row of -inf alone: exp(-inf - 0) = 0
     total = tt.sum(e, axis=axis, keepdims=True)
-    return e / tt.where(total == 0, 1.0, total)
+    return e / tt.where(total == 0, 1.0, total)  # and that row stays 0
 
 
 @raised

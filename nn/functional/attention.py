@@ -31,13 +31,13 @@ def attention(
     """
     if query.dtype == tt.float16:  # ends at 65504: scaled afterwards would be too late
         query, scale = query * scale, 1.0
-    scores = tt.matmul(query, tt.matrix_transpose(key)) * scale
+    scores = tt.matmul(query, tt.matrix_transpose(key)) * scale  # (..., target, source)
     if mask is not None:
         scores = hide(scores, mask)
-    weights = _softmax(scores, axis=scores.ndim - 1)
+    weights = _softmax(scores, axis=scores.ndim - 1)  # each row adds up to 1
     if dropped is not None:
         weights = dropped.apply(weights)
-    return tt.matmul(weights, value), weights
+    return tt.matmul(weights, value), weights  # (..., target, d_v)
 
 
 @tt.op
@@ -180,11 +180,12 @@ def multi_head(
     dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     weights_of = weight if isinstance(weight, tuple) else tt.split(weight, 3)
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
+    # q (batch, heads, target, head_dim), k and v (batch, heads, source, head_dim)
     q, k, v = (split_heads(linear(x, w, b), num_heads) for x, w, b in zip((query, key, value), weights_of, biases))
     if watch.see is not None:
         watch.see(q, k, v, mask, scale, attn_mask=attn_mask, dropout=dropped is not None, same=query is key)
-    heads, weights = attention(q, k, v, mask, dropped, scale=scale)
-    return join_heads(heads), weights if need_weights else None
+    heads, weights = attention(q, k, v, mask, dropped, scale=scale)  # (batch, heads, target, head_dim)
+    return join_heads(heads), weights if need_weights else None  # (batch, target, embed_dim)
 
 
 @may_be_faster
