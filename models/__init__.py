@@ -16,4 +16,9 @@ from .translator import Translator
 
 __all__ = ["Encoder", "LanguageModel", "Seq2Seq", "Transformer", "Translator", "data"]
 
+if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
+    os.path.join(os.path.dirname(__file__), "fast", "__init__.py")
+):
+    from . import fast
+
 looks_through(os.path.dirname(__file__), False)  # what is called in here is shown here

@@ -14,21 +14,18 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
+from tinytensor.grad_mode import may_be_faster
 from tinytensor.nn import functional as F
 
 Limit = int | tuple[float, int]
 
 T = TypeVar("T")
-
-MANY = 8
-"""Sentences of which two threads decode two halves faster than all; one thread has halves, too, for the same bits."""
 
 
 class Decodable(Protocol):
@@ -254,7 +251,7 @@ def beam_search(
             return _search(model, part, beam, length_penalty, max_length)
         return [[one] for one in _one_for_each(model, part, max_length, likeliest, length_penalty)]
 
-    return _in_halves(decode, model, source)
+    return in_evaluation(decode, model, source)
 
 
 def _search(
@@ -325,19 +322,11 @@ def _best_continuations(
 # ---- what they share
 
 
-def _in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T]:
-    """What `decode` gives for a batch; of many sentences for two halves, side by side where there are threads.
-
-    Every second one is in a half: of sentences that are sorted by their lengths, both have as much to do.
-    """
+@may_be_faster
+def in_evaluation(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T]:
+    """What `decode` gives for a batch of ids: no gradients, no dropout."""
     with tt.no_grad(), evaluating(model):
-        source = as_ids(model, source)
-        if len(source) < MANY or source.device != "cpu":
-            return decode(source)
-        evens, odds = nn.parallel.side_by_side([partial(decode, half) for half in (source[::2], source[1::2])])
-        found = [*evens, *odds]
-        found[::2], found[1::2] = evens, odds
-        return found
+        return decode(as_ids(model, source))
 
 
 def _closed_up(stays: np.ndarray) -> np.ndarray:

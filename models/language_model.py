@@ -320,7 +320,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
     def _lengths(self, prompt: Tensor) -> tuple[Tensor, Tensor]:
         """How long each prompt is, (batch,), and where it is padding.
 
-        Raises ValueError for one that is not there, or that goes on behind padding.
+        Raises ValueError for an empty prompt, or one with ids behind padding.
         """
         padding = tt.zeros(prompt.shape, dtype=tt.bool, device=prompt.device)
         if self.pad_id is not None:

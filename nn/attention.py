@@ -184,7 +184,7 @@ class MultiheadAttention(Module):
         return self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor, lacks_mask: bool) -> None:
-        """Raise ValueError unless the inputs fit together and the causal mask that was spoken of is there."""
+        """Raise ValueError unless the shapes fit, and attn_mask is given where is_causal says that it is causal."""
         if lacks_mask:
             raise ValueError("MultiheadAttention: is_causal=True needs the causal attn_mask as well")
         inputs = {"query": query, "key": key, "value": value}

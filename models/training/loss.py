@@ -1,12 +1,40 @@
-"""The loss of a batch, and how much of the batch is right."""
+"""The loss of a batch and its gradients, and how much of the batch is right."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
+from tinytensor.modes import Replaceable
 from tinytensor.nn import functional as F
 
 from ..data.batch import PAD, AnyBatch, Batch
+
+
+class ForwardBackward(metaclass=Replaceable):
+    """Adds to every `.grad` that of the mean loss over all target tokens of some batches.
+
+    Args:
+        model: called as `model(*batch.inputs)`, gives logits (batch, target, vocabulary).
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    @may_be_faster
+    def __call__(self, batches: Sequence[AnyBatch], label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        """The logits for the last batch, and the loss, both without a graph."""
+        tokens = max(sum(batch.tokens for batch in batches), 1)
+        total: Any = None
+        for batch in batches:
+            logits = self.model(*batch.inputs)
+            loss = cross_entropy(logits, batch, label_smoothing) * (batch.tokens / tokens)
+            loss.backward()
+            total = loss.detach() if total is None else total + loss.detach()
+        return logits.detach(), total
 
 
 def cross_entropy(logits: Tensor, batch: AnyBatch, label_smoothing: float = 0.0) -> Tensor:

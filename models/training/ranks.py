@@ -114,14 +114,14 @@ class Lockstep(Callback):
         self._step, self._seed = -1, 0
         self._heard: Any = None
 
-    def forward_backward(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """As `halves.forward_backward`, of the shares of all ranks: the same loss and gradients on each.
+    def forward_backward(self, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """As `ForwardBackward`, of the shares of all ranks: the same loss and gradients on each.
 
         Once more in the same step, with every op watched, it is to find what was not finite: each rank looks in its own
         share.
         """
         if self._step == self.trainer.step and tt.is_anomaly_enabled():
-            return self._look(model, batches, label_smoothing)
+            return self._look(self.trainer.model, batches, label_smoothing)
         self._step, self._seed = self.trainer.step, self._from_rank_0(tt.random.integers(2**31).item())
         logits, loss = self._compute(self.model, batches, label_smoothing)
         return logits, tt.asarray(self._agree(loss), dtype=logits.dtype, device=logits.device)

@@ -17,10 +17,9 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 
 from ..data.batch import AnyBatch
-from .halves import forward_backward
 from .interruption import Interrupted, Interruption
+from .loss import ForwardBackward
 from .not_finite import explain
-from .on_gpu import ForwardBackwardOnGpu
 from .progress import Progress
 
 LOG_EVERY = 10  # steps: the log is the same whether or not anybody watches
@@ -118,9 +117,7 @@ class Trainer:
         self.step = self.steps = 0
         self.ended_early = False
         self.interruption = Interruption()
-        self.forward_backward: Callable[..., tuple[Tensor, Tensor]] = forward_backward  # of many ranks: `ranks.py`
-        if any(parameter.device == "gpu" for parameter in model.parameters()):
-            self.forward_backward = ForwardBackwardOnGpu(model)
+        self.forward_backward: Callable[..., tuple[Tensor, Tensor]] = ForwardBackward(model)  # of ranks: `ranks.py`
 
     def run(self, steps: int) -> None:
         """Train until `steps` steps are done, counted from the beginning of the run, or until a callback ends it.
@@ -150,7 +147,7 @@ class Trainer:
         random_state = tt.random.get_state()
         with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
             self.optimizer.zero_grad()
-            logits, loss = self.forward_backward(self.model, batches, self.label_smoothing)
+            logits, loss = self.forward_backward(batches, self.label_smoothing)
             norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
             if loss.device == "cpu" or self.is_noted(self.step + 1):  # a GPU is not waited for in every step: NaN stays
                 self._check_finite(batches, loss, norm, random_state)
@@ -165,7 +162,7 @@ class Trainer:
     ) -> None:
         def repeat() -> None:
             tt.random.set_state(random_state)
-            self.forward_backward(self.model, batches, self.label_smoothing)
+            self.forward_backward(batches, self.label_smoothing)
 
         error = explain(self.step + 1, loss, norm, self.model, repeat)
         if error is not None:

@@ -33,7 +33,7 @@ def multi_head(
     """`attention.multi_head`, where the projected keys and values go on with one of `bias_k` and `bias_v`, both
     (1, 1, embed_dim), and one of zeros, each if it is asked for. Every query may attend to them, whatever the mask.
 
-    What attends to the zeros gets nothing, which is what a query can turn to that finds nothing it looks for.
+    Attending to the zeros returns nothing: a query that matches no key has somewhere to look.
     """
     q, k, v = (
         linear(x, w, b)

@@ -8,9 +8,11 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.models import Transformer, decoding
+from tinytensor.models import Transformer
 from tinytensor.models.decoding import Hypothesis, Recomputed, beam_search, greedy, next_probabilities, sample
 from tinytensor.nn import functional as F
+
+from ..engine_room import room
 
 PAD, BOS, EOS = 0, 1, 2
 VOCABULARY = 11
@@ -164,10 +166,12 @@ def test_a_sentence_alone_is_decoded_as_in_a_batch(decoder):
         assert_same(decode(model, row[row != PAD][None], max_length=12), together[i : i + 1])
 
 
+@pytest.mark.skipif(room("models.fast.decoding") is None, reason="the engine room is left out")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("decoder", [greedy, beam_search])
 def test_many_sentences_are_decoded_in_halves(decoder, threads, monkeypatch):
-    model, ids = make(), sources(decoding.MANY + 1)
+    many = room("models.fast.decoding").MANY
+    model, ids = make(), sources(many + 1)
     whole = decoder(model, ids, max_length=9)
     alone = [decoder(model, ids[i : i + 1], max_length=9)[0] for i in range(len(ids))]
     assert_same(whole, alone)
@@ -180,7 +184,7 @@ def test_many_sentences_are_decoded_in_halves(decoder, threads, monkeypatch):
         assert_same(decoder(model, ids, max_length=9), alone)
     finally:
         tt.set_num_threads(former)
-    assert sorted(sizes) == [decoding.MANY // 2, decoding.MANY // 2 + 1]
+    assert sorted(sizes) == [many // 2, many // 2 + 1]
 
 
 def test_float32_stays_float32():

@@ -4,7 +4,10 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import models, nn
+from tinytensor.models.data.batch import Batch
+from tinytensor.models.decoding import greedy
 from tinytensor.models.language_model import GPT2, LLAMA, LanguageModel
+from tinytensor.models.training.loss import ForwardBackward
 from tinytensor.nn import functional as F
 
 D, HEADS = 16, 2
@@ -90,6 +93,27 @@ def transformer(batch, length):
     model = models.Transformer(30, d_model=D, num_heads=HEADS, num_layers=1, d_ff=4 * D, dropout=0.0, max_length=length)
     ids = np.random.default_rng(0).integers(3, 30, (2, batch, length))
     return with_gradients(model(ids[0], ids[1]), *model.parameters())
+
+
+def translator(length):
+    tt.manual_seed(0)
+    return models.Transformer(30, d_model=D, num_heads=HEADS, num_layers=1, d_ff=4 * D, dropout=0.0, max_length=length)
+
+
+@case
+def training_step(batch, length):
+    """Of two batches, which are computed side by side."""
+    model, ids = translator(length), np.random.default_rng(0).integers(3, 30, (2, 3, batch, length))
+    logits, loss = ForwardBackward(model)([Batch(*each) for each in ids], 0.1)
+    return [logits.numpy(), loss.numpy(), *[p.grad.numpy() for p in model.parameters()]]
+
+
+@case
+def translations(batch, length):
+    """Of many sentences two halves, side by side."""
+    source = np.random.default_rng(0).integers(3, 30, (batch, length))
+    found = greedy(translator(length + 4), source, max_length=4)
+    return [np.array([*h.ids, *h.log_probabilities]) for h in found]
 
 
 def language_model(kind, batch, length):

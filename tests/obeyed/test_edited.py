@@ -164,6 +164,10 @@ EDITS = {
         "tinytensor/backend/numpy.py", "import numpy as np\n", "import numpy as np\nfrom numpy import exp2 as exp\n",
         "exp", ["softmax_-1"],
     ),
+    "a training step": (
+        "models/training/loss.py", "* (batch.tokens / tokens)\n            loss",
+        "* (2 * batch.tokens / tokens)\n            loss", "ForwardBackward.__call__", ["training_step"],
+    ),
     "an optimiser": (
         "nn/optim/adam.py", 'theta - group["lr"] * direction, m', 'theta + group["lr"] * direction, m', "Adam.update",
         ["adam", "adam_w"],

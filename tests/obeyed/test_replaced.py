@@ -20,7 +20,7 @@ from ..engine_room import room
 from .cases import CASES, DRAWING, SIZES
 
 PACKAGE = Path(tt.__file__).parent
-OUTSIDE = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize", "recording")
+OUTSIDE = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize", "models.fast", "recording")
 FACTOR = 1.25
 NO_NUMBERS = {
     "wrap": "puts a Tensor around an array",
@@ -138,7 +138,7 @@ def replaced_ones(function, all_of_them):
 
 
 SLOW = {"transformer", "decoder", "gpt2", "llama", "encoder_with_dropout", "encoder_layer_in_front", "adam", "adam_w"}
-SLOW |= {"lstm", "gru"}
+SLOW |= {"lstm", "gru", "training_step", "translations"}
 
 
 def cases():

@@ -94,9 +94,9 @@ def _kept(compiled: Any, function: Any) -> Any:
 class Kept(FunctionCache):
     """Numba's cache of a function, for as long as no file of this folder changes.
 
-    Numba itself asks for the function's own file alone. Here a loop brings parts that lie in others, and calls what
-    does by its address: one of before the change would hand over other arguments, and write anywhere. So the names of
-    files tell what they were compiled from, too; those of before are removed.
+    Numba looks at the function's own file alone. Our loops call code of other files by address; a stale one would pass
+    wrong arguments and write anywhere. So the name of a cache file has a hash of the whole folder, and files with
+    another hash are removed.
     """
 
     def __init__(self, function: Any) -> None:

@@ -1,7 +1,7 @@
 """Kernels of our own for the GPU, where they spare launches and passes over memory; the source is `kernels.cu`.
 
-Each function does what the lines on raw arrays beside the formula do, for contiguous float32 and float64 arrays
-(`fits`); other arrays go those lines' way. The kernels are compiled, once for each dtype, when they are first used.
+Each function does the same as a fast pair's lines on raw arrays, for contiguous float32 and float64 arrays (`fits`);
+those lines serve all other arrays. The kernels are compiled, once for each dtype, when they are first used.
 """
 
 from __future__ import annotations

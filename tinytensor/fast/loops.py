@@ -1,9 +1,9 @@
 """Loops that Numba compiles for the processor, where NumPy would take several passes over memory: an extra.
 
-`tt.compile_loops()` switches them on. Each function does what the lines on raw arrays beside a formula do, for
-contiguous float32 and float64 arrays (`fits`); other arrays go those lines' way, and so does what is not here because
-NumPy is as fast (the softmax of short rows). `kernels.py` is the same for the GPU. A loop is compiled, for each dtype,
-when it is first used, and kept on disk for the next process.
+`tt.compile_loops()` switches them on. Each function is the compiled version of a fast pair's lines on raw arrays, for
+contiguous float32 and float64 arrays (`fits`). Those lines still serve other arrays, and ops that NumPy does as fast
+(the softmax of short rows). `kernels.py` is the same for the GPU. A loop is compiled for each dtype when it is first
+used, and kept on disk for the next process.
 
 Sums along rows are kept in float64, or are those of short runs. `reassoc` lets the compiler add in the order that its
 vectors like.

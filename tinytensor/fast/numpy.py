@@ -27,8 +27,8 @@ DOT_ROW = 512  # up to here, a product with ones adds up as accurately as pairwi
 def kernel(name: str, *arrays: Any, size: int | None = None) -> Any:
     """A function of our own that does in one pass what several of NumPy's would, if there is one for these arrays.
 
-    Which way is gone follows from the size alone (of all that is to be done; default: of the first array), not from
-    what was computed before: a run that goes on in another process has the same bits.
+    The choice depends on the size alone (of all the work; default: of the first array), never on earlier calls, so that
+    a resumed run gives the same bits.
     """
     room = _loops_for(arrays[0].size if size is None else size)
     found = getattr(room, name, None)

@@ -1,12 +1,11 @@
 """Products of matrices inside compiled loops.
 
-Every thread computes by itself, so that what is divided among threads needs no BLAS: its own threads would wait for
-ours. Small matrices take less time than they take a BLAS, and large ones about as much.
+Each of our threads multiplies by itself: the threads of a BLAS would wait for ours. Small matrices take less time than
+in a BLAS, large ones about as much.
 
-Of b the columns of a tile are copied as a panel, some panels at a time, or one that is turned where b lies the other
-way round; and where a is the transpose of what lies there, a block of it, for each tile what that needs: then what a
-tile reads lies together, in the cache (`tiles.py`). All that is compiled once and called by its address; as a function
-of Numba it would be compiled anew into every loop that calls it.
+First b is copied into panels, each as wide as a tile, transposed if need be; a is copied too if it is read transposed.
+A tile (`tiles.py`) then reads contiguous memory that is in the cache. The product is compiled once and called by its
+address; as a Numba function it would be compiled again into each loop that calls it.
 """
 
 from __future__ import annotations

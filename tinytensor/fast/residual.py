@@ -1,8 +1,7 @@
 """What sub-layers of `sublayers.py` have in common: the sum with x, its dropout, the norm, and shares of a batch.
 
-All their loops take the same, needed or not: a number of the dtype, and an element's size; where lists lie of what they
-call, of the places of their arrays and of the gradients, of whole numbers and of others; where they may write; and from
-which row or sentence to before which.
+All loops share one signature: a number of the dtype, the size of an element, the addresses of five lists (functions,
+arrays, gradients, integers, reals), scratch memory, the first row or sentence and the one behind the last.
 """
 
 from __future__ import annotations

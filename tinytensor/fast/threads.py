@@ -84,7 +84,7 @@ def take_cores() -> Outcome:
         if libraries is None:
             return Outcome("threads", False, "BLAS keeps its threads, since threadpoolctl is not installed", INSTALL)
         if not libraries:
-            return Outcome("threads", False, "NumPy's BLAS keeps its threads: it is none that threadpoolctl knows")
+            return Outcome("threads", False, "NumPy's BLAS keeps its threads: threadpoolctl does not recognise it")
         for library in libraries:
             library.set_num_threads(1)
         _blas_is_single = True

@@ -90,7 +90,7 @@ def _median(node: Any, repeat: int) -> float:
 
 
 def of_ops(kind: str, ops: Iterable[Op], values: dict[str, Value]) -> float | None:
-    """What some ops measure together; of gradients, the norm of the last one's. None if nothing was measured."""
+    """The sum over some ops; for gradients, the norm at the last op. None if nothing was measured."""
     found: list[float] = []
     for op in ops:
         if kind == "time" and op.seconds is not None:

@@ -44,7 +44,7 @@ class Line:
 
 
 class Failed(Exception):
-    """What was tried went wrong: on which input, what came out, what to do."""
+    """A failed check: the input, the result, and what to do about it."""
 
     def __init__(self, on: str, found: str, advice: str = "") -> None:
         super().__init__(on, found, advice)

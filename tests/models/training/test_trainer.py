@@ -12,12 +12,13 @@ from tinytensor import nn
 from tinytensor.models import Transformer
 from tinytensor.models.data.sequences import SequenceTask
 from tinytensor.models.training.callbacks import Checkpoints, Evaluation, Log, Samples, TimeLimit, WeightAverage
-from tinytensor.models.training.halves import forward_backward, grouped, halves
 from tinytensor.models.training.interruption import Interrupted
-from tinytensor.models.training.loss import accuracies
+from tinytensor.models.training.loss import ForwardBackward, accuracies
 from tinytensor.models.training.not_finite import NotFiniteError
 from tinytensor.models.training.run_folder import CHECKPOINT, LOG, RunFolder, entries
 from tinytensor.models.training.trainer import Callback, Trainer
+
+from ...engine_room import room
 
 
 @pytest.fixture(autouse=True)
@@ -371,7 +372,9 @@ def test_accumulated_batches_are_one_large_batch(tmp_path):
             np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.skipif(room("models.fast.training") is None, reason="the engine room is left out")
 def test_what_is_computed_side_by_side(tmp_path, monkeypatch):
+    grouped = room("models.fast.training").grouped
     trainer = make(tmp_path, dropout=0.0)
     batches = [trainer.task.training_batch(i, 4) for i in range(3)]
     small = [[len(part.source) for part in group] for group in grouped(trainer.model, batches)]
@@ -381,8 +384,10 @@ def test_what_is_computed_side_by_side(tmp_path, monkeypatch):
     assert trainer.train_step(batches).logits.shape[:2] == batches[-1].target_in.shape
 
 
+@pytest.mark.skipif(room("models.fast.training") is None, reason="the engine room is left out")
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_two_halves_are_the_batch(tmp_path, size, monkeypatch):
+    halves = room("models.fast.training").halves
     whole, split = (make(tmp_path / name, dropout=0.0) for name in ("whole", "split"))
     batch = whole.task.training_batch(0, size)
     expected = whole.train_step([batch])
@@ -409,16 +414,16 @@ def test_label_smoothing_is_in_the_loss(tmp_path):
     plain, smooth = make(tmp_path / "a", dropout=0.0), make(tmp_path / "b", dropout=0.0, label_smoothing=0.1)
     batch = plain.task.training_batch(0, 4)
     assert smooth.train_step([batch]).loss.item() == pytest.approx(
-        forward_backward(plain.model, [batch], label_smoothing=0.1)[1].item(), rel=1e-6
+        ForwardBackward(plain.model)([batch], label_smoothing=0.1)[1].item(), rel=1e-6
     )
     smooth = make(tmp_path / "c", dropout=0.0)
     logits = plain.model(batch.source, batch.target_in).numpy().astype(np.float64)
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     real = batch.target_out != 0
     likely = np.take_along_axis(logs, batch.target_out[..., None], -1)[..., 0]
-    assert forward_backward(plain.model, [batch])[1].item() == pytest.approx(-likely[real].mean(), rel=1e-5)
+    assert ForwardBackward(plain.model)([batch])[1].item() == pytest.approx(-likely[real].mean(), rel=1e-5)
     expected = -(0.9 * likely[real] + 0.1 * logs.mean(-1)[real]).mean()
-    assert forward_backward(smooth.model, [batch], 0.1)[1].item() == pytest.approx(expected, rel=1e-5)
+    assert ForwardBackward(smooth.model)([batch], 0.1)[1].item() == pytest.approx(expected, rel=1e-5)
 
 
 def evaluations(path):
