@@ -154,18 +154,18 @@ class Plan:
         if self.root() is not root:
             return False
         try:
-            now = self._look()
-        except (AttributeError, KeyError):  # one of the parameters is gone
+            now, arrays = self._look()
+            return not any(self.hooks) and now == self.found[0] and all(map(is_, arrays, self.found[1]))
+        except (AttributeError, KeyError, ValueError):  # a parameter is gone, or a setting is an array
             return False
-        return not any(self.hooks) and len(now) == len(self.found) and all(map(is_, now, self.found))
 
-    def _look(self) -> list[Any]:
-        """What the modules are: their classes, how many attributes each has, their mode, children, arrays, settings."""
+    def _look(self) -> tuple[list[Any], list[Any]]:
+        """What the modules are: their classes, the number of attributes, mode, children, settings; and the arrays."""
         return [
             *map(type, self.modules), *map(len, self.own), *[own["training"] for own in self.own],
             *itertools.chain.from_iterable(map(dict.values, self.children)),
-            *[held[name]._data for held, name in self.slots], *[held[name] for held, name in self.others],
-        ]  # fmt: skip
+            *[held[name] for held, name in self.others],
+        ], [held[name]._data for held, name in self.slots]  # fmt: skip
 
     def reads(self, caches: Sequence[LayerCache], batch: int) -> bool:
         """True if each attention can read what its cache has now, of so many items."""
