@@ -351,26 +351,26 @@ def _through(*arrays, plan):
     ∂L/∂arrays = those of each sub-layer's formula, from the last to the first
     """
     x, memory, *own = arrays
-    given = {(id(place[0]), place[1]): array for place, array in zip(plan.places, own) if place is not None}
-    sublayers = []
-    for (step, (first, *_)), (f, dropout, norm, norm_first) in zip(plan.each(own), plan.sublayers):
+    sublayers, places = [], iter(plan.places)
+    for (step, arrays), (f, dropout, norm, norm_first) in zip(plan.each(own), plan.sublayers):
+        given = {place: array for array, place in zip(arrays, places)}  # apart, for layers may share parameters
         f = _put(f, given, step.inner)
         if isinstance(f, Attend):
-            mask, heads = first, f.attention.num_heads
+            mask, heads = arrays[0], f.attention.num_heads
             if mask is not None:  # (batch * heads, target, source), as the module wants it
                 source = x if f.memory is None else memory
                 mask = tt.broadcast_to(mask, (len(x), heads, x.shape[1], source.shape[1]))
                 mask = tt.reshape(mask, (-1, *mask.shape[2:]))
             f = f._replace(memory=None if f.memory is None else memory, mask=mask, padding=None)
         elif isinstance(f, AttendToItself):
-            f = f._replace(mask=first)
+            f = f._replace(mask=arrays[0])
         sublayers.append(Sublayer(f, _put(dropout, given, step.outer), _put(norm, given), norm_first))
     with using(Drawn(plan.steps)):
         out = through.__wrapped__(x, sublayers)  # type: ignore[attr-defined]
-    return out if plan.end is None else _put(plan.end, given)(out)
+    return out if plan.end is None else _put(plan.end, {place: array for array, place in zip(own[-2:], places)})(out)
 
 
-def _put(thing: Any, given: dict[tuple[int, str], Any], p: float = 0.0) -> Any:
+def _put(thing: Any, given: dict[Any, Any], p: float = 0.0) -> Any:
     """A copy of a module, or of a word with modules, that has these Tensors, and drops with this probability."""
     if not isinstance(thing, Module):
         own = thing._asdict().items()
@@ -378,7 +378,7 @@ def _put(thing: Any, given: dict[tuple[int, str], Any], p: float = 0.0) -> Any:
     copy = object.__new__(type(thing))
     own = vars(copy)
     own.update(vars(thing), training=p > 0)
-    own["_parameters"] = {name: given.get((id(thing), name), x) for name, x in thing._parameters.items()}
+    own["_parameters"] = {name: given.get((thing, name), x) for name, x in thing._parameters.items()}
     own["_modules"] = {name: x and _put(x, given, p) for name, x in thing._modules.items()}
     own.update({name: value for name, value in (("p", p), ("dropout", p), ("batch_first", True)) if name in own})
     return copy
@@ -448,12 +448,12 @@ def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any
         return None
     if end is not None and not reading.add_norm(end):
         end = None
-    keys: Any = None
+    needed = sum((step.inner > 0) + (step.outer > 0) for step in reading.steps)
+    if needed:
+        count = max(needed, sum(KEYS.get(type(f), 0) for f, *_ in sublayers))
+        keys = iter(tt.random.integers(2**62, shape=count).numpy().tolist())
     for step in reading.steps:
         for name, p in ((INNER.get(step.loop), step.inner), ("dropping", step.outer)):
-            if p and keys is None:
-                count = max(2 * len(sublayers), sum(KEYS.get(type(f), 0) for f, *_ in sublayers))
-                keys = iter(tt.random.integers(2**62, shape=count).numpy().tolist())
             if name is not None and step.loop != "Norm":
                 step.settings[name] = for_device("cpu").dropping(p, next(keys)) if p else NOTHING
     return Plan(reading.steps, reading.places, sublayers, end), reading.arrays

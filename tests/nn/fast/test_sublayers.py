@@ -204,6 +204,27 @@ def test_second_derivatives():
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_layers_that_share_their_parameters(dropout):
+    """As ALBERT's (Lan et al. 2019) do: a gradient is the sum over all, and so is that of the formula."""
+    encoder = nn.TransformerEncoder(
+        decoder_layer(kind=nn.TransformerEncoderLayer, dropout=dropout), 2, nn.LayerNorm(D, dtype=np.float64)
+    )
+    encoder.layers[1] = encoder.layers[0]
+    x = inputs()[1]
+    out = encoder(x)
+    assert "linear" not in ops_behind(out)
+    wanted, g = [x, *encoder.parameters()], tt.asarray(normal(*out.shape, seed=9))
+    found = tt.grad(out, wanted, g, retain_graph=True)
+    for a, b in zip(found, tt.grad(out, wanted, g, create_graph=True)):  # the second by the formula
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-10)
+    encoder.eval()
+    with tt.textbook():
+        expected = tt.grad(encoder(x), wanted, g)
+    for a, b in zip(tt.grad(encoder(x), wanted, g), expected):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-10)
+
+
 def test_the_gradient_of_a_mask():
     mask = tt.tensor(normal(TARGET, SOURCE), requires_grad=True)
     layer = decoder_layer()
