@@ -16,13 +16,13 @@ nothing is asked in a call; put back, it is fast again.
 
 from __future__ import annotations
 
+import binascii
 import functools
 import os
 import sys
 import warnings
-import zlib
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..modes import Replaceable
 
@@ -49,7 +49,7 @@ MADE = ("_abc_impl", "__abstractmethods__", "__parameters__", "__slotnames__")  
 RENEW = f"python -m {PACKAGE}.testing.renew"
 
 
-class Known(NamedTuple):
+class Known:
     """What `texts.txt` says.
 
     Attributes:
@@ -59,16 +59,17 @@ class Known(NamedTuple):
         ways: the numbers of the texts and of the places of each, written out, by its name.
     """
 
-    files: dict[str, int]
-    texts: list[tuple[str, str, str]]
-    owners: list[list[str]]
-    ways: dict[str, tuple[str, str]]
+    def __init__(self) -> None:
+        self.files: dict[str, int] = {}
+        self.texts: list[tuple[str, str, str]] = []
+        self.owners: list[list[str]] = []
+        self.ways: dict[str, tuple[str, str]] = {}
 
 
 @functools.cache
 def known() -> Known:
     """`texts.txt`, read once. Without it, everything counts as it was."""
-    found = Known({}, [], [], {})
+    found = Known()
     try:
         with open(LIST, encoding="utf-8") as file:
             lines = file.read().splitlines()
@@ -168,7 +169,7 @@ def edited_in(module: str) -> frozenset[str]:
             source = file.read()
     except OSError:
         return frozenset()
-    if zlib.crc32(source) == known().files[module]:
+    if binascii.crc32(source) == known().files[module]:
         return frozenset()
     from .digests import digests  # only now: it parses
 
