@@ -57,14 +57,13 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "nn/fast/: activations attention attention_blocks clip_grad decoding dropout embedding linear losses "
         "normalization optim plain recurrent sublayers topk windows",
         "tests/nn/: fast test_attention test_layers test_losses test_functional test_clip test_decoder_cache "
-        "test_promises test_ops ../obeyed/test_replaced",
+        "test_promises test_ops",
     ),
     "the engine room": (
         "tinytensor/fast/: activations attention compiling convolution decoding feed_forward few_rows hashed linear "
         "loops multi_head numpy passes pool products residual shortcuts sublayers switches texts threads tiles updates "
         "workers",
-        "tests/tinytensor/: fast test_speed ../nn/fast test_gradients test_state test_engine ../obeyed/test_edited "
-        "../obeyed/test_replaced test_ops",
+        "tests/tinytensor/: fast test_speed ../nn/fast test_gradients test_state test_engine test_ops",
     ),
     "jacobians": (
         "tinytensor/: jacobians",
