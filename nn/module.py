@@ -13,9 +13,9 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.backend import DEVICES, for_device
 from tinytensor.dtypes import as_dtype
-from tinytensor.hooks import Hook
 from tinytensor.modes import Replaceable, module_path, state
 from tinytensor.recording.errors import module_failed
+from tinytensor.tensors.hooks import Hook
 from tinytensor.typing import Device, DType
 
 from .parameter import Parameter

@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quick and close ones first
     "the engine": (
-        "tinytensor/: engine node gradients in_place hooks grad_mode tensor operators",
+        "tinytensor/: engine node gradients in_place tensors/hooks grad_mode tensor tensors/operators",
         "tests/tinytensor/: test_gradients test_state test_errors test_hard_cases test_creation test_engine "
         "test_indexing test_floating_point test_interop test_ops ../nn/test_recomputation graph/test_recording "
         "test_program",
@@ -149,11 +149,11 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "result = tt.broadcast_to(tt.eye(x.shape[-(1 + 1)], dtype=x.dtype, device=x.device), x.shape)",
     ): "the matrix is square",
     (
-        "tinytensor/operators.py",
+        "tinytensor/tensors/operators.py",
         "def argsort(self, axis: int = -1, descending: bool = False, stable: bool = False) -> Tensor:",
     ): "every sort is stable",
     (
-        "tinytensor/operators.py",
+        "tinytensor/tensors/operators.py",
         "def sort(self, axis: int = -1, descending: bool = False, stable: bool = False) -> Tensor:",
     ): "every sort is stable",
 }

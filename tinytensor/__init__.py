@@ -58,7 +58,7 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
-from . import conversions, functions, hooks, in_place, methods, missing, numpy_calls, operators, random
+from . import functions, in_place, missing, random
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,
@@ -215,6 +215,7 @@ from .functions.shapes import (
 from .info import __array_namespace_info__
 from .random import manual_seed
 from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up
+from .tensors import conversions, hooks, methods, numpy_calls, operators
 
 if TYPE_CHECKING:
     from . import complex_gradients, fft, graph, hints, linalg, models, nn, special, testing

@@ -1,7 +1,6 @@
 """The Tensor: an array that remembers how it was made.
 
-What is here is what gradients need. `operators.py`, `in_place.py`, `conversions.py` and `hooks.py` add the rest of the
-class when they are loaded; the mathematics is in `functions/`.
+What is here is what gradients need. `in_place.py` and `tensors/` add the rest; the mathematics is in `functions/`.
 `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
 """
 

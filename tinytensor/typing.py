@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeA
 import numpy as np
 
 if TYPE_CHECKING:
-    from .conversions import Conversions
-    from .hooks import Hooks
     from .in_place import InPlace
-    from .methods import Methods
     from .node import Node
-    from .operators import Operators
     from .primitive import Primitive
     from .tensor import Tensor
+    from .tensors.conversions import Conversions
+    from .tensors.hooks import Hooks
+    from .tensors.methods import Methods
+    from .tensors.operators import Operators
 
 __all__ = [
     "ArrayLike", "Axis", "DType", "Declaration", "Device", "Op", "Operand", "PureFunction", "Shape", "SupportsArray",

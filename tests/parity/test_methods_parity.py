@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tinytensor.methods import Methods
+from tinytensor.tensors.methods import Methods
 
 torch = pytest.importorskip("torch")
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import tinytensor as tt
 
-from .backend import for_array
-from .messages import describe
-from .node import Node, tick
-from .tensor import Tensor, part_of_tensor, wrap
+from ..backend import for_array
+from ..messages import describe
+from ..node import Node, tick
+from ..tensor import Tensor, part_of_tensor, wrap
 
 if TYPE_CHECKING:
-    from .typing import TensorCore
+    from ..typing import TensorCore
 else:
     TensorCore = object
 

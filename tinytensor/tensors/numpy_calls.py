@@ -14,11 +14,11 @@ import numpy as np
 
 import tinytensor as tt
 
-from .modes import state
-from .tensor import Tensor, part_of_tensor
+from ..modes import state
+from ..tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
-    from .typing import TensorCore
+    from ..typing import TensorCore
 else:
     TensorCore = object
 

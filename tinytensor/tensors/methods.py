@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Never, TypeAlias
 
 import tinytensor as tt
 
-from . import dtypes
-from .functions.reductions import normalize_axes, normalize_axis
-from .tensor import Tensor, part_of_tensor
+from .. import dtypes
+from ..functions.reductions import normalize_axes, normalize_axis
+from ..tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
-    from .typing import ArrayLike, Axis, DType, Operand, TensorCore
+    from ..typing import ArrayLike, Axis, DType, Operand, TensorCore
 else:
     TensorCore = object
 

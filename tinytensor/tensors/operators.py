@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Never
 
 import tinytensor as tt
 
-from .tensor import Tensor, part_of_tensor
+from ..tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
-    from .typing import ArrayLike, Axis, DType, Operand, TensorCore
+    from ..typing import ArrayLike, Axis, DType, Operand, TensorCore
 else:
     TensorCore = object
 

@@ -11,13 +11,13 @@ import numpy as np
 
 import tinytensor as tt
 
-from . import backend, dtypes
-from .modes import state
-from .node import leaf
-from .tensor import Tensor, part_of_tensor
+from .. import backend, dtypes
+from ..modes import state
+from ..node import leaf
+from ..tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
-    from .typing import Device, DType, TensorCore
+    from ..typing import Device, DType, TensorCore
 else:
     TensorCore = object
 

@@ -1,0 +1,1 @@
+"""The rest of the class Tensor: operators, PyTorch's methods, conversions, NumPy's own calls, hooks."""
