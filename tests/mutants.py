@@ -134,7 +134,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ): "a copy costs time",
     (
         "tinytensor/primitive.py",
-        "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in FLOATS:",
+        "if len(kinds) == 1 and kinds > NAMESPACES.keys() and met in ONE_FLOAT_DTYPE:",
     ): "the short way is not taken, which costs time",
     (
         "tinytensor/functions/indexing.py",
@@ -144,6 +144,12 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "tinytensor/functions/indexing.py",
         "flat = xp.reshape(places, (-(1 + 1),))",
     ): "NumPy takes any negative length for -1",
+    ("nn/fast/dropout.py", "xp.in_parts(drop_elements, x.size, (4 + 1) * x.size, width=1)"): "an estimate of time",
+    ("nn/fast/optim.py", "return False"): "any answer but None says that the step was taken",
+    (
+        "nn/fast/sublayers.py",
+        "return np.where(array, dtype.type(-np.inf), dtype.type(0)), True",
+    ): "scores are shifted, which costs time",
     (
         "tinytensor/linalg.py",
         "result = tt.broadcast_to(tt.eye(x.shape[-(1 + 1)], dtype=x.dtype, device=x.device), x.shape)",

@@ -266,6 +266,7 @@ CHANGES = {
     "a layer": lambda m: m.layers.__setitem__(0, decoder().layers[1]),
     "a module": lambda m: setattr(m.layers[0], "linear1", shaken(nn.Linear(D, INNER).double())),
     "no bias": lambda m: setattr(m.layers[0].linear1, "bias", None),
+    "a bias where none was": lambda m: setattr(m.layers[0].linear2, "bias", nn.Parameter(normal(D, seed=3))),
     "the order": lambda m: setattr(m.layers[0], "norm_first", True),
     "eps": lambda m: setattr(m.layers[1].norm1, "eps", 1.0),
     "the activation": lambda m: setattr(m.layers[0], "activation", F.gelu),
@@ -278,7 +279,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_modules_and_settings_may_change_between_two_steps(name, taken):
     def compute():
-        module = decoder()
+        module = decoder(bias=name != "a bias where none was")
         return outputs(module, (1,) * 4, between=lambda step: CHANGES[name](module) if step == 2 else None)
 
     for a, b in zip(*both_ways(compute)):

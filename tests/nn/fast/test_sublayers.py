@@ -294,9 +294,17 @@ class Turned(nn.TransformerDecoderLayer):
         return [ask, attend._replace(norm_first=True)]
 
 
-def test_a_class_of_ones_own_may_have_other_sub_layers_at_full_speed():
-    layer = decoder_layer(kind=Turned)
-    assert is_fused(layer(*inputs()))
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_class_of_ones_own_may_have_other_sub_layers_at_full_speed(dropout):
+    layer = decoder_layer(kind=Turned, dropout=dropout)
+    leaves = inputs()
+    out = layer(*leaves)
+    assert is_fused(out)
+    g = tt.asarray(normal(*out.shape, seed=9))
+    found = tt.grad(out, leaves, g, retain_graph=True)
+    for a, b in zip(found, tt.grad(out, leaves, g, create_graph=True)):  # by the formula, with the same dropout
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-10)
+    layer.eval()
 
     def compute():
         leaves = inputs()
