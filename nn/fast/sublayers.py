@@ -464,19 +464,17 @@ NOTHING = for_device("cpu").dropping()  # no dropout
 
 def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | None:
     """What `through` gives, and behind it a norm; None where the textbook's own lines are to compute."""
-    memory: Any = None
-    batch_first = set()
-    for f, *_ in sublayers:
-        if isinstance(f, Attend):
-            if type(f.attention) is not MultiheadAttention:
-                return None
-            batch_first.add(f.attention.batch_first)
-            if f.memory is not None:
-                if memory is not None and memory is not f.memory:
-                    return None
-                memory = f.memory
-    if not is_read(x) or not (memory is None or is_read(memory)) or len(batch_first) > 1:
+    words = [f for f, *_ in sublayers if isinstance(f, Attend)]
+    if any(type(f.attention) is not MultiheadAttention for f in words):
         return None
+    batch_first = {f.attention.batch_first for f in words}
+    batch_first |= {True for f, *_ in sublayers if isinstance(f, AttendToItself)}
+    memories = {id(f.memory): f.memory for f in words if f.memory is not None}
+    if not sublayers or not is_read(x) or not all(map(is_read, memories.values())):
+        return None
+    if len(batch_first) > 1 or len(memories) > 1:
+        return None
+    memory = next(iter(memories.values()), None)
     if not (room := for_array(x._data).sublayers(np.empty(1, x.dtype), size=x.size)):
         return None
     is_turned = batch_first == {False}

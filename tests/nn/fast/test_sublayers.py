@@ -319,6 +319,25 @@ def test_a_class_of_ones_own_may_have_other_sub_layers_at_full_speed(dropout):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
+def test_lists_that_no_layer_has():
+    """No sub-layers; attention in two layouts; to two memories: the textbook's lines compute."""
+    layer, other = decoder_layer(), decoder_layer(batch_first=False)
+    x, memory = inputs()
+    assert nn.transformer.through(x, []) is x
+    drop, norm, attend = nn.Dropout(0.0), layer.norm1, nn.transformer.Attend
+
+    def lists():
+        yield [attend(layer.self_attn, None, None, None, False), attend(other.self_attn, None, None, None, False)]
+        yield [attend(layer.multihead_attn, given, None, None, False) for given in (memory, memory * 2.0)]
+
+    for words in lists():
+        sub_layers = [nn.transformer.Sublayer(f, drop, norm) for f in words]
+        found = nn.transformer.through(x, sub_layers).detach().numpy()
+        with tt.textbook():
+            expected = nn.transformer.through(x, sub_layers).detach().numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
 def replaced(layer):
     layer.linear1 = Louder(D, INNER, dtype=np.float64)
 
