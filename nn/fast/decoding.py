@@ -54,7 +54,8 @@ MOST_ROWS = 256
 """Of a language model. Of more, products are divided among the cores, and the interpreter's share is small."""
 
 SETTINGS = {
-    "activation", "dropout", "eps", "norm_first", "num_heads", "num_kv_heads", "p", "pairing", "scale", "_scale",
+    "activation", "dropout", "eps", "head_dim", "norm_first", "normalized_shape", "num_heads", "num_kv_heads", "p",
+    "pairing", "scale",
 }  # fmt: skip
 """Attributes of modules that a loop computes with."""
 
@@ -330,7 +331,9 @@ def step_of_layers(
 
 
 def _sublayers_of_layers(layers: Any) -> list[Sublayer]:
-    if not all(is_plain(layer, Layer) for layer in layers) or len({layer.self_attn.num_heads for layer in layers}) > 1:
+    if not all(is_plain(layer, Layer) for layer in layers):
+        return []
+    if len({(layer.self_attn.num_heads, layer.self_attn.head_dim) for layer in layers}) > 1:  # one mask, one rotation
         return []
     words = [layer.sublayers(AttendToItself(layer.self_attn, None, None, n)) for n, layer in enumerate(layers)]
     return list(itertools.chain.from_iterable(words))
