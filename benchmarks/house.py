@@ -102,6 +102,19 @@ def _is_of_the_textbook(node: ast.ImportFrom) -> bool:
     )
 
 
+def arrows(folder: Path) -> int:
+    """How many of a folder's files import how many others of it: pairs, each counted once."""
+    rooms = {path.stem for path in folder.glob("*.py")}
+    found = set()
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 1:
+                first = (node.module or "").partition(".")[0]
+                named = [first] if first else [alias.name for alias in node.names]
+                found |= {(path.stem, name) for name in named if name in rooms}
+    return len({(one, other) for one, other in found if one not in (other, "__init__")})
+
+
 def measure(folder: Path) -> dict[str, int]:
     """All numbers, by their names."""
     found = {f"lines: {name}": sum(own.values()) for name, own in wings(folder).items()}
@@ -110,6 +123,8 @@ def measure(folder: Path) -> dict[str, int]:
     found["files in nn/"] = sum(path.suffix == ".py" for path in (folder / "nn").iterdir())
     found["functions that may be faster"] = len(doors(folder))
     found["names of the textbook that are replaced"] = len(replaced(folder))
+    for name in ("tinytensor", "tinytensor/fast", "nn", "nn/fast"):
+        found[f"arrows of imports within {name}/"] = arrows(folder / name)
     recognisers = [folder / "nn" / "fast" / f"{name}.py" for name in RECOGNISERS]
     found["lines: recognisers of layers"] = sum(lines(path) for path in recognisers if path.exists())
     return found
