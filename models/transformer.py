@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -109,21 +108,6 @@ class Transformer(SequenceModel):
             self._set_inner_dropout(inner_dropout)
         self._make_projection()
 
-    @classmethod
-    def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
-        """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
-        layer = re.compile(r"transformer\.encoder\.layers\.\d+\.linear1\.weight")
-        inner = [len(weight) for path, weight in weights.items() if layer.fullmatch(path)]
-        learned = {"max_length": len(weights["positions.encoding"])} if "positions.encoding" in weights else {}
-        return super().sizes_in(weights) | {"num_layers": len(inner), "d_ff": inner[0] if inner else 0} | learned
-
-    def _set_inner_dropout(self, p: float) -> None:
-        for module in self.transformer.modules():
-            if isinstance(module, nn.MultiheadAttention):
-                module.dropout = p
-            elif isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
-                module.dropout.p = p
-
     def embed(self, embedding: nn.Embedding, ids: Tensor, *, start: int = 0) -> Tensor:
         """Embeddings times sqrt(d_model), plus positions from `start` on (sections 3.4 and 3.5).
 
@@ -175,3 +159,18 @@ class Transformer(SequenceModel):
         """The state of other branches, as `DecoderCache.reorder` says."""
         state.reorder(sentences, branches)
         return state
+
+    def _set_inner_dropout(self, p: float) -> None:
+        for module in self.transformer.modules():
+            if isinstance(module, nn.MultiheadAttention):
+                module.dropout = p
+            elif isinstance(module, (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)):
+                module.dropout.p = p
+
+    @classmethod
+    def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
+        """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
+        first, last = "transformer.encoder.layers.", ".linear1.weight"
+        inner = [len(weight) for path, weight in weights.items() if path.startswith(first) and path.endswith(last)]
+        learned = {"max_length": len(weights["positions.encoding"])} if "positions.encoding" in weights else {}
+        return super().sizes_in(weights) | {"num_layers": len(inner), "d_ff": inner[0] if inner else 0} | learned

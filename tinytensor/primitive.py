@@ -76,8 +76,9 @@ class Primitive:
         fast_forward, fast_backward: the pair of a fused op, where one is registered.
         shortcut: does the same as a call at half the price where nothing is unusual, else None.
         way: says whether the pair still stands for the formula; None where nothing has to be asked.
-        floating: whether integer inputs become the default float dtype first.
-        wide: whether 16-bit floats are computed with in 32 bits.
+        floating, wide: whether integers become the default float dtype first; 16-bit floats are computed in 32 bits.
+        params, variadic: the names of all other parameters; whether there may be any number of inputs.
+        promoted, reads: the places of inputs that get one dtype; what is saved, by which inputs need a gradient.
         call: what users call.
     """
 
@@ -87,9 +88,9 @@ class Primitive:
                 f"op {function.__name__}: its inputs have default values; parameters with a default must be "
                 "keyword-only: put them behind a `*`"
             )
-        code = function.__code__
+        code = function.__code__  # `co_varnames` begins with the parameters: positional, keyword-only, then `*arrays`
         positional = code.co_varnames[: code.co_argcount]
-        self.name = function.__name__.strip("_")
+        self.name = function.__name__.strip("_")  # `_softmax` is the op behind the function `softmax`
         self.function = dtypes.widened(function) if wide else function
         self.floating, self.wide = floating, wide
         self.defaults = dict(function.__kwdefaults__ or {})
