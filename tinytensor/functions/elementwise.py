@@ -1,9 +1,9 @@
 """Element-wise functions: each a formula and its derivative.
 
-`xp` is the namespace that computes: NumPy, CuPy, or, for derivatives of derivatives, tinytensor itself. In a rule, `g` is
-the gradient of the result; the rule returns that of the input: g times the derivative. Inputs broadcast against each
-other; the engine sums a gradient back to its input's shape. At a kink or a pole, docs/promises.md states the choice:
-abs'(0) = 0, equal arguments of maximum and minimum share, x**0 is 1 with gradient 0.
+`xp` is the namespace that computes: NumPy, CuPy, or, for derivatives of derivatives, tinytensor itself. In a rule, `g`
+is the gradient of the result; the rule returns that of the input: g times the derivative. Inputs broadcast against
+each other; the engine sums a gradient back to its input's shape. At a kink or a pole, docs/promises.md states the
+choice: abs'(0) = 0, equal arguments of maximum and minimum share, x**0 is 1 with gradient 0.
 """
 
 from __future__ import annotations
