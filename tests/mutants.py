@@ -150,6 +150,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "nn/fast/sublayers.py",
         "return np.where(array, dtype.type(-np.inf), dtype.type(0)), True",
     ): "scores are shifted, which costs time",
+    ("nn/fast/sublayers.py", "return None, True"): "scores are shifted, which costs time",
     (
         "tinytensor/linalg.py",
         "result = tt.broadcast_to(tt.eye(x.shape[-(1 + 1)], dtype=x.dtype, device=x.device), x.shape)",

@@ -93,8 +93,9 @@ class StepReading(Reading):
 
     def past(self, f: AttendToPast | AttendToMemory) -> tuple[Any, ...] | None:
         attention, d, across = f.attention, self.d, type(f) is AttendToMemory
-        taken = is_multi_head(attention, d) and self.take(attention, 3 * d, d, names=IN_PROJ)
-        if not taken or not self.linear(attention.out_proj, d, d):
+        if not is_multi_head(attention, d) or not self.take(attention, 3 * d, d, names=IN_PROJ):
+            return None
+        if not self.linear(attention.out_proj, d, d):
             return None
         self.sources.append((f.cache, across, 2 * d))
         return "KeptAttention", {"heads": attention.num_heads, "scale": attention.scale, "across": across}, 0.0

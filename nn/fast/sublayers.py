@@ -185,8 +185,11 @@ class Reading:
         if key not in self.merged:
             self.merged[key] = as_added(merge_masks(f.padding, f.mask, sizes, wrap(self.x, None)), sizes, self.dtype)
         how = self.mask(self.merged[key], sizes)
-        taken = how is not None and self.take(attention, 3 * d, d, names=IN_PROJ)
-        if how is None or not taken or not self.linear(attention.out_proj, d, d):
+        if (
+            how is None
+            or not self.take(attention, 3 * d, d, names=IN_PROJ)
+            or not self.linear(attention.out_proj, d, d)
+        ):
             return None
         how |= {"heads": attention.num_heads, "scale": attention.scale, "across": f.memory is not None}
         return "Attention", how, _probability(attention)

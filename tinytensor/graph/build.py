@@ -307,7 +307,8 @@ def formula_of(node: Any) -> Formula | None:
     if node.traced:
         arrays = node.values[:-1]
     elif node.kept is not None:
-        arrays = [node.kept[name] for name in node.op.inputs]
+        kept = [node.kept[name] for name in node.op.inputs]
+        arrays = kept[0] if node.op.variadic else kept
     else:
         return None
     stand_ins: list[Any] = [

@@ -225,6 +225,15 @@ def test_layers_that_share_their_parameters(dropout):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-10)
 
 
+def test_a_picture_opens_to_the_formula(tmp_path):
+    """Without a recording there are no modules, but the ops of each sub-layer, dropout among them."""
+    tt.draw(decoder_layer(dropout=0.1)(*inputs()), tmp_path / "layer.svg")
+    picture = (tmp_path / "layer.svg").read_text(encoding="utf-8")
+    assert "through" in picture
+    for op, count in (("multi_head", 2), ("dropout", 4), ("layer_norm", 3), ("relu", 1)):
+        assert picture.count(f"<title>{op};") == count, op
+
+
 def test_the_gradient_of_a_mask():
     mask = tt.tensor(normal(TARGET, SOURCE), requires_grad=True)
     layer = decoder_layer()
@@ -394,6 +403,20 @@ def test_vectors_of_another_length_are_not_read_beside(name, length):
     assert (found is None) == (expected is None)
     if found is not None:
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+MATRICES = ("self_attn.in_proj_weight", "multihead_attn.out_proj.weight", "linear1.weight", "linear2.weight")
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_that_lie_otherwise_go_the_layers_own_way(name):
+    layer = decoder_layer()
+    expected = layer(*inputs()).detach().numpy()
+    parameter = dict(layer.named_parameters())[name]
+    parameter._data = np.asfortranarray(parameter._data)
+    out = layer(*inputs())
+    assert not is_fused(out)
+    np.testing.assert_allclose(out.detach().numpy(), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_heads_that_do_not_divide_the_vectors_are_refused():
