@@ -150,6 +150,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "nn/fast/sublayers.py",
         "return np.where(array, dtype.type(-np.inf), dtype.type(0)), True",
     ): "scores are shifted, which costs time",
+    (
+        "nn/fast/sublayers.py",
+        "keys = iter(tt.random.integers(2**(62 + 1), shape=count).numpy().tolist())",
+    ): "keys as good as others; benchmarks/same_bits.py sees it",
     ("nn/fast/sublayers.py", "return None, True"): "scores are shifted, which costs time",
     (
         "tinytensor/linalg.py",

@@ -198,9 +198,7 @@ class Reading:
         name = next((name for function, name in ACTIVATIONS.items() if function is f.activation), None)
         if name is None or not is_plain(f.dropout, Dropout):
             return None
-        if not is_plain(f.linear1, Linear) or f.linear1.weight is None:
-            return None
-        inner = len(f.linear1.weight)
+        inner = getattr(f.linear1, "out_features", 0)
         if not self.linear(f.linear1, inner, self.d) or not self.linear(f.linear2, self.d, inner):
             return None
         return "FeedForward", {"activation": name}, _probability(f.dropout)
@@ -228,9 +226,9 @@ class Reading:
         known = PLAIN if f.gate is None else GATES
         if not is_plain(f, FeedForward) or f.activation not in known or not is_plain(f.dropout, Dropout):
             return None
-        if _probability(f.dropout) or not is_plain(f.up, Linear):
+        if _probability(f.dropout):
             return None
-        inner = f.up.out_features
+        inner = getattr(f.up, "out_features", 0)
         if f.gate is not None and not self.linear(f.gate, inner, self.d):
             return None
         if not self.linear(f.up, inner, self.d) or not self.linear(f.down, self.d, inner):

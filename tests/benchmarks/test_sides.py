@@ -98,3 +98,21 @@ def test_another_checkout_must_be_one(script, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert f"expected a checkout of tinytensor, but {tmp_path} holds no tinytensor/" in done.stderr
+
+
+def test_a_checkout_has_the_same_bits_as_itself():
+    command = [
+        sys.executable,
+        ROOT / "benchmarks" / "same_bits.py",
+        "--steps",
+        "1",
+        "--works",
+        "gpt2",
+        "--against",
+        ROOT,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.split("  ")[0].strip() for line in lines] == ["gpt2, plain", "gpt2, switched on"]
+    assert all(line.endswith("the same") for line in lines)
