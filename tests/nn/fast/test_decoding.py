@@ -172,6 +172,28 @@ def test_two_caches_of_one_decoder_may_take_turns(taken):
 
 
 @tt.no_grad()
+@pytest.mark.parametrize("change", ["a shorter memory", "a method of a layer's", "a method of all"])
+def test_unusual_caches_go_the_layers_own_way(change, taken):
+    def compute():
+        module = decoder()
+        cache = module.start(normal(BATCH, SOURCE, D))
+        first, last = cache.layers
+        if change == "a shorter memory":
+            last.memory = last.memory[:, 1:]
+        elif change == "a method of a layer's":
+            own = first.append
+            first.append = lambda projected: own(projected * 2.0)
+        else:
+            extend = cache.extend
+            cache.extend = lambda shape, mask=None: extend(shape, mask)
+        return [module.step(normal(BATCH, 1, D, seed=step), cache).numpy() for step in range(2)]
+
+    for a, b in zip(*both_ways(compute)):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+    assert not taken
+
+
+@tt.no_grad()
 def test_sub_layers_in_another_order(taken):
     """What a class of one's own gives may change from step to step, so each step goes its way."""
     flag = [True]
