@@ -42,6 +42,7 @@ from .sublayers import (
     IN_PROJ,
     READERS,
     Reading,
+    _probability,
     angles_of,
     as_added,
     is_multi_head,
@@ -98,7 +99,11 @@ class StepReading(Reading):
         if not self.linear(attention.out_proj, d, d):
             return None
         self.sources.append((f.cache, across, 2 * d))
-        return "KeptAttention", {"heads": attention.num_heads, "scale": attention.scale, "across": across}, 0.0
+        return (
+            "KeptAttention",
+            {"heads": attention.num_heads, "scale": attention.scale, "across": across},
+            _probability(attention),
+        )
 
     def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
         attention = f.attention
@@ -106,7 +111,8 @@ class StepReading(Reading):
             return None
         self.sources.append((f.cache, False, attention.kv_size))
         how = {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
-        return "KeptAttention", {**how, "across": False, "neighbours": attention.pairing == "interleaved"}, 0.0
+        how |= {"across": False, "neighbours": attention.pairing == "interleaved"}
+        return "KeptAttention", how, _probability(attention)
 
     readers: ClassVar[dict[Any, Any]] = {
         AttendToPast: (STEPS, past),
@@ -122,6 +128,7 @@ class Plan:
 
     Attributes:
         root: the module that it was read from, which it does not keep alive.
+        of: the size and dtype of the vectors.
         reading: the sub-layers as loops take them; None where they compute something else.
         end: a norm behind them, unless the loops compute it.
         steps: the loops, with arrays for some rows.
@@ -130,7 +137,7 @@ class Plan:
     """
 
     def __init__(self, root: Module, sublayers: Sequence[Sublayer], end: Any, x: Any, room: Any) -> None:
-        self.root, self.room, self.end = ref(root), room, end
+        self.root, self.room, self.end, self.of = ref(root), room, end, (x.shape[2], x.dtype)
         modules = list(root.modules())
         self.own, self.children = [vars(m) for m in modules], [m._modules for m in modules]
         self.modules = modules[1:]
@@ -190,6 +197,13 @@ class Plan:
             self.steps.read(arrays)
         return True
 
+    def prepare(self, rows: int) -> None:
+        """Make the loops' arrays for so many rows, unless there are as many."""
+        if self.steps is None or self.steps.rows < rows:
+            assert self.reading is not None
+            self.steps = self.room.Steps(self.reading.loops(self.room), rows)
+            self.steps.read([known() for known in self.kept])
+
     def step(self, x: Any, caches: Sequence[LayerCache], past: tuple[Any, ...], memory: tuple[Any, ...] = ()) -> Tensor:
         """x (batch, branches, d) through the sub-layers, to which each cache gives places more; masks as in `seen`."""
         assert self.reading is not None
@@ -198,9 +212,7 @@ class Plan:
         is_larger = end > self.places
         for cache in caches:
             cache.grow(end)
-        if self.steps is None or self.steps.rows < batch * branches:
-            self.steps, self.kept = room.Steps(self.reading.loops(room), batch * branches), []
-        if is_larger or not self.kept:
+        if is_larger:
             self.reads(caches, batch)
         of_memory = room.seen(self.memory, branches, *memory) if memory else None
         out = wrap(self.steps.step(x, room.seen(end, branches, *past), of_memory), None)
@@ -221,14 +233,16 @@ def plan_of(
         return None
     if plan is None and (plan := _last.pop(root, None)) is not None and plan.owner() is not None:
         plan = None  # another cache goes on with it
-    if plan is None or not plan.holds(root):
+    if plan is None or plan.of != (x.shape[2], x.dtype) or not plan.holds(root):
         plan = Plan(root, sublayers(root), end, x, room)
     if plan.owner() is not cache:
         _plans[cache], plan.owner, plan.kept = plan, ref(cache), []
         if len(x) * x.shape[1] <= MOST_ROWS:
             _last[root] = plan
-    is_for_x = plan.reading is not None and (plan.reading.d, plan.reading.dtype) == (x.shape[2], x.dtype)
-    return plan if is_for_x and plan.reads(layers, len(x)) else None
+    if plan.reading is None or not plan.reads(layers, len(x)):
+        return None
+    plan.prepare(len(x) * x.shape[1])  # now, for what fails later would find a cache that has grown
+    return plan
 
 
 # ---- a decoder
@@ -269,6 +283,8 @@ def _sublayers(decoder: TransformerDecoder) -> list[Sublayer]:
 def _fits(cache: DecoderCache, x: Any, padding: Tensor | None) -> bool:
     """True if all layers have as many places, and masks are for (batch, branches)."""
     if type(cache) is not DecoderCache or "extend" in vars(cache) or not cache.layers:
+        return False
+    if len(set(map(id, cache.layers))) < len(cache.layers):
         return False
     first, hidden, branches = cache.layers[0], cache.hidden, x.shape[:2]
     return (

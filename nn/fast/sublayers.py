@@ -134,6 +134,8 @@ class Reading:
 
     def take(self, module: Module, *shape: int, names: tuple[str, str] = ("weight", "bias")) -> bool:
         """True if a module has a weight of this shape and a bias, or none, as loops take them."""
+        if type(module) is not RMSNorm and not module._parameters.keys() >= {*names}:
+            return False  # one was deleted
         tensors = [module._parameters.get(name) for name in names]
         arrays = [None if tensor is None else tensor._data for tensor in tensors]
         if arrays[0] is None or not all(

@@ -60,18 +60,14 @@ class Attention(Residual):
             x, self.memory, *self.weights, *self.biases, *self.norm, self.mask, self.inside, self.query, self.key_value,
             self.softmax, self.joined, self.normal, self.factor, out, *angles,
         )  # fmt: skip
-        columns = {
-            "row": self.d, "heads_row": self.width, "keys_row": kv // 2, "q_row": self.query.shape[1],
-            "kv_row": self.key_value.shape[1], "head": self.width // self.heads, "cells_row": self.source,
-        }  # fmt: skip
         masks = {f"mask_{name}": n for name, n in zip(("item", "head", "row"), distances(self.mask))}
         drops = dict(zip(("w_low", "w_high", "w_below"), self.weights_dropping.numbers))
         drops |= dict(zip(("low", "high", "below"), self.dropping.numbers))
         sizes = Sizes(
             heads=self.heads, shared=self.shared, neighbours=neighbours, target=self.length, source=self.source,
-            block=self.block, d=self.d, width=self.width, of_keys=kv // 2, of_query=columns["q_row"],
-            of_key_value=columns["kv_row"], of_head=columns["head"], shifts=self.shifts, across=self.across,
-            norm_first=self.norm_first, **{name: n * dtype.itemsize for name, n in columns.items()}, **masks, **drops,
+            block=self.block, d=self.d, width=self.width, of_keys=kv // 2, of_query=self.query.shape[1],
+            of_key_value=self.key_value.shape[1], of_head=self.width // self.heads, shifts=self.shifts,
+            across=self.across, norm_first=self.norm_first, **masks, **drops,
         )  # fmt: skip
         self.sizes = np.array(sizes, np.int64)
         self.reals = np.array(Reals(self.eps, self.scale, self.weights_dropping.scale, self.dropping.scale), dtype)
@@ -117,11 +113,10 @@ Arrays = namedtuple(
     "normal factor out cos sin sin_back",
 )
 Gradients = namedtuple("Gradients", "g g_x g_memory g_weight g_out_weight norm_sums")
-Sizes = namedtuple(  # of_...: columns; ..._row, head, mask_...: the same and other distances, in bytes
+Sizes = namedtuple(  # of_...: columns; mask_...: distances in bytes
     "Sizes",
-    "heads shared neighbours target source block d width of_keys of_query of_key_value of_head row heads_row keys_row "
-    "q_row kv_row head cells_row mask_item mask_head mask_row shifts across norm_first w_low w_high w_below low high "
-    "below",
+    "heads shared neighbours target source block d width of_keys of_query of_key_value of_head mask_item mask_head "
+    "mask_row shifts across norm_first w_low w_high w_below low high below",
 )
 Reals = namedtuple("Reals", "eps scale w_scale sum_scale")
 
@@ -134,10 +129,11 @@ def _attention(real, size, functions, places, gradients, sizes, reals, scratch, 
         softmaxes, joined, normal, factor, out, cos, sin, _,
     ) = named(places, 0, Arrays)  # fmt: skip
     (
-        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, row,
-        heads_row, keys_row, q_row, kv_row, head, cells_row, mask_item, mask_head, mask_row, shifts, across, norm_first,
-        w_low, w_high, w_below, low, high, below,
+        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head,
+        mask_item, mask_head, mask_row, shifts, across, norm_first, w_low, w_high, w_below, low, high, below,
     ) = named(sizes, 0, Sizes)  # fmt: skip
+    row, heads_row, keys_row, head, cells_row = d * size, width * size, of_keys * size, of_head * size, source * size
+    q_row, kv_row = of_query * size, of_key_value * size
     eps, scale, w_scale, sum_scale = named(reals, real, Reals)
     own = product, eps, size, scratch
     cells, keys = target * cells_row, 0 if across else heads_row
@@ -193,10 +189,11 @@ def _attention_gradient(real, size, functions, places, gradients, sizes, reals, 
     ) = named(places, 0, Arrays)  # fmt: skip
     g, g_x, g_memory, g_weight, g_out_weight, norm_sums = named(gradients, 0, Gradients)
     (
-        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head, row,
-        heads_row, keys_row, q_row, kv_row, head, cells_row, _, _, _, _, across, norm_first, w_low, w_high, w_below,
-        low, high, below,
+        heads, shared, neighbours, target, source, block, d, width, of_keys, of_query, of_key_value, of_head,
+        _, _, _, _, across, norm_first, w_low, w_high, w_below, low, high, below,
     ) = named(sizes, 0, Sizes)  # fmt: skip
+    row, heads_row, keys_row, head, cells_row = d * size, width * size, of_keys * size, of_head * size, source * size
+    q_row, kv_row = of_query * size, of_key_value * size
     _, scale, w_scale, sum_scale = named(reals, real, Reals)
     own = product, scale, size, scratch
     cells, keys = target * cells_row, 0 if across else heads_row

@@ -1,5 +1,6 @@
 """The training loop: what it logs and saves, that it goes on with the same bits, and how it stops."""
 
+import contextlib
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Transformer
+from tinytensor.models.data.batch import TextBatch
 from tinytensor.models.data.sequences import SequenceTask
 from tinytensor.models.training.callbacks import Checkpoints, Evaluation, Log, Samples, TimeLimit, WeightAverage
 from tinytensor.models.training.interruption import Interrupted
@@ -382,6 +384,38 @@ def test_what_is_computed_side_by_side(tmp_path, monkeypatch):
     large = [[len(part.source) for part in group] for group in grouped(trainer.model, batches)]
     assert (small, large) == ([[4, 4], [4]], [[2, 2]] * 3)
     assert trainer.train_step(batches).logits.shape[:2] == batches[-1].target_in.shape
+
+
+class AcrossTheBatch(nn.Module):
+    """Computes with the mean over the batch, or counts its calls; and has a leaf that is no parameter."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.embedding, self.out, self.kind = nn.Embedding(30, 8), nn.Linear(8, 30), kind
+        self.norm, self.calls, self.leaf = nn.BatchNorm1d(8), 0, tt.zeros(8).requires_grad_()
+
+    def forward(self, ids):
+        x = self.embedding(ids) + self.leaf
+        self.calls += 1
+        if self.kind == "a norm":
+            x = self.norm(x.reshape(-1, 8)).reshape(x.shape)
+        return self.out(x - x.mean(axis=0) if self.kind == "a mean" else x)
+
+
+@pytest.mark.parametrize("kind", ["a norm", "a mean", "a leaf"])
+def test_a_model_of_ones_own_sees_the_whole_batch(kind, monkeypatch):
+    monkeypatch.setattr(nn.parallel.threads, "WORTH_IT", 1)
+    ids = np.random.default_rng(0).integers(1, 30, (6, 5))
+    found = []
+    for how in (contextlib.nullcontext(), tt.textbook()):
+        tt.manual_seed(0)
+        model = AcrossTheBatch(kind)
+        with how:
+            _, loss = ForwardBackward(model)([TextBatch(ids, ids), TextBatch(ids[:3], ids[:3])])
+        assert model.calls == 2
+        found.append([loss.numpy(), model.leaf.grad.numpy(), model.out.weight.grad.numpy()])
+    for a, b in zip(*found):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.skipif(room("models.fast.training") is None, reason="the engine room is left out")

@@ -233,7 +233,18 @@ def with_layer(layer):
     return nn.TransformerDecoder(layer.double(), 2)
 
 
+def with_attention_that_drops(module, name):
+    for layer in module.layers:
+        getattr(layer, name).dropout = 0.5
+    return module
+
+
 UNUSUAL = {
+    "dropout of weights": lambda: (with_attention_that_drops(decoder(), "self_attn"), contextlib.nullcontext()),
+    "dropout of the memory's": lambda: (
+        with_attention_that_drops(decoder(), "multihead_attn"),
+        contextlib.nullcontext(),
+    ),
     "gradients": lambda: (decoder(), tt.enable_grad()),
     "dropout": lambda: (decoder(dropout=0.5), contextlib.nullcontext()),
     "a hook": lambda: (hooked(decoder()), contextlib.nullcontext()),
@@ -337,6 +348,16 @@ def test_a_beam_finds_what_the_formulas_find(taken):
 
 
 @tt.no_grad()
+def test_a_step_of_another_dtype_costs_later_ones_nothing(taken):
+    module = decoder()
+    cache = module.start(normal(BATCH, SOURCE, D))
+    for dtype in (np.float64, np.float32, np.float64):
+        with contextlib.suppress(TypeError, ValueError):
+            module.step(normal(BATCH, 1, D, dtype=dtype), cache)
+    assert len(taken) == 2
+
+
+@tt.no_grad()
 def test_another_decoder_may_go_on_from_a_cache(taken):
     def compute():
         first, second = decoder(), decoder(norm=False, activation="gelu")
@@ -422,13 +443,15 @@ def test_a_language_model_in_float32(taken):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["gradients", "a hook", "dropout", "normalised queries"])
+@pytest.mark.parametrize("name", ["gradients", "a hook", "dropout", "dropout of weights", "normalised queries"])
 def test_what_is_unusual_in_a_language_model_goes_its_own_way(name, taken):
     model = language_model(qk_norm=name == "normalised queries", dropout=0.5 if name == "dropout" else 0.0)
+    if name == "dropout of weights":
+        with_attention_that_drops(model, "self_attn")
     if name == "a hook":
         for layer in model.layers:
             layer.feed_forward.up.register_forward_pre_hook(lambda *given: None)
-    model.train(name == "dropout")
+    model.train(name.startswith("dropout"))
     with tt.set_grad_enabled(name == "gradients"):
         state = model.initial_state([[3, 4]])
         _, state = model.next_logits([[5]], state)

@@ -419,6 +419,15 @@ def test_matrices_that_lie_otherwise_go_the_layers_own_way(name):
     np.testing.assert_allclose(out.detach().numpy(), expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("name", ["linear1.bias", "self_attn.in_proj_bias", "norm1.weight"])
+def test_a_parameter_that_was_deleted_is_missed(name):
+    layer = decoder_layer()
+    owner, _, own = name.rpartition(".")
+    delattr(dict(layer.named_modules())[owner], own)
+    with pytest.raises(AttributeError, match=own):
+        layer(*inputs())
+
+
 def test_heads_that_do_not_divide_the_vectors_are_refused():
     layer = decoder_layer()
     layer.self_attn.num_heads = D - 1
