@@ -185,7 +185,7 @@ def test_what_is_replaced_is_called(name, switched, size, monkeypatch, request):
 @pytest.mark.parametrize("name", CASES)
 def test_textbook_mode_enters_nothing_of_the_engine_room(name, loops):
     """With the context manager as with the environment variable: no line of `fast` runs, forward or backward."""
-    rooms = [str(PACKAGE / "fast"), str(PACKAGE / "nn" / "fast")]
+    rooms = [str(PACKAGE / "fast"), str(PACKAGE / "nn" / "fast"), str(PACKAGE / "models" / "fast")]
     met = {code for code in entered(lambda: CASES[name](2, 3)) if code.co_filename.startswith(tuple(rooms))}
     noticed = {"note"}  # classes that `cases` makes are told of
     assert {code.co_name for code in met} <= noticed
