@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.fast.texts import Way, replaced
+from tinytensor.nn.channel_normalization import BatchNorm
 
 from ..data.batch import AnyBatch
 from ..training import loss as textbook
@@ -24,7 +25,7 @@ STEPS = Way(
 def forward_backward(
     own: textbook.ForwardBackward, batches: Sequence[AnyBatch], label_smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor] | None:
-    """What `ForwardBackward` gives; None where its own lines are to compute.
+    """The results of `ForwardBackward`; None where its own lines are to compute.
 
     The gradients of one group of `grouped` are there before the next begins, so that memory holds the graphs of one
     group only.
@@ -32,14 +33,13 @@ def forward_backward(
     model = own.model
     if not STEPS.holds() or replaced:  # gradients are added up in another order, by other calls
         return None
-    if any(parameter.device == "gpu" for parameter in model.parameters()):
+    parameter = next(model.parameters(), None)
+    if parameter is not None and parameter.device == "gpu":
         if own not in _on_gpu:
             _on_gpu[own] = OnGpu(model)
         return _on_gpu[own](batches, label_smoothing)
-    if not all(map(is_row_wise, model.modules())):
-        return None
     groups = grouped(model, batches)
-    if all(len(group) == 1 for group in groups):
+    if all(len(group) == 1 for group in groups) or not all(map(is_row_wise, model.modules())):
         return None
     tokens = max(sum(batch.tokens for batch in batches), 1)
     logits: list[Any] = []
@@ -64,7 +64,7 @@ def is_row_wise(module: nn.Module) -> bool:
     """True if a module is one of ours that computes for each sequence apart, and nobody listens to it."""
     is_ours = type(module).__module__.startswith("tinytensor.") and "forward" not in vars(module)
     is_heard = module._forward_hooks or module._forward_pre_hooks
-    return is_ours and not is_heard and not isinstance(module, (nn.BatchNorm1d, nn.BatchNorm2d))
+    return is_ours and not is_heard and not isinstance(module, BatchNorm)
 
 
 def grouped(model: nn.Module, batches: Sequence[AnyBatch]) -> list[list[AnyBatch]]:
