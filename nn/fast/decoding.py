@@ -42,12 +42,12 @@ from .sublayers import (
     IN_PROJ,
     READERS,
     Reading,
-    _probability,
     angles_of,
     as_added,
     is_multi_head,
     is_read,
     is_self_attention,
+    probability,
     sooner,
 )
 
@@ -102,7 +102,7 @@ class StepReading(Reading):
         return (
             "KeptAttention",
             {"heads": attention.num_heads, "scale": attention.scale, "across": across},
-            _probability(attention),
+            probability(attention),
         )
 
     def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
@@ -112,7 +112,7 @@ class StepReading(Reading):
         self.sources.append((f.cache, False, attention.kv_size))
         how = {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
         how |= {"across": False, "neighbours": attention.pairing == "interleaved"}
-        return "KeptAttention", how, _probability(attention)
+        return "KeptAttention", how, probability(attention)
 
     readers: ClassVar[dict[Any, Any]] = {
         AttendToPast: (STEPS, past),
@@ -151,7 +151,7 @@ class Plan:
         self.places = self.memory = 0
         self.owner: Callable[[], Any] = lambda: None
         self.steps: Any = None
-        reading = StepReading(x, None, room)
+        reading = StepReading(x, None)
         is_read = bool(sublayers) and not any(self.hooks) and all(map(reading.add, sublayers))
         drops = any(step.inner or step.outer for step in reading.steps)
         self.reading = reading if is_read and not drops else None

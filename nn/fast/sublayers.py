@@ -58,6 +58,11 @@ WITHIN = {
 ACTIVATIONS: dict[Callable[..., Tensor], str] = {relu: "relu", gelu: "gelu"}
 """Functions between the maps of a `Feed`, with their names in `tinytensor/fast/activations.py`."""
 
+INNER = {"Attention": "weights_dropping", "FeedForward": "inner"}
+"""The argument of a loop that drops numbers within f."""
+
+NOTHING = for_device("cpu").dropping()  # no dropout
+
 # ---- the text that is read
 
 COMMON = (
@@ -90,6 +95,14 @@ class Step(NamedTuple):
     inner: float = 0.0
     outer: float = 0.0
 
+    @property
+    def droppings(self) -> dict[str, float]:
+        """The arguments of its class that drop numbers, in the order of drawing, with their probabilities."""
+        if self.loop == "Norm":
+            return {}
+        within = {INNER[self.loop]: self.inner} if self.loop in INNER else {}
+        return within | {"dropping": self.outer}
+
 
 class Reading:
     """Sub-layers of x (batch, length, d) and a memory, both raw arrays, as loops take them.
@@ -103,8 +116,8 @@ class Reading:
     readers: ClassVar[dict[Any, tuple[Way, Callable[..., Any]]]]
     """For each f that loops compute, the text that they stand for, and what reads it."""
 
-    def __init__(self, x: Any, memory: Any, room: Any) -> None:
-        self.x, self.memory, self.room, self.d, self.dtype = x, memory, room, x.shape[2], x.dtype
+    def __init__(self, x: Any, memory: Any) -> None:
+        self.x, self.memory, self.d, self.dtype = x, memory, x.shape[2], x.dtype
         self.steps: list[Step] = []
         self.arrays: list[Any] = []
         self.places: list[tuple[Module, str] | None] = []
@@ -121,7 +134,7 @@ class Reading:
             return False
         loop, settings, inner = found
         settings |= {"norm_first": norm_first, **of_norm}
-        self.steps.append(Step(loop, len(self.arrays) - before, settings, inner, _probability(dropout)))
+        self.steps.append(Step(loop, len(self.arrays) - before, settings, inner, probability(dropout)))
         return True
 
     def add_norm(self, norm: Any) -> bool:
@@ -171,7 +184,7 @@ class Reading:
         left = (None if tensor is None else tensor._data for tensor in self.arrays)
         found = []
         for step in self.steps:
-            none = {name: NOTHING for name in ("dropping", INNER.get(step.loop)) if name and step.loop != "Norm"}
+            none = dict.fromkeys(step.droppings, NOTHING)
             found.append(getattr(room, step.loop)(*itertools.islice(left, step.arrays), **step.settings, **none))
         return found
 
@@ -194,7 +207,7 @@ class Reading:
         ):
             return None
         how |= {"heads": attention.num_heads, "scale": attention.scale, "across": f.memory is not None}
-        return "Attention", how, _probability(attention)
+        return "Attention", how, probability(attention)
 
     def feed(self, f: Feed) -> tuple[Any, ...] | None:
         name = next((name for function, name in ACTIVATIONS.items() if function is f.activation), None)
@@ -203,7 +216,7 @@ class Reading:
         inner = getattr(f.linear1, "out_features", 0)
         if not self.linear(f.linear1, inner, self.d) or not self.linear(f.linear2, self.d, inner):
             return None
-        return "FeedForward", {"activation": name}, _probability(f.dropout)
+        return "FeedForward", {"activation": name}, probability(f.dropout)
 
     def attend_to_itself(self, f: AttendToItself) -> tuple[Any, ...] | None:
         attention, length = f.attention, self.x.shape[1]
@@ -216,7 +229,7 @@ class Reading:
             return None
         turning = None if f.rotation is None else (*angles, attention.pairing == "interleaved")
         how |= {"heads": attention.num_heads, "kv_heads": attention.num_kv_heads, "scale": attention._scale}
-        return "Attention", {**how, "across": False, "turning": turning}, _probability(attention)
+        return "Attention", {**how, "across": False, "turning": turning}, probability(attention)
 
     def projections(self, attention: SelfAttention) -> bool:
         width = attention.num_heads * attention.head_dim
@@ -228,7 +241,7 @@ class Reading:
         known = PLAIN if f.gate is None else GATES
         if not is_plain(f, FeedForward) or f.activation not in known or not is_plain(f.dropout, Dropout):
             return None
-        if _probability(f.dropout):
+        if probability(f.dropout):
             return None
         inner = getattr(f.up, "out_features", 0)
         if f.gate is not None and not self.linear(f.gate, inner, self.d):
@@ -253,7 +266,7 @@ def is_self_attention(attention: Any) -> bool:
     return is_plain(attention, SelfAttention) and attention.q_norm is None and attention.pairing in PAIRINGS
 
 
-def _probability(module: Any) -> float:
+def probability(module: Any) -> float:
     """With which a dropout, or an attention, drops something now."""
     if not module.training:
         return 0.0
@@ -306,9 +319,7 @@ READERS: dict[Any, tuple[Way, Callable[..., Any]]] = {
         Reading.attend,
     ),
     Feed: (
-        Way(
-            "feed-forward networks as sub-layers", *FEED, *COMMON,
-        ),
+        Way("feed-forward networks as sub-layers", *FEED, *COMMON),
         Reading.feed,
     ),
     AttendToItself: (
@@ -395,15 +406,12 @@ class Drawn(Generator):
         self.drawn = iter(
             step.settings[name]
             for step in steps
-            for name, p in ((INNER.get(step.loop, ""), step.inner), ("dropping", step.outer))
+            for name, p in step.droppings.items()
             if p and (p < 1 or name == "weights_dropping")  # dropout of everything draws nothing
         )
 
     def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
         return tt.asarray(next(self.drawn).mask(shape))
-
-
-INNER = {"Attention": "weights_dropping", "FeedForward": "inner"}
 
 
 @_through.forward
@@ -443,7 +451,7 @@ def _as_tensors(arrays: Sequence[Any]) -> list[Any]:
 
 def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any) -> tuple[Plan, list[Any]] | None:
     """The plan for x and a memory, and its arrays; None where something is not for the loops."""
-    reading = Reading(x._data, None if memory is None else memory._data, room)
+    reading = Reading(x._data, None if memory is None else memory._data)
     if not all(map(reading.add, sublayers)):
         return None
     weights = [array for array, place in zip(reading.arrays, reading.places) if place is not None and array is not None]
@@ -451,18 +459,14 @@ def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any
         return None
     if end is not None and not reading.add_norm(end):
         end = None
-    needed = sum((step.inner > 0) + (step.outer > 0) for step in reading.steps)
+    needed = sum(p > 0 for step in reading.steps for p in step.droppings.values())
     if needed:
         count = max(needed, sum(KEYS.get(type(f), 0) for f, *_ in sublayers))
         keys = iter(tt.random.integers(2**62, shape=count).numpy().tolist())
     for step in reading.steps:
-        for name, p in ((INNER.get(step.loop), step.inner), ("dropping", step.outer)):
-            if name is not None and step.loop != "Norm":
-                step.settings[name] = for_device("cpu").dropping(p, next(keys)) if p else NOTHING
+        for name, p in step.droppings.items():
+            step.settings[name] = for_device("cpu").dropping(p, next(keys)) if p else NOTHING
     return Plan(reading.steps, reading.places, sublayers, end), reading.arrays
-
-
-NOTHING = for_device("cpu").dropping()  # no dropout
 
 
 def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | None:
