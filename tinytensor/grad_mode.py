@@ -127,9 +127,9 @@ class textbook(Mode):
     """Within it, this thread computes by formulas and gradient rules alone: what you read is what runs.
 
     Nothing of the engine room (`fast`, `nn.fast`, `models.fast`) is entered: no fast pairs of fused ops, no compiled
-    loops or kernels, no short cuts. For a walk with a debugger, and to tell whether a number comes from a
-    formula or from its fast twin. With `TINYTENSOR_TEXTBOOK=1` in the environment, the engine room is not loaded at
-    all. Context manager and decorator.
+    loops or kernels, no short cuts. For a walk with a debugger, and to tell whether a number comes from a formula or
+    from its fast twin. With `TINYTENSOR_TEXTBOOK=1` in the environment, the engine room is not loaded at all. Context
+    manager and decorator.
     """
 
     def _modes(self) -> Modes:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.fast.texts import Way
 
 from .. import decoding as textbook
-
-T = TypeVar("T")
+from ..decoding import T
 
 MANY = 8
 """Sentences of which two threads decode two halves faster than all; one thread has halves, too, for the same bits."""
@@ -24,7 +23,7 @@ HALVES = Way(
 
 
 def in_halves(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T] | None:
-    """What `in_evaluation` gives; None for few sentences.
+    """The results of `in_evaluation`, few sentences at once; None where its own lines are to compute.
 
     Every second one is in a half: of sentences that are sorted by their lengths, both have as much to do.
     """

@@ -36,15 +36,9 @@ CORE = (
 """What every way stands for: calls of ops, and the chain rule from one to the next."""
 
 LIST = os.path.join(os.path.dirname(__file__), "texts.txt")
-NOT_TEXT = (
-    "fast",
-    "graph",
-    "testing",
-    "program",
-    "nn.fast",
-    "nn.visualize",
-    "models.fast",
-)  # packages that no way stands for
+NOT_TEXT = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize", "models.fast")
+"""Packages that no way stands for."""
+
 MADE = ("_abc_impl", "__abstractmethods__", "__parameters__", "__slotnames__")  # by Python, on a class
 RENEW = f"python -m {PACKAGE}.testing.renew"
 
