@@ -318,10 +318,7 @@ READERS: dict[Any, tuple[Way, Callable[..., Any]]] = {
         ),
         Reading.attend,
     ),
-    Feed: (
-        Way("feed-forward networks as sub-layers", *FEED, *COMMON),
-        Reading.feed,
-    ),
+    Feed: (Way("feed-forward networks as sub-layers", *FEED, *COMMON), Reading.feed),
     AttendToItself: (
         Way(
             "attention of language models", "nn.language_layer:AttendToItself.__call__",

@@ -159,10 +159,19 @@ def _sources() -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(file.read_bytes()).digest() for file in files)).hexdigest()[:16]
 
 
-@functools.cache
+_addresses: dict[Any, Any] = {}
+
+
 def addresses(dtype: Any, *functions: Any) -> Any:
-    """Where functions that are `called` lie, for a dtype; 0 for None."""
-    return np.array([0 if function is None else function(dtype).address for function in functions], np.int64)
+    """Where functions that are `called` lie, for a dtype; 0 for None.
+
+    Loops know the array by its own address, so it lives for good. `functools.cache` would drop one of two that threads
+    make at the same time.
+    """
+    if (key := (dtype, functions)) not in _addresses:
+        found = [0 if function is None else function(dtype).address for function in functions]
+        _addresses.setdefault(key, np.array(found, np.int64))
+    return _addresses[key]
 
 
 @instructions

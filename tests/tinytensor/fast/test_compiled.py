@@ -8,6 +8,8 @@ import os
 import runpy
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -320,6 +322,25 @@ def test_what_cannot_be_kept_is_used_all_the_same(twice, monkeypatch):
     monkeypatch.setattr("tinytensor.fast.compiling.atomic_write", full)
     assert hits(new()) == 0
     assert files() == []
+
+
+def test_threads_share_the_addresses_that_they_ask_for_at_the_same_time():
+    """Loops read an array at its address: a thread's own, dropped for another thread's, would be overwritten."""
+    compiling = pytest.importorskip("tinytensor.fast.compiling")
+    both = threading.Barrier(2, timeout=10)
+
+    def function(dtype):
+        both.wait()
+        return SimpleNamespace(address=7)
+
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(compiling.addresses("f4", function))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] is found[1]
+    assert found[0].tolist() == [7]
 
 
 def test_the_hash_of_the_files_is_of_all_of_them(monkeypatch, tmp_path):
