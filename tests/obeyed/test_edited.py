@@ -1,11 +1,13 @@
 """What you read is what runs: text that was edited computes, at every size, and one warning tells of it."""
 
 import ast
+import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,16 @@ def copy(tmp_path_factory):
     return folder
 
 
+_seconds = itertools.count(int(time.time()))
+
+
+def write(path, text):
+    """With a second of its own: of two versions as long as each other Python compiles one, if they have the same."""
+    path.write_text(text, encoding="utf-8")
+    second = next(_seconds)
+    os.utime(path, (second, second))
+
+
 def run(copy, names):
     environment = {**os.environ, "PYTHONPATH": str(copy), "TINYTENSOR_TEXTBOOK": "0"}
     command = [sys.executable, "-c", RUN, ",".join(names)]
@@ -102,11 +114,11 @@ def edited(copy, file, old, new, names):
     path = copy / file
     text = path.read_text(encoding="utf-8")
     assert text.count(old) >= 1
-    path.write_text(text.replace(old, new), encoding="utf-8")
+    write(path, text.replace(old, new))
     try:
         return run(copy, names)
     finally:
-        path.write_text(text, encoding="utf-8")
+        write(path, text)
 
 
 EDITS = {
@@ -248,11 +260,11 @@ def test_texts_here_and_there(copy, part):
         file = Path(texts.file_of(module))
         place = file.relative_to(Path(texts.__file__).parents[1]).as_posix()
         path = copy / "tinytensor" / place
-        path.write_text(ast.unparse(tree), encoding="utf-8")
+        write(path, ast.unparse(tree))
         try:
             apart, _, report = run(copy, [case])
         finally:
-            path.write_text(source, encoding="utf-8")
+            write(path, source)
         assert not apart
         assert f"{module}: {name}" in report, (module, name, case, report)
 
@@ -272,13 +284,13 @@ def test_without_the_list_everything_counts_as_it_was(copy):
 def test_the_doctor_lists_an_edit_of_what_it_does_not_load(copy):
     path = copy / "nn" / "transformer.py"
     text = path.read_text(encoding="utf-8")
-    path.write_text(text.replace("x + self.dropout", "x - self.dropout"), encoding="utf-8")
+    write(path, text.replace("x + self.dropout", "x - self.dropout"))
     environment = {**os.environ, "PYTHONPATH": str(copy)}
     try:
         command = [sys.executable, "-m", "tinytensor"]
         done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     finally:
-        path.write_text(text, encoding="utf-8")
+        write(path, text)
     assert done.returncode == 0
     assert "text:      no: formulas compute what was edited: nn.transformer: Sublayer.__call__" in (done.stdout)
     assert "- change the fast versions as well, then run: python -m tinytensor.testing.renew (text)" in done.stdout
@@ -314,7 +326,7 @@ print(np.allclose(found, expected, atol=1e-5), [str(w.message).split(" so ")[0] 
 
 def test_a_module_that_is_edited_and_loaded_again_computes(copy):
     """What a notebook's `%autoreload` does after an edit."""
-    environment = {**os.environ, "PYTHONPATH": str(copy)}
+    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run([sys.executable, "-c", RELOADED], cwd=copy, env=environment, capture_output=True, text=True)
     assert done.stderr == ""
     assert done.stdout.startswith("True [")
