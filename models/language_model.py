@@ -20,8 +20,8 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 from tinytensor.nn.decoder_cache import DecoderCache, LayerCache
-from tinytensor.nn.functional.attention import watch
 from tinytensor.nn.language_layer import Layer, through_layers
+from tinytensor.nn.recording import recorders
 from tinytensor.nn.self_attention import Rotation
 
 from .decoding import Decodable, Recomputed, beam_search, greedy, sample
@@ -257,7 +257,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         room = self.max_length - prompt.shape[1] + 1
         limit = room if max_length is None else min(max_length, room)
         # A recording wants to see whole sequences, which the steps of decoding never are.
-        model: Decodable = self if watch.see is None else Recomputed(self)
+        model: Decodable = Recomputed(self) if recorders() else self
         if temperature > 0:
             how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
             found = sample(model, prompt, max_length=limit, **how)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
-from tinytensor.nn.functional.attention import watch
+from tinytensor.nn.recording import recorders
 
 from .pretrained import arguments_of
 from .sequence_model import SequenceModel
@@ -363,25 +363,14 @@ class AttentionDecoder(Decoder):
             found, state = self.step(y, state)
             features.append(found)
             looked.append((state.query, state.weights))
-        if watch.see is not None:
+        if recorders():
             self.show(state, *(tt.concat(parts, axis=1) for parts in zip(*looked)))
         return tt.concat(features, axis=1)
 
     def show(self, state: State, query: Any, weights: Any) -> None:
-        if watch.see is None:
-            return
-        products = self.attention.products
-        watch.see(
-            query if products else None,
-            state.keys if products else None,
-            state.memory,
-            tt.expand_dims(state.padding, axis=1),
-            1.0 if products else None,
-            attn_mask=None,
-            dropout=False,
-            same=False,
-            weights=weights,
-        )
+        q, k, scale = (query, state.keys, 1.0) if self.attention.products else (None, None, None)
+        for recorder in recorders():
+            recorder.add(q, k, state.memory, tt.expand_dims(state.padding, axis=1), scale, weights, same=False)
 
 
 class BahdanauDecoder(AttentionDecoder):

@@ -7,7 +7,7 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
-from tinytensor.nn.functional.attention import watch
+from tinytensor.nn.recording import recorders
 
 from .decoding import Decodable, Recomputed, evaluating, greedy
 from .pretrained import Pretrained
@@ -114,7 +114,7 @@ class SequenceModel(Pretrained, nn.Module):
 
     def _decodable(self) -> Decodable:
         # A recording wants to see whole sequences, which the steps of decoding never are.
-        return self if watch.see is None else Recomputed(self)
+        return Recomputed(self) if recorders() else self
 
     @tt.no_grad()
     def cross_attention(self, source: Any, target: Any) -> list[Tensor]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import tinytensor as tt
@@ -12,7 +11,7 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
-from .functional.appended_keys import multi_head as multi_head_with_own_keys
+from .functional.appended_keys import append_keys
 from .layers import Linear
 from .module import Module
 from .parameter import Parameter
@@ -133,11 +132,11 @@ class MultiheadAttention(Module):
             key_padding_mask = self._mask_of_one(key_padding_mask, key)
         q, k, v = self._batch_first(query, key, value)
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
-        multi_head = self._with_own_keys() if self.has_own_keys else F.attention.multi_head
-        heads, weights = multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
+        heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
             q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
             F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
-            dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights, attn_mask=attn_mask,
+            dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights,
+            more=self._append_keys if self.has_own_keys else None,
         )  # fmt: skip
         if weights is not None and average_attn_weights:
             weights = tt.mean(weights, axis=1)
@@ -146,10 +145,8 @@ class MultiheadAttention(Module):
         # Concat(head_1, ..., head_h) W^O
         return self._as_given(F.linear(heads, self.out_proj.weight, self.out_proj.bias), query.ndim), weights
 
-    def _with_own_keys(self) -> Any:
-        """The heads, where keys and values go on with this layer's own."""
-        own = {"bias_k": self.bias_k, "bias_v": self.bias_v, "add_zero_attn": self.add_zero_attn}
-        return partial(multi_head_with_own_keys, **own)
+    def _append_keys(self, k: Tensor, v: Tensor, mask: Any) -> tuple[Tensor, Tensor, Any]:
+        return append_keys(k, v, mask, self.bias_k, self.bias_v, self.add_zero_attn)
 
     def _as_given(self, x: Tensor, ndim: int) -> Tensor:
         """(batch, length, features) in the layout of the inputs."""

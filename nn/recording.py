@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.modes import state
 
-from .functional.attention import attention, watch
+from .functional import attention
+from .listening import listeners, listening
 
 Kind = Literal["encoder", "decoder", "cross"]
 
@@ -41,16 +41,19 @@ class record_attention:
 
     def __init__(self) -> None:
         self.calls: list[AttentionCall] = []
-        self._outer: list[Any] = []
+        self._on: list[Any] = []
+        self._given: dict[str, Any] = {}
+        self._seen: dict[str, Any] = {}
         self._warned = False
 
     def __enter__(self) -> record_attention:
-        self._outer.append(watch.see)
-        watch.see = self._see
+        functions = attention.multi_head.__wrapped__, attention.attention  # type: ignore[attr-defined]
+        self._on.append(listening(self, *functions))
+        self._on[-1].__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        watch.see = self._outer.pop()
+        self._on.pop().__exit__(*exception)
 
     def __repr__(self) -> str:
         counts = [f"{len(self._of(kind))} {kind}" for kind in ("encoder", "decoder", "cross") if self._of(kind)]
@@ -91,59 +94,51 @@ class record_attention:
             raise KeyError(f"record_attention: {path!r} {fault}; recorded: {', '.join(c.path for c in self.layers)}")
         return found[0]
 
-    @tt.no_grad()
-    def _see(
-        self,
-        query: Any,
-        key: Any,
-        value: Any,
-        mask: Any,
-        scale: Any,
-        *,
-        attn_mask: Any,
-        dropout: bool,
-        same: bool | None,
-        weights: Any = None,
-    ) -> None:
-        """Record one call.
-
-        Args:
-            query, key, value: (..., length, size), of separate heads; no query and key where scores are no products.
-            mask: boolean (True: hidden) or added to the scores.
-            scale: what the products of queries and keys are multiplied by; None likewise.
-            attn_mask: the part of it that was given for pairs of positions.
-            dropout: whether weights are dropped.
-            same: whether queries and keys come from one sequence; None if that cannot be seen.
-            weights: (..., target, source); default softmax(query key^T * scale + mask).
-        """
+    def __call__(self, function: str, name: str, value: Any) -> None:
+        """Listen to `attention`, whose weights are the last of what is recorded, and to who calls it with what."""
         if state.recomputing:
             return
-        if self._outer[-1] is not None:
-            options = {"attn_mask": attn_mask, "dropout": dropout, "same": same, "weights": weights}
-            self._outer[-1](query, key, value, mask, scale, **options)
-        if dropout and not self._warned:
-            self._warned = True
-            warnings.warn(
-                "record_attention: dropout is on; the weights recorded are those before it. Call model.eval() first "
-                "to record what the model does when it is used",
-                UserWarning,
-                stacklevel=3,
-            )
-        given = query, key, value, mask, weights
-        query, key, value, mask, weights = (None if x is None else x.detach() for x in given)
-        if weights is None:
-            weights = attention(query, key, value, mask, scale=scale)[1]
-        arrays: list[Any] = [None if x is None else _four(_numpy(x)) for x in (query, key, value, weights)]
-        if mask is not None:
-            full = np.broadcast_to(_numpy(mask), weights.shape)
-            mask = full if full.ndim == 4 else _four(full)
+        if function == "multi_head" and name in ("query", "key"):
+            self._given[name] = value
+        elif function == "attention" and name in ("q", "k", "v", "mask", "dropped", "scale", "weights"):
+            self._seen[name] = value
+        if "weights" in self._seen:
+            given, seen, self._given, self._seen = self._given, self._seen, {}, {}
+            if seen.pop("dropped") is not None and not self._warned:
+                self._warned = True
+                warnings.warn(
+                    "record_attention: dropout is on; the weights recorded are those before it. Call model.eval() "
+                    "first to record what the model does when it is used",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            self.add(**seen, same=given["query"] is given["key"] if "key" in given else None)
+
+    def add(self, q: Any, k: Any, v: Any, mask: Any, scale: Any, weights: Tensor, same: bool | None) -> None:
+        """Record one call, in the module that is being called.
+
+        Args:
+            q, k, v: (..., length, size), of separate heads; no q and k where scores are no products.
+            mask: boolean (True: hidden) or added to the scores.
+            scale: what the products of queries and keys are multiplied by; None likewise.
+            weights: (..., target, source).
+            same: whether queries and keys come from one sequence; None if that cannot be seen.
+        """
+        arrays: Any = [None if x is None else _four(_numpy(x)) for x in (q, k, v, weights)]
+        query, key, value, w = arrays
+        added = None if mask is None else _numpy(mask)
+        shown = None if added is None else _four(np.broadcast_to(added, weights.shape))
         scopes = tuple(state.scopes)
-        target, source = weights.shape[-2:]
-        kind = _kind(scopes, same, attn_mask is not None and _is_causal(attn_mask), target == source)
+        causal = added is not None and _is_causal(added)
+        kind = _kind(scopes, same, causal, weights.shape[-2] == weights.shape[-1])
         # The outermost module has no name of its own, only its class's; parts of a model are called without it too.
         path = ".".join(scopes[1:] if len(scopes) > 1 and scopes[0][:1].isupper() else scopes)
-        q, k, v, w = arrays
-        self.calls.append(AttentionCall(path, kind, q, k, v, w, mask, scale))
+        self.calls.append(AttentionCall(path, kind, query, key, value, w, shown, scale))
+
+
+def recorders() -> list[record_attention]:
+    """Those that are on in this thread."""
+    return [listener for listener in listeners() if isinstance(listener, record_attention)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,10 +195,9 @@ def _kind(scopes: tuple[str, ...], same: bool | None, causal: bool, square: bool
     return "decoder" if causal else "encoder"
 
 
-def _is_causal(mask: Any) -> bool:
+def _is_causal(array: np.ndarray) -> bool:
     """Whether every later position is hidden from an earlier one."""
-    array = _numpy(mask) if isinstance(mask, Tensor) else np.asarray(mask)
-    if array.ndim < 2 or array.shape[-2] != array.shape[-1]:
+    if array.ndim < 2 or array.shape[-2] != array.shape[-1] or array.shape[-1] < 2:
         return False
     hidden = array if array.dtype.kind == "b" else array == -math.inf
     return bool(hidden[..., ~np.tri(array.shape[-1], dtype=bool)].all())

@@ -100,7 +100,7 @@ class SelfAttention(Module):
         if rotation is None and cache is None and self._is_multi_head(x.shape[-1]):
             heads, _ = F.attention.multi_head(
                 x, x, x, self.num_heads, self.in_proj.weight, self.in_proj.bias, mask, scale=self._scale,
-                dropout_p=self._dropout_p, need_weights=False, attn_mask=mask,
+                dropout_p=self._dropout_p, need_weights=False,
             )  # fmt: skip
             return self.out_proj(heads)
         q, k, v = self.heads(x, rotation)

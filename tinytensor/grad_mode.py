@@ -155,6 +155,8 @@ def may_be_faster(function: F) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if state.told and (found := state.told(function, call.faster, args, kwargs)) is not None:  # type: ignore[attr-defined]
+            return found
         if call.faster and not state.textbook and (found := call.faster(*args, **kwargs)) is not None:  # type: ignore[attr-defined]
             return found
         return function(*args, **kwargs)

@@ -26,6 +26,7 @@ class State(threading.local):
         anomaly: whether the first number that is not finite raises.
         recording: what remembers ops for pictures, if anything does.
         observer: makes the nodes in place of `Node`, and sees all that is computed; None where nobody watches.
+        told: computes where somebody listens to the variables of what is called (`nn.listening`); or None.
         plain: grad_enabled where nothing else is asked for, else None: the one question that the short cuts ask.
         recomputing: whether what runs is the second call of a checkpoint.
         scopes: names of the modules and stages being called, outermost first.
@@ -36,6 +37,7 @@ class State(threading.local):
     anomaly = False
     recording: Recording | None = None
     observer: Callable[..., Node | None] | None = None
+    told: Callable[..., Any] | None = None
     plain: bool | None = True
     recomputing = False
 
@@ -45,16 +47,14 @@ class State(threading.local):
     def change(self, **modes: Any) -> Modes:
         """Set some modes; returns them as they were."""
         before = {name: getattr(self, name) for name in modes}
-        for name, value in modes.items():
-            setattr(self, name, value)
-        self.plain = None if self.textbook or self.observer is not None else self.grad_enabled
+        vars(self).update(modes)
+        self.plain = None if self.textbook or self.observer is not None or self.told else self.grad_enabled
         return before
 
     @property
     def modes(self) -> Modes:
         """All that `change` can set, as another thread may want it."""
-        names = ("grad_enabled", "textbook", "anomaly", "recording", "observer")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in ("grad_enabled", "textbook", "anomaly", "recording", "observer")}
 
 
 state = State()

@@ -141,14 +141,12 @@ class Reads(dict[tuple[bool, ...], tuple[str, ...]]):
 
     def __missing__(self, needs: tuple[bool, ...]) -> tuple[str, ...]:
         inputs, rules = self.primitive.inputs, self.primitive.rules
-        if not self.primitive.pure:  # the formula may read anything
-            names = inputs
-        else:
-            wanted = inputs if self.primitive.variadic else [name for name, need in zip(inputs, needs) if need]
-            read = {r for name in wanted if name in rules for r in rules[name][1]}
-            names = tuple([name for name in (*inputs, "out") if name in read])
-        self[needs] = names
-        return names
+        wanted = inputs if self.primitive.variadic else [name for name, need in zip(inputs, needs) if need]
+        read = {r for name in wanted if name in rules for r in rules[name][1]}
+        if not self.primitive.pure:
+            read = {*inputs}  # the formula may read anything
+        self[needs] = tuple([name for name in (*inputs, "out") if name in read])
+        return self[needs]
 
 
 @overload
@@ -211,6 +209,8 @@ def _call_of(primitive: Primitive) -> Callable[..., Any]:
             return found
         if len(inputs) != len(primitive.inputs) and not (primitive.variadic and inputs):
             inputs, params = by_name(primitive, inputs, params)
+        if state.told and (found := state.told(primitive, call, inputs, params)) is not None:
+            return found
         if not primitive.pure and (state.textbook or not has_pair(primitive) or not dtypes.has_floats(inputs)):
             return primitive.function(*inputs, **params)  # by its formula: one op after the other
         xp, arrays, nodes = gather(primitive, inputs)
@@ -228,10 +228,8 @@ def _call_of(primitive: Primitive) -> Callable[..., Any]:
         if state.observer is not None or (state.grad_enabled and any(nodes) and out.dtype.kind in "fc"):
             values = dict(zip(primitive.inputs, [tuple(arrays)] if primitive.variadic else arrays), out=out)
             kept = {name: values[name] for name in primitive.reads[tuple([n is not None for n in nodes])]}
-            if state.observer is None:
-                result._node = Node(primitive, nodes, kept, params, out)
-            else:
-                result._node = state.observer(primitive, nodes, kept, params, out, arrays)
+            made = primitive, nodes, kept, params, out
+            result._node = state.observer(*made, arrays) if state.observer is not None else Node(*made)
             if residuals is not None and result._node is not None:
                 result._node.residuals = residuals
         return result

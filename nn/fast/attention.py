@@ -14,7 +14,7 @@ from tinytensor import Tensor
 from tinytensor.fast.texts import Way
 
 from ..functional import attention as textbook
-from ..functional.attention import _attention, watch
+from ..functional.attention import _attention
 from ..functional.dropout import Dropped
 from ..functional.linear import linear
 from . import attention_blocks as blocks
@@ -248,16 +248,13 @@ def multi_head(
     scale: float,
     dropout_p: float,
     need_weights: bool,
-    attn_mask: Any,
+    more: Any = None,
 ) -> tuple[Tensor, Tensor | None] | None:
     """What `nn.functional.attention.multi_head` gives, on projections that stand side by side."""
-    if not HEADS.holds():
+    if more is not None or not HEADS.holds():
         return None
     dropped = drawn(dropout_p, query, key, num_heads)
     projected = project(query, key, value, weight, bias)
-    if watch.see is not None:
-        heads = head_views(tt, projected, num_heads)
-        watch.see(*heads, mask, scale, attn_mask=attn_mask, dropout=dropped is not None, same=query is key)
     if need_weights:
         return by_formula(projected, mask, num_heads, scale, dropped)
     return _multi_head(*projected, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
@@ -270,9 +267,6 @@ def attend_projected(
     if not HEADS.holds():
         return None
     dropped = drawn(dropout_p, query, memory, num_heads)
-    if watch.see is not None:
-        heads = head_views(tt, (query, memory, None), num_heads)
-        watch.see(*heads, hidden, scale, attn_mask=hidden, dropout=dropped is not None, same=None)
     return _multi_head(query, memory, None, hidden, num_heads=num_heads, scale=scale, dropped=dropped)
 
 

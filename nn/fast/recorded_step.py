@@ -24,7 +24,6 @@ from tinytensor.tensor import wrap
 
 from ..amp import GradScaler
 from ..compiled_step import CompiledStep, as_tuple
-from ..functional.attention import watch
 from ..functional.precision import autocast
 from .step_watch import CannotReplay, Watched
 
@@ -244,7 +243,7 @@ def _found(own: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...], kind:
 
 def _is_plain() -> bool:
     """Whether ops are to be computed and nothing else: nobody watches, records, or wants no gradients."""
-    watched = state.anomaly or state.recording is not None or state.observer is not None or watch.see is not None
+    watched = state.anomaly or state.recording is not None or state.observer is not None or state.told is not None
     return state.grad_enabled and not watched
 
 

@@ -26,7 +26,6 @@ from ..attention import MultiheadAttention
 from ..containers import ModuleList
 from ..feed_forward import GATES, PLAIN, FeedForward
 from ..functional.activations import gelu, relu
-from ..functional.attention import watch
 from ..functional.masks import merge_masks
 from ..functional.precision import autocast
 from ..functional.relative_positions import PAIRINGS
@@ -501,7 +500,6 @@ def is_read(x: Any) -> bool:
     array = x._data if isinstance(x, Tensor) else None
     return (
         state.recording is None
-        and watch.see is None
         and autocast.get() is None
         and type(array) is np.ndarray
         and array.dtype in FLOATS

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import tinytensor as tt
@@ -22,22 +20,22 @@ from .precision import lowered
 
 
 def attention(
-    query: Any, key: Any, value: Any, mask: Any = None, dropped: Dropped | None = None, *, scale: float
+    q: Any, k: Any, v: Any, mask: Any = None, dropped: Dropped | None = None, *, scale: float
 ) -> tuple[Any, Any]:
     """softmax(Q K^T * scale + mask) V, equation 1 of the paper, and the weights.
 
-    Shapes: query (..., target, d_k), key (..., source, d_k), value (..., source, d_v), mask broadcasts to
+    Shapes: q (..., target, d_k), k (..., source, d_k), v (..., source, d_v), mask broadcasts to
     (..., target, source) -> (..., target, d_v) and (..., target, source).
     """
-    if query.dtype == tt.float16:  # ends at 65504: scaled afterwards would be too late
-        query, scale = query * scale, 1.0
-    scores = tt.matmul(query, tt.matrix_transpose(key)) * scale  # (..., target, source)
+    if q.dtype == tt.float16:  # ends at 65504: scaled afterwards would be too late
+        q, scale = q * scale, 1.0
+    scores = tt.matmul(q, tt.matrix_transpose(k)) * scale  # (..., target, source)
     if mask is not None:
         scores = hide(scores, mask)
     weights = _softmax(scores, axis=scores.ndim - 1)  # each row adds up to 1
-    if dropped is not None:
-        weights = dropped.apply(weights)
-    return tt.matmul(weights, value), weights  # (..., target, d_v)
+    kept = weights if dropped is None else dropped.apply(weights)
+    z = tt.matmul(kept, v)  # (..., target, d_v)
+    return z, kept
 
 
 @tt.op
@@ -52,15 +50,6 @@ def _attention(query, key, value, mask, *, scale, causal, dropped):
     if causal:
         mask = causal_mask(query.shape[-2], key.shape[-2], device=query.device)
     return attention(query, key, value, mask, dropped, scale=scale)[0]
-
-
-class Watch(threading.local):
-    """Who is shown every call of attention in this thread: `see` of an `nn.record_attention()` that is on, or None."""
-
-    see: Callable[..., None] | None = None
-
-
-watch = Watch()
 
 
 @lowered
@@ -99,10 +88,8 @@ def scaled_dot_product_attention(
     shape = *query.shape[:-1], key.shape[-2]
     dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
-    if is_causal and (watch.see is not None or state.observer is not None):  # who watches sees the mask
+    if is_causal and state.observer is not None:  # a picture shows the mask
         mask, is_causal = causal_mask(query.shape[-2], key.shape[-2], device=query.device), False
-    if watch.see is not None:
-        watch.see(query, key, value, mask, scale, attn_mask=mask, dropout=dropout_p > 0, same=None)
     out = _attention(query, key, value, mask, scale=scale, causal=is_causal, dropped=dropped)
     return out if batch else tt.squeeze(out, 0)
 
@@ -162,7 +149,7 @@ def multi_head(
     scale: float,
     dropout_p: float,
     need_weights: bool,
-    attn_mask: Any,
+    more: Any = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Concat(head_1, ..., head_h) with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V), and the weights.
 
@@ -172,18 +159,17 @@ def multi_head(
         bias: (3 * embed_dim,) or None.
         mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
         scale: what the scores are multiplied by: 1 / sqrt(d_k) in the paper.
-        attn_mask: the part of it that was given for pairs of positions, which `nn.record_attention` asks for.
+        more: None, or makes keys, values and mask of those that there are.
 
     Returns (batch, target, embed_dim), and (batch, heads, target, source) or, unless they are needed, None.
     """
-    shape = len(query), num_heads, query.shape[1], key.shape[1]
-    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     weights_of = weight if isinstance(weight, tuple) else tt.split(weight, 3)
     biases = (None, None, None) if bias is None else tt.split(bias, 3)
-    # q (batch, heads, target, head_dim), k and v (batch, heads, source, head_dim)
-    q, k, v = (split_heads(linear(x, w, b), num_heads) for x, w, b in zip((query, key, value), weights_of, biases))
-    if watch.see is not None:
-        watch.see(q, k, v, mask, scale, attn_mask=attn_mask, dropout=dropped is not None, same=query is key)
+    q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights_of, biases))  # (..., embed_dim)
+    if more is not None:
+        k, v, mask = more(k, v, mask)
+    dropped = Dropped.draw(dropout_p, (len(q), num_heads, q.shape[1], k.shape[1]), q.device) if dropout_p else None
+    q, k, v = (split_heads(x, num_heads) for x in (q, k, v))  # (batch, heads, length, head_dim)
     heads, weights = attention(q, k, v, mask, dropped, scale=scale)  # (batch, heads, target, head_dim)
     return join_heads(heads), weights if need_weights else None  # (batch, target, embed_dim)
 
@@ -206,8 +192,6 @@ def attend_projected(
     shape = len(query), num_heads, query.shape[1], memory.shape[1]
     dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
     q, k, v = (split_heads(x, num_heads) for x in (query, *tt.split(memory, 2, axis=-1)))
-    if watch.see is not None:
-        watch.see(q, k, v, hidden, scale, attn_mask=hidden, dropout=dropped is not None, same=None)
     return join_heads(attention(q, k, v, hidden, dropped, scale=scale)[0])
 
 
@@ -254,7 +238,7 @@ def multi_head_attention_forward(
     """
     mask = merge_masks(key_padding_mask, attn_mask, (len(query), num_heads, query.shape[1], key.shape[1]), query)
     heads, weights = multi_head(
-        query, key, value, num_heads, in_proj_weight, in_proj_bias, mask, attn_mask=attn_mask,
+        query, key, value, num_heads, in_proj_weight, in_proj_bias, mask,
         scale=1 / math.sqrt(query.shape[-1] // num_heads), dropout_p=dropout_p if training else 0.0,
         need_weights=need_weights,
     )  # fmt: skip

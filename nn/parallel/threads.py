@@ -16,8 +16,6 @@ from tinytensor import Tensor, speed
 from tinytensor.modes import Modes, state
 from tinytensor.random import Generator, using
 
-from ..functional.attention import watch
-
 T = TypeVar("T")
 
 WORTH_IT = 10**9  # parameters times tokens from which on two threads save more time than a second graph costs
@@ -97,7 +95,7 @@ def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[
 
     One after another where they compute on a GPU, or where what they compute is recorded.
     """
-    if device != "cpu" or state.recording is not None or watch.see is not None:
+    if device != "cpu" or state.recording is not None or state.told is not None:
         return [task() for task in tasks]
     return speed.concurrently([partial(_in_modes, state.modes, task) for task in tasks])
 

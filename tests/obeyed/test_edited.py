@@ -144,8 +144,8 @@ EDITS = {
     ),
     "a bias": ("nn/functional/linear.py", "else y + bias", "else y - bias", "_linear", ["decoder", "layers"]),
     "attention": (
-        "nn/functional/attention.py", "return tt.matmul(weights, value), weights",
-        "return tt.matmul(weights, value) * 2, weights", "attention", ["attention", "decoder", "gpt2"],
+        "nn/functional/attention.py", "z = tt.matmul(kept, v)", "z = 2 * tt.matmul(kept, v)", "attention",
+        ["attention", "decoder", "gpt2"],
     ),
     "a norm": (
         "nn/functional/normalization.py", "tt.sqrt(variance + eps)", "tt.sqrt(variance + eps + 1)", "_layer_norm",

@@ -1,0 +1,146 @@
+"""Listeners: who is told the variables of a function by their names while it runs, and may put others in their place.
+
+    with listening(lambda function, name, value: value * 0 if name == "weights" else None, F.attention.attention):
+        model(source, target)
+
+The function's text says nothing of it. While somebody listens, its own lines run, with a call behind those that give a
+variable its last value. Where nothing is replaced, the result is that of the faster way as ever, to the last bit.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import CodeType
+from typing import Any
+
+import tinytensor as tt
+from tinytensor.modes import state
+
+Listener = Callable[[str, str, Any], Any]
+
+
+class Here(threading.local):
+    """By the name of a function who listens in this thread, the innermost first; and if one replaced a value."""
+
+    heard: dict[str, tuple[Listener, ...]] = {}  # noqa: RUF012  (never changed in place)
+    replaced = False
+
+
+here = Here()
+_lock = threading.Lock()
+_own: dict[Any, tuple[int, CodeType]] = {}  # by how many a function is heard, in all threads, and its own code
+
+
+@contextmanager
+def listening(listener: Listener, *functions: Any) -> Iterator[None]:
+    """Within it, this thread calls `listener(name of the function, name of the variable, value)`.
+
+    Parameters are told when the function is called, other variables once they have their last value. What the listener
+    returns goes on in the variable's place, unless it is None; of two listeners, the inner one is told first.
+
+    Raises RuntimeError for a function whose text is not at hand, or is not the one that runs.
+    """
+    _add(functions, 1)
+    modes, former = state.change(told=_told), here.heard
+    here.heard = former | {f.__name__: (listener, *former.get(f.__name__, ())) for f in functions}
+    try:
+        yield
+    finally:
+        here.heard = former
+        state.change(**modes)
+        _add(functions, -1)
+
+
+def listeners() -> set[Any]:
+    """Who listens in this thread."""
+    return {listener for those in here.heard.values() for listener in those}
+
+
+def _tell(function: str, name: str, value: Any) -> Any:
+    for listener in here.heard.get(function, ()):
+        found = listener(function, name, value)
+        value, here.replaced = (value, here.replaced) if found is None else (found, True)
+    return value
+
+
+def _told(called: Any, faster: Any, args: Any, kwargs: Any) -> Any:
+    """What a function, or an op by its formula, gives that is heard or calls one that is; None for others."""
+    own = getattr(called, "function", called)
+    if getattr(called, "pure", False) or here.heard.keys().isdisjoint([own.__name__, *own.__code__.co_names]):
+        return None
+    before, heard, random, here.replaced = here.replaced, here.heard, tt.random.get_state(), False
+    out = own(*args, **kwargs)
+    if not (here.replaced or state.textbook or state.observer or faster is None):
+        after, modes, here.heard = tt.random.get_state(), state.change(told=None), {}
+        tt.random.set_state(random)
+        try:
+            found = faster(*args, **kwargs)
+        finally:
+            here.heard = heard
+            state.change(**modes)
+        if found is None:
+            tt.random.set_state(after)
+        out = out if found is None else found
+    here.replaced = before or here.replaced
+    return out
+
+
+def _add(functions: tuple[Any, ...], more: int) -> None:
+    """So many more listen to these functions: with none, their own code runs, in any thread."""
+    with _lock:
+        entries = [(f, *_own.get(f, (0, f.__code__))) for f in functions]
+        codes = [_telling(own) if count + more else own for _, count, own in entries]
+        for (function, count, own), code in zip(entries, codes):
+            function.__globals__["__tell__"], function.__code__ = _tell, code
+            _own[function] = count + more, own
+            if not count + more:
+                del _own[function]
+
+
+# ---- the lines of a function, and calls between them
+
+
+@functools.cache
+def _telling(own: CodeType) -> CodeType:
+    """A function's code with calls of `__tell__`, in the places of the lines that they follow."""
+    tree = ast.parse("".join(linecache.getlines(own.co_filename)))
+    node: Any = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == own.co_name), None)
+    if node is None or _compiled(tree, own) != own:
+        raise RuntimeError(
+            f"{own.co_name}: its variables cannot be told, since {own.co_filename} does not have the text that runs; "
+            "start Python anew if the file was edited"
+        )
+    parameters = own.co_varnames[: own.co_argcount + own.co_kwonlyargcount]
+    always = {name for part in node.body if isinstance(part, ast.Assign) for name in _assigned(part)}
+    last = {name: part for part in node.body for name in _assigned(part) if name in always.difference(parameters)}
+    body = node.body[ast.get_docstring(node) is not None :]
+    lines = [_call(node.name, name, body[0]) for name in parameters]
+    for part in body:
+        lines += [part, *[_call(node.name, name, part) for name in last if last[name] is part]]
+    node.body[-len(body) :] = lines
+    return _compiled(tree, own)
+
+
+def _assigned(part: ast.stmt) -> list[str]:
+    """The variables to which a statement gives a value, by a `=` of its own or in a block of it."""
+    targets = [target for node in ast.walk(part) if isinstance(node, ast.Assign) for target in node.targets]
+    names = [name for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)]
+    return [name.id for name in names if isinstance(name.ctx, ast.Store)]
+
+
+def _call(function: str, name: str, place: ast.stmt) -> ast.stmt:
+    call = ast.parse(f"{name} = __tell__({function!r}, {name!r}, {name})").body[0]
+    for part in ast.walk(call):
+        ast.copy_location(part, place)
+    return call
+
+
+def _compiled(tree: ast.Module, like: CodeType) -> Any:
+    """What becomes of a function of a module: it is compiled with it, whose imports make a difference to its code."""
+    parts = compile(tree, like.co_filename, "exec", dont_inherit=True).co_consts
+    return next(part for part in parts if isinstance(part, CodeType) and part.co_firstlineno == like.co_firstlineno)
