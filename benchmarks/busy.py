@@ -16,9 +16,9 @@ MOST = 0.2  # cores that others may use meanwhile
 
 
 def _machine() -> Any:
-    """`tinytensor.cores` of this checkout: only now, for a side of another checkout reads this file as well."""
+    """`tinytensor.machine.cores` of this checkout: only now, for a side of another checkout reads this file as well."""
     enter(ROOT)
-    return import_module("tinytensor.cores")
+    return import_module("tinytensor.machine.cores")
 
 
 class Elsewhere:

@@ -77,7 +77,7 @@ def main() -> int:
     p.add_argument("--steps", type=count, default=40, help="training steps in a round")
     arguments = p.parse_args()
     cases = [int(text) for text in arguments.busy]
-    from tinytensor import cores
+    from tinytensor.machine import cores
 
     print(f"{cores.count()} cores")
     sides = {name: Side(training, environment, name) for name, environment in SIDES.items()}

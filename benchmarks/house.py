@@ -21,7 +21,8 @@ WINGS = {  # the first pattern that a file's path begins with decides
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
     r"|nn/visualize/|nn/recording\.py|models/(decoding_pictures|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
-    "tools": r"tinytensor/(testing/|hints|typing|doctor|files|cores|speed|info|extras|missing|__main__)|benchmarks/",
+    "tools": r"tinytensor/(testing/|machine/|(tensors/)?(hints|missing)|(functions/)?info|typing|doctor|__main__)"
+    r"|tinytensor/(files|cores|speed|extras)\.py|benchmarks/",
     "data": r"models/data/",
     "training": r"models/(training|scripts)/|examples/|nn/(distributed|parallel)/"
     r"|nn/(amp|checkpoint|compiled_step)\.py",

@@ -84,7 +84,7 @@ def main() -> None:
     require_torch()
     if importlib.util.find_spec("array_api_strict") is None:
         refuse("array-api-strict is not installed; pip install array-api-strict")
-    from tinytensor import hints
+    from tinytensor.tensors import hints
 
     reasons = left_out()
     for file, (theirs, ours) in SPACES.items():

@@ -26,8 +26,9 @@ import numpy as np
 from command_line import Parser, refuse, require_torch
 
 import tinytensor as tt
-from tinytensor import hints, nn
+from tinytensor import nn
 from tinytensor.nn import functional as F
+from tinytensor.tensors import hints
 
 PLACES = {"nn.functional.": F, "linalg.": tt.linalg, "special.": tt.special, "fft.": tt.fft}
 

@@ -26,7 +26,7 @@ from typing import Any, Self
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.files import atomic_write
+from tinytensor.machine.files import atomic_write
 
 CONFIG = "config.json"
 FORMAT = "tinytensor model 1"

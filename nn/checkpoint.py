@@ -18,7 +18,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import NAMESPACES, for_device
-from tinytensor.files import atomic_write
+from tinytensor.machine.files import atomic_write
 
 FORMAT = "tinytensor checkpoint 1"
 TENSOR, TUPLE, DICT = "$tensor", "$tuple", "$dict"

@@ -24,14 +24,14 @@ from tinytensor.modes import state
 Listener = Callable[[str, str, Any], Any]
 
 
-class Here(threading.local):
+class _Here(threading.local):
     """By the name of a function who listens in this thread, the innermost first; and if one replaced a value."""
 
     heard: dict[str, tuple[Listener, ...]] = {}  # noqa: RUF012  (never changed in place)
     replaced = False
 
 
-here = Here()
+_here = _Here()
 _lock = threading.Lock()
 _own: dict[Any, tuple[int, CodeType]] = {}  # by how many a function is heard, in all threads, and its own code
 
@@ -46,47 +46,47 @@ def listening(listener: Listener, *functions: Any) -> Iterator[None]:
     Raises RuntimeError for a function whose text is not at hand, or is not the one that runs.
     """
     _add(functions, 1)
-    modes, former = state.change(told=_told), here.heard
-    here.heard = former | {f.__name__: (listener, *former.get(f.__name__, ())) for f in functions}
+    modes, former = state.change(told=_told), _here.heard
+    _here.heard = former | {f.__name__: (listener, *former.get(f.__name__, ())) for f in functions}
     try:
         yield
     finally:
-        here.heard = former
+        _here.heard = former
         state.change(**modes)
         _add(functions, -1)
 
 
 def listeners() -> set[Any]:
     """Who listens in this thread."""
-    return {listener for those in here.heard.values() for listener in those}
+    return {listener for those in _here.heard.values() for listener in those}
 
 
 def _tell(function: str, name: str, value: Any) -> Any:
-    for listener in here.heard.get(function, ()):
+    for listener in _here.heard.get(function, ()):
         found = listener(function, name, value)
-        value, here.replaced = (value, here.replaced) if found is None else (found, True)
+        value, _here.replaced = (value, _here.replaced) if found is None else (found, True)
     return value
 
 
 def _told(called: Any, faster: Any, args: Any, kwargs: Any) -> Any:
     """What a function, or an op by its formula, gives that is heard or calls one that is; None for others."""
     own = getattr(called, "function", called)
-    if getattr(called, "pure", False) or here.heard.keys().isdisjoint([own.__name__, *own.__code__.co_names]):
+    if getattr(called, "pure", False) or _here.heard.keys().isdisjoint([own.__name__, *own.__code__.co_names]):
         return None
-    before, heard, random, here.replaced = here.replaced, here.heard, tt.random.get_state(), False
+    before, heard, random, _here.replaced = _here.replaced, _here.heard, tt.random.get_state(), False
     out = own(*args, **kwargs)
-    if not (here.replaced or state.textbook or state.observer or faster is None):
-        after, modes, here.heard = tt.random.get_state(), state.change(told=None), {}
+    if not (_here.replaced or state.textbook or state.observer or faster is None):
+        after, modes, _here.heard = tt.random.get_state(), state.change(told=None), {}
         tt.random.set_state(random)
         try:
             found = faster(*args, **kwargs)
         finally:
-            here.heard = heard
+            _here.heard = heard
             state.change(**modes)
         if found is None:
             tt.random.set_state(after)
         out = out if found is None else found
-    here.replaced = before or here.replaced
+    _here.replaced = before or _here.replaced
     return out
 
 

@@ -127,7 +127,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "nn/convolution.py",
         'before, _ = zeros_around("Conv1d", padding, self.stride[0], (0 + 1))',
     ): "it is asked to check",
-    ("tinytensor/jacobians.py", "found.append(tt.astype(x, other.dtype, copy=True))"): "a copy costs time",
+    ("tinytensor/derivatives/jacobians.py", "found.append(tt.astype(x, other.dtype, copy=True))"): "a copy costs time",
     (
         "nn/functional/similarity.py",
         "return tt.astype(tt.sum(unit1 * unit2, axis=axis), dtype, copy=True)",

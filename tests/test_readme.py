@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tinytensor import complex_gradients
+from tinytensor.derivatives import complex_gradients
 from tinytensor.nn import visualize
 
 ROOT = Path(__file__).parent.parent

@@ -15,9 +15,8 @@ if not os.path.isdir(os.path.join(__path__[0], "nn")):  # a checkout without lin
     __path__.append(os.path.dirname(__path__[0]))
 
 from .backend import DeviceError
-from .dtypes import (
-    bool_ as bool,
-)
+from .derivatives.gradients import grad
+from .dtypes import bool_ as bool
 from .dtypes import (
     can_cast,
     complex64,
@@ -40,15 +39,7 @@ from .dtypes import (
     uint32,
     uint64,
 )
-from .grad_mode import (
-    enable_grad,
-    is_anomaly_enabled,
-    is_grad_enabled,
-    no_grad,
-    set_grad_enabled,
-    textbook,
-)
-from .gradients import grad
+from .grad_mode import enable_grad, is_anomaly_enabled, is_grad_enabled, no_grad, set_grad_enabled, textbook
 from .node import mark_written
 from .primitive import OPS as ops
 from .primitive import op
@@ -58,7 +49,7 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(os.path.join(
     from . import fast  # the engine room, which may be left out; before the ops, for which it has short cuts
 
 # isort: split
-from . import functions, in_place, missing, random
+from . import functions, in_place, random
 from .functions.comparisons import (
     bitwise_and,
     bitwise_invert,
@@ -157,6 +148,7 @@ from .functions.elementwise import (
     where,
 )
 from .functions.indexing import index_set, put_along_axis, scatter, scatter_add, take, take_along_axis
+from .functions.info import __array_namespace_info__
 from .functions.products import matmul, tensordot, vecdot
 from .functions.reductions import (
     all,
@@ -212,24 +204,25 @@ from .functions.shapes import (
     triu,
     unstack,
 )
-from .info import __array_namespace_info__
+from .machine.speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up
 from .random import manual_seed
-from .speed import compile_loops, get_num_threads, keep_memory, set_num_threads, speed_up
-from .tensors import conversions, hooks, methods, numpy_calls, operators
+from .tensors import conversions, hooks, methods, missing, numpy_calls, operators
 
 if TYPE_CHECKING:
-    from . import complex_gradients, fft, graph, hints, linalg, models, nn, special, testing
-    from .drawing import draw
+    from . import fft, graph, linalg, models, nn, special, testing
+    from .derivatives import complex_gradients
+    from .derivatives.jacobians import hessian, jacobian, jvp, vjp
+    from .derivatives.vectorizing import vmap
     from .functions.matrices import diag, hstack, inner, kron, vstack
     from .functions.nans import fmax, fmin, nan_to_num, nanmax, nanmean, nanmin, nansum
     from .functions.quantiles import median, quantile
     from .graph.comparison import compare
-    from .jacobians import hessian, jacobian, jvp, vjp
+    from .graph.drawing import draw
     from .program import backward_program, print_backward
     from .recording.errors import explain_errors
     from .recording.record import detect_anomaly, named_scope, record
+    from .tensors import hints
     from .testing.gradcheck import GradientError, gradcheck, gradgradcheck
-    from .vectorizing import vmap
 
 __all__ = [
     "DeviceError", "GradientError", "Tensor", "__array_api_version__", "__array_namespace_info__", "__version__",
@@ -266,18 +259,19 @@ newaxis = None
 missing.hide_what_is_refused(sys.modules[__name__], random, random.Generator, Tensor)
 
 _ROOMS = {
-    "graph": "compare", "drawing": "draw", "program": "backward_program print_backward",
+    "graph": "compare", "graph.drawing": "draw", "program": "backward_program print_backward",
     "recording": "named_scope record detect_anomaly explain_errors",
     "testing": "GradientError gradcheck gradgradcheck",
     "functions.matrices": "diag hstack inner kron vstack",
     "functions.nans": "fmax fmin nan_to_num nanmax nanmean nanmin nansum",
     "functions.quantiles": "median quantile",
-    "jacobians": "hessian jacobian jvp vjp", "vectorizing": "vmap",
+    "derivatives.jacobians": "hessian jacobian jvp vjp", "derivatives.vectorizing": "vmap",
 }  # fmt: skip
 _LATER = {name: room for room, names in _ROOMS.items() for name in names.split()}
 """What an attention model seldom needs, by the module that has it, which is loaded when it is first asked for."""
 
-_MODULES_LATER = {"complex_gradients", "fft", "graph", "hints", "linalg", "models", "nn", "special", "testing"}
+_MODULES_LATER = {name: name for name in ("fft", "graph", "linalg", "models", "nn", "special", "testing")}
+_MODULES_LATER |= {"complex_gradients": "derivatives.complex_gradients", "hints": "tensors.hints"}
 
 if "IPython" in sys.modules:
     from . import recording  # in a notebook, an op that fails shows unasked what led to it
@@ -287,7 +281,7 @@ if not TYPE_CHECKING:  # type checkers know all names from above, and complain o
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES_LATER:
-            return import_module(f"{__name__}.{name}")
+            return import_module(f"{__name__}.{_MODULES_LATER[name]}")
         if name not in _LATER:
             raise missing.no_attribute(__name__, name)
         module = import_module(f"{__name__}.{_LATER[name]}")

@@ -1,7 +1,7 @@
 """`python -m tinytensor`: what this machine computes with, and what would make it faster."""
 
 from .doctor import describe, examine
-from .speed import speed_up
+from .machine.speed import speed_up
 
 machine = examine()  # first: what NumPy's BLAS does by itself
 print(describe(machine, speed_up()))

@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import scipy
 
-from . import __version__, cores
+from . import __version__
 from .backend import DeviceError, for_device
-from .speed import Report
+from .machine import cores
+from .machine.speed import Report
 
 BUSY = 0.25  # cores that other programs use: from so many on it is worth telling
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .backend import for_array
 
 if TYPE_CHECKING:
-    from .checkpoint import Recomputation
+    from .derivatives.checkpoint import Recomputation
     from .primitive import Primitive
 
 tick = itertools.count(1).__next__

@@ -18,7 +18,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor": "tt",
     "tinytensor.linalg": "tt.linalg",
     "tinytensor.fft": "tt.fft",
-    "tinytensor.complex_gradients": "tt.complex_gradients",
+    "tinytensor.derivatives.complex_gradients": "tt.complex_gradients",
     "tinytensor.random": "tt.random",
     "tinytensor.special": "tt.special",
     "tinytensor.nn": "nn",
@@ -29,6 +29,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.nn.optim.swa_utils": "nn.optim.swa_utils",
     "tinytensor.nn.amp": "nn.amp",
     "tinytensor.nn.distributed": "nn.distributed",
+    "tinytensor.nn.listening": "nn.listening",
     "tinytensor.nn.parallel": "nn.parallel",
     "tinytensor.nn.utils": "nn.utils",
     "tinytensor.nn.utils.rnn": "nn.utils.rnn",
@@ -41,7 +42,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
 SUBJECTS = {  # page: title, and the names of a space (all, or those that these modules define)
     "tensor": ("Tensor", [("tinytensor", "tensor")]),
     "creation": ("Making Tensors", [("tinytensor", "functions.creation")]),
-    "dtypes": ("Dtypes and constants", [("tinytensor", "dtypes backend info <values>")]),
+    "dtypes": ("Dtypes and constants", [("tinytensor", "dtypes backend functions.info <values>")]),
     "elementwise": ("Element by element", [("tinytensor", "functions.elementwise")]),
     "comparisons": ("Comparisons and bits", [("tinytensor", "functions.comparisons")]),
     "reductions": (
@@ -55,16 +56,20 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "fft": ("Fourier transforms", [("tinytensor.fft", "*")]),
     "special": ("Special functions", [("tinytensor.special", "*")]),
     "random": ("Random numbers", [("tinytensor", "random"), ("tinytensor.random", "*")]),
-    "gradients": ("Gradients", [("tinytensor", "gradients grad_mode jacobians vectorizing")]),
+    "gradients": ("Gradients", [("tinytensor", "grad_mode derivatives")]),
     "ops": (
         "Ops and their checks",
-        [("tinytensor", "primitive node testing"), ("tinytensor.testing", "*"), ("tinytensor.complex_gradients", "*")],
+        [
+            ("tinytensor", "primitive node testing"),
+            ("tinytensor.testing", "*"),
+            ("tinytensor.derivatives.complex_gradients", "*"),
+        ],
     ),
     "recording": (
         "Graphs, programs and errors",
-        [("tinytensor", "recording drawing program graph"), ("tinytensor.graph", "*")],
+        [("tinytensor", "recording program graph"), ("tinytensor.graph", "*")],
     ),
-    "speed": ("Speed", [("tinytensor", "speed")]),
+    "speed": ("Speed", [("tinytensor", "machine")]),
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers shapes model_summary")]),
     "layers": ("Layers", [("tinytensor.nn", "layers activations feed_forward positional similarity")]),
     "convolution": (
@@ -73,7 +78,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "attention": (
         "Attention and the Transformer",
-        [("tinytensor.nn", "attention self_attention transformer recording")],
+        [("tinytensor.nn", "attention self_attention transformer recording"), ("tinytensor.nn.listening", "*")],
     ),
     "recurrent": (
         "Recurrent layers, and sequences of different lengths",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from tinytensor.files import atomic_write
+from tinytensor.machine.files import atomic_write
 
 from .batch import BOS, EOS, PAD
 

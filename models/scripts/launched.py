@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import tinytensor as tt
+from tinytensor.machine import cores
 from tinytensor.nn import distributed
 from tinytensor.nn.distributed.launch import Place, launched
 
@@ -53,7 +54,7 @@ def share_cores() -> None:
     """Leave each rank on this machine its part of the cores, unless TINYTENSOR_NUM_THREADS says how many it has."""
     ranks = int(os.environ.get("MPI_LOCALNRANKS") or os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or 1)
     if launched() is not None and "TINYTENSOR_NUM_THREADS" not in os.environ:
-        tt.set_num_threads(max(1, tt.cores.count() // ranks))
+        tt.set_num_threads(max(1, cores.count() // ranks))
 
 
 def _guard(place: Place) -> None:

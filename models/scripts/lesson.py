@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tinytensor import nn
-from tinytensor.files import atomic_write
+from tinytensor.machine.files import atomic_write
 
 from . import command_line, exercises
 

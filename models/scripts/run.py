@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import tinytensor as tt
-from tinytensor.files import atomic_write
+from tinytensor.machine.files import atomic_write
 from tinytensor.nn import distributed
 from tinytensor.nn.distributed.launch import launched
 

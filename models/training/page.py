@@ -8,8 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tinytensor.files import atomic_write
-from tinytensor.html_page import html_page
+from tinytensor.graph.html_page import html_page
+from tinytensor.machine.files import atomic_write
 from tinytensor.nn import visualize
 from tinytensor.nn.visualize.chart import WIDTH
 from tinytensor.nn.visualize.ramp import WEIGHTS

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.extras import how_to_install
+from tinytensor.machine.extras import how_to_install
 
 from .communicator import Communicator, Pending, RankError
 

@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 import tinytensor as tt
-from tinytensor import Tensor, speed
+from tinytensor import Tensor
+from tinytensor.machine import speed
 from tinytensor.modes import Modes, state
 from tinytensor.random import Generator, using
 

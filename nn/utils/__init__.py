@@ -1,6 +1,6 @@
 """What training needs beside layers: clipping, recomputation, parameters as one vector, packed sequences."""
 
-from tinytensor.checkpoint import checkpoint
+from tinytensor.derivatives.checkpoint import checkpoint
 
 from . import rnn
 from .clip_grad import clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm

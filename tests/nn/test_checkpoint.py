@@ -18,8 +18,9 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import tinytensor as tt
-from tinytensor import files, nn
-from tinytensor.files import atomic_write
+from tinytensor import nn
+from tinytensor.machine import files
+from tinytensor.machine.files import atomic_write
 from tinytensor.nn.checkpoint import CheckpointError, load, save
 from tinytensor.nn.optim import Adam
 from tinytensor.nn.optim.lr_scheduler import MultiStepLR
@@ -401,7 +402,7 @@ def test_the_order_of_a_write(path, monkeypatch):
 def test_killed_while_writing(path):
     """What a process that dies in the middle of a write leaves is the old file, whole."""
     save({"x": 1}, path)
-    program = "import os, sys; from tinytensor.files import atomic_write\natomic_write(sys.argv[1], %s)"
+    program = "import os, sys; from tinytensor.machine.files import atomic_write\natomic_write(sys.argv[1], %s)"
     dies = "lambda file: (file.write(b'half'), file.flush(), os._exit(9))"
     environment = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", program % dies, str(path)], env=environment, check=False)

@@ -100,7 +100,9 @@ def test_they_run_side_by_side(monkeypatch):
 def test_a_single_loss_is_a_single_task(monkeypatch):
     """The next one is computed by what the threads saw of this one, not of what came behind it."""
     tasks = []
-    monkeypatch.setattr(tt.speed, "concurrently", lambda given: tasks.append(len(given)) or [task() for task in given])
+    monkeypatch.setattr(
+        tt.machine.speed, "concurrently", lambda given: tasks.append(len(given)) or [task() for task in given]
+    )
     model = model_of()
     nn.parallel.backward_of_sum(losses_of(model, 1), model.parameters())
     assert tasks == [1]

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tinytensor import cores
+from tinytensor.machine import cores
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_one_core_is_left_by_any_quota(monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="Linux only")
 def test_cores_that_this_process_may_not_use_do_not_count():
     one = min(os.sched_getaffinity(0))
-    code = f"import os; os.sched_setaffinity(0, {{{one}}}); from tinytensor import cores; print(cores.count())"
+    code = f"import os; os.sched_setaffinity(0, {{{one}}}); from tinytensor.machine import cores; print(cores.count())"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "1\n"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tinytensor import doctor
-from tinytensor.speed import Outcome, Report
+from tinytensor.machine.speed import Outcome, Report
 
 MACHINE = doctor.Machine("A processor", 4, 0.0, ("avx2", "avx512f"), "OpenBLAS 0.3.31", "SkylakeX", 4, "none")
 

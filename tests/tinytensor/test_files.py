@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tinytensor.files import atomic_write
+from tinytensor.machine.files import atomic_write
 
 
 def test_writes_and_replaces(tmp_path):

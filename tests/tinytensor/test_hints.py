@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tinytensor import hints, nn
-from tinytensor.missing import NAMES
+from tinytensor import nn
 from tinytensor.models import data
 from tinytensor.nn import functional as F
 from tinytensor.nn.optim import lr_scheduler
+from tinytensor.tensors import hints
+from tinytensor.tensors.missing import NAMES
 
 PLACES = {
     "tinytensor": tt,
@@ -150,7 +151,8 @@ def test_hints_are_loaded_for_an_error_only():
     code = (
         "import sys, tinytensor as tt\nfrom tinytensor import nn\n"
         "tt.ones(2).sum(), nn.Linear(2, 2), tt.linalg.det, hasattr(tt.ones(2), '__wrapped__')\n"
-        "print('tinytensor.hints' in sys.modules)\nhasattr(tt, 'cat')\nprint('tinytensor.hints' in sys.modules)"
+        "print('tinytensor.tensors.hints' in sys.modules)\nhasattr(tt, 'cat')\n"
+        "print('tinytensor.tensors.hints' in sys.modules)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["False", "True"]

@@ -144,7 +144,7 @@ def test_modules_can_be_imported_first(module):
 
 
 def test_whoever_installed_a_wheel_is_told_its_name(tmp_path, monkeypatch):
-    from tinytensor import extras
+    from tinytensor.machine import extras
 
     assert extras.how_to_install("fast") == "pip install -e '.[fast]'"
     monkeypatch.setattr(extras, "ROOT", str(tmp_path))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import tinytensor as tt
-from tinytensor import cores, speed
+from tinytensor.machine import cores, speed
 
 needs_fast = pytest.mark.skipif(
     importlib.util.find_spec("tinytensor.fast") is None, reason="tinytensor/fast is missing"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..extras import how_to_install
+from ..machine.extras import how_to_install
 from . import numpy as numpy_backend
 
 NAMESPACES: dict[type, ModuleType] = {np.ndarray: numpy_backend}

@@ -24,7 +24,7 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
 
-from ..files import atomic_write
+from ..machine.files import atomic_write
 
 instructions: Any = intrinsic  # for mypy, to which the first parameter of what it makes is one of its callers'
 

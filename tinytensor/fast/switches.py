@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from .. import cores, speed
-from ..speed import Outcome
+from ..machine import cores, speed
+from ..machine.speed import Outcome
 from . import memory, pool, texts, threads
 from .threads import concurrently as concurrently
 from .threads import get_num_threads as get_num_threads

@@ -18,9 +18,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .. import cores
-from ..extras import how_to_install
-from ..speed import Outcome
+from ..machine import cores
+from ..machine.extras import how_to_install
+from ..machine.speed import Outcome
 
 if TYPE_CHECKING:
     from .workers import Part

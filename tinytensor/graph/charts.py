@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..files import atomic_write
-from ..notebook import framed
+from ..machine.files import atomic_write
 from .dot import FONT, GREY, INK, STYLES
+from .framed import framed
 from .label import text_width
 from .short_text import escape
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..files import atomic_write
+from ..machine.files import atomic_write
 from .align import Match, Part, align
 from .beside import beside
 from .dot import to_dot

@@ -6,7 +6,7 @@ import html
 import textwrap
 from typing import Any
 
-from ..extras import how_to_install
+from ..machine.extras import how_to_install
 from .heat import RAMP
 from .label import CELL, SMALL, Line, lines_of, room
 from .marks import attributes

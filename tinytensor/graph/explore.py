@@ -13,10 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import atomic_write
-from ..html_page import html_page
+from ..machine.files import atomic_write
 from ..tracing import Statistics
 from .build import Builder
+from .html_page import html_page
 from .label import lines_of, room
 from .options import Options
 from .picture import Box, Picture, Vertex

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..backend import for_array
-from ..files import atomic_write
-from ..html_page import html_page
+from ..machine.files import atomic_write
 from ..node import Node, written_since
 from ..tracing import Statistics
 from .build import sources
 from .dot import to_dot
 from .fold import fold, unfolded
+from .html_page import html_page
 from .mathematics import gradients_of, in_words, mathematics
 from .options import Options
 from .picture import Picture

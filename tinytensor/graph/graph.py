@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..files import atomic_write
+from ..machine.files import atomic_write
 from ..node import Node
 from ..tensor import Tensor
 from .build import Builder, walk

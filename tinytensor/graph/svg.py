@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 
-from ..extras import how_to_install
+from ..machine.extras import how_to_install
 from .dot import DARK, PALE, RED, STYLES, DrawingError, to_dot
 from .heat import RAMP
 from .label import lines_of, room, text_width

@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from ..backend import for_array
-from ..drawing import named
+from ..derivatives.gradients import grad
 from ..engine import check_versions, reachable
-from ..files import atomic_write
 from ..functions.shapes import _to_device
-from ..gradients import grad
 from ..graph.build import sources
+from ..graph.drawing import named
+from ..machine.files import atomic_write
 from ..modes import state
 from ..node import Node
 from ..tensor import Tensor, wrap

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..gradients import grad
+from ..derivatives.gradients import grad
 from ..tensor import Tensor
 
 MOST = 400

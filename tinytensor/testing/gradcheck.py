@@ -15,8 +15,8 @@ import numpy as np
 
 import tinytensor as tt
 
+from ..derivatives.gradients import grad
 from ..grad_mode import enable_grad, is_grad_enabled, no_grad
-from ..gradients import grad
 from ..random import Generator
 from ..tensor import Tensor
 from .entries import WrongEntry, find_wrong_entry

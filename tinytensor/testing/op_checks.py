@@ -18,9 +18,9 @@ import tinytensor as tt
 
 from .. import dtypes
 from ..backend import NAMESPACES, for_array
+from ..derivatives.gradients import grad
 from ..engine import op_vjp
 from ..grad_mode import textbook
-from ..gradients import grad
 from ..node import Node
 from ..tensor import Tensor, wrap
 from .gradcheck import gradcheck, gradgradcheck

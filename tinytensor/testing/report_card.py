@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..files import atomic_write
+from ..machine.files import atomic_write
 from ..primitive import Primitive
 from . import code_lines, report_lines
 from .inputs import Domain, Subject, first_line

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes
-from .backend import DeviceError, for_device
+from .. import dtypes
+from ..backend import DeviceError, for_device
 
 
 class ArrayNamespaceInfo:

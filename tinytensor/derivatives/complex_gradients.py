@@ -16,11 +16,11 @@ from typing import Any
 
 import tinytensor as tt
 
-from .backend import for_array
-from .engine import TENSORS, _vjp_by_formula
-from .node import Node
-from .primitive import Primitive
-from .tensor import Tensor, wrap
+from ..backend import for_array
+from ..engine import TENSORS, _vjp_by_formula
+from ..node import Node
+from ..primitive import Primitive
+from ..tensor import Tensor, wrap
 
 __all__ = ["HOLOMORPHIC"]
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import tinytensor as tt
 
 if TYPE_CHECKING:
-    from .primitive import Primitive
+    from ..primitive import Primitive
 
 PACKAGE = """
     cat concatenate = concat: tt.concat(tensors, axis=0)

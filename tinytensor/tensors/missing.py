@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import tinytensor as tt
 
-from .modes import failure_listeners
-from .tensor import Tensor, part_of_tensor
+from ..modes import failure_listeners
+from ..tensor import Tensor, part_of_tensor
 
 if TYPE_CHECKING:
-    from .typing import TensorCore
+    from ..typing import TensorCore
 else:
     TensorCore = object
 

@@ -13,10 +13,10 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .tensor import Tensor
+from ..tensor import Tensor
 
 if TYPE_CHECKING:
-    from .graph import Graph
+    from . import Graph
 
 
 def draw(
@@ -56,7 +56,7 @@ def draw(
                 "gradients were off; set requires_grad=True on an input, or save the graph that tt.record() gives: "
                 "`with tt.record() as graph: ...`"
             )
-    from .graph import Graph  # costs a third of the package's own import time, so only where pictures are made
+    from . import Graph  # costs a third of the package's own import time, so only where pictures are made
 
     roots = [t._node for t in tensors if t._node is not None]
     graph = Graph.behind(roots, names=[*named(names), *_callers_variables()], title=title, **options)
@@ -67,7 +67,7 @@ def draw(
 
 def _callers_variables() -> Iterator[tuple[str, Tensor]]:
     """What the code that draws calls its Tensors."""
-    from .tracing import calling_frame  # as above
+    from ..tracing import calling_frame  # as above
 
     variables = calling_frame().f_locals
     yield from ((name, x) for name, x in variables.items() if isinstance(x, Tensor) and name.isidentifier())

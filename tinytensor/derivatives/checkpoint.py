@@ -12,11 +12,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from . import random
-from .backend import for_array
-from .modes import state
-from .node import Node, tick
-from .tensor import Tensor, wrap
+from .. import random
+from ..backend import for_array
+from ..modes import state
+from ..node import Node, tick
+from ..tensor import Tensor, wrap
 
 
 def checkpoint(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .engine import node_of, run, seed_of
-from .tensor import Tensor, wrap
+from ..engine import node_of, run, seed_of
+from ..tensor import Tensor, wrap
 
 
 def grad(

@@ -13,8 +13,8 @@ from typing import Any
 
 import tinytensor as tt
 
-from .functions.reductions import normalize_axis
-from .tensor import Tensor
+from ..functions.reductions import normalize_axis
+from ..tensor import Tensor
 
 RANDOMNESS = ("error", "different", "same")
 

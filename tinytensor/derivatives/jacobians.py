@@ -12,9 +12,9 @@ from typing import Any
 
 import tinytensor as tt
 
-from .grad_mode import enable_grad
+from ..grad_mode import enable_grad
+from ..tensor import Tensor
 from .gradients import grad
-from .tensor import Tensor
 
 Function = Callable[..., Any]
 

@@ -1,0 +1,1 @@
+"""What is made of gradients: `grad`, Jacobians, maps over a batch, complex rules, checkpoints."""
