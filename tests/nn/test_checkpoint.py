@@ -404,7 +404,7 @@ def test_killed_while_writing(path):
     save({"x": 1}, path)
     program = "import os, sys; from tinytensor.machine.files import atomic_write\natomic_write(sys.argv[1], %s)"
     dies = "lambda file: (file.write(b'half'), file.flush(), os._exit(9))"
-    environment = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(files.__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", program % dies, str(path)], env=environment, check=False)
     assert done.returncode == 9
     assert load(path) == {"x": 1}
