@@ -130,11 +130,13 @@ class MultiheadAttention(Module):
         self._check(query, key, value, is_causal and attn_mask is None)
         if key_padding_mask is not None and query.ndim == 2:
             key_padding_mask = self._mask_of_one(key_padding_mask, key)
-        q, k, v = self._batch_first(query, key, value)
+        q = self._batch_first(query)
+        k = q if key is query else self._batch_first(key)  # one Tensor stays one, and is projected once
+        v = k if value is key else self._batch_first(value)
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
+        mask = F.attention.merge_masks(key_padding_mask, attn_mask, shape, q)
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
-            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
-            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
+            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias, mask, scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights,
             more=self._append_keys if self.has_own_keys else None,
         )  # fmt: skip
@@ -163,16 +165,11 @@ class MultiheadAttention(Module):
             )
         return tt.expand_dims(mask, axis=0)
 
-    def _batch_first(self, *inputs: Tensor) -> list[Tensor]:
-        """The inputs as (batch, length, features); a Tensor that is given twice stays one, and is projected once."""
-
-        def turn(x: Tensor) -> Tensor:
-            if x.ndim == 2:
-                return tt.expand_dims(x, axis=0)
-            return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
-
-        turned = {id(x): turn(x) for x in inputs}
-        return [turned[id(x)] for x in inputs]
+    def _batch_first(self, x: Tensor) -> Tensor:
+        """An input as (batch, length, features)."""
+        if x.ndim == 2:
+            return tt.expand_dims(x, axis=0)
+        return x if self.batch_first else tt.permute_dims(x, (1, 0, 2))
 
     def _in_projections(self) -> Any:
         """W^Q, W^K and W^V, one under the other or, where their sizes differ, apart."""

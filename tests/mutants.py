@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quick and close ones first
     "the engine": (
-        "tinytensor/: engine node gradients in_place tensors/hooks grad_mode tensor tensors/operators",
+        "tinytensor/: engine node derivatives/gradients in_place tensors/hooks grad_mode tensor tensors/operators",
         "tests/tinytensor/: test_gradients test_state test_errors test_hard_cases test_creation test_engine "
         "test_indexing test_floating_point test_interop test_ops ../nn/test_recomputation graph/test_recording "
         "test_program",
@@ -49,9 +49,9 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
     ),
     "attention": (
         "nn/: functional/attention functional/masks attention functional/activations functional/normalization "
-        "functional/dropout functional/losses",
+        "functional/dropout functional/losses listening",
         "tests/nn/: test_attention test_layers test_losses test_functional test_amp test_recording test_promises "
-        "test_ops test_decoder_cache fast",
+        "test_listening test_ops test_decoder_cache fast",
     ),
     "the engine room of nn": (
         "nn/fast/: activations attention attention_blocks clip_grad decoding dropout embedding linear losses "
@@ -66,7 +66,7 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "tests/tinytensor/: fast test_speed ../nn/fast test_gradients test_state test_engine test_ops",
     ),
     "jacobians": (
-        "tinytensor/: jacobians",
+        "tinytensor/: derivatives/jacobians",
         "tests/tinytensor/: test_jacobians ../parity/test_jacobians_parity",
     ),
     "convolution and similarity": (
@@ -85,7 +85,7 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "tests/models/data/: test_loader test_text_task ../../nn/test_rnn_utils",
     ),
     "checkpoints": (
-        "nn/: checkpoint ../tinytensor/checkpoint ../tinytensor/files",
+        "nn/: checkpoint ../tinytensor/derivatives/checkpoint ../tinytensor/machine/files",
         "tests/nn/: test_recomputation ../tinytensor/test_files test_checkpoint test_promises test_amp",
     ),
 }

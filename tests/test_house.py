@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import house  # noqa: E402
 
+from . import mutants  # noqa: E402
+
 LINES = {
     "core and ops": 8870,
     "layers": 10015,
@@ -34,6 +36,12 @@ def test_a_folder_shows_what_a_reader_looks_for():
     """`ls tinytensor` and `ls nn`: what few readers look for has folders of its own."""
     assert len(list((ROOT / "tinytensor").glob("*.py"))) <= 19
     assert len(list((ROOT / "nn").glob("*.py"))) <= 28
+
+
+def test_the_files_that_mutants_break_and_their_tests_are_there():
+    for subject in mutants.SUBJECTS.values():
+        for names in subject:
+            assert [path for path in mutants.paths(names) if not (ROOT / path).exists()] == []
 
 
 def test_every_file_is_in_a_wing():
