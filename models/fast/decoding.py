@@ -14,7 +14,7 @@ from .. import decoding as textbook
 from ..decoding import T
 
 MANY = 8
-"""Sentences of which two threads decode two halves faster than all; one thread has halves, too, for the same bits."""
+"""From so many sentences on, two threads decode two halves faster; one thread has halves, too, for the same bits."""
 
 HALVES = Way(
     "decoding in two halves", "models.decoding:in_evaluation",

@@ -68,7 +68,7 @@ def is_row_wise(module: nn.Module) -> bool:
 
 
 def grouped(model: nn.Module, batches: Sequence[AnyBatch]) -> list[list[AnyBatch]]:
-    """What is computed side by side, group after group: the halves of a large batch, or two small batches."""
+    """Groups of batches, each computed side by side: the halves of a large one, or two small ones."""
     groups: list[list[AnyBatch]] = []
     for batch in batches:
         if nn.parallel.worth_splitting(model.parameters(), batch.tokens):

@@ -172,7 +172,7 @@ def _multi_head(first, second, third, mask, *, num_heads, scale, dropped=None):
 def by_formula(
     projections: tuple[Any, Any, Any], mask: Any, num_heads: int, scale: float, dropped: Dropped | None
 ) -> tuple[Any, Any]:
-    """What `_multi_head` computes, (batch, target, embed_dim), and the weights, (batch, heads, target, source)."""
+    """The result of `_multi_head`, (batch, target, embed_dim), and the weights, (batch, heads, target, source)."""
     projected = [p for p in projections if p is not None]
     embed_dim = sum(p.shape[-1] for p in projected) // 3
     parts = [part for p in projected for part in tt.split(p, p.shape[-1] // embed_dim, axis=-1)]
@@ -250,7 +250,7 @@ def multi_head(
     need_weights: bool,
     more: Any = None,
 ) -> tuple[Tensor, Tensor | None] | None:
-    """What `nn.functional.attention.multi_head` gives, on projections that stand side by side."""
+    """`nn.functional.attention.multi_head` on projections side by side, or None."""
     if more is not None or not HEADS.holds():
         return None
     dropped = drawn(dropout_p, query, key, num_heads)
@@ -263,7 +263,7 @@ def multi_head(
 def attend_projected(
     query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
 ) -> Tensor | None:
-    """What `nn.functional.attention.attend_projected` gives."""
+    """`nn.functional.attention.attend_projected` as one op, or None."""
     if not HEADS.holds():
         return None
     dropped = drawn(dropout_p, query, memory, num_heads)

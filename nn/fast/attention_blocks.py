@@ -37,12 +37,12 @@ SIZES = {"cpu": Size(256, 512), "gpu": Size(2048, 4096)}
 
 
 def is_long(queries: int, keys: int, device: str) -> bool:
-    """Whether attention between so many positions goes in blocks."""
+    """True if attention between so many positions goes in blocks."""
     return queries * keys >= LONG[device]
 
 
 class Attention(NamedTuple):
-    """What attention is computed from, as raw arrays with the same leading dimensions.
+    """The inputs of attention, as raw arrays with the same leading dimensions.
 
     Attributes:
         query, key, value: (..., target, d_k), (..., source, d_k), (..., source, d_v).
@@ -245,7 +245,7 @@ class SeededDropped(Dropped):
 
     @staticmethod
     def draw_long(p: float, shape: tuple[int, ...], device: str) -> SeededDropped | None:
-        """What stands for a mask of this shape; None for one so small that it may as well be held."""
+        """A mask of this shape, drawn from a seed when needed; None if it is small enough to be held."""
         if not is_long(shape[-2], shape[-1], device) or not SEEDED.holds():
             return None
         seed = int(tt.random.integers(2**62).item())

@@ -124,7 +124,7 @@ class StepReading(Reading):
 
 
 class Plan:
-    """What was read at the first step from a cache; each step asks whether it still holds.
+    """The sub-layers as the first step from a cache read them; each step asks if they are still the same.
 
     Attributes:
         root: the module that it was read from, which it does not keep alive.
@@ -169,7 +169,7 @@ class Plan:
             return False
 
     def _look(self) -> tuple[list[Any], list[Any]]:
-        """What the modules are: their classes, the number of attributes, mode, children, settings; and the arrays."""
+        """The state of the modules (classes, numbers of attributes, modes, children, settings), and their arrays."""
         return [
             *map(type, self.modules), *map(len, self.own), *[own["training"] for own in self.own],
             *itertools.chain.from_iterable(map(dict.values, self.children)),
@@ -251,7 +251,7 @@ def plan_of(
 def step(
     decoder: TransformerDecoder, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None
 ) -> Tensor | None:
-    """What `TransformerDecoder.step` gives; None where its own lines are to compute."""
+    """`TransformerDecoder.step` in compiled loops; None where its own lines are to compute."""
     if type(decoder) is not TransformerDecoder or not STEPS.holds() or state.plain or not is_read(tgt):
         return None
     x = tgt._data
@@ -306,7 +306,7 @@ def _is_mask(mask: Tensor | None, shape: tuple[int, ...]) -> bool:
 
 
 def _extend(cache: DecoderCache, branches: int, padding: Tensor | None) -> Any:
-    """What `DecoderCache.extend` gives and does, on raw arrays."""
+    """`DecoderCache.extend` on raw arrays."""
     batch = len(cache.layers[0].memory._data)
     if padding is None:
         fresh = np.broadcast_to(_others(branches), (batch, branches, branches))
@@ -329,7 +329,7 @@ def _others(branches: int) -> Any:
 def step_of_layers(
     layers: Any, x: Tensor, mask: Any, rotation: Rotation | None, caches: Sequence[LayerCache] = ()
 ) -> Tensor | None:
-    """What `through_layers` gives with caches; None where its own lines are to compute."""
+    """`through_layers` with caches, in compiled loops; None where its own lines are to compute."""
     if not caches or not is_plain(layers, ModuleList) or len(layers) != len(caches) or not LAYERS.holds():
         return None
     if state.plain or not is_read(x) or x._data.size > MOST_ROWS * x._data.shape[2]:

@@ -53,15 +53,15 @@ class Step:
         raise NotImplementedError
 
     def age(self, state: dict[str, Any]) -> Hashable:
-        """What of a state the numbers follow from."""
+        """The part of a state that the numbers follow from."""
         raise NotImplementedError
 
     def counted(self, age: Any) -> dict[str, Any]:
-        """What is remembered beside the Tensors."""
+        """The numbers that a state has beside Tensors."""
         return {}
 
     def numbers(self, group: dict[str, Any], age: Any) -> tuple[float, ...]:
-        """What an update computes with, in the order of the loop."""
+        """The numbers that an update computes with, in the order of the loop."""
         raise NotImplementedError
 
     def update(self, xp: Any, arrays: list[Any], scratch: Any, numbers: tuple[float, ...]) -> None:
@@ -136,7 +136,7 @@ class Step:
 
 
 def _that_fits(state: dict[str, Any], name: str, values: Any, xp: Any) -> Any:
-    """What a state has under a name, in one piece as the values are; zeros where it has nothing."""
+    """The arrays of a state under a name, in one piece as the values are; zeros where it has none."""
     if name not in state:
         return wrap(xp.zeros_like(values), None)
     kept = state[name]._data

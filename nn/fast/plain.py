@@ -1,4 +1,4 @@
-"""Whether a module computes just what its class says: the question in front of every faster way in a module's place."""
+"""A module is plain if it computes just what its class says: every faster way in a module's place asks that first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `nn.compile_step` does on a GPU: the kernels of a step, recorded for inputs of one shape and launched at once.
+"""`nn.compile_step` on a GPU: the kernels of a step, recorded for inputs of one shape and launched at once.
 
 The recorded kernels read inputs from arrays of their own, into which those of each call are copied, and leave what they
 find in arrays of their own, which are copied out, all gradients in one piece. So nothing that a caller holds changes
@@ -30,7 +30,7 @@ from .step_watch import CannotReplay, Watched
 MOST = 32  # recordings of a step; inputs of further shapes go op by op
 REMEMBERED = 1000  # kinds of inputs
 MOVES = 3  # calls, one after another, that replace something, after which no recording is tried
-RENEWALS = 5  # calls before each of which something was replaced, after which that is told
+RENEWALS = 5  # calls in a row with something replaced before each, after which a warning says so
 ALIGNMENT = 64  # elements, at a multiple of which each gradient begins
 CONSTANTS = (type(None), bool, int, float, complex, str, bytes, type, np.dtype)
 
@@ -242,13 +242,13 @@ def _found(own: RecordedStep, step: CompiledStep, inputs: tuple[Any, ...], kind:
 
 
 def _is_plain() -> bool:
-    """Whether ops are to be computed and nothing else: nobody watches, records, or wants no gradients."""
+    """True if ops are computed with gradients, and nobody listens, observes or records."""
     watched = state.anomaly or state.recording is not None or state.observer is not None or state.told is not None
     return state.grad_enabled and not watched
 
 
 def _kind(inputs: tuple[Any, ...]) -> Hashable:
-    """What a recording depends on beside numbers on the GPU and the model. Raises CannotReplay for other inputs."""
+    """The key of a recording: its inputs, but for numbers on the GPU. Raises CannotReplay for inputs without one."""
     parts: list[Hashable] = [autocast.get(), tt.get_default_dtype()]
     for place, x in enumerate(inputs):
         if isinstance(x, Tensor):
@@ -285,7 +285,7 @@ class OnTheGpu(Generator):
         self._source, self._source_stream = source, source._stream
 
     def is_untouched(self) -> bool:
-        """Whether the generator that it stands for was not seeded meanwhile."""
+        """True if the generator that it stands for was not seeded meanwhile."""
         return self._source._stream is self._source_stream
 
     def bernoulli(self, p: float, shape: Any = (), *, device: Any = None) -> Tensor:
@@ -294,7 +294,7 @@ class OnTheGpu(Generator):
         return super().bernoulli(p, shape, device=device)
 
     def origin(self) -> Generator:
-        """What it draws from: what the thread draws from, now or when a recording is launched."""
+        """The generator to draw from: the thread's, now or when a recording is launched."""
         current = tt.random.current_generator()
         return self._source if current is self else current
 

@@ -1,4 +1,4 @@
-"""What a recorded step depends on beside its inputs: where the Tensors of its model lie, its settings, who listens."""
+"""What a recorded step depends on beside its inputs: addresses of Tensors of its model, settings, listeners."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Held(NamedTuple):
 
 
 class Owned:
-    """What a module has under its names, as it was: each thing itself, but for settings.
+    """The attributes of a module as they were: each thing itself, but for settings.
 
     Attributes:
         own: the dictionary of the module where it has them.
@@ -184,7 +184,7 @@ def _within(function: Any, seen: set[int], home: dict[str, Any] | None) -> Itera
 
 
 def _of_object(thing: Any) -> list[Any]:
-    """What an object holds; a module is looked at as a module."""
+    """The attributes of an object; a module is looked at as a module."""
     return [thing] if isinstance(thing, Module) else list(getattr(thing, "__dict__", {}).values())
 
 

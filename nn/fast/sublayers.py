@@ -273,7 +273,7 @@ def probability(module: Any) -> float:
 
 
 def as_added(mask: Any, sizes: tuple[int, ...], dtype: Any) -> tuple[Any, bool] | None:
-    """What a mask adds to scores (batch, heads, target, source), and if that may be other numbers than 0 and -inf.
+    """The numbers that a mask adds to scores (batch, heads, target, source), and True if some are not 0 or -inf.
 
     None where the loops know no such mask, or somebody wants its gradient.
     """
@@ -340,7 +340,7 @@ KEYS: dict[Any, int] = {Feed: 6, FeedForward: 3}
 
 
 class Plan(NamedTuple):
-    """What the op computes: the steps of a `Reading`, and what they stand for: sub-layers, and a norm at the end."""
+    """The plan of the op: the steps of a `Reading`, the sub-layers that they were read from, and a norm at the end."""
 
     steps: list[Step]
     places: list[tuple[Module, str] | None]
@@ -466,7 +466,7 @@ def read(x: Any, memory: Any, sublayers: Sequence[Sublayer], end: Any, room: Any
 
 
 def run(x: Tensor, sublayers: Sequence[Sublayer], end: Any = None) -> Tensor | None:
-    """What `through` gives, and behind it a norm; None where the textbook's own lines are to compute."""
+    """`through` in compiled loops, and a norm behind it; None where the textbook's own lines are to compute."""
     words = [f for f, *_ in sublayers if isinstance(f, Attend)]
     if any(type(f.attention) is not MultiheadAttention for f in words):
         return None
@@ -511,7 +511,7 @@ def is_read(x: Any) -> bool:
 def encode(
     stack: Any, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
 ) -> Tensor | None:
-    """What `TransformerEncoder.forward` gives."""
+    """`TransformerEncoder.forward` in compiled loops, or None."""
     layers = layers_of(stack, TransformerEncoder, TransformerEncoderLayer)
     words = [
         sublayer
@@ -532,7 +532,7 @@ def decode(
     tgt_is_causal: bool | None = None,
     memory_is_causal: bool = False,
 ) -> Tensor | None:
-    """What `TransformerDecoder.forward` gives."""
+    """`TransformerDecoder.forward` in compiled loops, or None."""
     layers = layers_of(stack, TransformerDecoder, TransformerDecoderLayer)
     words: list[Sublayer] = []
     for layer in layers:

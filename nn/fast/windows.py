@@ -52,7 +52,7 @@ def _met(count: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dil
 
 
 class Windows:
-    """What a convolution's windows hold, as columns of a matrix, and where gradients of columns belong.
+    """A convolution's windows as columns of a matrix, and the places that gradients of columns are added to.
 
     Attributes:
         count: how many positions there are along each axis.
@@ -83,7 +83,7 @@ class Windows:
         self.work = self.batch * self.held * len(weight) // groups // FLOPS
 
     def gather(self, xp: Any, x: Any) -> Any:
-        """What they hold: (samples, groups, channels of a group * elements, columns)."""
+        """Their elements: (samples, groups, channels of a group * elements, columns)."""
         x = x.reshape(*x.shape[:2], *self.seen)
         held = xp.fresh((*x.shape[:2], len(self.keys), *self.across), dtype=x.dtype)
         for element, key in enumerate(self.keys):

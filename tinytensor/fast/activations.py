@@ -52,7 +52,7 @@ def relu_gradient(g: Any, out: Any) -> Any:
 
 
 def _each(function: Any, *arrays: Any, work: int = WORK) -> Any:
-    """What a function that is `called` writes for each element of some arrays."""
+    """Call a function that is `called` for each element of some arrays; returns what it writes."""
     out = empty_like(arrays[0])
     compiled, flat = function(out.dtype).ctypes, [a.reshape(-1) for a in (*arrays, out)]
     in_parts(lambda i: compiled(0, i.stop - i.start, *[address(a[i]) for a in flat]), out.size, work * out.size)

@@ -29,14 +29,14 @@ SAFE = 40.0  # exp of numbers up to this size neither overflows nor vanishes in 
 
 
 class Intervals(NamedTuple):
-    """What each query sees: the sources from `first` up to `last`, (batch or 1, heads or 1, target) each."""
+    """The sources that each query sees, from `first` up to `last`, (batch or 1, heads or 1, target) each."""
 
     first: Any
     last: Any
 
 
 def intervals(mask: Any, causal: bool, query: Any, key: Any) -> Intervals | None:
-    """What queries see, causally or not, under a boolean mask that broadcasts to the weights (True hides) or None.
+    """The sources that queries see, causally or not; a boolean mask, or None, broadcasts to the weights (True hides).
 
     None where it is no interval for some query.
     """
@@ -61,7 +61,7 @@ def intervals(mask: Any, causal: bool, query: Any, key: Any) -> Intervals | None
 
 
 def fits(*arrays: Any) -> bool:
-    """Whether the loops take these queries, keys and values, (batch, heads, length, size) or (batch, length, size)."""
+    """True if the loops take these queries, keys and values, (batch, heads, length, size) or (batch, length, size)."""
     dtype = arrays[0].dtype
     return dtype in REALS and all(a.dtype == dtype and a.size and a.ndim in (3, 4) for a in arrays)
 
@@ -117,7 +117,7 @@ def _work(items: int, sizes: Sizes) -> int:
 
 
 def _mask_of(keep: Any) -> Any:
-    """What dropout keeps, (batch, heads, target, source), in a flat array; an empty one without dropout."""
+    """The mask of dropout, (batch, heads, target, source), as a flat array; an empty one without dropout."""
     return np.zeros(0, bool) if keep is None else np.require(keep, bool, ["C", "W"]).reshape(-1)
 
 

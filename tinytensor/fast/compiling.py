@@ -32,7 +32,7 @@ REALS = (np.dtype("float32"), np.dtype("float64"))
 
 FAST = {"reassoc", "contract", "nsz"}
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "forceinline": True}
-"""What is called within a loop becomes a part of it.
+"""A function that a loop calls becomes a part of it.
 
 Otherwise a process that finds loops on disk may call another copy than the one that compiled them: whichever loop it
 reads first brings its own, which may add numbers up in another order.
@@ -114,7 +114,7 @@ class Kept(FunctionCache):
 
 
 class Files:
-    """What was compiled, in a file for each signature, processor and Numba, in place of its numbers and their index.
+    """Compiled code on disk: a file for each signature, processor and Numba, not numbered files with an index.
 
     Two processes that compile for two dtypes at a time may take the same number there, and who reads the index is then
     handed code for the other dtype. A file begins with a hash of the rest; a damaged one is as good as none.
@@ -191,13 +191,13 @@ def call(typing: Any, address: Any, arguments: Any) -> Any:
 
 
 def fits(*arrays: Any) -> bool:
-    """Whether the loops take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
+    """True if the loops take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
     dtype = arrays[0].dtype
     present = [a for a in arrays if a is not None]
     return dtype in REALS and not [a for a in present if not (a.dtype == dtype and a.size and a.flags.carray)]
 
 
-# ---- arrays that a loop is told the places of
+# ---- the addresses of arrays
 
 
 HEAD = object.__basicsize__  # bytes of an object before what it holds: of an array, first where its elements lie

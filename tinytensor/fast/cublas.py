@@ -49,7 +49,7 @@ def library() -> Any:
 
 
 def fits(a: Any, b: Any) -> bool:
-    """Whether `matmul` takes these arrays."""
+    """True if `matmul` takes these arrays."""
     same = a.dtype == b.dtype and a.dtype in TYPES
     return same and a.ndim >= 2 and b.ndim >= 2 and a.size > 0 and b.size > 0 and library() is not None
 

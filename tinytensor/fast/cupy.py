@@ -1,4 +1,4 @@
-"""What the fast pairs need of CuPy beside the namespace in `backend/cupy.py`, and a few of its own, faster.
+"""Functions of CuPy for the fast pairs, beside those in `backend/cupy.py`; and faster versions of a few of these.
 
 `fast/__init__.py` adds all of it to that namespace, so that pairs reach it as `xp.name`.
 """
@@ -106,12 +106,12 @@ def zero_where(condition: Any, x: Any, out: Any) -> Any:
 
 
 def within(x: Any, bound: float) -> bool:
-    """Whether all of x lies in [-bound, bound]; to ask would mean to wait for the GPU, so the answer is no."""
+    """True if all of x is known to lie in [-bound, bound]: never, since to ask means to wait for the GPU."""
     return False
 
 
 def surely_all(x: Any) -> bool:
-    """Whether all of x is true; to ask would mean to wait for the GPU, so the answer is no."""
+    """True if all of x is known to be true: never, since to ask means to wait for the GPU."""
     return False
 
 
@@ -133,7 +133,7 @@ def _found() -> Any:
 
 
 def can_record() -> bool:
-    """Whether this CuPy records graphs, our kernels draw the masks of dropout, and nothing is being recorded."""
+    """True if this CuPy records graphs, our kernels draw the masks of dropout, and nothing is being recorded."""
     return kernels.available() and hasattr(cupy.cuda, "Graph") and graphs.now.recording is None
 
 

@@ -29,7 +29,7 @@ BRANCHES = 8  # of an item; of more, products that copy the keys are faster
 
 
 def as_mask(hidden: Any, dtype: Any) -> Any:
-    """What is added to scores (batch, heads, branches, places) to hide what `hidden`, which broadcasts to it, says.
+    """The numbers to add to scores (batch, heads, branches, places): -inf where `hidden`, which broadcasts, is True.
 
     None where nothing is hidden.
     """
@@ -138,7 +138,7 @@ class Steps:
 
 
 def seen(there: int, branches: int, mask: Any = None, shifts: bool = False, angles: Any = (None, None)) -> Seen:
-    """What attentions are told for a step.
+    """The numbers of a step that attentions read.
 
     Args:
         there: how many places of keys and values there are, those of this step among them.

@@ -1,4 +1,4 @@
-"""What a function asks of the GPU, recorded once and asked for again at once: a CUDA graph.
+"""A CUDA graph: the kernels that a function starts, recorded once and launched again at once.
 
 To launch one kernel takes the interpreter longer than most kernels take to run; a graph launches hundreds in one call.
 It repeats addresses and numbers as they were recorded, so whatever would come from the CPU in between is refused with
@@ -22,7 +22,7 @@ PACKAGE = str(Path(__file__).parents[1])
 
 
 class CannotRecord(RuntimeError):
-    """What a function does cannot be repeated without Python; the message says why."""
+    """A function cannot be repeated without Python; the message says why."""
 
 
 class Recording:
@@ -48,7 +48,7 @@ class Recording:
         self._generator: Any = None
 
     def record(self, function: Callable[[], Any]) -> Any:
-        """What the function returns; its arrays hold numbers once `launch` is called. Raises CannotRecord."""
+        """Returns what the function returns; its arrays hold numbers once `launch` is called. Raises CannotRecord."""
         stream = self._memory.stream
         cupy.cuda.Device().synchronize()
         with stream, cupy.cuda.using_allocator(self._memory.pool.malloc):
@@ -99,12 +99,12 @@ class Recording:
 
 
 def seed(generator: Any) -> int:
-    """What a mask of dropout is drawn from, by a `tt.random.Generator`."""
+    """A seed of masks of dropout, drawn from a `tt.random.Generator`."""
     return int(generator._generator.integers(2**63))
 
 
 class _Now(threading.local):
-    """What this thread records."""
+    """The recording of this thread."""
 
     recording: Recording | None = None
 

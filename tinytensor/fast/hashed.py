@@ -12,7 +12,7 @@ import numpy as np
 
 
 def keeps(number: Any, low: Any, high: Any, below: Any) -> Any:
-    """Whether elements of these numbers (uint32) are kept; of all but `below` in 2^32 they are.
+    """True for the elements to keep, by their numbers (uint32): for all but `below` in 2^32.
 
     Two rounds of multiplying by an odd number and folding the high bits onto the low ones, as in MurmurHash3's
     finalizer (Appleby 2011) with Wellons' constants (2018); each round meets half of the key.

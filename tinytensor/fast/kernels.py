@@ -23,12 +23,12 @@ MOST_BLOCKS = 4096  # where a thread goes through many elements
 
 
 def available() -> bool:
-    """Whether kernels can be compiled."""
+    """True if kernels can be compiled."""
     return hasattr(cupy, "RawModule")
 
 
 def fits(*arrays: Any) -> bool:
-    """Whether kernels take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
+    """True if kernels take these arrays: of one dtype they know, contiguous, not empty. None is passed over."""
     given = [a for a in arrays if a is not None]
     if not given or not available():
         return available()

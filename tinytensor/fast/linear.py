@@ -69,7 +69,7 @@ def differentiate(g: Any, rows: Any, weight: Any, g_rows: Any, g_weight: Any, g_
 
 
 def _shares(i: slice, *lengths: int) -> list[slice]:
-    """What some of the parts are of each length."""
+    """Some of the parts, as a slice of each length."""
     return [slice(i.start * length // PARTS, i.stop * length // PARTS) for length in lengths]
 
 

@@ -232,7 +232,7 @@ BLOCK = 64  # elements that are compared with the least of the largest so far, a
 
 @part
 def _any_above(block, least):
-    """Whether any of some elements is larger than a number, or NaN."""
+    """True if any of some elements is larger than a number, or NaN."""
     larger = np.int32(0)
     for i in range(block.size):
         larger += np.int32(not block[i] <= least)  # so that the compiler does it on many at once
@@ -294,7 +294,7 @@ def _log_share(logit, shift, total):
 
 @numba.njit
 def _before(a, b):
-    """Whether a is larger, NaN being larger than every number."""
+    """True if a is larger; NaN is larger than every number."""
     return a > b or (a != a and b == b)
 
 

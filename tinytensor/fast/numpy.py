@@ -1,4 +1,4 @@
-"""What the fast pairs need of NumPy beside the namespace in `backend/numpy.py`, and a few of its own, faster.
+"""Functions of NumPy for the fast pairs, beside those in `backend/numpy.py`; and faster versions of a few of these.
 
 `fast/__init__.py` adds all of it to that namespace, so that pairs reach it as `xp.name`.
 """
@@ -197,10 +197,10 @@ def zero_where(condition: Any, x: Any, out: Any) -> Any:
 
 
 def within(x: Any, bound: float) -> bool:
-    """Whether all of x lies in [-bound, bound]; a backend that would have to wait for the answer may say no."""
+    """True if all of x lies in [-bound, bound]; a backend that would have to wait for the answer may say no."""
     return x.size > 0 and bool(np.maximum.reduce(x, axis=None) <= bound and np.minimum.reduce(x, axis=None) >= -bound)
 
 
 def surely_all(x: Any) -> bool:
-    """Whether all of x is true; a backend that would have to wait for the answer may say no."""
+    """True if all of x is true; a backend that would have to wait for the answer may say no."""
     return bool(x.all())

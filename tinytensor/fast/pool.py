@@ -74,7 +74,7 @@ def empty_like(x: Any) -> Any:
 
 
 def is_lent(x: Any) -> bool:
-    """Whether an array is the first over its memory, though that is not its own."""
+    """True if an array is the first over memory of the pool."""
     return type(x.base) is Lease
 
 

@@ -133,7 +133,7 @@ def _even(length, most):
 
 @part
 def _copy_for_tiles(real, source, source_row, rows, width, out, step, tile):
-    """What a tile needs of all rows, a step of each; then what the next needs, as far behind as `tile` says."""
+    """Copy what a tile reads of all rows, a step of each; then what the next tile reads, `tile` bytes behind."""
     for first in range(0, width, step):
         left = min(step, width - first)
         for r in range(rows):

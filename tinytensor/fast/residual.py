@@ -1,4 +1,4 @@
-"""What sub-layers of `sublayers.py` have in common: the sum with x, its dropout, the norm, and shares of a batch.
+"""The parts that sub-layers of `sublayers.py` share: the sum with x, its dropout, the norm, and shares of a batch.
 
 All loops share one signature: a number of the dtype, the size of an element, the addresses of five lists (functions,
 arrays, gradients, integers, reals), scratch memory, the first row or sentence and the one behind the last.
@@ -59,7 +59,7 @@ class Norm:
         return self.out
 
     def work_forward(self, share: Share) -> Work:
-        """What the loop forward does for a share."""
+        """The work of the loop forward for a share."""
         return Work(_normalize, addresses(self.dtype, self.normalize), share.rows(self.length))
 
     def work_backward(self, share: Share) -> Work:
@@ -72,7 +72,7 @@ class Norm:
 
 
 class Residual(Norm):
-    """What attention and the feed-forward network share: the sum with x, its dropout, and the norm.
+    """The base of attention and the feed-forward network: the sum with x, its dropout, and the norm.
 
     Args:
         norm_weight, norm_bias, eps, by_size: of the norm.
@@ -116,7 +116,7 @@ class Share(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What a sub-layer's loop does for a share: the loop, the functions it calls, its rows or sentences.
+    """The work of a sub-layer's loop for a share: the loop, the functions it calls, its rows or sentences.
 
     `scratch` is how many elements it writes, for itself alone.
     """

@@ -23,7 +23,7 @@ from .texts import Way
 FLOAT32, FLOAT64 = dtypes.float32, dtypes.float64
 NOTHING: dict[str, Any] = {}  # no parameters, or nothing saved since no rule reads any: one for all, never written to
 LARGE = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.divide}
-"""What these ops call, for large results, so that memory of the pool can be written into."""
+"""The functions that these ops call for large results, which go into memory of the pool."""
 
 CALLS = Way("calls of ops")
 SUMS = {name: Way(f"large {name}", f"functions.elementwise:{name}") for name in LARGE}

@@ -5,7 +5,7 @@ a network (`feed_forward.py`). It is a few matrix products with passes over memo
 sentences go through all of it while they are in the cache, and those of a share through all sub-layers of a stack
 without the interpreter, whose lock other threads would wait for; threads meet once for a stack.
 
-The loops are told where arrays lie and how far apart rows are, in bytes, and call the products (`products.py`) and the
+The loops read addresses of arrays and distances of rows, in bytes, and call the products (`products.py`) and the
 passes between them (`passes.py`) by their addresses. So each of these is compiled once, and loops that know of no array
 take a fraction of the time to compile.
 
@@ -39,13 +39,13 @@ REUSE = 1 << 8  # elements of a larger matrix for each row of a share, whose gra
 
 
 def pay_for(rows: int, *weights: Any) -> bool:
-    """Whether sub-layers with these matrices gain from the loops, for so many rows of x."""
+    """True if the loops are faster for sub-layers with these matrices and so many rows of x."""
     largest = max(weight.size for weight in weights)
     return largest <= SMALL or rows * REUSE >= largest
 
 
 def forward(sublayers: Sequence[Any], x: Any, memory: Any) -> Any:
-    """What sub-layers, one after the other, make of x (batch, target, d) and the memory (batch, source, d) or None."""
+    """x (batch, target, d) through some sub-layers, with the memory (batch, source, d) or None."""
     batch, target, d = x.shape
     work = 2 * batch * target * sum(sublayer.work for sublayer in sublayers)
     largest = max(weight.size for sublayer in sublayers for weight in (*sublayer.weights, x[0, 0]))
@@ -75,7 +75,7 @@ def _compute(shares: Sequence[Share], steps: Sequence[tuple[Any, Callable[[Share
     dtype = steps[0][0].dtype
     compiled = one_after_the_other(dtype).ctypes
 
-    def compute_shares(i: slice) -> None:  # it holds the arrays, of which loops know only the places
+    def compute_shares(i: slice) -> None:  # it keeps the arrays alive: loops know only their addresses
         for share in shares[i]:
             works = [(work_of(share), sublayer, gradient) for sublayer, work_of, gradient in steps]
             rows = [

@@ -1,4 +1,4 @@
-"""What `tt.speed_up` switches on, each switch with what came of it. Loading this file makes it known to `tt`."""
+"""The switches of `tt.speed_up`, each with its outcome. Loading this file makes it known to `tt`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _edited() -> tuple[Outcome, ...]:
 
 
 def pooled() -> Outcome:
-    """What needs no switching on: large results are written into memory of our own."""
+    """On without a switch: large results are written into memory of our own."""
     if _is_off("TINYTENSOR_POOL"):
         return _off("pool", "TINYTENSOR_POOL", "fetching memory anew costs much of a training step")
     if not pool.MOST:

@@ -1,4 +1,4 @@
-"""What you read is what runs: a fast way names the text that it stands for, and steps aside where that is another one.
+"""What you read is what runs: a fast way names the text that it computes, and steps aside where that text was changed.
 
 A *text* is a function or a table of the textbook. A *place* is where a text looks something up: a name in a module, a
 method of a class. `texts.txt` beside this file has both for each way, and of each text a digest of its syntax tree,
@@ -33,7 +33,7 @@ CORE = (
     "engine:Arrived.add", "engine:Arrived.take", "engine:op_vjp", "engine:_vjp_by_rules", "engine:_vjp_by_formula",
     "engine:_as_tensors", "engine:_fit", "engine:_unbroadcast", "engine:_collect",
 )  # fmt: skip
-"""What every way stands for: calls of ops, and the chain rule from one to the next."""
+"""The text of every way: calls of ops, and the chain rule from one to the next."""
 
 LIST = os.path.join(os.path.dirname(__file__), "texts.txt")
 NOT_TEXT = ("fast", "graph", "testing", "program", "nn.fast", "nn.visualize", "models.fast")
@@ -44,7 +44,7 @@ RENEW = f"python -m {PACKAGE}.testing.renew"
 
 
 class Known:
-    """What `texts.txt` says.
+    """The contents of `texts.txt`.
 
     Attributes:
         files: the checksum of each, by the name of its module.
@@ -143,7 +143,7 @@ class Way:
 
 ways: dict[str, Way] = {}
 replaced: dict[tuple[Any, str], Any] = {}
-"""What is in another's place: the module or class and the name, with what had it before."""
+"""Names that were replaced: by module or class and name, the value before."""
 
 
 class Count:

@@ -37,7 +37,7 @@ _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM
 
 
 def _from_environment() -> int | None:
-    """What `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS` says, the second of which may be a list, for others.
+    """The number in `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS`; the latter may be a list, meant for others.
 
     Raises ValueError where the first is no number of threads.
     """
@@ -93,7 +93,7 @@ def take_cores() -> Outcome:
 
 
 def _libraries(**selection: str) -> list[Any] | None:
-    """What sets the threads of the libraries of this process; None without threadpoolctl."""
+    """The controllers of threads in the libraries of this process; None without threadpoolctl."""
     from importlib.util import find_spec  # only now: to load it takes longer than to load most files here
 
     if find_spec("threadpoolctl") is None:
@@ -156,7 +156,7 @@ def _divide(function: Part, rows: int, count: int) -> None:
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What some functions give, called at the same time on as many threads as there are; the first error is raised.
+    """Call some functions at the same time, on all threads; returns their results, or raises the first error.
 
     Each has its share of the threads for the work inside it.
     """
@@ -184,7 +184,7 @@ _beside: contextvars.ContextVar[int] = contextvars.ContextVar("_beside", default
 
 
 def is_beside_others() -> bool:
-    """Whether this is one of several tasks of `concurrently`, on however many threads."""
+    """True within one of several tasks of `concurrently`, on any number of threads."""
     return _beside.get() > 0
 
 

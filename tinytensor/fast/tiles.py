@@ -26,7 +26,7 @@ ROWS, COLUMNS = 12, 32
 
 
 class Tile(NamedTuple):
-    """What fits the registers: rows, vectors of a row, and bytes of a vector. It divides ROWS and COLUMNS."""
+    """A tile that fits the registers: rows, vectors of a row, and bytes of a vector. It divides ROWS and COLUMNS."""
 
     rows: int
     vectors: int
@@ -145,7 +145,7 @@ def opaque(builder: Any, value: Any) -> Any:
 
 
 def adding(rows: int, vectors: int) -> Any:
-    """The function that computes a tile of so many rows, and of so many vectors or less, as wide as it is told.
+    """The function that computes a tile of so many rows, and of up to so many vectors, by its `width`.
 
     out = a b, or out += a b where it is to `keep` what is there; element (i, k) of a is at a + i * a_row + k * a_step.
     """
@@ -218,7 +218,7 @@ add_tile = adding(TILE.rows, TILE.vectors)
 
 @intrinsic
 def copy_vector(typing: Any, real: Any, source: Any, width: Any, out: Any) -> Any:
-    """Copy a vector, of which so many bytes are read; zeros follow them."""
+    """Copy a vector: read so many bytes, and fill up with zeros."""
 
     def write(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         _, source, width, out = values

@@ -1,8 +1,8 @@
 """The optimisers' steps and the clipping of gradients in compiled loops, one call on each thread for all parameters.
 
-A model has hundreds of parameters, most of them small. So a loop is told in a table where the arrays of all of them
-lie, and takes their elements, counted through from the first parameter to the last, from one number to another: as many
-on each thread, whatever the parameters' sizes.
+A model has hundreds of parameters, most of them small. So a loop reads the addresses of all their arrays in a table,
+and counts their elements through, from the first parameter to the last. Each thread takes as many as the others,
+whatever the sizes of the parameters.
 """
 
 from __future__ import annotations
