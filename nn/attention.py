@@ -134,9 +134,9 @@ class MultiheadAttention(Module):
         k = q if key is query else self._batch_first(key)  # one Tensor stays one, and is projected once
         v = k if value is key else self._batch_first(value)
         shape = len(q), self.num_heads, q.shape[1], k.shape[1]
-        mask = F.attention.merge_masks(key_padding_mask, attn_mask, shape, q)
         heads, weights = F.attention.multi_head(  # head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)
-            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias, mask, scale=self.scale,
+            q, k, v, self.num_heads, self._in_projections(), self.in_proj_bias,
+            F.attention.merge_masks(key_padding_mask, attn_mask, shape, q), scale=self.scale,
             dropout_p=self.dropout if self.training else 0.0, need_weights=need_weights,
             more=self._append_keys if self.has_own_keys else None,
         )  # fmt: skip
