@@ -3,11 +3,11 @@
     python benchmarks/attention.py [--lengths 1024,4096,16384] [--heads 8] [--causal] [--dropout 0.1] [--rounds 3]
     python benchmarks/attention.py --device gpu
 
-One sequence of so many positions attends to itself, in float32. Each side runs in a process of its own, whose peak
-memory, on a GPU that of its arrays, is shown; results and gradients are compared, without dropout. The peers:
+One sequence of each length attends to itself, in float32. Each side runs in a process of its own; the table shows its
+peak memory, on a GPU that of its arrays. Without dropout, results and gradients are compared. The peers:
 
     torch     torch.nn.functional.scaled_dot_product_attention
-    whole     ours with the matrix of weights held as a whole, as for short sequences
+    whole     ours with the whole matrix of weights in memory, as for short sequences
     floor     the matrix products alone, by NumPy: two forward and, since no weights are kept, five backward
 """
 
@@ -29,8 +29,8 @@ from interleaved import Side, print_blas, ratio
 ROOT = Path(__file__).resolve().parents[1]
 LENGTHS = [1024, 4096, 16384]
 PEERS = ("torch", "whole", "floor")
-BLOCK = 512  # queries and keys of a product of the floor: more than those of ours, and results that a cache holds
-APART = 1e-3  # by how much results and gradients may differ, on the scale of the largest of each
+BLOCK = 512  # queries and keys in a product of the floor: more than in ours, with results that fit into a cache
+APART = 1e-3  # the largest difference of results and gradients, relative to the largest of each
 
 
 def arrays(length: int, heads: int, head_dim: int) -> list[Any]:
@@ -87,7 +87,7 @@ def floor(sizes: tuple[int, int, int], causal: bool, threads: int):
             for start in range(0, min(first + BLOCK, length) if causal else length, BLOCK):
                 (q, _, _, g), (_, k, v, _) = (tuple(x[begin : begin + BLOCK] for x in head) for begin in (first, start))
                 weights = q @ k.T
-                weights @ v  # with the line above, all of the forward pass
+                weights @ v  # with the line above, the whole forward pass
                 weights = q @ k.T
                 gradient = g @ v.T
                 weights.T @ g, gradient @ k, gradient.T @ q
@@ -120,7 +120,7 @@ def compare(length: int, arguments: argparse.Namespace, peers: list[str]) -> dic
         apart = max((float(abs(a - b).max() / abs(b).max()) for a, b in zip(found["ours"], others)), default=0.0)
         if apart > APART and not arguments.dropout:
             raise SystemExit(f"{script()}: {length} positions: ours and {name} are {apart:.2g} apart")
-    if arguments.device == "gpu":  # which compiles in its first call, and has clocks that rise
+    if arguments.device == "gpu":  # a GPU compiles in the first call, and its clock rises
         for side in sides.values():
             side.ask()
     for side in sides.values():

@@ -1,4 +1,4 @@
-"""Which library multiplies matrices in this process, and with which kernels: what a figure must be read with."""
+"""The library that multiplies matrices in this process, and its kernels: every figure depends on them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Blas(NamedTuple):
-    """A library with its version, and the instructions that it chose its kernels for; "unknown" where none tells."""
+    """A library with its version, and the instructions that its kernels use; "unknown" if nothing tells."""
 
     library: str
     kernels: str
@@ -18,7 +18,7 @@ class Blas(NamedTuple):
 
 
 def in_use() -> Blas:
-    """PyTorch's in a process that has loaded PyTorch, else NumPy's; both on the CPU."""
+    """PyTorch's BLAS in a process that has loaded PyTorch, else NumPy's; both on the CPU."""
     if "torch" in sys.modules:
         return of_torch()
     if "numpy" in sys.modules:
@@ -40,7 +40,7 @@ def of_torch() -> Blas:
 
 
 def of_numpy() -> Blas:
-    """What threadpoolctl sees; without it, only what NumPy was built with is known."""
+    """The BLAS that threadpoolctl sees; without threadpoolctl, the one that NumPy was built with."""
     import numpy as np
 
     try:

@@ -1,4 +1,4 @@
-"""Whether other programs compute beside a measurement: its figures would say little then, and are not printed."""
+"""Find out if other programs compute during a measurement: then its figures would say little, and are not printed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from checkout import enter
 
 ROOT = Path(__file__).resolve().parents[1]
-MOST = 0.2  # cores that others may use meanwhile
+MOST = 0.2  # cores that others may use during a measurement
 
 
 def _machine() -> Any:
-    """`tinytensor.machine.cores` of this checkout: only now, for a side of another checkout reads this file as well."""
+    """`tinytensor.machine.cores` of this checkout; imported late, since sides of another checkout read this file."""
     enter(ROOT)
     return import_module("tinytensor.machine.cores")
 
 
 class Elsewhere:
-    """How many cores programs other than this one and its sides use, from its making on.
+    """Counts the cores that programs other than this one and its sides use, from its creation on.
 
-    What a virtual machine's host takes away counts as theirs.
+    Time that the host of a virtual machine takes away counts as theirs.
     """
 
     def __init__(self, sides: Iterable[Any]) -> None:
@@ -38,7 +38,7 @@ class Elsewhere:
         return time.monotonic(), self._machine.idle_seconds(self._cores), own
 
     def cores(self) -> float | None:
-        """So many on average; None where the system does not tell."""
+        """The average number of cores; None if the system does not tell."""
         wall, idle, own = (now - then for now, then in zip(self._now(), self._begun))
         return max(0.0, len(self._cores) - (idle + own) / wall) if self._machine.can_tell() and wall > 0 else None
 
@@ -48,12 +48,12 @@ def _processor_seconds(process: int) -> float:
         text = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return 0.0
-    used = text.rpartition(")")[2].split()[11:15]  # its own, and that of children that have ended; user and system
+    used = text.rpartition(")")[2].split()[11:15]  # user and system time, of the process and its ended children
     return sum(map(int, used)) / os.sysconf("SC_CLK_TCK")
 
 
 def is_quiet(name: str, used: float | None, anyway: bool) -> bool:
-    """Whether figures may be printed; says in a line why not."""
+    """True if figures may be printed; if the machine is busy, prints a line that says so."""
     if used is None or used <= MOST:
         return True
     load = os.getloadavg()[0]

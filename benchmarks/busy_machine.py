@@ -1,4 +1,4 @@
-"""Whether what makes a step faster makes it slower where other programs compute: ratios of one interleaved run.
+"""Do the means that make a step faster make it slower when other programs compute? Ratios of one interleaved run.
 
     python benchmarks/busy_machine.py [--busy 0,1,2] [--rounds 5] [--steps 40]
 
@@ -8,9 +8,9 @@ The step is that of `examples/train_copy_task.py`. Three sides, each in a proces
     plain     `import tinytensor` and no call: the pool, and compiled loops for large arrays
     one       `tt.speed_up()`: BLAS has one thread
 
-Beside them run as many processes as `--busy` says that do nothing but count. A ratio (below 1: faster than with
-everything off) is the median over rounds, and in brackets the least and the largest. What else runs on the machine
-counts, too: how many cores it used is printed for each case.
+Beside them run `--busy` processes that only count. A ratio (below 1: faster than with everything off) is the median
+over rounds, with the least and the largest in brackets. Other programs on the machine count, too: for each case it
+prints how many cores they used.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ COPY_TASK = {
 
 
 def training(name: str) -> tuple[Callable[[int], list[float]], Any]:
-    """A function that makes so many training steps and returns their losses."""
+    """A function that makes a number of training steps and returns their losses."""
     import tinytensor as tt
     from tinytensor import nn
     from tinytensor.models.scripts import copy_task

@@ -1,8 +1,8 @@
-"""A checkout of tinytensor in this process, of whichever layout: all that the benchmarks know of other versions.
+"""A checkout of tinytensor in this process, in any layout: all that the benchmarks know of other versions.
 
 In the old layout `nn` and `models` are packages of their own beside tinytensor, in the new one they are parts of it.
 
-Only modules that every interpreter has loaded are imported here, so that the time of `import tinytensor` can be taken.
+This file only imports modules that every interpreter has loaded, so that benchmarks can time `import tinytensor`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class Checkout:
     """The packages in one folder.
 
     Attributes:
-        folder: where they are.
+        folder: the folder of the checkout.
         tt, nn, models: the packages.
 
-    Raises ImportError where another tinytensor is loaded already.
+    Raises ImportError if another tinytensor is loaded already.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +38,7 @@ class Checkout:
             raise ImportError(f"tinytensor of {self.tt.__path__[0]} is loaded already; expected that of {folder}")
 
     def speed_up(self) -> None:
-        """Switch on what the scripts in `examples/` switch on."""
+        """Switch on everything that the scripts in `examples/` switch on."""
         if hasattr(self.tt, "speed_up"):
             self.tt.speed_up()
         else:
@@ -47,7 +47,7 @@ class Checkout:
             self.tt.use_blas_threads()
 
     def textbook(self) -> AbstractContextManager[Any] | None:
-        """A context in which fused ops are computed by their formulas; None where this version has none."""
+        """A context that computes fused ops by their formulas; None if this version has none."""
         if hasattr(self.tt, "textbook"):
             return self.tt.textbook()
         formulas = getattr(import_module("tinytensor.testing"), "_formulas", None)
@@ -55,12 +55,12 @@ class Checkout:
 
 
 def enter(folder: Path) -> None:
-    """From here on, packages are imported from a folder first."""
+    """Import packages from this folder first, from here on."""
     sys.path.insert(0, str(folder))
 
 
 def module(name: str) -> Any:
-    """`nn`, `models` or a module of theirs, as `models.decoding`: of tinytensor or, in the old layout, beside it."""
+    """`nn`, `models` or a module in them, as `models.decoding`: from tinytensor or, in the old layout, beside it."""
     try:
         return import_module(f"tinytensor.{name}")
     except ModuleNotFoundError as error:

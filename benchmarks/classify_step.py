@@ -4,7 +4,7 @@
 
 Both sides start from the same weights and see the same images; the losses of the first steps are compared. A ratio
 (below 1: ours is faster) is the median over interleaved rounds. The last line of a size is ours without its fast pairs
-for windows, by the formulas: what `nn/fast/windows.py` is worth.
+for windows, by the formulas: it shows the gain of `nn/fast/windows.py`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from command_line import Parser, count, counts, require_torch, script, write_jso
 from interleaved import Side, ours, print_blas, ratio, torch
 
 ROOT = Path(__file__).resolve().parents[1]
-STEPS = 10  # of a round
+STEPS = 10  # in a round
 FIRST = 5  # steps whose losses are compared
 APART = 1e-4
 
 
 def tinytensor_side(size: int, batch: int, formulas: bool) -> tuple[Callable[[int], list[float]], Any]:
-    """A function that makes so many steps and gives their losses; the weights it starts from, and the images."""
+    """A function that makes a number of steps and returns their losses; its initial weights, and the images."""
     enter(ROOT)
     import tinytensor as tt
     from tinytensor import nn

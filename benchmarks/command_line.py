@@ -1,4 +1,4 @@
-"""What the command lines here share: a mistake is told in one line, exit code 2, before anything is measured."""
+"""Code that the command lines here share: a mistake ends in one line and exit code 2, before any measurement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose help is the script's docstring and whose complaints are one line."""
+    """An argument parser whose help is the script's docstring and whose errors are one line."""
 
     def __init__(self, docstring: str | None) -> None:
         super().__init__(
@@ -42,13 +42,13 @@ def script() -> str:
 
 
 def refuse(message: str) -> NoReturn:
-    """End with one line and exit code 2: a mistake on the command line."""
+    """End with one line and exit code 2, for a mistake on the command line."""
     print(f"{script()}: {message}", file=sys.stderr)
     raise SystemExit(2)
 
 
 def require_torch() -> None:
-    """PyTorch is there, or the script ends here."""
+    """End the script if PyTorch is not installed."""
     if importlib.util.find_spec("torch") is None:
         refuse("PyTorch is not installed; pip install torch, or compare with something else (--help lists what)")
 
@@ -99,7 +99,7 @@ def checkout(text: str) -> Path:
 
 
 def writable(text: str) -> Path:
-    """An argument type: a file to be written, in a folder that there is."""
+    """An argument type: a file to write, in an existing folder."""
     path = Path(text)
     if path.is_dir() or not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"expected a file in an existing folder, got {text!r}")
@@ -107,6 +107,6 @@ def writable(text: str) -> Path:
 
 
 def write_json(path: Path | None, results: Any) -> None:
-    """Write the figures to a file, if one was asked for."""
+    """Write the figures to a file, if one was given."""
     if path is not None:
         path.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

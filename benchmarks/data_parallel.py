@@ -5,16 +5,16 @@
 
 Tables for each workload, of `Trainer`'s steps on the batch of `train_step.py`:
 
-    speed     tokens a second of 2 ranks with one thread each, of those of 1 process with two threads; interleaved
-    bytes     what each rank sends in a step, counted by the kernel where ranks talk by TCP, of the least there can be
+    speed     tokens a second of 2 ranks with one thread each, relative to 1 process with two threads; interleaved
+    bytes     bytes that each rank sends in a step, counted by the kernel with TCP, relative to the least possible
     overlap   the share of the time of sending that is hidden behind the backward pass: (after - during) / (after -
               never), from steps that send after the backward pass, during it, and not at all; without a slower link,
               and over one
-    model     what a step takes over a link, measured and as predicted from a step that sends nothing
-    plan      what the same prediction says of more machines and faster links: the share of the machines' time that is
-              not spent on waiting, with one batch for each machine in a step, and with eight
+    model     the time of a step over a link, measured, and predicted from a step that sends nothing
+    plan      the same prediction for more machines and faster links: the share of the machines' time without waiting,
+              with one batch for each machine in a step, and with eight
 
-A link is a sleep: an all-reduce takes bytes / bandwidth and latency of a ring, on top of what this machine does.
+A link is a sleep: an all-reduce takes the bytes / bandwidth and latency of a ring, on top of this machine's own time.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from link import bytes_sent, seconds_of_step
 from train_step import WORKLOADS
 
 PARTS = ("speed", "bytes", "overlap", "model", "plan")
-GIGABITS, MACHINES, ADDED_UP = (1, 10, 100), (2, 8, 64), (1, 8)  # of the plan; batches of a step
+GIGABITS, MACHINES, ADDED_UP = (1, 10, 100), (2, 8, 64), (1, 8)  # for the plan; the last: batches in a step
 LOOPBACK = Path("/sys/class/net/lo/statistics/tx_bytes")
 BY_TCP = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
-"""Settings of MPICH with which ranks on one machine share no memory."""
-AS_RANK = "--as-rank"  # how this script is one of the ranks that it asks
-UNTIMED = 3  # steps before those that are timed
+"""Settings of MPICH that keep ranks on one machine from sharing memory."""
+AS_RANK = "--as-rank"  # makes this script one of the ranks that it asks
+UNTIMED = 3  # steps before the timed ones
 
 
 class Ranks:
-    """So many ranks of `rank.py`, asked in turn with others."""
+    """A number of ranks of `rank.py`, asked in turn with others."""
 
     def __init__(self, size: int, threads: int, workload: str, dropout: float, **settings: str) -> None:
         launcher = [mpiexec(), "-n", str(size)] if size > 1 else []
@@ -64,7 +64,7 @@ class Ranks:
     def steps(
         self, number: int, *, when: str = "during", bandwidth: float | None = None, latency: float = 0.0
     ) -> list[dict[str, Any]]:
-        """Train; returns what rank 0 tells of each step."""
+        """Train; returns rank 0's answer for each step."""
         command = {"steps": number, "when": when, "bandwidth": bandwidth, "latency": latency}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command) + "\n")
@@ -94,7 +94,7 @@ class Process:
 
 
 def mpiexec() -> str:
-    """The launcher beside this Python, or the one of the system."""
+    """The launcher beside this Python, or the system's."""
     beside = Path(sys.executable).with_name("mpiexec")
     launcher = str(beside) if beside.exists() else shutil.which("mpiexec")
     return launcher or refuse("there is no mpiexec; pip install -e '.[distributed]'")
@@ -209,7 +209,7 @@ def plan(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def seconds_of(side: Ranks, name: str, **link: Any) -> float:
-    """A step's, the median of a round."""
+    """The seconds of a step, as the median of a round."""
     return statistics.median(step["seconds"] for step in side.steps(WORKLOADS[name].steps, **link))
 
 

@@ -5,14 +5,14 @@
     python benchmarks/decoding.py --against FOLDER ...    # another checkout of tinytensor in PyTorch's place
 
 A Transformer decodes sentences in float32, sorted by length, in batches: the one that train_translation.py left in the
-folder, on the lines of a text file; or one of d_model 128, 4 + 4 layers, 4 heads, feed-forward 256 and 10,000 ids with
-random weights, on random ids of lengths as in image captions. Random hypotheses do not end: each sentence is decoded to
-as many ids as its source has, and a few more.
+folder, on the lines of a text file; or one with d_model 128, 4 + 4 layers, 4 heads, feed-forward 256, 10,000 ids and
+random weights, on random ids with the lengths of image captions. Random hypotheses do not end: each gets a few more ids
+than its source has.
 
     cached      beam_search(model, ...)
-    recomputed  beam_search(Recomputed(model), ...): each step computes the whole of every hypothesis
+    recomputed  beam_search(Recomputed(model), ...): each step computes every hypothesis from its start
     torch       the same weights, cache and search in PyTorch
-    floor       of random weights: the products of the linear maps alone, by NumPy, of as many rows
+    floor       for random weights: only the products of the linear maps, by NumPy, with the same number of rows
     other       the cached search of another checkout
 
 Each side runs in a process of its own. All decode a batch in turn, then the next; a round is all batches. The ratio
@@ -39,13 +39,13 @@ VOCABULARY = 10_000
 SIZES = {"d_model": 128, "num_heads": 4, "num_layers": 4, "d_ff": 256, "dropout": 0.0, "max_length": 256}
 PAD, BOS, EOS = 0, 1, 2
 SIDES = ("cached", "recomputed", "torch", "floor")
-LIMITS = {"random": (1.0, 2), "trained": (1.2, 50)}  # ids of a hypothesis: so many for each of the source, and more
-APART = 1e-3  # by how much the sides' best scores may differ where they say the same
-AGREE = 0.99  # of the sentences, at least: rounding may drop another beginning from a beam
+LIMITS = {"random": (1.0, 2), "trained": (1.2, 50)}  # ids of a hypothesis: for each id of the source, and extra
+APART = 1e-3  # the largest difference of the best scores of two sides that say the same
+AGREE = 0.99  # least share of equal sentences: rounding may drop another beginning from a beam
 
 
 def random_sources(number: int) -> list[list[int]]:
-    """Ids of sentences, each ending in eos."""
+    """The ids of random sentences, each ending in eos."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -54,9 +54,9 @@ def random_sources(number: int) -> list[list[int]]:
 
 
 def sources(folder: Path, path: Path, number: int) -> list[list[int]]:
-    """Ids of the lines of a text, as the translator in a folder has them, each ending in eos.
+    """The ids of the lines of a text, from the translator in a folder, each ending in eos.
 
-    Raises ValueError where the model is no Transformer or cannot take a line, and where there is no text.
+    Raises ValueError if the model is not a Transformer or cannot take a line, or if there is no text.
     """
     models = Checkout(ROOT).models
     from tinytensor.models.data.corpus import CorpusError, read_lines
@@ -219,16 +219,16 @@ def theirs(folder: Path | None, config: dict, state: dict) -> Callable:
 
 
 def floor(config: dict) -> Callable:
-    """What finds nothing, and multiplies as beam search has to where no hypothesis ends before its limit."""
+    """A search that finds nothing, but multiplies like a beam search in which no hypothesis ends before its limit."""
     import numpy as np
 
     d, inner, layers = config["d_model"], config["d_ff"], config["num_layers"]
     rng, factor, more = np.random.default_rng(0), *LIMITS["random"]
     attention, network = [(3 * d, d), (d, d)], [(inner, d), (d, inner)]
-    encoder = [*attention, *network, (2 * d, d)] * layers  # the last for the decoder: keys and values of the memory
+    encoder = [*attention, *network, (2 * d, d)] * layers  # the last: the decoder's keys and values of the memory
     step = [*[*attention, *[(d, d)] * 2, *network] * layers, (VOCABULARY, d)]
     weights = {shape: rng.standard_normal(shape, dtype=np.float32) for shape in {*encoder, *step}}
-    memory: dict[tuple[int, int], Any] = {}  # of so many elements: at place 0 what is multiplied, at 1 the result
+    memory: dict[tuple[int, int], Any] = {}  # by size and place: 0 for the operand, 1 for the result
 
     def room(rows: int, columns: int, place: int) -> Any:
         size = rows * columns
@@ -253,7 +253,7 @@ def floor(config: dict) -> Callable:
 def decoder(
     name: str, root: Path, threads: int, sentences: list[list[int]], size: int, folder: Path | None, made: Made | None
 ) -> tuple[Callable, Made]:
-    """One side: a function from the number of a batch and a beam to what it finds, and the weights it starts from."""
+    """One side: a function from the number of a batch and a beam to its hypotheses, and the initial weights."""
     if name == "torch":
         import torch
 
@@ -345,7 +345,7 @@ def main() -> None:
 
 
 def batched(values: list[float], size: int) -> list[list[float]]:
-    """The values, so many in a part."""
+    """The values in parts of this size."""
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 

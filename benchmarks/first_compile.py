@@ -1,4 +1,4 @@
-"""What a first process compiles, where Numba has nothing on disk, and how long it takes.
+"""The compilation in a first process, without anything of Numba's on disk, and its time.
 
     python benchmarks/first_compile.py [--works copy,language,attention,convolution,decoding] [--functions]
     python benchmarks/first_compile.py --against FOLDER ...    # beside another checkout of tinytensor
@@ -7,14 +7,14 @@ Each work runs once in a process of its own, with an empty folder for Numba's ca
 
     copy         a training step of the copy task in plain_loop.py, with nothing switched on
     language     a training step of a language model; this one and those below after `tt.speed_up()`
-    attention    a long sequence attends to itself, there and back
+    attention    a long sequence attends to itself, forward and backward
     convolution  a training step of the network of examples/classify_images.py
     decoding     a beam search of some sentences
 
-Told are seconds of processor that compiling takes: in Numba's own passes, and in LLVM, which Numba calls; and how many
-functions are compiled, and what the whole work takes, of all threads, Numba being loaded. Other programs disturb this
-less than the time that passes. `--functions` tells the seconds of each function, without those that it calls and that
-are compiled by themselves.
+The figures are processor seconds of compiling, in Numba's own passes and in LLVM, which Numba calls; the number of
+compiled functions; and the processor seconds of the whole work, in all threads, after Numba is loaded. Other programs
+disturb these less than the time that passes. `--functions` prints the seconds of each function, without the functions
+that it calls and that are compiled by themselves.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from interleaved import environment_of
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = "import first_compile, sys; first_compile.report(sys.argv[1], sys.argv[2])"
 PARTS = ("numba", "llvm")
-OUTSIDE = "outside of functions"  # where LLVM makes the code of what C may call
+OUTSIDE = "outside of functions"  # where LLVM makes code for calls from C
 
 
-# ---- what is done once, in a checkout
+# ---- the works, once each, in a checkout
 
 
 def copy(folder: Path) -> None:
@@ -59,7 +59,7 @@ def attention(folder: Path) -> None:
 
 
 def language(folder: Path) -> None:
-    """Of 64 ids, as in `train_language_model.py`, for which the loop of long attention is not compiled."""
+    """With 64 ids, as in `train_language_model.py`, too few to compile the loop of long attention."""
     import language_model
 
     steps, _ = language_model.ours(folder, "gpt2", language_model.SIZES["tiny"], 0.0)
@@ -91,7 +91,7 @@ WORKS = {work.__name__: work for work in (copy, language, attention, convolution
 
 
 class Clock:
-    """Adds up the seconds that each function takes to compile, by what Numba tells of where it is."""
+    """Adds up the seconds that each function takes to compile, by Numba's events."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(PARTS, 0.0))
@@ -108,7 +108,7 @@ class Clock:
             register(kind, Ear())
 
     def begin(self, event: Any) -> None:
-        """What follows is compiled in the function of the innermost event, or in LLVM for it."""
+        """Count the time from here on for the function of the event, or for LLVM."""
         open_ = self._pass_time()
         name, _ = open_[-1] if open_ else (OUTSIDE, "")
         if event.kind == "numba:llvm_lock":
@@ -120,7 +120,7 @@ class Clock:
         self._pass_time().pop()
 
     def _pass_time(self) -> list[tuple[str, str]]:
-        """The events that have begun on this thread; the time since the last one is of the innermost."""
+        """The open events of this thread, after the innermost one gets the time since the last event."""
         own, now = self.threads.__dict__, time.thread_time()
         open_ = own.setdefault("open", [])
         if open_:
@@ -131,7 +131,7 @@ class Clock:
 
 
 def _name(data: dict[str, Any]) -> str:
-    """The file and the name of what is compiled."""
+    """The file and the name of the function that is compiled."""
     if "dispatcher" in data:
         function = data["dispatcher"].py_func
         module, name = function.__module__, function.__qualname__
@@ -141,7 +141,7 @@ def _name(data: dict[str, Any]) -> str:
 
 
 def report(work: str, folder: str) -> None:
-    """What a process does: work once, and print the seconds of all of it and of compiling each function."""
+    """The task of a process: work once, and print the seconds of all of it and of compiling each function."""
     clock = Clock()
     clock.listen()
     started = time.process_time()
@@ -153,7 +153,7 @@ def report(work: str, folder: str) -> None:
 
 
 def ask(work: str, folder: Path) -> tuple[float, dict[str, dict[str, float]]]:
-    """What a process tells that has nothing on disk."""
+    """The seconds that a process with nothing on disk reports."""
     with tempfile.TemporaryDirectory() as cache:
         variables = environment_of({"PYTHONPATH": os.path.dirname(__file__), "NUMBA_CACHE_DIR": cache})
         command = [sys.executable, "-c", PROGRAM, work, str(folder)]

@@ -1,13 +1,13 @@
-"""How long a newcomer waits for the first training step: of a process, ours against PyTorch's.
+"""How long a newcomer waits for the first training step of a process, ours against PyTorch's.
 
     python benchmarks/first_step.py [--workloads copy,toy] [--rounds 5]
 
 Each round starts a process for each side in turn. It imports the library, makes the model of plain_loop.py, with
-nothing switched on, and takes a step. Told are the seconds of the first step, of the second, and of all from the start
-of the interpreter to the end of the first step; a ratio (below 1: ours is faster) is the median over rounds.
+nothing switched on, and takes two steps. The figures are the seconds of the first step, of the second, and from the
+start of the interpreter to the end of the first step; a ratio (below 1: ours is faster) is the median over rounds.
 
-    ours      where an earlier process has compiled the loops, and Numba kept them on disk
-    fresh     where none has: a machine on which tinytensor was just installed
+    ours      an earlier process has compiled the loops, and Numba kept them on disk
+    fresh     no process has: a machine with a new installation of tinytensor
     torch     PyTorch, as installed
 """
 
@@ -35,7 +35,7 @@ PARTS = ("all", "first", "second")
 
 
 def two_steps(library: str, workload: str, started: str) -> None:
-    """What a side's process does: take two steps, and print the seconds of each part."""
+    """The task of a side's process: take two steps, and print the seconds of each part."""
     steps, _ = side(library, ROOT, WORKLOADS[workload])
     ready = time.time()
     steps(1)
@@ -47,7 +47,7 @@ def two_steps(library: str, workload: str, started: str) -> None:
 
 @contextmanager
 def environment(name: str) -> Iterator[dict[str, str]]:
-    """Of a side's process; a fresh one keeps its compiled loops in a folder of its own, which is empty."""
+    """The environment of a side's process; a fresh one has an empty folder of its own for compiled loops."""
     settings = {"PYTHONPATH": os.path.dirname(__file__)}
     if name != "fresh":
         yield environment_of(settings)
@@ -57,7 +57,7 @@ def environment(name: str) -> Iterator[dict[str, str]]:
 
 
 def ask(name: str, workload: str) -> dict[str, float]:
-    """The seconds of a process of this side."""
+    """The seconds that a process of this side reports."""
     library = "torch" if name == "torch" else "ours"
     with environment(name) as variables:
         command = [sys.executable, "-c", PROGRAM, library, workload, repr(time.time())]
@@ -68,7 +68,7 @@ def ask(name: str, workload: str) -> dict[str, float]:
 def compare(workload: str, arguments: Any) -> dict[str, Any]:
     """Time one workload on all sides, print a line for each and return the figures."""
     sides = ("ours", "fresh", "torch")
-    ask("ours", workload)  # compiles what no process has compiled yet
+    ask("ours", workload)  # compiles the loops, if no process has yet
     elsewhere = Elsewhere([])
     told = [{name: ask(name, workload) for name in sides} for _ in range(arguments.rounds)]
     used = elsewhere.cores()

@@ -1,10 +1,10 @@
-"""The time to go on with prompts greedily, ours against `transformers`' generate, from one interleaved run.
+"""The time to continue prompts greedily, ours against `transformers`' generate, from one interleaved run.
 
     python benchmarks/generation.py [--kinds gpt2,llama] [--layers 6] [--size 384] [--prompts 8] [--device gpu]
 
-A model of random weights is written by `transformers` into a folder, which both sides read; each goes on with the same
-prompts, 64 ids long, by 128 ids, in float32, with its cache. Each side runs in a process of its own. The ids are
-compared: rounding may decide a tie otherwise, so nearly all of them have to agree. A ratio below 1: ours is faster.
+`transformers` writes a model with random weights into a folder, which both sides read; each continues the same prompts,
+64 ids long, by 128 ids, in float32, with its cache. Each side runs in a process of its own. The ids are compared:
+rounding may decide a tie either way, so nearly all of them must agree. A ratio below 1: ours is faster.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from interleaved import Side, print_blas, ratio
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("gpt2", "llama")
 VOCABULARY, BEFORE, AFTER = 8000, 64, 128
-AGREE = 0.9  # of the ids, at least
-HEAD = 64  # elements of a head
+AGREE = 0.9  # least share of equal ids
+HEAD = 64  # the size of a head
 
 
 def prompts(number: int):
@@ -38,7 +38,7 @@ def prompts(number: int):
 
 
 def write(kind: str, layers: int, size: int, folder: str) -> None:
-    """A model of random weights in a folder. Its texts never end: no id means that."""
+    """Write a model with random weights into a folder. Its texts never end: no id ends them."""
     import torch
     import transformers
 

@@ -1,4 +1,4 @@
-"""The sides of a comparison on a GPU: which device is theirs, and how much of its memory they took.
+"""The sides of a comparison on a GPU: their device, and how much of its memory they took.
 
 With the stand-in for CuPy in place of CuPy (`on_gpu.py --stand-in`), PyTorch computes on the CPU: it shows that a
 benchmark runs, and its figures mean nothing.
@@ -17,12 +17,12 @@ def is_stand_in() -> bool:
 
 
 def torch_device(device: str) -> str:
-    """PyTorch's name of a device of ours, "cpu" or "gpu"."""
+    """PyTorch's name for one of our devices, "cpu" or "gpu"."""
     return "cuda" if device == "gpu" and not is_stand_in() else "cpu"
 
 
 def count_memory(function: Any, device: str, library: str) -> Callable[..., Any]:
-    """The function of a side, whose `peak` is the GPU's memory that "cupy" or "torch" took, if it computes there."""
+    """The function of a side; on a GPU, its `peak` gives the GPU memory that "cupy" or "torch" took."""
     if device == "gpu" and not is_stand_in():
         if library == "cupy":
             import cupy

@@ -1,10 +1,10 @@
-"""The size of the house: lines of each wing, doors to the engine room, and what it replaces.
+"""The size of the house: lines of each wing, doors to the engine room, and names that it replaces.
 
     python benchmarks/house.py [--against FOLDER]
     python benchmarks/house.py --files engine
 
-Lines are those of .py, .js, .css and .cu files, without tests. A door is where the textbook lets a faster way in front;
-a name that is replaced is one of the textbook that a file of the engine room assigns to, other than a door's `faster`.
+Lines are those of .py, .js, .css and .cu files, without tests. A door is a function of the textbook that lets a faster
+way go first; a replaced name is one of the textbook that the engine room assigns to, other than a door's `faster`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from command_line import Parser, refuse, write_json
 
 ROOT = Path(__file__).resolve().parents[1]
-WINGS = {  # the first pattern that a file's path begins with decides
+WINGS = {  # a file belongs to the first pattern that its path begins with
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
     r"|nn/visualize/|nn/recording\.py|models/(decoding_pictures|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
@@ -74,7 +74,7 @@ def doors(folder: Path) -> list[str]:
 
 
 def replaced(folder: Path) -> list[str]:
-    """The names of the textbook that files of the engine room give to something else."""
+    """The names of the textbook that files of the engine room assign to."""
     found = []
     for path in engine_room(folder):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def _is_of_the_textbook(node: ast.ImportFrom) -> bool:
 
 
 def arrows(folder: Path) -> int:
-    """How many of a folder's files import how many others of it: pairs, each counted once."""
+    """The number of pairs of files in a folder in which one imports the other."""
     rooms = {path.stem for path in folder.glob("*.py")}
     found = set()
     for path in folder.glob("*.py"):
@@ -117,7 +117,7 @@ def arrows(folder: Path) -> int:
 
 
 def measure(folder: Path) -> dict[str, int]:
-    """All numbers, by their names."""
+    """All numbers by name."""
     found = {f"lines: {name}": sum(own.values()) for name, own in wings(folder).items()}
     found["lines: all"] = sum(found.values())
     found["files in tinytensor/"] = sum(path.suffix == ".py" for path in (folder / "tinytensor").iterdir())

@@ -1,9 +1,9 @@
-"""What `import tinytensor` adds to `import numpy`, in milliseconds, from interleaved fresh interpreters.
+"""The time that `import tinytensor` adds to `import numpy`, in milliseconds, from interleaved fresh interpreters.
 
     python benchmarks/import_time.py [--rounds 15] [--against FOLDER] [--json FILE]
 
-The second line is for tinytensor with tinytensor.nn. With another checkout, the ratio (below 1: ours is faster) is the
-median over rounds, in each of which both start once. Byte code is compiled before.
+The second line is for tinytensor with tinytensor.nn. With another checkout, both start once in each round, and the
+ratio (below 1: ours is faster) is the median over rounds. Byte code is compiled before.
 """
 
 from __future__ import annotations

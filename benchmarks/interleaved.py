@@ -1,6 +1,6 @@
 """Sides of a comparison, each in a process of its own with its own environment, asked in turn: A B A B ...
 
-Machines are shared and their clocks change, so only ratios of neighbouring times say anything: a round asks every side
+Machines are shared and their clocks change, so only ratios of neighbouring times are reliable: a round asks every side
 once, and the figure is the median of the rounds' ratios.
 """
 
@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 import blas
 from command_line import script
 
-FORCED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # a machine that sets them has kernels that no user has
+FORCED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # a machine that sets them uses kernels that no user has
 
 
 class Ratio(NamedTuple):
-    """Of several rounds: the median, the least and the largest ratio."""
+    """The median, the least and the largest ratio of several rounds."""
 
     median: float
     least: float
@@ -34,28 +34,28 @@ class Ratio(NamedTuple):
 
 
 def ratio(times: Sequence[float], others: Sequence[float]) -> Ratio:
-    """What the times of one side are of another's, round by round."""
+    """The ratio of the times of one side to another's, round by round."""
     ratios = sorted(a / b for a, b in zip(times, others))
     return Ratio(statistics.median(ratios), ratios[0], ratios[-1])
 
 
 def ours(threads: int) -> dict[str, str]:
-    """The environment of tinytensor, with so many threads of its own and one of BLAS."""
+    """The environment of tinytensor, with this many threads of its own and one of BLAS."""
     return {"TINYTENSOR_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
 
 
 def torch(threads: int) -> dict[str, str]:
-    """The environment of PyTorch, with so many threads."""
+    """The environment of PyTorch, with this many threads."""
     return {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
 
 
 def numpy(threads: int) -> dict[str, str]:
-    """The environment of NumPy alone, with so many threads of BLAS."""
+    """The environment of NumPy alone, with this many threads of BLAS."""
     return {"OPENBLAS_NUM_THREADS": str(threads)}
 
 
 KEPT = {"MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_MMAP_THRESHOLD_": str(2**40)}
-"""What has an allocator keep freed memory, as `tt.keep_memory` does."""
+"""Variables that make the allocator keep freed memory, as `tt.keep_memory` does."""
 
 
 class SideEnded(SystemExit):
@@ -63,19 +63,19 @@ class SideEnded(SystemExit):
 
 
 class Side:
-    """A process that was told `make(*arguments)`: a function to call, and a greeting.
+    """A process that calls `make(*arguments)`, which returns a function to call, and a greeting.
 
-    It starts at once and is waited for when it is first used, so that several sides can start side by side. The
-    function may have an attribute `peak`, which tells its peak memory where that is not the process's.
+    It starts at once, and the first use waits for it, so that several sides can start side by side. The function may
+    have an attribute `peak`, a function for its peak memory if that is not the process's.
 
     Args:
-        environment: what is set for the process beside what is set here; `FORCED` is never.
+        environment: variables for the process in addition to those of this one; `FORCED` are never passed on.
 
     Attributes:
-        greeting: what `make` gave beside the function, for example the weights to start from.
-        blas: what the process multiplies matrices with.
-        process_id: of the process.
-        seconds: how long each call took.
+        greeting: the second result of `make`, for example the initial weights.
+        blas: the library that the process multiplies matrices with.
+        process_id: the id of the process.
+        seconds: the time of each call.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Side:
         return self._receive()
 
     def ask(self, *request: Any) -> Any:
-        """The function's result; how long it took is remembered in `seconds`. Raises SideEnded."""
+        """The function's result; its time is added to `seconds`. Raises SideEnded."""
         self._made()
         self._pipe.send(request)
         answer, seconds = self._receive()
@@ -126,7 +126,7 @@ class Side:
 
 
 def multiply_alone(calls: Sequence[tuple[Any, Any, Any]]) -> Callable[[int], list[float]]:
-    """The steps of a side that does nothing but out = a b, by NumPy, for each (a, b, out); it has no losses."""
+    """The steps of a side that only computes out = a b, by NumPy, for each (a, b, out); it has no losses."""
     import numpy as np
 
     def steps(number: int) -> list[float]:
@@ -141,7 +141,7 @@ def multiply_alone(calls: Sequence[tuple[Any, Any, Any]]) -> Callable[[int], lis
 def take_turns(
     sides: Mapping[str, Side], rounds: int, *request: Any, untimed: tuple[Any, ...] | None = None, settled: float
 ) -> None:
-    """In each round a request of each side in turn, behind untimed ones, by default the same, of `settled` seconds."""
+    """In each round, ask each side once in turn, after `settled` seconds of untimed requests (default: the same)."""
     for side in sides.values():
         side.seconds.clear()
     for _ in range(rounds):
@@ -154,7 +154,7 @@ def take_turns(
 
 
 def environment_of(settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a side: that of this process without `FORCED`, and some settings."""
+    """The environment of a side: that of this process without `FORCED`, with some settings."""
     return {name: value for name, value in os.environ.items() if name not in FORCED} | dict(settings)
 
 
@@ -187,7 +187,7 @@ def _serve(pipe: Any, make: Callable[..., tuple[Callable[..., Any], Any]], argum
 
 
 def print_blas(used: Mapping[str, str]) -> None:
-    """A line for each side: what it multiplies matrices with."""
+    """Print a line for each side with the library that it multiplies matrices with."""
     for name, library in used.items():
         print(f"{name} multiplies with {library}", flush=True)
 

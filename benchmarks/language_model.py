@@ -6,14 +6,14 @@
 
 The model of nanoGPT for 65 characters: 6 layers, d_model 384, 6 heads, 256 positions, 12 sequences; or of `tiny` size,
 as examples/train_language_model.py trains it: 4 layers, d_model 128, 4 heads, 64 positions, 16 sequences. A step is
-forward, cross-entropy, backward, clipping and AdamW, in float32. On PyTorch's side the model is written as nanoGPT
-writes it: one product for Q, K and V, causal `scaled_dot_product_attention`, exact GELU, no biases; `llama` has rotary
-positions, RMSNorm and SwiGLU instead. Each side runs in a process of its own and starts from the same weights; without
-dropout, the losses of the first three steps are compared. A round times several steps of each side in turn, behind some
-that are not timed; a ratio (below 1: ours is faster) is the median over rounds. The peers:
+forward, cross-entropy, backward, clipping and AdamW, in float32. On PyTorch's side the model is written like nanoGPT:
+one product for Q, K and V, causal `scaled_dot_product_attention`, exact GELU, no biases; `llama` has rotary positions,
+RMSNorm and SwiGLU instead. Each side runs in a process of its own and starts from the same weights; without dropout,
+the losses of the first three steps are compared. A round times several steps of each side in turn, after some untimed
+ones; a ratio (below 1: ours is faster) is the median over rounds. The peers:
 
     eager     PyTorch
-    floor     the products of the linear maps alone, by NumPy, with results allocated before: not those of attention
+    floor     only the products of the linear maps, without attention, by NumPy, with results allocated before
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ KINDS = ("gpt2", "llama")
 PEERS = ("eager", "floor")
 VOCABULARY = 65
 OPTIMISER: dict[str, Any] = {"lr": 1e-3, "betas": (0.9, 0.99), "weight_decay": 0.1}
-APART = 1e-3  # by how much the losses may differ
-SETTLED = 1.5  # seconds of steps before those that are timed
+APART = 1e-3  # the largest difference of the losses
+SETTLED = 1.5  # seconds of steps before the timed ones
 
 
 class Size(NamedTuple):
@@ -55,7 +55,7 @@ SIZES = {"nano": Size(6, 384, 6, 256, 12), "tiny": Size(4, 128, 4, 64, 16)}
 
 
 def batch(size: Size):
-    """Ids, and those that follow them."""
+    """Ids, and the ids that follow them."""
     import numpy as np
 
     ids = np.random.default_rng(0).integers(0, VOCABULARY, (size.batch, size.length + 1))
@@ -201,7 +201,7 @@ def floor(kind: str, size: Size) -> tuple[Callable[[int], list[float]], Any]:
 
     rng, calls, inner, d_model = np.random.default_rng(0), [], size.inner(kind), size.d_model
     rows = size.batch * size.length
-    up = 2 * inner if kind == "llama" else inner  # the gate beside it
+    up = 2 * inner if kind == "llama" else inner  # with the gate
     layer = (d_model, 3 * d_model), (d_model, d_model), (d_model, up), (inner, d_model)
     for k, n in (*layer * size.layers, (d_model, VOCABULARY)):
         x, weight, g = (rng.standard_normal(shape, dtype=np.float32) for shape in ((rows, k), (n, k), (rows, n)))

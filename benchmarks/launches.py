@@ -1,11 +1,11 @@
-"""What a training step asks of a GPU: launches of kernels, and places where it waits for the GPU. No GPU is needed.
+"""Count the launches of kernels in a training step on a GPU, and the places where it waits. It needs no GPU.
 
     python benchmarks/launches.py [--workload copy] [--dropout 0.1] [--plain] [--json FILE]
 
-The step of train_step.py is computed on the stand-in for CuPy that the tests use, and the calls of Python are counted:
-of a step whose forward and backward pass were recorded (`nn.compile_step`), with --plain of one that goes op by op. A
-call that computes or copies an array counts as one launch (CuPy makes a few of some, of sums over two axes say), one
-that gives a view of its operand as none. Where a number is read, Python waits until the GPU has computed it.
+The step of train_step.py runs on the stand-in for CuPy that the tests use, and the calls of Python are counted: in a
+step whose forward and backward pass were recorded (`nn.compile_step`), with --plain in one that goes op by op. A call
+that computes or copies an array counts as one launch (CuPy makes a few for some calls, such as sums over two axes), a
+call that gives a view of its operand as none. To read a number, Python waits until the GPU has computed it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ sys.path.insert(0, str(ROOT / "tests" / "standin"))
 import cuda_on_cpu
 import cupy
 
-NO_LAUNCH = {"empty", "empty_like", "asnumpy", "ascontiguousarray"}  # the last calls another where it copies
+NO_LAUNCH = {"empty", "empty_like", "asnumpy", "ascontiguousarray"}  # the last calls a counted one to copy
 READS = ("get", "item", "tolist", "__bool__", "__int__", "__float__", "__index__")
 CHANGES = ("__setitem__", "fill", "set", *(f"__{name}__" for name in cupy.IN_PLACE.split()))
 
 
 class Count:
-    """Launches by name, waits by the place that reads."""
+    """Counts launches by name, and waits by the place that reads."""
 
     def __init__(self) -> None:
         self.launches: Counter[str] = Counter()
@@ -74,7 +74,7 @@ class Count:
         return counted
 
     def watch(self) -> None:
-        """Count from here on whatever is asked of the stand-in."""
+        """Count all calls of the stand-in from here on."""
         array, module = cupy.ndarray, vars(cupy)
         for name in {*cupy.METHODS.split(), "__getitem__"}:
             setattr(array, name, self.computing(name.strip("_"), getattr(array, name)))
@@ -95,7 +95,7 @@ OURS = tuple(str(ROOT / name) for name in ("tinytensor", "nn", "models", "benchm
 
 
 def counted_step(w: Workload, dropout: float, plain: bool) -> tuple[Callable[[], tuple[dict, dict]], None]:
-    """The side: a function that makes a step and gives its launches and waits."""
+    """The side: a function that makes a step and returns its launches and waits."""
     count = Count()
     count.watch()  # before the library takes names from CuPy
     cupy.get_default_memory_pool = lambda: SimpleNamespace(total_bytes=lambda: 0)

@@ -1,4 +1,4 @@
-"""What an all-reduce costs on a link: the model of a ring (Patarasuk & Yuan 2009), and what a step takes then."""
+"""The time of an all-reduce on a link, by the model of a ring (Patarasuk & Yuan 2009), and of a step with it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable
 
 
 def bytes_sent(nbytes: float, ranks: int) -> float:
-    """What each rank sends to have so many bytes added up over all of them, at least: 2 (n - 1) / n of them."""
+    """The least that each rank must send to add up this many bytes over all ranks: 2 (n - 1) / n of them."""
     return 2 * (ranks - 1) / ranks * nbytes
 
 
 def seconds_of_all_reduce(nbytes: float, ranks: int, bandwidth: float, latency: float) -> float:
-    """On a ring: 2 (n - 1) messages one after another, each of an n-th of the bytes.
+    """The time on a ring: 2 (n - 1) messages one after another, each with an n-th of the bytes.
 
     Args:
-        bandwidth: bytes a second that a rank can send, while it receives as many.
+        bandwidth: bytes a second that a rank can send while it receives the same number.
         latency: seconds of a message without content.
     """
     return 2 * (ranks - 1) * latency + bytes_sent(nbytes, ranks) / bandwidth
@@ -28,12 +28,12 @@ def seconds_of_step(
     bandwidth: float,
     latency: float,
 ) -> float:
-    """What a step takes, of which it is known what it takes when nothing is sent.
+    """The time of a step, from its time when it sends nothing.
 
     Args:
-        alone: seconds of the step when nothing is sent.
-        backward_ends: after so many of them the backward pass is done.
-        begun: of each bucket, after how many of them it is full, and its bytes.
+        alone: seconds of the step when it sends nothing.
+        backward_ends: the second at which the backward pass ends.
+        begun: for each bucket, the second at which it is full, and its bytes.
     """
     free = 0.0
     for full, nbytes in begun:

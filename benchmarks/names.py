@@ -3,7 +3,7 @@
     python benchmarks/names.py            # which of them tinytensor has, leaves out for a reason, or hints at
     python benchmarks/names.py --write    # write the lists anew, to tests/names/
 
-`tests/test_names.py` holds tinytensor to the lists, and `docs/names.md` says by which rule.
+`tests/test_names.py` holds tinytensor to the lists, and `docs/names.md` has the rule.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def find(path: str) -> object:
 
 
 def public_names(path: str) -> list[str]:
-    """The names of a class, or of a module the classes, functions and constants that are not another package's."""
+    """The public names of a class; of a module, those of classes, functions and constants of its own package."""
     space = find(path)
     names = [name for name in dir(space) if not name.startswith("_")]
     if isinstance(space, types.ModuleType):
@@ -56,7 +56,7 @@ def public_names(path: str) -> list[str]:
 
 
 def left_out() -> dict[str, str]:
-    """By `file.name`, the reason why it is left out."""
+    """The reason why a name is left out, by `file.name`."""
     reasons: dict[str, str] = {}
     reason = ""
     for line in (FOLDER / "left_out.txt").read_text(encoding="utf-8").splitlines()[1:]:
@@ -73,7 +73,7 @@ def _is_of(value: object, package: str) -> bool:
     if isinstance(value, types.ModuleType):
         return False
     if not callable(value):
-        return package != "torch"  # constants are the standard's, and helpers of PyTorch's
+        return package != "torch"  # the standard's are constants, PyTorch's are helpers
     return (getattr(value, "__module__", None) or package).partition(".")[0] in (package, "numpy")
 
 

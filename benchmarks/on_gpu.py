@@ -1,15 +1,15 @@
-"""All that concerns a GPU, on a bare machine that has one for some minutes: nothing is installed, nothing is fetched.
+"""Everything that concerns a GPU, for a bare machine that has one for some minutes: it installs and fetches nothing.
 
     python benchmarks/on_gpu.py [--minutes 9] [--out runs/gpu]
     python benchmarks/on_gpu.py --stand-in     # without a GPU: that the steps run, on the stand-in for CuPy
 
-Steps come in the order of their value: what the machine has, training steps beside PyTorch's, the kernels and suites of
-tests, decoding and long attention, the copy task, and the rest of the tests with the time that is left. A step has a
-limit, and is left out where the minutes that are left are too few for it, or where a library is missing. Into --out go
+Steps come in the order of their value: a report on the machine, training steps beside PyTorch's, the kernels and suites
+of tests, decoding and long attention, the copy task, and the rest of the tests with the time that is left. A step has a
+limit, and is left out if too few minutes are left for it, or if a library is missing. It writes into --out
 
     summary.txt     PASS, FAIL, SKIP or TIMEOUT, seconds and name: a line a step, written when it ends
-    figures.json    what the benchmarks measured, with date and device, rewritten after each step
-    log.txt         all that the steps print
+    figures.json    the figures of the benchmarks, with date and device, rewritten after each step
+    log.txt         the output of the steps
 
 The exit code is 1 if a step failed or ran out of time.
 """
@@ -39,17 +39,17 @@ BENCHMARKS, EXAMPLES, TESTS = (ROOT / name for name in ("benchmarks", "examples"
 OWN = ("tinytensor/fast/test_kernels.py", "tinytensor/fast/test_cublas.py", "nn/test_compiled_step.py")
 TRAITS = ("tinytensor/test_gpu_traits.py", "nn/test_amp.py", "nn/test_clip.py", "nn/test_optim.py")
 OPS = ("tinytensor/test_ops.py", "nn/test_ops.py")
-GRACE = 10  # seconds for a step to say how far it came, when its time is up
+GRACE = 10  # seconds for a step to report its progress when its time is up
 
 
 class Step(NamedTuple):
-    """A command of this Python's.
+    """A command for this Python.
 
     Attributes:
-        name: in the summary.
-        limit: seconds after which it is ended.
-        command: its arguments; a benchmark writes its figures where `--json` says, which is added to it.
-        needs: modules without which it is left out.
+        name: its name in the summary.
+        limit: seconds before it is stopped.
+        command: its arguments; for a benchmark `run` adds `--json` and the file for its figures.
+        needs: modules that it needs; it is left out if one is missing.
         least: seconds that must be left for it to begin.
         figures: True if it is a benchmark.
     """
@@ -74,7 +74,7 @@ def steps(stand_in: bool, scratch: Path) -> list[Step]:
         for workload in ["copy"] if stand_in else ["copy", "m30k", "base"]:
             name = f"train-{workload}-{'float16' if half else 'float32'}"
             given = ["--workloads", workload, "--peers", peers, "--rounds", rounds, *small, *half]
-            limit = 90 if workload == "copy" else 45  # the first ones compile the kernels
+            limit = 90 if workload == "copy" else 45  # the first step compiles the kernels
             found.append(_benchmark(name, limit, "train_step.py", *given, needs=("torch",)))
     found += _suites(stand_in)
     small = ["--layers", "2", "--size", "128", "--prompts", "2"] if stand_in else []
@@ -95,7 +95,7 @@ def steps(stand_in: bool, scratch: Path) -> list[Step]:
 
 
 def _suites(stand_in: bool) -> list[Step]:
-    """The tests of the GPU's own path, then the suites of all ops; on the stand-in, the first of the first."""
+    """The tests of the GPU's own path, then the suites of all ops; on the stand-in, a part of the first."""
     if stand_in:
         return [_tests("kernels", 120, "tinytensor/fast/test_kernels.py", on="standin", only="adam or softmax")]
     return [
@@ -115,7 +115,7 @@ def _benchmark(
 def _tests(
     name: str, limit: float, *places: str, on: str, only: str | None = None, without: tuple[str, ...] = ()
 ) -> Step:
-    """Some of the suite; on several processes where pytest-xdist is there, each of which has the GPU to itself."""
+    """A part of the suite; with pytest-xdist, on several processes that share the GPU."""
     settings = ["-o", "addopts=", "-q", "--strict-markers", "-p", "no:logging"]
     settings += ["-p", "no:benchmark", "-m", "not slow"]  # the plugin warns of xdist
     settings += ["--skip-missing", "--continue-on-collection-errors"]
@@ -134,7 +134,7 @@ def _is_there(module: str) -> bool:
 
 
 class Report:
-    """The files in --out. Each is whole after each step, whatever happens then."""
+    """The files in --out. Each is whole after each step, whatever happens next."""
 
     def __init__(self, folder: Path, told: dict[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -168,7 +168,7 @@ class Report:
 
 
 def run(step: Step, report: Report, ends: float, environment: dict[str, str], scratch: Path) -> None:
-    """Run a step if it can be, and report it."""
+    """Run a step if possible, and report it."""
     missing = [module for module in step.needs if not _is_there(module)]
     left = ends - time.monotonic()
     if missing:
@@ -190,15 +190,15 @@ def run(step: Step, report: Report, ends: float, environment: dict[str, str], sc
 
 
 def _call(command: list[str], limit: float, log: TextIO, environment: dict[str, str]) -> int | None:
-    """The exit code of a command; None if it had to be ended, with all that it had started."""
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background; children would ignore it, too
+    """Run a command and return its exit code; None if its time was up. Ends every process that it started."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in the background; else children ignore it, too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     options: Any = {"stdout": log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, **options)
     try:
         return process.wait(limit)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)  # pytest tells then what failed so far
+        process.send_signal(signal.SIGINT)  # then pytest prints the failures so far
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE)
         return None
@@ -209,7 +209,7 @@ def _call(command: list[str], limit: float, log: TextIO, environment: dict[str, 
 
 
 def _last_line(log: str, start: int) -> str:
-    """What a step printed last, which says how it went."""
+    """The last line that a step printed, which shows its result."""
     with open(log, "rb") as file:
         file.seek(start)
         lines = file.read().decode(errors="replace").split("\n")
@@ -227,7 +227,7 @@ def device() -> str:
 
 
 def versions() -> str:
-    """Those of what is measured and compared with."""
+    """The versions of the libraries that are measured or compared with."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = [f"Python {platform.python_version()}"]

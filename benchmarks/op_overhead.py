@@ -3,9 +3,9 @@
     python benchmarks/op_overhead.py [--rounds 15] [--json FILE]
     python benchmarks/op_overhead.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
 
-A ratio below 1 means that ours is faster. Each op runs on float32 arrays of which one requires a gradient: forward
-alone with recording on, then forward and backward. The last lines are chains of multiplications. Each side runs in a
-process of its own, as imported: nothing is switched on.
+A ratio below 1 means that ours is faster. Each op runs on float32 arrays, one of them with a gradient: first forward
+only, recorded, then forward and backward. The last lines are chains of multiplications. Each side runs in a process of
+its own, as imported: nothing is switched on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interleaved import Side, print_blas, ratio
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBER = 2000
-CHAINS = {1000: 3, 100_000: 1}  # ops of a chain, and how many chains are timed at once
+CHAINS = {1000: 3, 100_000: 1}  # ops in a chain: the number of chains timed at once
 
 OPS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda x, y: x + y,

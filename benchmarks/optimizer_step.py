@@ -3,15 +3,15 @@
     python benchmarks/optimizer_step.py [--workloads copy,base] [--kinds adam,sgd,clip] [--rounds 5] [--threads 2]
     python benchmarks/optimizer_step.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
 
-The parameters are those of train_step.py's models, on both sides the same, with gradients that stay as they are. Kinds:
+The parameters are those of train_step.py's models, the same on both sides, with gradients that do not change. Kinds:
 
-    adam    Adam as it is made by default
+    adam    Adam with its defaults
     sgd     SGD with momentum 0.9
-    clip    clip_grad_norm_, with a norm so large that it scales
+    clip    clip_grad_norm_, with a norm just small enough that it scales
 
-Sides beside ours: `fused`, PyTorch's loops over one parameter's elements after the other (it has none for clipping),
-and `foreach`, each operation for all parameters, which it takes where nothing is said. A ratio (below 1: ours is
-faster) is the median over interleaved rounds; the parameters after the first steps are compared.
+Sides beside ours: `fused`, PyTorch's loops over the elements of one parameter after the other (clipping has none), and
+`foreach`, PyTorch's default, each operation for all parameters. A ratio (below 1: ours is faster) is the median over
+interleaved rounds; the parameters after the first steps are compared.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from train_step import SETTLED, WORKLOADS
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("adam", "sgd", "clip")
 PEERS = {"adam": ("fused", "foreach"), "sgd": ("fused", "foreach"), "clip": ("foreach",)}
-ELEMENTS = 5 * 10**7  # that a round updates at least
-FIRST = 3  # steps after which the parameters, or the clipped gradients, are compared
+ELEMENTS = 5 * 10**7  # the least that a round updates
+FIRST = 3  # the parameters, or the clipped gradients, are compared after this many steps
 APART = 1e-5
-SHARE = 1 - 1e-6  # of the norm to which gradients are clipped, so that they stay large through thousands of steps
+SHARE = 1 - 1e-6  # gradients are clipped to this share of their norm, so that they stay large for thousands of steps
 
 
 def arrays(shapes: list[tuple[int, ...]]) -> list[tuple[Any, Any]]:
@@ -45,7 +45,7 @@ def arrays(shapes: list[tuple[int, ...]]) -> list[tuple[Any, Any]]:
 
 
 def ours(folder: Path, workload: str, kind: str) -> tuple[Callable[[int], float], list[tuple[int, ...]]]:
-    """What `taking` gives, and the parameters' shapes."""
+    """The result of `taking`, and the parameters' shapes."""
     checkout = Checkout(folder)
     tt, nn, w = checkout.tt, checkout.nn, WORKLOADS[workload]
     checkout.speed_up()
@@ -68,7 +68,7 @@ def theirs(name: str, threads: int, kind: str, shapes: list[tuple[int, ...]]) ->
 
 
 def taking(kind: str, given: list[tuple[Any, Any]], nn: Any, how: dict[str, Any]) -> Callable[[int], float]:
-    """A function that takes so many steps, and gives the sum of all sizes of what they change after the first ones."""
+    """A function that takes a number of steps; after FIRST steps it returns the sum of magnitudes of the results."""
     parameters = [parameter for parameter, _ in given]
     for parameter, gradient in given:
         parameter.grad = gradient

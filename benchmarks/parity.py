@@ -2,15 +2,15 @@
 
     python benchmarks/parity.py [--models bert,gpt2,llama] [--shapes small,full] [--dtypes float32,float64]
 
-`transformers` makes models of random weights and writes them into a folder, from which ours are read: small ones of 2
-layers of 32, and of the shape that BERT-base and the first GPT-2 have, 12 layers of 768. A difference is the largest
-one, as a share of the largest value. Hidden states are those behind the last layer; "pooled" is the worse of the mean
-and of BERT's pooler; "ids" says for how many of the prompts both go on, greedily, with the same ones. For layers it is
+`transformers` makes models with random weights and writes them into a folder, and ours read them: small ones with 2
+layers of 32, and the shape of BERT-base and the first GPT-2, 12 layers of 768. A difference is the largest one, as a
+share of the largest value. Hidden states are those after the last layer; "pooled" is the worse of the mean and of
+BERT's pooler; "ids" is the number of prompts that both continue, greedily, with the same ids. For layers it is
 "result", and the worst of all gradients.
 
-Theirs takes the rotary angles and mean squares of Llama in float32 whatever the model; in float64 these are computed in
-float64 for this comparison. Ends with exit code 1 where something is further apart than 1e-5 (float32) or 1e-12
-(float64). `tests/parity` holds the same differences of more models; what is compared is written there.
+`transformers` always computes the rotary angles and mean squares of Llama in float32; in float64 this comparison
+computes them in float64. It ends with exit code 1 if a difference is larger than 1e-5 (float32) or 1e-12 (float64).
+`tests/parity` tests the same differences for more models, and says what is compared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BOUNDS = {"float32": 1e-5, "float64": 1e-12}
 COLUMNS = ("hidden states", "logits", "pooled")
 BATCH, LENGTH, D_MODEL, HEADS = 2, 64, 256, 8
 HEAD = D_MODEL // HEADS
-BASE = 10000.0  # of rotary positions
+BASE = 10000.0  # the base of rotary positions
 FULL: dict[str, dict[str, Any]] = {
     "bert": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
     "gpt2": {"n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024},
@@ -42,7 +42,7 @@ FULL: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 VOCABULARY = {"bert": 30522, "gpt2": 50257, "llama": 32000}
-STD = 0.02  # of the weights of the full shape; the small ones have larger ones, so that layers matter
+STD = 0.02  # of the weights of the full shape; small models have larger weights, so that layers matter
 
 
 def model(kind: str, shape: str, dtype: str) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def model(kind: str, shape: str, dtype: str) -> dict[str, Any]:
 
 
 def layers(dtype: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """The differences of each layer that came after 2017, from PyTorch's functions."""
+    """The differences of each layer from after 2017 to PyTorch's functions."""
     import torch
 
     import tinytensor as tt

@@ -1,4 +1,4 @@
-"""What a newcomer writes: one script, for tinytensor and for PyTorch, byte for byte alike but for the names it imports.
+"""A newcomer's script, for tinytensor and for PyTorch: byte for byte the same except for the names that it imports.
 
     python benchmarks/plain_loop.py [--workloads copy,toy,m30k,base] [--rounds 5] [--show]
     python benchmarks/plain_loop.py --against FOLDER    # another checkout of tinytensor in PyTorch's place
@@ -62,7 +62,7 @@ def step(source, target_in, target_out):
 
 
 def side(name: str, folder: Path, w: Workload, state: Any = None) -> tuple[Callable[[int], list[float]], Any]:
-    """A function that makes so many steps of the script and gives their losses, and the weights it starts from."""
+    """A function that makes a number of steps of the script and returns their losses, and the initial weights."""
     enter(folder)
     sizes = {size: getattr(w, size) for size in ("vocabulary", "d_model", "num_heads", "num_layers", "d_ff")}
     found: dict[str, Any] = dict(sizes)

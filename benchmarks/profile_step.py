@@ -1,10 +1,10 @@
-"""What a training step of a model spends its time on, op by op, forward (f, fused ops) and backward (b).
+"""The time of a model's training step, op by op, forward (f, fused ops) and backward (b).
 
     python benchmarks/profile_step.py [--workload toy] [--dropout 0.1] [--threads 1] [--steps 10]
 
 The workloads are those of train_step.py, computed as one batch, and half a batch of language_model.py (gpt2, llama),
-which is what a thread has there. The first line is the whole step, for those of train_step.py the second the same step
-on one sentence of two words, where little but the interpreter takes time.
+the share of one thread there. The first line is the whole step; for those of train_step.py, the second is the same step
+on one sentence of two words, which mostly takes the interpreter's time.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def profile_language_model(kind: str, dropout: float, number: int) -> tuple[Call
 
 
 def profile(w: Workload, dropout: float, number: int) -> tuple[Callable[[], tuple[dict, dict]], None]:
-    """The side: a function that gives milliseconds and calls in a step, by name."""
+    """The side: a function that returns milliseconds and calls in a step, by name."""
     watch = Stopwatch()
 
     def milliseconds(workload: Workload) -> float:

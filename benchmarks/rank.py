@@ -1,6 +1,6 @@
-"""One rank of `data_parallel.py`: trains when it is told to, and says how long it took, and when its gradients came.
+"""One rank of `data_parallel.py`: trains on command, and reports its time, and when its gradients came.
 
-Commands come to rank 0, a JSON object a line: how many steps, and the link they are sent over.
+Rank 0 reads commands, a JSON object a line: the number of steps, and the link for the gradients.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from tinytensor.models.training.schedules import adam  # noqa: E402
 from tinytensor.models.training.trainer import Trainer  # noqa: E402
 from tinytensor.nn import distributed  # noqa: E402
 
-CONTROL = 16  # elements: what is shorter is no gradient
+CONTROL = 16  # elements: a shorter array is not a gradient
 
 
 class Link(distributed.Communicator):
-    """Another communicator, whose all-reduces of gradients take as long as on a link of a stated bandwidth and latency.
+    """A communicator whose all-reduces of gradients take as long as on a link with this bandwidth and latency.
 
-    A link is no processor: an all-reduce takes its time from when it begins, or from when the one before is done, and
-    whoever waits for it sleeps that long. What the ranks of one machine really do meanwhile comes on top.
+    A link is not a processor: the time of an all-reduce runs from its begin, or from the end of the one before, and
+    the waiting code sleeps that long. The real work of the ranks on one machine comes on top.
 
     Attributes:
-        bandwidth, latency: bytes a second and seconds; None: as fast as it is.
-        when: gradients are sent "during" the backward pass, "after" it, or "never".
-        begun: when each all-reduce began, and of how many bytes.
-        awaited: when the first of them was waited for: the backward pass is done.
+        bandwidth, latency: bytes a second and seconds; a bandwidth of None: no slower than it is.
+        when: send gradients "during" the backward pass, "after" it, or "never".
+        begun: for each all-reduce, when it began, and its bytes.
+        awaited: when the first wait for one began, which is when the backward pass is done.
     """
 
     def __init__(self, group: distributed.Communicator) -> None:
@@ -85,7 +85,7 @@ class OnLink:
 
 
 class OneBatch:
-    """A task of one batch."""
+    """A task with a single batch."""
 
     def __init__(self, arrays: Any) -> None:
         self.batch = Batch(*arrays)
@@ -95,7 +95,7 @@ class OneBatch:
 
 
 def serve(workload: str, dropout: str) -> None:
-    """Rank 0 prints a greeting, and an answer to each command."""
+    """Train on command; rank 0 prints a greeting, and an answer to each command."""
     w = train_step.WORKLOADS[workload]
     tt.speed_up()
     group = distributed.init_process_group()

@@ -1,15 +1,15 @@
-"""How much there is to read: what one steps through in a debugger, and what stands before the first rule.
+"""How much code there is to read: the functions that a debugger steps through, and the files before the first rule.
 
     python benchmarks/reading.py [--functions] [--json FILE]
     python benchmarks/reading.py --against FOLDER    # another checkout of tinytensor beside this one
 
-One warm call of each row is traced (`sys.settrace`), on scalars and tiny shapes, with the engine room left out.
-Counted are the library's functions that were entered, their files, the lines from `def` to the last, and the statements
-in them. Docstrings do not count, blank lines and comments do. A lambda or an inner function counts as a function of its
-own, a comprehension belongs to the function it stands in; a line that belongs to two counts once.
+It traces one warm call of each row (`sys.settrace`), on scalars and tiny shapes, without the engine room. It counts the
+library's functions that the call enters, their files, their lines from `def` to the last, and their statements.
+Docstrings do not count, blank lines and comments do. A lambda or an inner function counts as a function of its own, a
+comprehension belongs to the function around it; a line that belongs to two counts once.
 
-The core are the modules in CORE and what they import inside of tinytensor, when they are imported, without the
-functions, the backends and the dtypes: whole files.
+The core is the modules in CORE and the modules of tinytensor that their import loads, without the functions, the
+backends and the dtypes: whole files.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from interleaved import Side, print_blas
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tinytensor", "nn", "models")
 CORE = ("tensor", "primitive", "engine", "node", "modes")
-OUTSIDE = ("backend", "dtypes", "functions")  # not of the core: read when they are needed
+OUTSIDE = ("backend", "dtypes", "functions")  # not in the core: read them when needed
 
 
 # ---- what a call enters
 
 
 class Reading(NamedTuple):
-    """What a call takes to be read.
+    """The amount of code to read for a call.
 
     Attributes:
-        functions, files, lines, statements: how many.
+        functions, files, lines, statements: the number of each.
         places: each function, as `tinytensor/engine.py:122 backward, 71 lines`, the longest first.
     """
 
@@ -59,7 +59,7 @@ Place = tuple[int, int]  # line and column
 
 
 class Function(NamedTuple):
-    """A function or lambda as it stands in its file; `start` and `end` are those of its body."""
+    """A function or lambda in its file; `start` and `end` are those of its body."""
 
     name: str
     first: int
@@ -70,11 +70,11 @@ class Function(NamedTuple):
 
 
 def measure(function: Callable[[], object], folders: Iterable[str | Path]) -> Reading:
-    """Trace one call, which should not be the first: what it enters in files below the folders.
+    """Trace one call, which should not be the first: count the functions that it enters in files below the folders.
 
     Args:
         function: called once, without arguments.
-        folders: where the files to be counted are; links are resolved.
+        folders: the folders of the files to count; links are resolved.
     """
     roots = tuple(os.path.join(os.path.realpath(folder), "") for folder in folders)
     entered: dict[CodeType, str] = {}
@@ -106,7 +106,7 @@ def _lines(number: int) -> str:
 
 
 def _file_of(frame: FrameType) -> str:
-    """The file of a function's source; of generated code, the file of the module that it was generated in."""
+    """The file of a function's source; for generated code, the file of the module that generated it."""
     file = frame.f_code.co_filename
     return os.path.realpath(file if os.path.exists(file) else frame.f_globals.get("__file__") or file)
 
@@ -117,7 +117,7 @@ def _short(file: str, roots: tuple[str, ...]) -> str:
 
 
 def _function_of(code: CodeType, file: str) -> Function | None:
-    """The function that a code object belongs to, the innermost in whose body it stands; None for a module's code."""
+    """The function of a code object: the innermost one whose body holds it; None for a module's code."""
     if not os.path.exists(code.co_filename):
         return _generated(code)
     spans = [span for span in code.co_positions() if None not in span and span[::2] != span[1::2]]
@@ -127,13 +127,13 @@ def _function_of(code: CodeType, file: str) -> Function | None:
             max((line, column) for _, line, _, column in spans),
         )
         owners = [owner for owner in _functions(file) if owner.start <= start and end <= owner.end]
-    else:  # nothing but `pass`
+    else:  # only `pass`
         owners = [owner for owner in _functions(file) if owner[:2] == (code.co_name, code.co_firstlineno)]
     return max(owners, key=lambda owner: owner.start, default=None)
 
 
 def _generated(code: CodeType) -> Function:
-    """A function that no file holds: each of its lines is taken for a statement."""
+    """A function without a file: each of its lines counts as a statement."""
     lines = frozenset(line for *_, line in code.co_lines() if line)
     first = code.co_firstlineno
     places = frozenset((line, 0) for line in lines)
@@ -169,7 +169,7 @@ def _docstring(node: ast.AST) -> list[ast.stmt]:
 
 
 def _start(node: Any) -> Place:
-    """Where a node begins, with its decorators, as the interpreter sees it."""
+    """The start of a node, with its decorators, as the interpreter sees it."""
     return min((one.lineno, one.col_offset) for one in (node, *getattr(node, "decorator_list", ())))
 
 
@@ -235,12 +235,12 @@ ROWS: dict[str, Callable[[Checkout], Callable[[], object]]] = {
 
 
 def readings(checkout: Checkout) -> dict[str, Reading]:
-    """The rows of a checkout, by formulas where it can."""
+    """The rows of a checkout, by formulas if it has a textbook mode."""
     folders = [checkout.folder / name for name in PACKAGES]
     table = {}
     with checkout.textbook() or nullcontext():
         for name, prepare in ROWS.items():
-            prepare(checkout)()  # warm: what is imported or cached by a first call is no part of the next
+            prepare(checkout)()  # warm up: a first call may import and cache
             table[name] = measure(prepare(checkout), folders)
     return table
 
@@ -263,7 +263,7 @@ def core(folder: Path) -> dict[str, int]:
 
 
 def _imported(file: Path, package: Path) -> Iterator[Path]:
-    """The files of a package that a file imports when it is imported itself, but for OUTSIDE and the package's own."""
+    """The files of a package that the import of a file loads, without OUTSIDE and the package's own `__init__.py`."""
     for node in _module_level(ast.parse(file.read_bytes()).body):
         if isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
@@ -281,7 +281,7 @@ def _imported(file: Path, package: Path) -> Iterator[Path]:
 
 
 def _module_level(nodes: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports that run with the module: not those in functions, nor those for type checkers."""
+    """The imports that run with the module, without those in functions and those for type checkers."""
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
@@ -295,7 +295,7 @@ def _module_level(nodes: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportF
 
 
 def reader(folder: Path) -> tuple[Callable[[], tuple[dict[str, Reading], dict[str, int]]], str]:
-    """The side of a checkout, which tells how fused ops are computed."""
+    """The side of a checkout, with a text that says how fused ops are computed."""
     checkout = Checkout(folder)
     how = "as it runs (it has no textbook mode)" if checkout.textbook() is None else "by formulas"
     return lambda: (readings(checkout), core(folder)), how

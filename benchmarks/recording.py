@@ -1,10 +1,10 @@
-"""What recording costs: a training step of the Transformer within `tt.record()` against the same step without.
+"""The cost of recording: a training step of the Transformer within `tt.record()` against the same step without.
 
     python benchmarks/recording.py [--layers 6] [--steps 15] [--json FILE]
 
-And what it costs where nothing is recorded: the step against one in which modules call their `forward` and do nothing
-else, so that they know of no recording, no scopes and no hooks. The three kinds of steps alternate, in one process; the
-ratios are medians over the rounds.
+And its cost when nothing is recorded: the step against one whose modules only call their `forward`, without any
+recording, scopes and hooks. The three kinds of steps alternate, in one process; the ratios are medians over the
+rounds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
     for number in range(arguments.steps + 2):
         kinds = [bare, nullcontext] if number % 2 else [nullcontext, bare]  # neither always follows the other
         took = {kind: step(kind()) for kind in (*kinds, tt.record)}
-        step(nullcontext())  # which finds memory as the recording left it, and is not counted
+        step(nullcontext())  # not counted: it finds memory as the recording left it
         rounds.append((took[bare], took[nullcontext], took[tt.record]))
     rounds = rounds[2:]
     ratio = statistics.median(recorded / plain for _, plain, recorded in rounds)
@@ -66,7 +66,7 @@ def main() -> None:
 
 @contextmanager
 def bare() -> Iterator[None]:
-    """Within it, modules call their `forward` and do nothing else."""
+    """A context in which modules only call their `forward`."""
     call = nn.Module.__call__
     nn.Module.__call__ = lambda self, *args, **kwargs: self.forward(*args, **kwargs)  # type: ignore[assignment, method-assign]
     try:

@@ -1,9 +1,9 @@
-"""The same bits as another checkout: a hash of the parameters after some steps of training, with dropout.
+"""Compare bits with another checkout: a hash of the parameters after some steps of training, with dropout.
 
     python benchmarks/same_bits.py --against FOLDER [--steps 200] [--works translation,gpt2,llama]
 
-Each work is trained twice in a process of its own, plain and with `tt.speed_up()`, from one seed: losses, gradients,
-clipping, dropout and the optimiser's step are all in the hash. Exit code 1 where a hash is another checkout's alone.
+It trains each work twice, plain and with `tt.speed_up()`, each in a process of its own, from one seed: losses,
+gradients, clipping, dropout and the optimiser's step all affect the hash. Exit code 1 if the two checkouts differ.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def model_of(work: str, checkout: Checkout) -> Any:
 
 
 def trained(work: str, folder: Path, steps: int, is_fast: bool) -> str:
-    """The hash of a model's parameters after so many steps."""
+    """The hash of a model's parameters after a number of steps."""
     import numpy as np
 
     checkout = Checkout(folder)
@@ -56,7 +56,7 @@ def trained(work: str, folder: Path, steps: int, is_fast: bool) -> str:
 
 
 def hash_of(work: str, folder: Path, steps: int, is_fast: bool) -> str:
-    """The same, from a process of its own."""
+    """The result of `trained`, from a process of its own."""
     command = [sys.executable, __file__, "--one", work, str(folder), str(steps), str(int(is_fast))]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 

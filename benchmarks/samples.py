@@ -4,10 +4,10 @@
     python benchmarks/samples.py --only cross_entropy,LSTM    # some operators and modules
     python benchmarks/samples.py --dtype complex128           # float64 by default; float32 too
 
-Each sample is called with PyTorch's order of arguments, as a method where a Tensor has one of that name and as a
-function; `dim`, `keepdim` and their kin under the names that docs/names.md gives them. Right means: numbers, shapes,
-gradients of whatever asks for one, and second derivatives where PyTorch has them. What docs/silent-differences.md and
-docs/promises.md decided otherwise than PyTorch is counted by itself, with the reason.
+It calls each sample with PyTorch's order of arguments, as a method if a Tensor has one of that name, or as a function;
+`dim`, `keepdim` and similar ones have their names in docs/names.md. Right means: the same numbers, shapes, gradients of
+everything that requires one, and second derivatives if PyTorch has them. Decisions against PyTorch, which are in
+docs/silent-differences.md and docs/promises.md, are counted separately, with the reason.
 
 The samples are in `torch.testing`, which needs `pip install expecttest`.
 """
@@ -37,7 +37,7 @@ NOT_PASSED: dict[str, Any] = {
     "requires_grad": False, "right": False, "sorted": True, "hermitian": False,
     "UPLO": "L", "is_coalesced": None,
 }  # fmt: skip
-"""Arguments of PyTorch's that say nothing, None standing for whatever they are."""
+"""Arguments of PyTorch to leave out if they have these values; None: with any value."""
 
 ADAPTED: dict[str, Callable[..., Any]] = {
     "einsum": lambda tensors, equation: tt.einsum(equation, *tensors),
@@ -46,15 +46,15 @@ ADAPTED: dict[str, Callable[..., Any]] = {
     "special.polygamma": lambda x, n: tt.special.polygamma(n, x),
     "where": lambda x, condition, other: tt.where(condition, x, other),
 }
-"""Operators whose samples have their arguments in another order than the operator itself."""
+"""Operators whose samples order their arguments differently from the operator itself."""
 
 RANDOM = {"dropout", "dropout1d", "dropout2d", "empty", "empty_like", "rand_like", "randn_like"}
-"""Operators whose numbers nobody foretells: shapes alone are compared, and so are those with a `dropout_p`."""
+"""Operators with unpredictable numbers: only shapes are compared, as for those with a `dropout_p`."""
 
 RENAMED = {
     "bucketize", "gather", "msort", "repeat_interleave", "resolve_conj", "take_along_dim", "unflatten", "unique",
 }  # fmt: skip
-"""Operators that an error gives another name for, of what is not quite the same."""
+"""Operators for which an error names another function that is not quite the same."""
 
 DECIDED = [
     ("std|var", "other", "divides by n, unless `correction` says otherwise"),
@@ -106,8 +106,8 @@ DECIDED = [
     ("searchsorted", "expected a sorted vector", "searches one vector"),
     ("linalg.solve", "another shape|mismatch", "a right side of one dimension alone is a vector"),
 ]
-"""Where tinytensor decided otherwise than PyTorch (docs/silent-differences.md, names.md, promises.md, left-out.md):
-the operators, what their outcome says, and the decision."""
+"""Decisions against PyTorch (docs/silent-differences.md, names.md, promises.md, left-out.md): patterns for operators
+and for the reason of an outcome, and the decision."""
 
 
 def _listed(value: Any) -> list[Any]:
@@ -115,7 +115,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def find(name: str) -> list[Callable[..., Any]]:
-    """The operators here that bear this name of PyTorch's, or the name that an error gives for it."""
+    """The operators here with this name of PyTorch's, or else with the name that an error gives for it."""
     if name in ADAPTED:
         return [ADAPTED[name]]
     for prefix, place in PLACES.items():
@@ -129,7 +129,7 @@ def find(name: str) -> list[Callable[..., Any]]:
 
 
 def ours(value: Any, leaves: list[tuple[Any, Any]]) -> Any:
-    """An argument of PyTorch's as one of ours; Tensors that ask for a gradient are put among the leaves."""
+    """An argument of PyTorch's as one of ours; adds Tensors that require a gradient to the leaves."""
     import torch
 
     if isinstance(value, torch.Tensor):
@@ -151,11 +151,11 @@ def ours(value: Any, leaves: list[tuple[Any, Any]]) -> Any:
 
 
 def renamed(function: Callable[..., Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments under the names that the function has for them, without those that say nothing."""
+    """The arguments under the function's own names, without those in `NOT_PASSED`."""
     taken = inspect.signature(function).parameters
     names = {k: next((n for n in hints.KEYWORDS.get(k, ()) if n in taken), k) for k in kwargs if k not in taken}
     silent = {k for k in names if k in NOT_PASSED and NOT_PASSED[k] in (None, kwargs[k])}
-    words = {"unbiased": int, "right": lambda right: "right" if right else "left"}  # what a value is called here
+    words = {"unbiased": int, "right": lambda right: "right" if right else "left"}  # values have other names here
     return {names.get(k, k): words.get(k, lambda v: v)(v) for k, v in kwargs.items() if k not in silent}
 
 
@@ -172,12 +172,12 @@ def array_of(value: Any) -> np.ndarray:
 
 
 def weights(result: np.ndarray) -> np.ndarray:
-    """What the elements of a result are weighed by, to one number whose gradient is compared."""
+    """The weights for the sum of a result's elements; the gradient of that sum is compared."""
     return np.sin(1.0 + np.arange(result.size)).reshape(result.shape).astype(result.real.dtype)
 
 
 def difference(theirs: Any, mine: Any, tolerance: float, shapes_only: bool) -> str | None:
-    """How two results differ, or None."""
+    """The difference of two results in words, or None."""
     first, second = flat(theirs), flat(mine)
     if len(first) != len(second):
         return f"{len(second)} results, not {len(first)}"
@@ -193,7 +193,7 @@ def difference(theirs: Any, mine: Any, tolerance: float, shapes_only: bool) -> s
 
 
 def weighed(results: Any, one_number: Any) -> Any:
-    """The results of an operator, weighed and added up; 0.0 where none depends on a leaf."""
+    """The weighted sum of the results of an operator; 0.0 if none depends on a leaf."""
     total = 0.0
     for result in flat(results):
         if getattr(result, "requires_grad", False):
@@ -216,7 +216,7 @@ def ours_weighed(result: Any, weight: np.ndarray) -> Any:
 def other_gradient(
     theirs: Any, mine: Any, leaves: list[tuple[Any, Any]], tolerance: float, orders: int = 2
 ) -> str | None:
-    """How the gradients of the leaves differ, or those of the squares of these, or None."""
+    """The difference of the leaves' gradients, or of the gradients of their squares, in words; or None."""
     import torch
 
     a, b = weighed(theirs, theirs_weighed), weighed(mine, ours_weighed)
@@ -226,7 +226,7 @@ def other_gradient(
     higher = {"allow_unused": True, "create_graph": orders > 1}
     try:
         wanted = torch.autograd.grad(a, first, **higher)
-    except RuntimeError:  # some of PyTorch's own have no second derivative
+    except RuntimeError:  # some of PyTorch's operators have no second derivative
         if orders == 1:
             return None
         raise
@@ -245,7 +245,7 @@ def other_gradient(
 def outcomes(
     info: Any, functions: list[Callable[..., Any]], dtype: Any, tolerance: float, most: int
 ) -> Iterator[tuple[str, str]]:
-    """For each sample of an operator, or for so many of them: right, wrong or refused, and why."""
+    """For each sample of an operator, or for at most `most` of them: right, wrong or refused, and why."""
     import torch
 
     torch.manual_seed(0)
@@ -279,7 +279,7 @@ def outcomes(
 
 
 def outcomes_of_module(info: Any, dtype: Any, tolerance: float) -> Iterator[tuple[str, str]]:
-    """For each sample of a module: right, wrong or refused, and why; weights are carried over by `load_state_dict`."""
+    """For each sample of a module: right, wrong or refused, and why; `load_state_dict` copies the weights."""
     import torch
 
     kind = getattr(nn, info.module_cls.__name__)
@@ -314,12 +314,12 @@ def _first_line(error: Exception) -> str:
 
 
 def decision(name: str, why: str) -> str | None:
-    """Which decision an outcome follows from, if one does."""
+    """The decision that explains an outcome, or None."""
     return next((d for names, said, d in DECIDED if re.fullmatch(names, name) and re.search(said, why)), None)
 
 
 class Tally:
-    """What became of the samples of operators, or of modules."""
+    """Counts the outcomes of the samples of operators, or of modules."""
 
     def __init__(self, what: str) -> None:
         self.what, self.counts = what, Counter[str]()

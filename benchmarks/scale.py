@@ -1,13 +1,13 @@
-"""How time and memory of a training step grow with length, batch, width, depth and vocabulary, beside what theory says.
+"""How time and memory of a training step grow with length, batch, width, depth and vocabulary, compared with theory.
 
     python benchmarks/scale.py [--knobs length,batch,width,depth,vocabulary] [--rounds 3] [--pictures FOLDER]
     python benchmarks/scale.py --fits 24                # where each stops fitting into so many GB, by the formulas
     python benchmarks/scale.py --fits 24 --check 1024   # and a step of a model of this width, as its memory is measured
 
-One size is doubled again and again, the others stay. Each point is a process of its own; they are asked in turn, and a
-time is the median over rounds. A slope is the exponent of growth, log(b / a) / log(2), over the last doubling: 1 where
-twice the size takes twice as much. Theory is `operations`, of a step's matrix products, and `memory`, of what is kept
-for the backward pass; `models.Transformer` without dropout, float32, Adam.
+It doubles one size again and again, and keeps the others. Each point is a process of its own; they run in turn, and a
+time is the median over rounds. A slope is the exponent of growth, log(b / a) / log(2), over the last doubling: 1 if
+twice the size takes twice as much. Theory is `operations` for a step's matrix products, and `memory` for the arrays
+kept for the backward pass; `models.Transformer` without dropout, float32, Adam.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from train_step import ROOT, WORKLOADS, Workload, batch, products
 MIB = 2**20
 FLOAT = 4  # bytes
 BLOCKS = 1 << 20
-"""Weights of a head from which on attention goes in blocks and keeps none (`LONG` in nn/fast/attention_blocks.py)."""
+"""With this many weights in a head, attention goes in blocks and keeps none (`LONG` in nn/fast/attention_blocks.py)."""
 
 MOST = 1 << 14
-"""How many times larger than in `base` a size is looked for."""
+"""The search tries sizes up to this many times that of `base`."""
 
 SMALL = Workload(d_model=128, num_heads=8, num_layers=2, d_ff=512, batch=16, length=32, vocabulary=1000, steps=1)
 TINY = Workload(64, 1, 1, 64, 2, 1200, 10, 1)  # long enough for attention in blocks
 
 
 class Knob(NamedTuple):
-    """A size that is doubled."""
+    """A size to double."""
 
     start: Workload
     doublings: int
@@ -57,14 +57,14 @@ KNOBS = {
 
 
 def operations(w: Workload) -> int:
-    """Multiplications and additions of a step: each product of the forward pass has two of its size behind it."""
+    """Multiplications and additions of a step: each forward product leads to two of its size in the backward pass."""
     return 3 * sum(times * pairs * 2 * m * k * n for times, pairs, m, k, n in products(w))
 
 
 def parameters(w: Workload) -> int:
-    """An encoder layer has 4 d² + 2 d f weights, a decoder layer 8 d² + 2 d f; three matrices are of the vocabulary."""
+    """An encoder layer has 4 d² + 2 d f weights, a decoder layer 8 d² + 2 d f; three matrices span the vocabulary."""
     d, f = w.d_model, w.d_ff
-    biases = (4 * d + d + f + 4 * d) + (8 * d + d + f + 6 * d)  # and weights of norms
+    biases = (4 * d + d + f + 4 * d) + (8 * d + d + f + 6 * d)  # including the norms
     return w.num_layers * (12 * d * d + 4 * d * f + biases) + 3 * w.vocabulary * d + w.vocabulary + 4 * d
 
 
@@ -73,7 +73,7 @@ class Memory(NamedTuple):
 
     Attributes:
         state: parameters, their gradients, and the two moments of Adam.
-        kept: what is kept for the backward pass.
+        kept: the arrays kept for the backward pass.
         logits: the logits and their gradient.
     """
 
@@ -87,11 +87,11 @@ class Memory(NamedTuple):
 
 
 def memory(w: Workload, checkpointed: bool = False) -> Memory:
-    """What a step holds when the backward pass begins.
+    """The memory of a step when the backward pass begins.
 
     For each token, an encoder layer keeps 8 d + f numbers (Q, K and V, the heads' results, twice a norm's normalised
     rows and its result, the inner layer), a decoder layer 14 d + f; and both the attention weights. With
-    `nn.utils.checkpoint` around each layer, each keeps its input alone, and only one at a time what is in it.
+    `nn.utils.checkpoint` around each layer, each only keeps its input, and one at a time also its contents.
     """
     tokens = w.batch * w.length
     weights = w.batch * w.num_heads * w.length**2 if w.length**2 < BLOCKS else 0
@@ -100,12 +100,12 @@ def memory(w: Workload, checkpointed: bool = False) -> Memory:
     layers = w.num_layers * (encoder + decoder)
     if checkpointed:
         layers = w.num_layers * 2 * tokens * w.d_model + decoder
-    ends = 6 * tokens * w.d_model  # what the stacks begin with, and their last norms
+    ends = 6 * tokens * w.d_model  # the inputs of the stacks, and their last norms
     return Memory(4 * FLOAT * parameters(w), FLOAT * (layers + ends), 2 * FLOAT * tokens * w.vocabulary)
 
 
 def largest(name: str, room: int) -> int:
-    """How large a size of the workload `base` may get until a step needs more than so many bytes."""
+    """The largest value of one size of the workload `base` for a step that fits into `room` bytes."""
     turned = [KNOBS[name].turn(WORKLOADS["base"], size) for size in range(1, MOST)]
     return max(value(name, w) for w in turned if memory(w).total <= room)  # longer ones may need less: see BLOCKS
 
@@ -118,11 +118,11 @@ def value(name: str, w: Workload) -> int:
 
 
 def steps_of(w: Workload, checkpointed: bool = False) -> tuple[Callable[[int], Any], int]:
-    """The side: a function that makes so many steps, as one batch; and the bytes that the process had before."""
+    """The side: a function that makes a number of steps, as one batch; and the peak memory of the process before."""
     checkout = Checkout(ROOT)
     tt, nn, F = checkout.tt, checkout.nn, checkout.nn.functional
     checkout.speed_up()
-    if w != TINY:  # compiled loops and modules that a step loads are there before its memory is counted
+    if w != TINY:  # load compiled loops and modules before counting memory
         steps_of(TINY)[0](1)
     before = interleaved.peak_memory()
     tt.manual_seed(0)
@@ -142,7 +142,7 @@ def steps_of(w: Workload, checkpointed: bool = False) -> tuple[Callable[[int], A
             optimizer.zero_grad()
             logits = model(source, target_in).reshape(-1, w.vocabulary)
             F.cross_entropy(logits, target_out.reshape(-1), ignore_index=0).backward()
-            del logits  # else they would be there when the next ones are made
+            del logits  # else they would still exist when the next ones are made
             optimizer.step()
 
     return steps, int(before)
@@ -153,7 +153,7 @@ def _recomputed(nn: Any, forward: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def measured(points: list[Workload], rounds: int, threads: int) -> tuple[list[float], list[float], Any]:
-    """Seconds of a step and bytes that it adds to a process, of each workload; and cores used by other programs."""
+    """Seconds of a step and bytes that it adds to a process, for each workload; and cores used by other programs."""
     sides = [Side(steps_of, interleaved.ours(threads), w) for w in points]
     for side in sides:
         side.ask(2)
@@ -199,7 +199,7 @@ def grow(name: str, arguments: Any) -> dict[str, Any]:
 
 
 def draw(results: dict[str, Any], folder: Path) -> None:
-    """Time and memory over size, each relative to the smallest."""
+    """Draw time and memory over size, each relative to the smallest."""
     from tinytensor.nn import visualize
 
     for what, title in (("ms", "Time of a training step"), ("bytes", "Memory of a training step")):
@@ -216,7 +216,7 @@ def draw(results: dict[str, Any], folder: Path) -> None:
 
 
 def fits(gigabytes: int, check: int | None, threads: int) -> dict[str, Any]:
-    """Where `base` stops fitting, and the widest Transformer of 6 + 6 layers that trains, 4,096 tokens at a time."""
+    """Print the largest sizes of `base` that fit, and the widest 6 + 6 layers that train on 4,096 tokens at a time."""
     room = gigabytes * 10**9
     found: dict[str, Any] = {name: largest(name, room) for name in KNOBS}
     base = WORKLOADS["base"]

@@ -8,19 +8,19 @@
 
 A step is forward, cross-entropy, backward and Adam, in float32, with causal and padding masks. Each side runs in a
 process of its own and starts from the same weights; without dropout, the losses of the first three steps are compared.
-Ours is sped up as the scripts in `examples/` are, and does as the training loop of `models`: on the CPU, large batches
-are computed in two halves side by side (`nn.parallel`), on a GPU, a step's kernels are launched at once
-(`nn.compile_step`). With --plain it is none of it, and every side takes the threads it likes. With --half, products are
-in float16 under autocast and a GradScaler scales the loss, on every side.
-A round times several steps of each side in turn, behind some that are not timed; a ratio (below 1: ours is faster) is
-the median over rounds. Peers:
+Ours uses the speed-ups of the scripts in `examples/`, and works like the training loop of `models`: on the CPU, it
+computes large batches in two halves side by side (`nn.parallel`), on a GPU, it launches a step's kernels at once
+(`nn.compile_step`). With --plain it does none of this, and every side takes the threads it likes. With --half, products
+are in float16 under autocast and a GradScaler scales the loss, on every side.
+A round times several steps of each side in turn, after some untimed ones; a ratio (below 1: ours is faster) is the
+median over rounds. Peers:
 
     eager     PyTorch as users write it, with nn.Transformer
-    kept      the same, with its allocator kept from returning memory, as ours
+    kept      the same, but its allocator keeps freed memory, as ours does
     hand      written by hand for speed: one product for Q, K and V, fused attention and Adam; memory kept
     compile   eager through torch.compile, which needs a C++ compiler; memory kept. On a GPU mode="reduce-overhead"
     graphed   hand through torch.cuda.make_graphed_callables: its forward and its backward pass are CUDA graphs
-    floor     the step's matrix products alone, by NumPy, with results allocated before
+    floor     only the step's matrix products, by NumPy, with results allocated before
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ WORKLOADS = {
     "base": Workload(512, 8, 6, 2048, 16, 32, 8000, 2),
 }
 PEERS = ("eager", "kept", "hand", "compile", "graphed", "floor")
-APART, HALF_APART = 1e-3, 2e-2  # by how much the losses may differ, in float32 and in float16
-SETTLED = 1.5  # seconds of steps before those that are timed: ours takes cores only that were free for a second
-SETTLED_ON_GPU, MORE_ON_GPU = 0.3, 5  # the same on a GPU; and how many times the steps of a round, which are shorter
+APART, HALF_APART = 1e-3, 2e-2  # the largest difference of the losses, in float32 and in float16
+SETTLED = 1.5  # seconds of steps before the timed ones: ours only takes cores that were free for a second
+SETTLED_ON_GPU, MORE_ON_GPU = 0.3, 5  # the same on a GPU; and the factor for the steps of a round, which are shorter
 
 
 def batch(w: Workload):
-    """Source, target input and target output ids; a tenth of the positions, at the ends, is padding."""
+    """Source, target input and target output ids; a tenth of the positions, at the ends, are padding."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -200,7 +200,7 @@ def theirs(name: str, w: Workload, dropout: float, where: str, threads: int | No
             return self.projection(hidden)
 
     class ByHand(Twin):
-        """The same weights, used in as few and as large operations as PyTorch has."""
+        """The same weights, in the fewest and largest operations that PyTorch has."""
 
         def forward(self, source, target):
             seen = (source != 0)[:, None, None]
@@ -244,7 +244,7 @@ def theirs(name: str, w: Workload, dropout: float, where: str, threads: int | No
     model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True if by_hand else None)
     source, target_in, target_out = (torch.tensor(x, device=device) for x in batch(w))
-    # Within a graph, casts are recorded with the rest, so none may be remembered from outside.
+    # A graph records its casts with the rest, so it must not use casts cached outside.
     autocast = torch.autocast(device, torch.float16, enabled=half, cache_enabled=name != "graphed")
     scaler = torch.amp.GradScaler(device, enabled=half)
     call = model
@@ -275,7 +275,7 @@ def sinusoids(length: int, d_model: int):
 
 
 def products(w: Workload) -> list[tuple[int, int, int, int, int]]:
-    """The matrix products of a forward pass: how many, of how many pairs each, (m, k) @ (k, n)."""
+    """The matrix products of a forward pass, (m, k) @ (k, n): how many, pairs in each, m, k, n."""
     tokens, pairs, head_dim = w.batch * w.length, w.batch * w.num_heads, w.d_model // w.num_heads
     layers = w.num_layers
     return [
@@ -284,7 +284,7 @@ def products(w: Workload) -> list[tuple[int, int, int, int, int]]:
         (layers, 1, tokens, w.d_model, 2 * w.d_model),  # its K and V
         (3 * layers, pairs, w.length, head_dim, w.length),  # scores
         (3 * layers, pairs, w.length, w.length, head_dim),  # weights times values
-        (3 * layers, 1, tokens, w.d_model, w.d_model),  # what attention gives, projected
+        (3 * layers, 1, tokens, w.d_model, w.d_model),  # the projection of attention's result
         (2 * layers, 1, tokens, w.d_model, w.d_ff),
         (2 * layers, 1, tokens, w.d_ff, w.d_model),
         (1, 1, tokens, w.d_model, w.vocabulary),

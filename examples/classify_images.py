@@ -1,11 +1,11 @@
-"""Train a small convolutional network to read digits, on images that are made and not fetched.
+"""Train a small convolutional network to read digits, on generated images, without a download.
 
     python examples/classify_images.py
     python examples/classify_images.py --epochs 2 --out runs/quick
 
-Whoever knows the loop of first_transformer.py knows this one: only batches and model are others. What is written into
---out: digits.svg (some of the images, and what the network says of them), filters.svg (the weights of its first layer),
-found.svg (where each filter finds what it looks for), network.svg (its computation graph), model.safetensors.
+The loop is that of first_transformer.py, only with other batches and another model. It writes into --out: digits.svg
+(some images, with the network's answers), filters.svg (the weights of its first layer), found.svg (where each filter
+finds its pattern), network.svg (its computation graph), model.safetensors.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from tinytensor.models.scripts import command_line
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
 
-TRAINING, HELD_OUT = (0, 1)  # with the seed, what the images of either follow from
-AT_ONCE = 250  # images that are classified at a time
+TRAINING, HELD_OUT = (0, 1)  # with the seed, they determine the images of each
+AT_ONCE = 250  # images classified at a time
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ def parser() -> command_line.Parser:
 
 
 def train(model: ImageClassifier, images: np.ndarray, labels: np.ndarray, arguments: argparse.Namespace) -> None:
-    """Go through all images, each time in another order, and print how far it is."""
+    """Go through all images in each epoch, each time in another order, and print the progress."""
     batch, steps = arguments.batch_size, arguments.epochs * -(-len(images) // arguments.batch_size)
     optimizer = nn.optim.Adam(model.parameters(), lr=arguments.learning_rate)
     schedule = nn.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=steps)
@@ -95,14 +95,14 @@ def train(model: ImageClassifier, images: np.ndarray, labels: np.ndarray, argume
 
 
 def answers(model: ImageClassifier, images: np.ndarray, device: str) -> np.ndarray:
-    """What the network takes each image for."""
+    """The digit that the network reads in each image."""
     with tt.no_grad():
         parts = [model(tt.asarray(images[i : i + AT_ONCE], device=device)) for i in range(0, len(images), AT_ONCE)]
     return np.concatenate([tt.argmax(part, axis=1).numpy() for part in parts])
 
 
 def report(model: ImageClassifier, arguments: argparse.Namespace) -> float:
-    """Print the accuracy on images that it never saw, write weights and pictures, and return the accuracy."""
+    """Print the accuracy on images not seen in training, write weights and pictures, and return the accuracy."""
     images, labels = digits(2000, (arguments.seed, HELD_OUT))
     said = answers(model, images, arguments.device)
     accuracy = float(np.mean(said == labels))
@@ -112,7 +112,7 @@ def report(model: ImageClassifier, arguments: argparse.Namespace) -> float:
         try:
             picture.save(arguments.out / name)
             print(f"wrote {arguments.out / name}")
-        except DrawingError as error:  # the run is whole without it
+        except DrawingError as error:  # the run is complete without it
             print(f"{arguments.out / name} is left out: {error}")
     return accuracy
 
@@ -120,7 +120,7 @@ def report(model: ImageClassifier, arguments: argparse.Namespace) -> float:
 def pictures(
     model: ImageClassifier, images: np.ndarray, labels: np.ndarray, said: np.ndarray, device: str
 ) -> dict[str, Any]:
-    """Images with what is said of them, those that are taken for another digit first; filters at work; the network."""
+    """Images with the network's answers, wrong ones first; filters, and where they find their pattern; the network."""
     shown = np.argsort(said == labels, kind="stable")[:8]
     tiles = {f"{n + 1}: {labels[i]} is read as {said[i]}": images[i, 0] for n, i in enumerate(shown)}
     model.to("cpu")

@@ -4,8 +4,8 @@
     python examples/compare_translators.py --models bahdanau transformer --pair en-ko --steps 1000
     python examples/compare_translators.py --train-source train.en ... (as for train_translation.py), --time-limit 15
 
-Each model is trained by train_translation.py, which gets all arguments that are not listed in --help; one that is in
---out already, trained with the same arguments, is not trained again. Then it prints
+It trains each model by train_translation.py, which gets all arguments that are not listed in --help, unless --out
+already has one trained with the same arguments. Then it prints
 
 - the quality of greedy translations by the length of the source (the question of Bahdanau et al. 2014, figure 2),
 - parameters, steps and target tokens a second of training,
@@ -42,9 +42,9 @@ from tinytensor.models.training.presets import MODELS
 from tinytensor.models.training.run_folder import CHECKPOINT, entries
 
 TEST_PAIRS = 1000
-GROUPS = 4  # by length, of like size
-TOKENS = 1024  # of a side, in a step that is timed
-FREE = ("out", "device", "require_accuracy", "checkpoint_every")  # arguments in which a run that is there may differ
+GROUPS = 4  # of similar size, by length
+TOKENS = 1024  # of each side, in a timed step
+FREE = ("out", "device", "require_accuracy", "checkpoint_every")  # arguments that may differ in an existing run
 TITLES = {
     "none": "no attention (Sutskever 2014)",
     "bahdanau": "additive (Bahdanau 2014)",
@@ -65,9 +65,9 @@ def parser() -> command_line.Parser:
 
 
 def training_arguments(name: str, folder: Path, given: Sequence[str]) -> dict[str, Any]:
-    """All arguments of a model's training, those that are not given with their defaults.
+    """All arguments of a model's training, with defaults for those not given.
 
-    Raises UsageError if the folder holds a run with others.
+    Raises UsageError if the folder holds a run with other arguments.
     """
     arguments = train_translation.parser().parse_args(["--model", name, *given, "--out", str(folder)])
     train_translation.check(arguments)
@@ -83,14 +83,14 @@ def training_arguments(name: str, folder: Path, given: Sequence[str]) -> dict[st
 
 
 def train(name: str, folder: Path, given: Sequence[str]) -> None:
-    """Train a model, unless that is done; go on with a run that was interrupted."""
+    """Train a model, unless it is trained already; continue an interrupted run."""
     if (folder / CONFIG).is_file():
         print(f"{folder}: trained already")
         return
     options = ["--resume"] if (folder / CHECKPOINT).is_file() else ["--model", name, *given]
     print(f"\n=== {TITLES[name]}", flush=True)
     process = subprocess.Popen([sys.executable, train_translation.__file__, *options, "--out", str(folder)])
-    # Both are for the training, which saves before it ends; a terminal sends Ctrl-C to it as well.
+    # Both are for the training, which saves before it ends; a terminal sends it Ctrl-C, too.
     handlers: dict[int, Any] = {signal.SIGINT: signal.SIG_IGN, signal.SIGTERM: lambda *_: process.terminate()}
     former = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
@@ -99,11 +99,11 @@ def train(name: str, folder: Path, given: Sequence[str]) -> None:
         for number, handler in former.items():
             signal.signal(number, handler)
     if code:
-        raise SystemExit(code if code > 0 else 128 - code)  # below 0: of a signal that it did not heed
+        raise SystemExit(code if code > 0 else 128 - code)  # below 0: a signal ended it
 
 
 def test_lines(arguments: dict[str, Any]) -> tuple[str, list[str], list[str]]:
-    """What a run's arguments name to be translated: "test" or "validation", its sources and its references."""
+    """The lines to translate for a run's arguments: "test" or "validation", its sources and its references."""
     if arguments["train_source"] is None:
         source, target = arguments["pair"].split("-")
         pairs = TranslationTask(arguments["pair"], arguments["seed"]).test_pairs(TEST_PAIRS)
@@ -115,7 +115,7 @@ def test_lines(arguments: dict[str, Any]) -> tuple[str, list[str], list[str]]:
 
 
 def table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows whose first column is text and whose others are numbers."""
+    """Print rows with text in the first column and numbers in the others."""
     print(f"\n{title}\n")
     widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
     for row in (heads, ["-" * width for width in widths], *rows):
@@ -182,7 +182,7 @@ def time_against_length(folders: dict[str, Path], lengths: Sequence[int], rounds
 
 
 def _step(folder: Path, length: int, rng: np.random.Generator, device: str) -> Any:
-    """A function that trains a new model, of the sizes of the one in the folder, on a batch of this length."""
+    """A function that trains a new model, with the sizes of the one in the folder, on a batch of this length."""
     model = Translator.from_pretrained(folder).model
     config = model.config | {"max_length": length + 1}
     new = type(model)(**config).to(device).train()
@@ -196,7 +196,7 @@ def _step(folder: Path, length: int, rng: np.random.Generator, device: str) -> A
         loss = cross_entropy(new(batch.source, batch.target_in), batch)
         loss.backward()
         optimizer.step()
-        loss.item()  # a GPU has computed only when somebody asks
+        loss.item()  # wait for the GPU
 
     return step
 

@@ -1,12 +1,12 @@
-"""Draw the computation of attention: one head, several, a layer of the encoder, the whole Transformer, or what was
-before it: two steps of Bahdanau's decoder, or of Luong's.
+"""Draw the computation of attention: one head, several, a layer of the encoder, the whole Transformer, or its
+predecessors: two steps of Bahdanau's decoder, or of Luong's.
 
     python examples/render_attention_graph.py head --out head.svg
     python examples/render_attention_graph.py transformer --out transformer.svg --saved
     python examples/render_attention_graph.py head --out film.html
 
 The ending of --out chooses the format: svg, png, pdf (pictures), dot, mmd (Mermaid), txt (a tree), json (the data),
-html (a film of the backward pass, or with --explore a page to look around in).
+html (a film of the backward pass, or with --explore a page to explore the graph).
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python examples/train_copy_task.py --task reverse --out runs/reverse
     python examples/train_copy_task.py --resume
 
-The sequences are made on the fly from the seed. What is written into --out: checkpoint.safetensors (everything needed
-to go on), log.jsonl (arguments and figures, a JSON object a line), run.html (the figures, samples and
-attention of the run, a page written while it trains), loss.svg, cross-attention.svg (what each
-output letter looked at), attention-head.svg (the computation graph of one attention head).
+The sequences are made on the fly from the seed. It writes into --out: checkpoint.safetensors (everything needed to
+resume), log.jsonl (arguments and figures, a JSON object a line), run.html (the figures, samples and attention of the
+run, a page written while it trains), loss.svg, cross-attention.svg (where each output letter looked),
+attention-head.svg (the computation graph of one attention head).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def show_samples(model: Transformer, task: SequenceTask, count: int, say: Callable[[str], None]) -> None:
-    """Print test sequences and what the model makes of them now."""
+    """Print test sequences with the model's current answers."""
     sequences = task.test_sequences(count)
     for sequence, answer in zip(sequences, copy_task.generate(model, task, sequences)):
         mark = "" if answer == task.answer(sequence) else f"   (should be {task.to_text(task.answer(sequence))})"
@@ -96,7 +96,7 @@ def report(model: Transformer, task: SequenceTask, folder: RunFolder, step: int)
 
 
 def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> list[Path]:
-    """The loss curve, the cross-attention of the longest of some test sequences, and the graph of a head."""
+    """Draw the loss curve, the cross-attention of the longest of some test sequences, and the graph of a head."""
     paths = plots.draw_losses(folder, log=True)
     seen = copy_task.attention(model, task)
     mean = seen.layers["cross"][-1].weights[0].mean(axis=0)  # over the heads of the last layer
@@ -104,7 +104,7 @@ def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> 
     head = folder.path / "attention-head.svg"
     try:
         attention_graphs.head(model.d_model).save(head)
-    except DrawingError as error:  # the run is whole without it
+    except DrawingError as error:  # the run is complete without it
         print(f"{head} is left out: {error}")
         return paths
     return [*paths, head]

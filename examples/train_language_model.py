@@ -5,12 +5,12 @@
     python examples/train_language_model.py --text book.txt --units subwords --vocabulary 2000 --preset gpt2-small
     python examples/train_language_model.py --resume
 
-Without a file it learns sentences of the toy English, which are made from the seed. In the end it says how well it
-predicts the part of the text that was held out, beside n-grams with Kneser-Ney smoothing (Chen and Goodman 1998) that
-were counted in the same text. What is written into --out: checkpoint.safetensors (everything needed to go on),
-log.jsonl (arguments and figures, a JSON object a line), run.html (the figures, samples and attention of the run, a page
-written while it trains), loss.svg, attention.svg and attention.html (what each character looked at). A run that has
-ended has config.json with the trained model, for `models.writer.Writer.from_pretrained`.
+Without a file it learns sentences of the toy English, which are made from the seed. At the end it prints how well it
+predicts the held-out part of the text, beside n-grams with Kneser-Ney smoothing (Chen and Goodman 1998) that were
+counted in the same text. It writes into --out: checkpoint.safetensors (everything needed to resume), log.jsonl
+(arguments and figures, a JSON object a line), run.html (the figures, samples and attention of the run, a page written
+while it trains), loss.svg, attention.svg and attention.html (where each character looked). A finished run has
+config.json with the trained model, for `models.writer.Writer.from_pretrained`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tinytensor.models.training.trainer import Trainer
 from tinytensor.models.writer import Writer
 
 WARM_UP = 100  # steps
-SHOWN = 24  # ids whose attention is shown
-WRITTEN = 100  # ids of a sample
+SHOWN = 24  # ids in the picture of attention
+WRITTEN = 100  # ids in a sample
 
 
 def main() -> int:
@@ -90,13 +90,13 @@ def check_prompt(writer: Writer, prompt: str) -> None:
 
 
 def first_line(text: Text) -> str:
-    """The first line of what was held out that is not empty."""
+    """The first line of the held-out text that is not empty."""
     beginning = text.units.decode(text.held_out[:1000].tolist())
     return beginning.strip("\n").partition("\n")[0] or "\n"
 
 
 def attention(model: LanguageModel, text: Text) -> SentenceAttention:
-    """What the model looks at in the first line that was held out, each id to say the next."""
+    """The model's attention in the first held-out line, from each id as it predicts the next."""
     ids = [int(text.training[-1]), *text.units.encode(first_line(text))][: min(SHOWN, model.max_length + 1)]
     pieces = text.units.pieces(ids)
     return SentenceAttention.within(model, [ids[:-1]], pieces[:-1], pieces[1:])
@@ -105,7 +105,7 @@ def attention(model: LanguageModel, text: Text) -> SentenceAttention:
 def show_samples(
     writer: Writer, prompt: str, count: int, arguments: argparse.Namespace, say: Callable[[str], None]
 ) -> None:
-    """What the model writes: the same random numbers each time."""
+    """Print texts that the model writes, with the same random numbers each time."""
     generator = tt.random.Generator(arguments.seed)
     for _ in range(count):
         options = {"temperature": arguments.temperature, "top_k": arguments.top_k, "generator": generator}
@@ -115,7 +115,7 @@ def show_samples(
 
 
 def report(text: Text, model: LanguageModel, length: int) -> float:
-    """Print how well the held-out part is predicted, beside n-grams; returns the loss (nats)."""
+    """Print how well the model predicts the held-out part, beside n-grams; returns the loss (nats)."""
     loss = text.loss(model, length)
     print(f"on {len(text.held_out):,} ids that were held out, perplexity of the model: {text.told(loss)}")
     for n, other in text.ngram_losses().items():

@@ -1,13 +1,13 @@
-"""Train an encoder to say hidden words, as BERT does (Devlin et al. 2019), in sentences of the toy English.
+"""Train an encoder to predict hidden words, like BERT (Devlin et al. 2019), in sentences of the toy English.
 
     python examples/train_masked_words.py
     python examples/train_masked_words.py --resume
 
-The sentences are made from the seed; those that are tested have combinations of words that training never shows. What
-is written into --out: checkpoint.safetensors (everything needed to go on), log.jsonl (arguments and figures, a JSON
-object a line), run.html (the figures, samples and attention of the run, a page written while it trains), loss.svg,
-attention.svg and attention.html (what each word looked at), and masked-word.svg (what the hidden word looked at). A run
-that has ended has config.json with the trained model, for `models.Encoder.from_pretrained`.
+The sentences are made from the seed; test sentences have combinations of words that training never shows. It writes
+into --out: checkpoint.safetensors (everything needed to resume), log.jsonl (arguments and figures, a JSON object a
+line), run.html (the figures, samples and attention of the run, a page written while it trains), loss.svg, attention.svg
+and attention.html (where each word looked), and masked-word.svg (where the hidden word looked). A finished run has
+config.json with the trained model, for `models.Encoder.from_pretrained`.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ def parser() -> command_line.Parser:
 
 @tt.no_grad()
 def probabilities(model: Encoder, ids: Any) -> np.ndarray:
-    """What the model says of each place of ids (batch, length), among words: (batch, length, words)."""
+    """The model's probabilities of words at each place of ids (batch, length): (batch, length, words)."""
     return F.softmax(model(ids)[..., : model.mask_id], dim=-1).numpy()
 
 
 def show_guesses(model: Encoder, task: MaskedWordTask, count: int, say: Callable[[str], None]) -> None:
-    """The likeliest words for the hidden one of some sentences."""
+    """Print the likeliest words for the hidden one in some sentences."""
     for sentence in SENTENCES[:count]:
         words = sentence.split()
         p = probabilities(model, task.ids([words]))[0, 1 + words.index(HIDDEN)]
@@ -107,7 +107,7 @@ def show_guesses(model: Encoder, task: MaskedWordTask, count: int, say: Callable
 
 
 def report(model: Encoder, task: MaskedWordTask) -> dict[str, float]:
-    """Print and return how many hidden words are found, and how many by always saying the most frequent one."""
+    """Print and return the share of hidden words found, and the share by always saying the most frequent one."""
     said, asked = [], []
     for batch in task.test_batches(TEST_SENTENCES):
         hidden = batch.target_out != 0
@@ -121,7 +121,7 @@ def report(model: Encoder, task: MaskedWordTask) -> dict[str, float]:
 
 
 def attention(model: Encoder, task: MaskedWordTask) -> SentenceAttention:
-    """What each word of the first sentence looks at, the hidden one among them."""
+    """The attention of each word in the first sentence, the hidden one included."""
     words = SENTENCES[0].split()
     return SentenceAttention.within(model, task.ids([words]), [BEGIN, *words])
 

@@ -7,11 +7,11 @@
     python examples/train_translation.py --resume
 
 The toy sentences are made on the fly from the seed; every test sentence has a combination of words that training never
-shows. Parallel text is one sentence a line, UTF-8 (.gz too). What is written into --out: checkpoint.safetensors
-(everything needed to go on), log.jsonl (arguments and figures, a JSON object a line), run.html (the figures, samples
-and attention of the run, a page written while it trains), loss.svg, attention.svg and
-attention.html (what each word of a sentence looked at); for text also tokenizer.model and the weights whose mean is
-taken in the end. A run that has ended has config.json with the trained model, for translate.py.
+shows. Parallel text is one sentence a line, UTF-8 (.gz too). It writes into --out: checkpoint.safetensors (everything
+needed to resume), log.jsonl (arguments and figures, a JSON object a line), run.html (the figures, samples and attention
+of the run, a page written while it trains), loss.svg, attention.svg and attention.html (where each word of a sentence
+looked); for text also tokenizer.model and the weights that are averaged at the end. A finished run has config.json with
+the trained model, for translate.py.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from tinytensor.models.training.schedules import SCHEDULES
 
 FILES = ("train_source", "train_target", "valid_source", "valid_target", "test_source", "test_target")
 
-# What the arguments are if they are not given; None: what the preset says, if it says anything. An argument of one kind
-# of training alone is refused in the other.
+# The defaults of the arguments; None: the preset decides, if it has a value. An argument for only one kind of training
+# is refused in the other.
 ALWAYS: dict[str, Any] = dict.fromkeys(("steps", "learning_rate", "warm_up", "accumulate", "dropout"))
 TOY: dict[str, Any] = ALWAYS | {
     "pair": "en-fr", "everyday": False, "preset": "toy", "batch_size": 32, "schedule": "cosine", "label_smoothing": 0.0,

@@ -1,4 +1,4 @@
-r"""Translate lines with a model that train_translation.py has trained.
+r"""Translate lines with a model trained by train_translation.py.
 
     python examples/translate.py runs/translation < english.txt > french.txt
     echo "the black cat eats the fresh bread." | python examples/translate.py runs/translation --attention out.svg
@@ -6,10 +6,10 @@ r"""Translate lines with a model that train_translation.py has trained.
         --kind encoder --token it                                    (what one word looked at, within the line)
     python examples/translate.py runs/translation                    (a terminal: asks for one line after the other)
 
-A line goes in, a line comes out, in the same order; an empty line stays empty. A line that cannot be translated is told
-on stderr, gives an empty line, and makes the exit code 2 in the end. With --n-best N each line gives N lines: its
-number, the score (mean log-probability of an id, for --length-penalty 1) and the translation, with tabs between; an
-empty line gives none.
+A line goes in, a line comes out, in the same order; an empty line stays empty. A line that cannot be translated is
+reported on stderr, gives an empty line, and makes the exit code 2. With --n-best N each line gives N lines: its number,
+the score (mean log-probability of an id, for --length-penalty 1) and the translation, with tabs between; an empty line
+gives none.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 
 def check_attention(model: Any, arguments: argparse.Namespace) -> None:
-    """Raise UsageError where a picture is asked for that the model does not have."""
+    """Raise UsageError if the model does not have the attention for the requested picture."""
     found = SentenceAttention.of(model, [[model.eos_id]], [[model.bos_id]], [END], [END]).layers
     if not found:
         raise command_line.UsageError("--attention: this model has no attention")
@@ -167,7 +167,7 @@ def show(translations: list[Translation], number: int, arguments: argparse.Names
 
 
 def batches(size: int) -> Iterator[list[str]]:
-    """The lines of standard input, so many at a time; those before a line that is not UTF-8 come before its error."""
+    """The lines of standard input in batches; the lines before one that is not UTF-8 come before its error."""
     number = 0
     while found := list(islice(sys.stdin.buffer, size)):
         lines: list[str] = []
@@ -182,7 +182,7 @@ def batches(size: int) -> Iterator[list[str]]:
 
 
 def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
-    """Translate every line that can be, and tell of those that cannot. Returns the exit code."""
+    """Translate every line that can be translated, and report the others. Returns the exit code."""
     number, code = 0, command_line.EXIT_OK
     for lines in batches(arguments.batch_lines):
         for i, line in enumerate(lines):
@@ -211,9 +211,9 @@ def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
 def draw(
     translator: Translator, line: str, translation: Translation, number: int, arguments: argparse.Namespace
 ) -> Iterator[Path]:
-    """Draw what is asked for; the first line's pictures have the names that were given, others have their number in it.
+    """Draw the requested pictures; those of the first line have the given names, the names of others have its number.
 
-    Raises ValueError where the line, or its translation, does not have the word of --token.
+    Raises ValueError if the line, or its translation, does not have the word of --token.
     """
 
     def named(path: Path) -> Path:

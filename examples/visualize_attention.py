@@ -1,11 +1,11 @@
-"""Draw what a model trained by train_copy_task.py attends to: every view of its attention, and what surrounds it.
+"""Draw the attention of a model trained by train_copy_task.py: every view of it, its mask, positions and loss.
 
     python examples/train_copy_task.py --task reverse --out runs/reverse
     python examples/visualize_attention.py --run runs/reverse --out runs/reverse/attention
 
-What is written into --out: lines.svg (the figure of the paper), grid.svg (a heat map for each layer and head),
-steps.svg (one query in numbers, from the projections on), explorer.html (choose layer, head and token; one file that
-needs no network), mask.svg, positions.svg, loss.svg.
+It writes into --out: lines.svg (the figure of the paper), grid.svg (a heat map for each layer and head), steps.svg
+(one query in numbers, from the projections on), explorer.html (choose layer, head and token; one file that needs no
+network), mask.svg, positions.svg, loss.svg.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
     answer = copy_task.generate(model, task, [sequence])[0]
     batch = task.make_batch([sequence])
     layers = [layer.multihead_attn for layer in model.transformer.decoder.layers]
-    read: list[Any] = []  # by each of them: what its queries are made of, and what keys and values are made of
+    read: list[Any] = []  # for each layer, the input of its queries, and the input of its keys and values
     hooks = [layer.register_forward_pre_hook(lambda _, inputs: read.append(inputs[:2])) for layer in layers]
     with tt.no_grad(), nn.record_attention() as attention:
         model(batch.source, batch.target_in)
@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def letters(text: str, task: copy_task.SequenceTask) -> list[int]:
-    """The ids of a sequence. Raises UsageError for what the task has no letters or no room for."""
+    """The ids of a sequence. Raises UsageError if it is too long or has other letters than the task."""
     if len(text) > task.max_length or not set(text) <= set(LETTERS):
         raise command_line.UsageError(
             f"--sequence {text!r}: expected at most {task.max_length} letters from {LETTERS[0]} to {LETTERS[-1]}"

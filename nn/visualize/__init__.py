@@ -1,4 +1,4 @@
-"""Pictures of attention and of what lessons about it need; they need no library, no program and no network.
+"""Pictures for lessons about attention; they need no library, no program and no network.
 
     from tinytensor.nn import visualize
 
@@ -7,7 +7,7 @@
     visualize.attention_lines(attention.cross, source_tokens, target_tokens, token=2).save("cross.svg")
     visualize.attention_explorer(attention, source_tokens, target_tokens).save("attention.html")
 
-A notebook shows what they return; `save` writes it. The same input gives the same bytes.
+A notebook shows their results; `save` writes them. The same input gives the same bytes.
 """
 
 from .beam import BeamNode, beam_tree

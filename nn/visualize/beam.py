@@ -12,13 +12,13 @@ from .tokens import isolated, label, visible
 
 
 class BeamNode(NamedTuple):
-    """A beginning of a hypothesis, one token longer than its parent.
+    """The beginning of a hypothesis, one token longer than its parent.
 
     Attributes:
-        parent: its place in the list; None for the one beginning of all.
-        token: its last.
-        log_probability: of this token, given those before.
-        score: of a hypothesis that ends here, the best of which is the result; None: it goes on, or was given up.
+        parent: the place of the parent in the list; None for the root.
+        token: its last token.
+        log_probability: the log-probability of this token, given those before.
+        score: the score of a hypothesis that ends here; the best one is the result; None: it goes on, or was given up.
     """
 
     parent: int | None
@@ -28,30 +28,30 @@ class BeamNode(NamedTuple):
 
 
 ROW, GAP, NODE = 40.0, 46.0, 30.0  # between rows, between columns, the height of a node
-BEND = 9.0  # as much of a gap is for an edge to get to its row; in the rest stands its probability
+BEND = 9.0  # the part of a gap where an edge bends to its row; the rest has its probability
 
 
 def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Picture:
     """The hypotheses that beam search followed, from left to right; the result is bold and blue, on top.
 
-    A token's probability stands on the edge to it, and below it the sum Σ of log-probabilities, by which hypotheses
-    are compared; round ones ended and have a score. Dashed ones were given up for better ones (Sutskever et al. 2014,
+    The edge to a token shows its probability; below the token is the sum Σ of log-probabilities, which ranks the
+    hypotheses. Round ones ended and have a score. Dashed ones were given up for better ones (Sutskever et al. 2014,
     section 3.2).
 
         branches, hypotheses = trace_beam(model, source, beam=3)       # tinytensor.models.decoding_trace
 
     Args:
-        nodes: parents before children; the first is the beginning.
-        title: above the picture.
+        nodes: parents before children; the first is the root.
+        title: a line above the picture.
 
-    Raises ValueError where the nodes are no tree, a number is none, or no hypothesis ended.
+    Raises ValueError if the nodes are not a tree, a log-probability or score is not valid, or no hypothesis ended.
     """
     nodes = [BeamNode(*node) for node in nodes]
     _check_tree(nodes)
     children: list[list[int]] = [[] for _ in nodes]
     depth, totals = [0] * len(nodes), [0.0] * len(nodes)
     scores = [-math.inf if node.score is None else node.score for node in nodes]
-    best = list(scores)  # that comes of each
+    best = list(scores)  # the best score below each node
     for i, node in enumerate(nodes[1:], 1):
         parent = node.parent or 0
         children[parent].append(i)
@@ -91,7 +91,7 @@ def _check_tree(nodes: list[BeamNode]) -> None:
             raise ValueError(
                 f"beam_tree: node {i} has parent {node.parent}; expected one before it, and none for node 0"
             )
-        if not -math.inf < node.log_probability <= 1e-6:  # as much as rounding makes of certainty
+        if not -math.inf < node.log_probability <= 1e-6:  # rounding may lift log 1 above 0
             raise ValueError(
                 f"beam_tree: node {i} has log-probability {node.log_probability}; expected the logarithm of a "
                 "probability: finite, at most 0"
@@ -105,7 +105,7 @@ def _check_tree(nodes: list[BeamNode]) -> None:
 
 
 def _way(nodes: list[BeamNode], place: int | None) -> set[int]:
-    """A node and all before it."""
+    """A node and all its ancestors."""
     found = set()
     while place is not None:
         found.add(place)
@@ -114,7 +114,7 @@ def _way(nodes: list[BeamNode], place: int | None) -> set[int]:
 
 
 def _rows(children: list[list[int]], rank: Sequence[tuple[bool, float, float]]) -> list[int]:
-    """The row of each node: the best child stands beside its parent, the others get rows of their own below."""
+    """The row of each node: the best child shares its parent's row, the others get rows of their own below."""
     rows, free, waiting = [0] * len(children), 0, [(0, True)]
     while waiting:
         place, is_first = waiting.pop()
@@ -145,7 +145,7 @@ def _node(
     box.children.append(Element("title", f"{visible(node.token)}: sum of log-probabilities {total:.4g}{probability}"))
     place = {"x": x + width / 2, "text_anchor": "middle"}
     weight = "bold" if is_result else None
-    down = 19 if node.parent is None else 13  # to the middle, where there is no number below
+    down = 19 if node.parent is None else 13  # in the middle if there is no number below
     token = label(node.token, width - 10, 13, y=y + down, fill=ink, font_weight=weight, **place)
     return [box, token, Element("text", _under(node, total), y=y + 25, font_size=10, fill=ink, **place)]
 

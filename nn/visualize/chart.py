@@ -1,4 +1,4 @@
-"""Curves over a common pair of axes: what pictures of schedules, losses and others have in common."""
+"""Curves over a common pair of axes: the base of pictures of schedules, losses and others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .weights import to_numpy
 
 WIDTH, HEIGHT = 720.0, 400.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 20.0, 62.0, 52.0
-DASHES = (None, "7 3", "2 3", "9 3 2 3")  # what tells lines apart where colours do not
+DASHES = (None, "7 3", "2 3", "9 3 2 3")  # they tell lines apart when colours do not
 MOST_POINTS = 2000
 LONGEST_NAME = 200.0
 
@@ -33,18 +33,18 @@ def chart(
     log_x: bool = False,
     markers: bool = False,
 ) -> Picture:
-    """Lines over a common pair of axes, with a legend where there are several.
+    """Lines over a common pair of axes, with a legend if there are several.
 
-    Values that are not finite break a line; with more than 2,000 points, of each stretch the smallest and the largest
-    value are drawn.
+    Values that are not finite break a line; with more than 2,000 points, it draws the smallest and the largest value of
+    each stretch.
 
     Args:
         curves: for each name, steps and values.
-        log, log_x: whether the values' axis, and that of the steps, is logarithmic; numbers that are not positive break
-            the line then.
-        markers: whether each point has a dot.
+        log, log_x: True if the axis of the values, or of the steps, is logarithmic; then numbers that are not positive
+            break the line.
+        markers: True if each point has a dot.
 
-    Raises ValueError where nothing can be drawn.
+    Raises ValueError if nothing can be drawn.
     """
     drawable = {name: _drawable(x, y, log_x, log) for name, (x, y) in curves.items()}
     x_seen, y_seen = (np.concatenate([numbers[np.isfinite(numbers)] for numbers in c]) for c in zip(*drawable.values()))
@@ -77,11 +77,11 @@ def read_curve(who: str, name: str, values: Any, x: Any = None, *, first: float 
     """The steps and the values of one curve, as float64.
 
     Args:
-        who: the function that an error is about.
+        who: the function that errors name.
         values: numbers, one for each step; or a pair (steps, numbers).
-        x: the steps of values that are no pair; default: counted from `first`.
+        x: the steps, unless values are a pair; default: counted from `first`.
 
-    Raises ValueError where numbers and steps differ in length.
+    Raises ValueError if numbers and steps differ in length.
     """
     if isinstance(values, tuple) and len(values) == 2 and np.ndim(values[0]) == 1:
         x, values = values
@@ -97,12 +97,12 @@ def read_curve(who: str, name: str, values: Any, x: Any = None, *, first: float 
 
 def _numbers(values: Any) -> np.ndarray:
     if isinstance(values, (list, tuple)):
-        values = [float(v) for v in values]  # losses as they come out of a training loop may be Tensors
+        values = [float(v) for v in values]  # losses of a training loop may be Tensors
     return to_numpy(values).astype(np.float64)
 
 
 def _drawable(x: np.ndarray, y: np.ndarray, log_x: bool, log: bool) -> Curve:
-    """The curve with NaN for what has no place on the axes."""
+    """The curve with NaN for points that have no place on the axes."""
     x = np.where(np.isfinite(x) & ((x > 0) | (not log_x)), x, np.nan)
     return x, np.where(np.isfinite(x) & np.isfinite(y) & ((y > 0) | (not log)), y, np.nan)
 
@@ -115,7 +115,7 @@ class _Axis:
     """From numbers to pixels.
 
     Attributes:
-        low, high: the numbers at its ends; of a logarithmic axis their logarithms.
+        low, high: the numbers at its ends; for a logarithmic axis, their logarithms.
         ticks: round numbers.
         begin, end: the pixels at its ends.
     """
@@ -129,7 +129,7 @@ class _Axis:
 
     @staticmethod
     def around(low: float, high: float, log: bool, begin: float, end: float) -> _Axis:
-        """An axis on which both numbers and the ticks around them have their place."""
+        """An axis that has both numbers and the ticks around them."""
         ticks = _log_ticks(low, high) if log else linear_ticks(low, high)
         low, high = min(low, ticks[0]), max(high, ticks[-1])
         if log:
@@ -147,7 +147,7 @@ def _axis_name(name: str, log: bool) -> str:
 
 
 def _axes(across: _Axis, down: _Axis, x_name: str, y_name: str) -> list[Element]:
-    """Lines, numbers and names."""
+    """The lines, numbers and names of the axes."""
     grid = Element("g", stroke=RULE, stroke_width=1)
     names = Element("g", font_size=12, fill=MUTED)
     for tick in down.ticks:
@@ -171,12 +171,12 @@ def _axes(across: _Axis, down: _Axis, x_name: str, y_name: str) -> list[Element]
 
 @dataclass(frozen=True)
 class _Legend:
-    """Where the names of curves stand: in a line above them where they fit, otherwise in a column beside them.
+    """The names of curves: in a line above the curves if they fit, otherwise in a column beside them.
 
     Attributes:
-        places: of each name, left and baseline.
+        places: left and baseline of each name.
         beside: how much wider the column makes the picture.
-        bottom: where it ends.
+        bottom: the lower end of the column; 0 without one.
     """
 
     places: list[tuple[float, float]]
@@ -193,14 +193,14 @@ class _Legend:
         return _Legend(places, 56 + min(LONGEST_NAME, max(widths)), places[-1][1] + 16)
 
     def entry(self, i: int, name: str) -> list[Element]:
-        """A name, and its line before it."""
+        """A name, and a sample of its line before it."""
         x, y = self.places[i]
         text = fitted(name, LONGEST_NAME, 12, x=x, y=y, fill=INK)
         return [text, Element("line", x1=x - 32, x2=x - 6, y1=y - 4, y2=y - 4, **_look(i))]
 
 
 def _look(i: int) -> dict[str, Any]:
-    """The look of a line by its number; after as many as there are colours, in other dashes."""
+    """The look of a line by its number; after one round of colours, the dashes change."""
     dash = DASHES[(i + i // len(SERIES)) % len(DASHES)]
     return {"stroke": SERIES[i % len(SERIES)], "stroke_width": 2, "stroke_dasharray": dash, "fill": "none"}
 
@@ -209,7 +209,7 @@ def _look(i: int) -> dict[str, Any]:
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:
-    """Lines between finite points; a point alone between gaps is a dot's width long."""
+    """Lines between finite points; a single point between gaps is 2 pixels long."""
     parts, open_ = [], False
     for i, (x, y) in enumerate(points):
         if not math.isfinite(y):
@@ -223,7 +223,7 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> Curve:
-    """The least and the greatest value of every stretch, in their order, where there are more points than pixels."""
+    """The curve, or the least and the greatest value of every stretch if it has more than `MOST_POINTS` points."""
     if len(x) <= MOST_POINTS:
         return x, y
     kept: set[int] = {0, len(x) - 1}
@@ -255,7 +255,7 @@ def linear_ticks(low: float, high: float) -> list[float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten around the values; also 2 and 5 times them where there are few."""
+    """Powers of ten around the values; also 2 and 5 times them if there are few."""
     first, last = max(math.floor(math.log10(low)), -307), min(math.ceil(math.log10(high)), 308)
     if last - first > 3:
         return [10.0**e for e in range(first, last + 1, 1 + (last - first) // 8)]

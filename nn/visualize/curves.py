@@ -22,22 +22,22 @@ def curves(
     log_y: bool = False,
     markers: bool = False,
 ) -> Picture:
-    """Curves over a common pair of axes, told apart by colour and by dashes.
+    """Curves over a common pair of axes; colours and dashes tell them apart.
 
         visualize.curves({"sin": (x, np.sin(x)), "cos": (x, np.cos(x))}, x_label="angle").save("waves.svg")
 
-    What is not finite, and on a logarithmic axis what is not positive, leaves a gap. With more than 2,000 points, of
-    each stretch the smallest and the largest value are drawn.
+    Numbers that are not finite, or not positive on a logarithmic axis, leave a gap. With more than 2,000 points, it
+    draws the smallest and the largest value of each stretch.
 
     Args:
-        values: for each name its numbers (Tensors, arrays, lists), or a pair (x, numbers), where x is by default 0, 1,
-            ...; numbers or a pair alone are a curve without a name.
-        title: above the picture.
+        values: for each name its numbers (Tensors, arrays, lists), or a pair (x, numbers); default for x: 0, 1, ...;
+            numbers or a pair alone are a curve without a name.
+        title: a line above the picture.
         x_label, y_label: the names of the axes.
-        log_x, log_y: whether an axis is logarithmic.
-        markers: whether each point has a dot, as few measurements should.
+        log_x, log_y: True if the axis is logarithmic.
+        markers: True if each point has a dot, useful for a few measurements.
 
-    Raises ValueError where x and numbers differ in length or nothing can be drawn.
+    Raises ValueError if x and numbers differ in length or nothing can be drawn.
     """
     named = values if isinstance(values, Mapping) else {"curve": values}
     read = {str(name): read_curve("curves", str(name), item) for name, item in named.items()}
@@ -51,7 +51,7 @@ def curves(
 
 
 def _words(name: str, x: np.ndarray, y: np.ndarray) -> str:
-    """A curve for those who cannot see it."""
+    """A curve in words, for those who cannot see it."""
     finite = np.isfinite(x) & np.isfinite(y)
     if not finite.any():
         return f"{isolated(name)} has no finite value"

@@ -1,4 +1,4 @@
-"""Decoding token by token: what could have been said at each step."""
+"""Decoding token by token: the candidates at each step."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from .svg import INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
 from .tokens import isolated, label, visible
 
 WIDE, BAR, LINE = 150.0, 13.0, 30.0  # a step's column, the height of a bar, and of a candidate
-PER_ROW = 5  # steps beside each other, so that a page of text has room for them
+PER_ROW = 5  # steps beside each other, so that they fit on a page of text
 
 
 def decoding_steps(
     candidates: Sequence[Sequence[tuple[str, float]]], chosen: Sequence[int], *, title: str = "Token by token"
 ) -> Picture:
-    """What could have been said at each step, with its probability as a bar; what was said is framed and bold.
+    """The candidates at each step, with their probabilities as bars; the chosen token is framed and bold.
 
         choices = trace_choices(model, source, hypothesis.ids)         # tinytensor.models.decoding_trace
 
     Args:
-        candidates: for each step, tokens with their probabilities (from 0 to 1), given all that was said before.
+        candidates: for each step, tokens with their probabilities (from 0 to 1), given all tokens said before.
         chosen: for each step, the place of the token that was said.
-        title: above the picture.
+        title: a line above the picture.
 
-    Raises ValueError where nothing was said, lengths differ, a place does not exist, a number is no probability, or
-    those of a step add up to more than 1.
+    Raises ValueError if there are no steps, lengths differ, a place does not exist, a number is not a probability, or
+    the probabilities of a step add up to more than 1.
     """
     steps = [[(str(token), float(p)) for token, p in step] for step in candidates]
     _check_steps(steps, chosen)
@@ -55,7 +55,7 @@ def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) ->
                     f"decoding_steps: {visible(token)} has probability {p} at step {i}; expected 0 to 1, no logarithm"
                 )
         together = sum(p for _, p in step)
-        if together > 1 + 1e-3:  # rounding of narrow dtypes is no mistake
+        if together > 1 + 1e-3:  # narrow dtypes may round up
             raise ValueError(
                 f"decoding_steps: the probabilities of step {i} add up to {together:.4g}; expected 1 at most, of "
                 "candidates that exclude each other"
@@ -63,7 +63,7 @@ def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) ->
 
 
 def _step(number: int, candidates: list[tuple[str, float]], chosen: int, left: float, top: float) -> list[Element]:
-    """The candidates of a step, below what was said in it."""
+    """The candidates of a step, below the token that was said."""
     found = [
         Element("text", str(number + 1), x=left, y=top + 14, font_size=11, fill=MUTED),
         label(candidates[chosen][0], WIDE - 24, 14, x=left + 20, y=top + 14, fill=INK, font_weight="bold"),
@@ -86,5 +86,5 @@ def _step(number: int, candidates: list[tuple[str, float]], chosen: int, left: f
 
 
 def share_text(p: float) -> str:
-    """A probability in three digits; what is not certain is not written as if it were."""
+    """A probability in three digits; never 0.000 or 1.000 unless it is exactly that."""
     return "<0.001" if 0 < p < 0.0005 else ">0.999" if 0.9995 <= p < 1 else f"{p:.3f}"

@@ -1,4 +1,4 @@
-"""What two checkpoints attend to otherwise: the difference of their weights as heat maps."""
+"""The difference of the attention of two checkpoints: of their weights, as heat maps."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def attention_difference(
         visualize.attention_difference(before, after, words, names=("before", "after")).save("difference.svg")
 
     Rows of a map are queries, columns are keys. A row of differences adds up to 0: what one key wins, others lose. Each
-    cell's title has its tokens and the difference; with more than 5,000 cells in all, maps are images, and have none.
+    cell's title has its tokens and the difference; with more than 5,000 cells in all, maps are images without titles.
 
     Args:
         weights_a, weights_b: (layer, head, target, source), a recording, or another form that `attention_grid` takes;
-            of the same shape, for the same tokens.
+            with the same shape, for the same tokens.
         source: the tokens of the keys; default: their numbers.
-        target: the tokens of the queries; default: those of `source` where the lengths are the same.
+        target: the tokens of the queries; default: `source` if the lengths are the same.
         layers, heads: one or several of each; default: all.
-        sample: which one of a batch.
-        names: what the two are called.
+        sample: the index in a batch.
+        names: the names of the two.
 
-    Raises ValueError where tokens do not fit the weights, weights do not add up to one, or the two differ in shape.
+    Raises ValueError if tokens do not fit the weights, weights do not add up to one, or the two differ in shape.
     """
     one, other = read_layers(weights_a, sample), read_layers(weights_b, sample)
     shapes = [[layer.weights.shape for layer in read] for read in (one, other)]
@@ -92,19 +92,19 @@ def _shapes(shapes: list[tuple[int, ...]]) -> str:
 
 
 def _hidden(one: Layer, other: Layer, head: int) -> np.ndarray | None:
-    """What both masks hide; None if one of them is not known."""
+    """The cells that both masks hide; None if one of them is unknown."""
     hidden = one.masks[head], other.masks[head]
     return None if hidden[0] is None or hidden[1] is None else hidden[0] & hidden[1]
 
 
 def _ends(names: tuple[str, str]) -> tuple[float, float]:
-    """Where the scale begins, and where what stands beside it ends."""
+    """The left side of the scale, and the right side of the words beside it."""
     left = MARGIN + text_width(f"more in {names[0]}", 12) + 14
     return left, left + BAR + 14 + text_width(f"more in {names[1]}", 12)
 
 
 def _legend(colours: Scale, names: tuple[str, str], masked: bool) -> list[Element]:
-    """The scale, with whose side its ends are on."""
+    """The scale, with the name that each end stands for, and the words beside it."""
     left, end = _ends(names)
     legend = [
         Element("text", f"more in {names[0]}", x=MARGIN, y=45, font_size=12, fill=MUTED),

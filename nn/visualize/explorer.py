@@ -1,4 +1,4 @@
-"""Attention to look around in: one HTML file that needs no network."""
+"""A page to explore attention: one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ NAMES = {
     "decoder": "decoder (target to target)",
     "cross": "cross (target to source)",
 }
-FULL = 10_000  # weights are rounded to four digits
+FULL = 10_000  # the integer for weight 1: weights have four digits
 
 
 def attention_explorer(
     weights: Any, source: Any = None, target: Any = None, *, sample: int = 0, title: str = "Attention"
 ) -> Explorer:
-    """A page to look around in: choose kind, layer and head, point at a token or walk to it with the keyboard.
+    """A page to explore attention: choose kind, layer and head, point at a token or walk to it with the keyboard.
 
     An overview has a small map for each layer and head, and a click leads to it; lines or a heat map show the weights,
-    rounded to four digits; and one query is shown in numbers, as softmax(q Kᵀ / √dₖ) with the products element by
-    element, where a recording knows queries and keys. Heads are put in and out by their tiles. The page is one file
-    that asks nothing of any network; a notebook shows it in a frame.
+    rounded to four digits; and if a recording knows queries and keys, the page shows one query in numbers, as
+    softmax(q Kᵀ / √dₖ) with the products element by element. Tiles switch heads on and off. The page is one file that
+    needs no network; a notebook shows it in a frame.
 
     Args:
-        weights: a recording, of which each kind of attention can be chosen; a dict of weights by kind ("encoder",
+        weights: a recording, with every kind of attention to choose from; a dict of weights by kind ("encoder",
             "decoder", "cross", or a name of your own); or the weights of one kind, in a form that `read_layers` takes.
-        source: the tokens that the encoder reads, or the keys where there is one kind; default: their numbers.
-        target: the tokens of the decoder, or the queries; default: those of `source` where the lengths are the same.
-            Either may be a dict by kind: then they are keys and queries of each.
-        sample: which one of a batch.
-        title: of the page.
+        source: the tokens of the encoder, or of the keys if there is one kind; default: their numbers.
+        target: the tokens of the decoder, or of the queries; default: `source` if the lengths are the same. Either may
+            be a dict by kind: then they are keys and queries of each.
+        sample: the index in a batch.
+        title: the title of the page.
 
-    Raises ValueError where tokens do not fit the weights or weights do not add up to one.
+    Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
     views = [_view(name, w, source, target, sample) for name, w in _kinds(weights).items()]
     data = {
@@ -87,14 +87,14 @@ class Explorer:
         )
 
     def _height(self) -> int:
-        """Of its frame in a notebook, in pixels: as many rows as there are tokens."""
+        """The height of its frame in a notebook, in pixels; it grows with the number of tokens."""
         rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
         return min(max(400 + 26 * rows, 520), 900)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file whose name ends in .html, whole or not at all.
 
-        Raises ValueError for another ending, OSError where the file cannot be written.
+        Raises ValueError for another ending, OSError if the file cannot be written.
         """
         if Path(path).suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"save: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
@@ -143,11 +143,11 @@ def _view(kind: str, weights: Any, source: Any, target: Any, sample: int) -> dic
 
 
 MOST_NUMBERS = 60_000
-"""Queries and keys of a layer that have more numbers than this in all are left out: the page would become large."""
+"""The page leaves out queries and keys of a layer with more numbers than this in all, to stay small."""
 
 
 def _calls(weights: Any, count: int) -> list[Any]:
-    """The recorded call of each layer; None where there is none."""
+    """The recorded call of each layer; None for each if the weights are not recorded calls."""
     items = list(weights.layers) if isinstance(weights, record_attention) else weights
     items = [items] if isinstance(items, AttentionCall) else items
     known = isinstance(items, (list, tuple)) and all(isinstance(item, AttentionCall) for item in items)
@@ -155,7 +155,7 @@ def _calls(weights: Any, count: int) -> list[Any]:
 
 
 def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
-    """What scores were computed from, with three digits: queries, keys and the scale."""
+    """Queries and keys, with three digits, and the scale; nothing if they are unknown or too many."""
     if call is None or call.query is None or call.key is None or call.scale is None:
         return {}
     query, key = call.query[sample], call.key[sample]

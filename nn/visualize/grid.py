@@ -34,18 +34,18 @@ def attention_grid(
 ) -> Picture:
     """Heat maps of the weights, a row for each layer and a column for each head, on one scale of colours.
 
-    Rows of a map are queries, columns are keys. What the mask hides is hatched, if a recording knows the mask. Each
-    cell's title has its tokens and its weight; with more than 5,000 cells in all, maps are images, and have none.
-    Tokens stand beside the maps where the maps are large enough to read them.
+    Rows of a map are queries, columns are keys. Masked cells are hatched, if a recording knows the mask. The title of
+    each cell has its tokens and its weight; with more than 5,000 cells in all, maps are images without titles.
+    Tokens are beside the maps if the maps are large enough to read them.
 
     Args:
         weights: (layer, head, target, source), a recording, or another form that `read_layers` takes.
         source: the tokens of the keys; default: their numbers.
-        target: the tokens of the queries; default: those of `source` where the lengths are the same.
+        target: the tokens of the queries; default: `source` if the lengths are the same.
         layers, heads: one or several of each; default: all.
-        sample: which one of a batch.
+        sample: the index in a batch.
 
-    Raises ValueError where tokens do not fit the weights or weights do not add up to one.
+    Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
     read = read_layers(weights, sample)
     rows = choose(layers, len(read), "layer")
@@ -68,12 +68,12 @@ def attention_grid(
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """One heat map, of a head of a layer.
+    """The heat map of one head of a layer.
 
     Attributes:
         shares: (queries, keys), how far along the ramp the colour of each cell is.
-        hidden: where attention is not allowed; None if that is not known.
-        values: what the cells say where one points at them.
+        hidden: True where attention is not allowed; None if that is unknown.
+        values: the numbers for the titles of the cells.
     """
 
     shares: np.ndarray
@@ -97,13 +97,13 @@ def heat_maps(
     """Heat maps in rows of layers and columns of heads.
 
     Args:
-        maps: by the numbers of the layer and the head.
-        layers: by number, in order, the path of the module.
-        heads: their numbers, in order.
+        maps: the maps by the numbers of the layer and the head.
+        layers: the path of each module by its number, in order.
+        heads: the numbers of the heads, in order.
         source, target: tokens, or their numbers.
-        legend: elements, given whether anything is masked and whether that is hatched.
-        named: whether tokens were given.
-        count: of all heads; the only one needs no number.
+        legend: makes the elements of the legend; takes True if cells are masked, and True if those are hatched.
+        named: True if tokens were given.
+        count: the number of all heads; a single one needs no number.
     """
     queries, keys = len(target), len(source)
     layout = _arrange(len(layers), len(heads), source, target, named)
@@ -139,7 +139,7 @@ def heat_maps(
     return Picture(width, layout.bottom + MARGIN, title, description, children)
 
 
-# ---- where the maps stand
+# ---- the places of the maps
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ class _Layout:
     """Maps of one size in rows and columns, in pixels.
 
     Attributes:
-        rows, columns: how many maps below and beside each other.
+        rows, columns: how many maps are below and beside each other.
         left, top: the corner of the first one.
-        width, height: of each.
-        font: the size of the tokens beside the map; None where tokens have no room.
+        width, height: the size of each.
+        font: the size of the tokens beside the map; None if tokens have no room.
         overhang: how far tokens above the map reach beyond its right side.
     """
 
@@ -178,8 +178,8 @@ class _Layout:
 
 
 def _arrange(rows: int, columns: int, source: list[str], target: list[str], named: bool) -> _Layout:
-    """Maps as large as a slide allows. Tokens stand at the first column and above the first row, where they were given
-    and can be read.
+    """Maps as large as a slide allows. Tokens are beside the first column and above the first row, if they were given
+    and are large enough to read.
     """
     queries, keys = len(target), len(source)
     left, top, font, overhang = MARGIN + 58.0, TOP, None, 0.0
@@ -207,11 +207,11 @@ def _widest(tokens: list[str], font: float) -> float:
     return min(LONGEST_TOKEN, max(text_width(visible(token), font) for token in tokens))
 
 
-# ---- what stands around them
+# ---- the text around them
 
 
 def _legend(masks: bool, hatched: bool) -> list[Element]:
-    """The scale of colours, and how a masked cell looks, if masks are known."""
+    """The scale of colours, and a sample of a masked cell if there are any."""
     legend = [
         scale(WEIGHTS, MARGIN, 36, 180, [(0, "0"), (0.5, "0.5"), (1, "1")], MUTED),
         Element("text", "weight", x=MARGIN + 192, y=45, font_size=12, fill=MUTED),
@@ -234,7 +234,7 @@ def _head_name(head: int, box: Box) -> Element:
 
 
 def _layer_name(i: int, path: str, box: Box, aside: float) -> Element:
-    """The number of a layer beside its first map and the tokens there; its module's path where one points at it."""
+    """The number of a layer beside its first map and the tokens there, with its module's path as a tooltip."""
     x, y, _, height = box
     middle = y + height / 2
     name = Element("text", f"layer {i}", x=x - 8 - aside, y=middle + 4, text_anchor="end", font_size=12, fill=INK)
@@ -244,7 +244,7 @@ def _layer_name(i: int, path: str, box: Box, aside: float) -> Element:
 
 
 def _cell_titles(each: Map, source: list[str], target: list[str]) -> Callable[[int, int], str]:
-    """What a cell says where one points at it: its two tokens, and its number."""
+    """A function for the tooltip of a cell: its two tokens, and its number."""
 
     def title(query: int, key: int) -> str:
         masked = each.hidden is not None and each.hidden[query, key]

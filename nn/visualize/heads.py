@@ -1,4 +1,4 @@
-"""One head of attention: what it reads, and what it computes, step by step."""
+"""One head of attention: its inputs, and its computation step by step."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 from ..recording import AttentionCall, record_attention
 from .weights import choose, to_numpy
 
-AGREEMENT = 1e-2  # of weights recorded in half precision with the same computed here
+AGREEMENT = 1e-2  # tolerance between weights recorded in half precision and those computed here
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """What one head reads, for one sample.
+    """The inputs of one head, for one sample.
 
     Attributes:
         query, key, value: (target, d_k), (source, d_k) and (source, d_v), float64.
-        hidden: (target, source), where attention is not allowed.
-        added: (target, source), what the mask adds to the scores elsewhere.
-        scale: what the scores are multiplied by.
-        name: of the head, for the title; "" where there is only one.
+        hidden: (target, source), True where attention is not allowed.
+        added: (target, source), the numbers that the mask adds to the scores elsewhere.
+        scale: the factor of the scores.
+        name: the name of the head, for the title; "" if there is only one.
     """
 
     query: np.ndarray
@@ -37,7 +37,7 @@ class Head:
 
     @property
     def masked(self) -> bool:
-        """Whether a mask changes any score."""
+        """True if a mask changes any score."""
         return bool(self.hidden.any() or self.added.any())
 
     @property
@@ -60,13 +60,13 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The numbers of one query, in the order in which they are computed.
+    """The numbers of one query, in the order of their computation.
 
     Attributes:
         query: (d_k,).
         products, scores, masked, weights: (source,), a number for each key.
         result: (d_v,).
-        seen: whether the query may see any key; where it may not, all weights are zero.
+        seen: True if the query may see any key; otherwise all weights are zero.
     """
 
     query: np.ndarray
@@ -81,9 +81,9 @@ class Steps:
 def read_head(
     who: str, query: Any, key: Any, value: Any, mask: Any, head: int, sample: int, scale: float | None
 ) -> Head:
-    """One head of what the user gave; `who` is the function that an error is about.
+    """One head of the user's arrays or recorded call; `who` is the function that errors name.
 
-    Raises ValueError where shapes do not fit or numbers are not finite, and for a recorded call whose weights are no
+    Raises ValueError if shapes do not fit or numbers are not finite, and for a recorded call whose weights are not a
     softmax of products.
     """
     name = f", head {head}"
@@ -101,7 +101,7 @@ def read_head(
         )
         recorded = _one(who, call.weights, head, sample, "weights")
         if scale is None and not np.allclose(found.weights, recorded, atol=AGREEMENT):
-            raise _other_weights(who, call)  # a window makes them smaller, say
+            raise _other_weights(who, call)  # such as local attention, whose window makes them smaller
         return dataclasses.replace(found, name=name)
     elif key is None or value is None:
         raise ValueError(f"{who}: give query, key and value, or one recorded call")
@@ -129,7 +129,7 @@ def _other_weights(who: str, call: AttentionCall) -> ValueError:
 
 
 def _read_mask(who: str, mask: Any, shape: tuple[int, int], head: int, sample: int) -> tuple[np.ndarray, np.ndarray]:
-    """What it hides, and what it adds to the scores elsewhere; both (target, source)."""
+    """The cells that the mask hides, and the numbers that it adds to the scores elsewhere; both (target, source)."""
     if mask is None:
         return np.zeros(shape, dtype=bool), np.zeros(shape)
     array = to_numpy(mask)

@@ -27,21 +27,21 @@ def attention_lines(
 ) -> Picture:
     """Lines from each query to the keys it attends to, as in Figures 3 to 5 of Vaswani et al. 2017.
 
-    A line has its head's colour and its head's height beside the others, so that none covers another; the weight is its
-    opacity and its width. Lines of weights under 0.02 are left out. The squares
-    beside a token stand for the heads: those of a key have the weight it is given by the chosen query, without one the
-    largest it is given by any.
+    Each head has its own colour and its lines a small offset in height, so that none covers another; the weight sets
+    their opacity and width. Weights under 0.02 have no line. The squares beside a token are the heads: the opacity of a
+    key's squares is the weight that the chosen query gives it, or without a chosen query the largest weight that any
+    query gives it.
 
     Args:
         weights: (layer, head, target, source), a recording, or another form that `read_layers` takes.
         source: the tokens of the keys, drawn on the right; default: their numbers.
-        target: the tokens of the queries, on the left; default: those of `source` where the lengths are the same.
-        layer: which one; it may be left out if there is only one, and is the last otherwise.
+        target: the tokens of the queries, on the left; default: `source` if the lengths are the same.
+        layer: the index of the layer; default: the last one.
         heads: one or several; default: all.
         token: the index of the one query to draw; default: all of them.
-        sample: which one of a batch.
+        sample: the index in a batch.
 
-    Raises ValueError where tokens do not fit the weights or weights do not add up to one.
+    Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
     layers = read_layers(weights, sample)
     at = choose(len(layers) - 1 if layer is None else layer, len(layers), "layer")[0]
@@ -58,11 +58,11 @@ def attention_lines(
     band = squares * len(chosen)
     left, right = (min(220.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source))
     legend = _legend(chosen)
-    x_left = MARGIN + max(left, text_width("queries", 12)) + 8  # where the squares of the queries begin
+    x_left = MARGIN + max(left, text_width("queries", 12)) + 8  # the left side of the queries' squares
     x_from = x_left + band
     x_to = x_from + MIDDLE
     x_right = x_to + band + 8
-    apart = min(step * 0.75 / max(len(chosen) - 1, 1), 6.0)  # a line from the next head's line
+    apart = min(step * 0.75 / max(len(chosen) - 1, 1), 6.0)  # distance between lines of neighbouring heads
     thick = min(2.0, max(apart, 0.8)) if len(chosen) > 1 else 2.0
     width = max(x_right + max(right, text_width("keys", 12)) + MARGIN, legend[1] + 2 * MARGIN)
     height = TOP + longest * step + MARGIN
@@ -108,7 +108,7 @@ def attention_lines(
 
 
 def _strand(weight: float, thick: float, **ends: float) -> Element:
-    """One line; `thick` is how wide it is for a weight of 1."""
+    """One line; `thick` is its width for a weight of 1."""
     return Element("line", stroke_opacity=weight, stroke_width=thick * (0.4 + 0.6 * weight), **ends)
 
 
@@ -117,7 +117,7 @@ def _colour(head: int) -> Any:
 
 
 def _legend(chosen: list[int]) -> tuple[Element, float]:
-    """A square and a number for each head, and how wide that is."""
+    """A square and a number for each head, and the width of the legend."""
     group = Element("g", Element("text", "head", x=MARGIN, y=46, fill=MUTED), font_size=12, class_="legend")
     x = MARGIN + 36
     for head in chosen:

@@ -16,13 +16,13 @@ def loss_curve(losses: Any, *, steps: Any = None, log: bool = False, title: str 
     A loss that is not finite leaves a gap.
 
     Args:
-        losses: the numbers, one for each step; or a dict of several such, as `{"training": ..., "validation": ...}`,
-            where one of fewer numbers may be given as a pair (steps, numbers).
-        steps: at which steps; default: 1, 2, ...
-        log: whether the axis of the loss is logarithmic.
-        title: above the picture.
+        losses: the numbers, one for each step; or a dict of several curves, as `{"training": ..., "validation": ...}`;
+            a curve with fewer numbers may be a pair (steps, numbers).
+        steps: the steps of the numbers; default: 1, 2, ...
+        log: True if the axis of the loss is logarithmic.
+        title: a line above the picture.
 
-    Raises ValueError where numbers and steps differ in length or nothing is finite.
+    Raises ValueError if numbers and steps differ in length or nothing is finite.
     """
     named = losses if isinstance(losses, Mapping) else {"loss": losses}
     curves = {

@@ -28,21 +28,21 @@ def attention_mask(
     sample: int = 0,
     title: str = "Attention mask",
 ) -> Picture:
-    """Who may see whom: a row for each query, a column for each key.
+    """The keys that each query may see: a row for each query, a column for each key.
 
-    What `attn_mask` hides (in a causal mask, the future) is hatched like /, padding like \\, both are crossed.
+    Cells hidden by `attn_mask` (in a causal mask, the future) are hatched like /, padding like \\, both are crossed.
 
     Args:
-        attn_mask: (target, source), in the sense of MultiheadAttention: boolean, True where attention is not allowed,
-            or floating, -inf where it is not.
-        key_padding_mask: (batch, source) or (source,), likewise.
-        source, target: the tokens of keys and queries; default: their numbers; one list serves both where the lengths
-            are the same.
-        sample: which one of a batch.
-        title: above the picture.
+        attn_mask: (target, source), as in MultiheadAttention: boolean, True where attention is not allowed, or
+            floating, -inf where it is not.
+        key_padding_mask: (batch, source) or (source,), in the same forms.
+        source, target: the tokens of keys and queries; default: their numbers; if the lengths are the same, one list
+            serves both.
+        sample: the index in a batch.
+        title: a line above the picture.
 
-    Raises ValueError where shapes or tokens do not fit, or there are more than 60 positions: nobody could tell the
-    squares apart.
+    Raises ValueError if shapes or tokens do not fit, or if there are more than 60 positions, since nobody could tell
+    the squares apart.
     """
     if attn_mask is None and key_padding_mask is None:
         raise ValueError("attention_mask: give attn_mask, key_padding_mask or both")
@@ -118,7 +118,7 @@ def _kind(hidden: bool, padding: bool) -> str:
 
 
 def _legend(x: float, y: float, hidden: bool, padding: bool, words: dict[str, str]) -> tuple[Element, float]:
-    """A square for each kind that occurs, from (x, y) downwards, and how far right that reaches."""
+    """A square for each kind that occurs, from (x, y) downwards, and the right end of the legend."""
     legend, widest = Element("g", font_size=12, class_="legend"), 0.0
     rows = [(SEEN, "may be seen", False, False)]
     rows += [(HIDDEN, words["hidden"], True, False)] * hidden + [(PADDING, words["padding"], False, True)] * padding

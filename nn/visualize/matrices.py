@@ -33,20 +33,20 @@ def attention_matrices(
 ) -> Picture:
     """softmax(Q Kᵀ / √d_k + mask) V matrix by matrix (Vaswani et al. 2017, equation 1): all queries at once.
 
-    Where no axis is longer than 8 the cells hold their numbers. A tile has colours of its own, in two directions from
-    0; those of the weights go from 0 to 1. What the mask hides is hatched.
+    If no axis is longer than 8, the cells hold their numbers. Each tile has its own scale of colours, in two directions
+    from 0 if it has negative numbers; the scale of the weights goes from 0 to 1. Masked cells are hatched.
 
     Args:
         query: Q, (target, d_k), also as (head, target, d_k) or (batch, head, target, d_k); or a recorded
             AttentionCall, such as `attention.decoder[0]`.
         key, value: K and V, (source, d_k) and (source, d_v), with the same axes before; not with a recorded call.
-        mask: what broadcasts to (target, source): boolean, True where attention is not allowed, or floating, added
-            to the scores; not with a recorded call.
-        source, target: the tokens of keys and queries; one list serves both where the lengths are the same.
-        head, sample: which one of several.
-        scale: what the scores are multiplied by; default: 1 / √d_k.
+        mask: an array that broadcasts to (target, source): boolean, True where attention is not allowed, or floating,
+            added to the scores; not with a recorded call.
+        source, target: the tokens of keys and queries; if the lengths are the same, one list serves both.
+        head, sample: the index of the head, and of the sample in a batch.
+        scale: the factor of the scores; default: that of the recorded call, else 1 / √d_k.
 
-    Raises ValueError where shapes or tokens do not fit, or numbers are not finite.
+    Raises ValueError if shapes or tokens do not fit, or numbers are not finite.
     """
     inputs = read_head("attention_matrices", query, key, value, mask, head, sample, scale)
     queries, keys = inputs.hidden.shape
@@ -77,8 +77,8 @@ class _Piece:
     """A tile, and the operator before it.
 
     Attributes:
-        formula: above the tile.
-        note: below it, beside its shape.
+        formula: the text above the tile.
+        note: the text below it, beside its shape.
     """
 
     operator: str
@@ -88,7 +88,7 @@ class _Piece:
 
     @property
     def before(self) -> float:
-        """How much room the operator takes."""
+        """The width of the operator."""
         return text_width(self.operator, 15) + 2 * GAP if self.operator else 0.0
 
     @property
@@ -98,7 +98,7 @@ class _Piece:
 
     @property
     def notes(self) -> list[str]:
-        """The shape and the note; where cells hold no numbers, also between which they lie."""
+        """The shape and the note; if the cells hold no numbers, also their range."""
         tile = self.tile
         shape = TIMES.join(map(str, tile.values.shape))
         finite = tile.values[np.isfinite(tile.values)]
@@ -108,7 +108,7 @@ class _Piece:
 
 
 def _groups(inputs: Head, weights: np.ndarray, rows: list[str] | None, columns: list[str] | None) -> list[list[_Piece]]:
-    """The steps from Q and K to the result; pieces of a group stand in one line."""
+    """The steps from Q and K to the result; the pieces of a group share a line."""
     steps = [inputs.follow(i) for i in range(len(weights))]
     products, scores, masked = (np.array([getattr(s, n) for s in steps]) for n in ("products", "scores", "masked"))
     divided, meaning = scaling(inputs.scale, inputs.query.shape[1])
@@ -137,7 +137,7 @@ def _tile(values: np.ndarray, rows: list[str] | None, columns: list[str] | None,
 
 
 def _alike(groups: list[list[_Piece]]) -> list[list[_Piece]]:
-    """With cells of one size, so that the sides of tiles tell which fit together."""
+    """The groups with cells of one size, so that the sides of tiles show which fit together."""
     tiles = [piece.tile for group in groups for piece in group]
     longest = max(max(tile.values.shape) for tile in tiles)
     numbers = longest <= MOST_NUMBERED
@@ -151,7 +151,7 @@ def _alike(groups: list[list[_Piece]]) -> list[list[_Piece]]:
 
 
 def _lines(groups: list[list[_Piece]]) -> list[list[_Piece]]:
-    """As many groups in a line as fit."""
+    """Lines of groups, with as many groups in each as fit."""
     lines: list[list[_Piece]] = [[]]
     for group in groups:
         if lines[-1] and sum(piece.width for piece in [*lines[-1], *group]) > WIDEST:
@@ -161,7 +161,7 @@ def _lines(groups: list[list[_Piece]]) -> list[list[_Piece]]:
 
 
 def _draw(line: list[_Piece], top: float, children: list[Element]) -> float:
-    """The pieces of a line, their tiles around one axis; returns where it ends."""
+    """Draw the pieces of a line, with their tiles around one axis; returns the lower end of the line."""
     above = max(piece.tile.above + piece.tile.height / 2 for piece in line)
     axis = top + CAPTION + above
     x = MARGIN

@@ -24,21 +24,21 @@ def matrix(
     title: str = "Matrix",
     numbers: bool | None = None,
 ) -> Picture:
-    """Numbers as colours, on a ramp in two directions from 0 where there are negative ones.
+    """Numbers as colours, on a ramp in two directions from 0 if some are negative.
 
         visualize.matrix({"before": before, "after": after}, rows=words, title="Embeddings").save("embeddings.svg")
 
-    What is not finite is hatched. Each cell's title has its number; with more than 5,000 cells a matrix is an image,
-    and has none.
+    Cells without a finite number are hatched. Each cell's title has its number; with more than 5,000 cells a matrix is
+    an image without titles.
 
     Args:
-        values: (rows, columns); (columns,) is one row; (matrix, rows, columns), or a dict of matrices by name, is
+        values: (rows, columns); (columns,) is one row; (matrix, rows, columns), or a dict of matrices by name, gives
             several side by side on one scale of colours. Tensors, arrays or lists.
         rows, columns: labels, one for each; default: their numbers.
-        title: above the picture.
-        numbers: whether cells hold their numbers; default: where a matrix has at most 150 of them, 16 in a row.
+        title: a line above the picture.
+        numbers: True if cells hold their numbers; default: for matrices with at most 150 numbers, and 16 in a row.
 
-    Raises ValueError where labels do not fit, for other shapes, and where there is no finite number.
+    Raises ValueError for labels that do not fit, for other shapes, and if there is no finite number.
     """
     named = _read(values)
     if not any(np.isfinite(v).any() for v in named.values()):
@@ -98,7 +98,7 @@ def _numbers(values: Any, name: str) -> np.ndarray:
 
 
 def _tile(name: str, values: np.ndarray, colours: Scale, rows: Any, columns: Any, numbers: bool | None) -> Tile:
-    # the only row needs no number
+    # a single row needs no number
     beside = None if rows is None and len(values) == 1 else _labels(rows, "rows", len(values), name)
     above = _labels(columns, "columns", values.shape[1], name)
     return Tile(values, colours, few(values) if numbers is None else numbers, beside, above)
@@ -113,7 +113,7 @@ def _labels(given: Any, which: str, count: int, name: str) -> list[str]:
 
 
 def _words(name: str, values: np.ndarray, several: bool) -> str:
-    """A matrix for those who cannot see it."""
+    """A matrix in words, for those who cannot see it."""
     rows, columns = values.shape
     finite = values[np.isfinite(values)]
     range_ = f"values from {finite.min():.4g} to {finite.max():.4g}" if finite.size else "no finite value"

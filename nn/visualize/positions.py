@@ -17,14 +17,14 @@ LEFT, TOP = 62.0, 84.0
 def positional_encoding(
     encoding: Any = 64, d_model: int = 128, *, length: int | None = None, title: str = "Positional encoding"
 ) -> Picture:
-    """An encoding of positions as a heat map: a row for each position, a column for each dimension.
+    """A positional encoding as a heat map: a row for each position, a column for each dimension.
 
     Args:
         encoding: the number of positions, for the sinusoids of Vaswani et al. 2017 (section 3.5); a
             `PositionalEncoding`; or numbers (length, d_model), such as learned ones.
-        d_model: the size of the vectors, for a number of positions.
-        length: how many positions to draw; default: all, of a `PositionalEncoding` the first 64.
-        title: above the picture.
+        d_model: the size of the vectors, if `encoding` is a number.
+        length: how many positions to draw; default: all, or the first 64 of a `PositionalEncoding`.
+        title: a line above the picture.
 
     Raises ValueError for another shape and for numbers that are not finite.
     """

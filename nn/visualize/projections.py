@@ -19,12 +19,12 @@ class Projections:
     """Q = x W^Q + b^Q, K = m W^K + b^K and V = m W^V + b^V of one head (Vaswani et al. 2017, section 3.2.2).
 
     Attributes:
-        x: (target, size), what the queries are made of.
-        memory: (source, size), what the keys and values are made of; in self-attention it is x.
+        x: (target, size), the input of the queries.
+        memory: (source, size), the input of the keys and values; in self-attention it is x.
         weights: W^Q, W^K and W^V, (size, d_k), (size, d_k) and (size, d_v).
         biases: one vector for each; None for none.
-        scale: what the layer multiplies scores by; None where only matrices were given.
-        name: of the head, for the title; "" where there is only one.
+        scale: the layer's factor of the scores; None if only matrices were given.
+        name: the name of the head, for the title; "" if there is only one.
     """
 
     x: np.ndarray
@@ -41,7 +41,7 @@ class Projections:
         return [x @ w + b for x, w, b in zip(inputs, self.weights, biases)]
 
     def check(self, head: Head) -> None:
-        """Raise ValueError unless they give what a head reads."""
+        """Raise ValueError unless they give the query, key and value of a head."""
         for name, made, read in zip(("query", "key", "value"), self.project(), (head.query, head.key, head.value)):
             if made.shape != read.shape or not np.allclose(made, read, rtol=AGREEMENT, atol=AGREEMENT):
                 raise ValueError(
@@ -51,13 +51,13 @@ class Projections:
 
 
 def read_projections(x: Any, weights: Any, head: int, sample: int) -> Projections:
-    """Those of one head of what the user gave.
+    """The projections of one head from the user's x and weights.
 
     Args:
-        x: (length, size), or a batch in the layout of the layer; or a pair of such, for queries and for keys.
+        x: (length, size), or a batch in the layout of the layer; or a pair of these, for queries and for keys.
         weights: a MultiheadAttention, or W^Q, W^K and W^V, (size, d_k) each.
 
-    Raises ValueError where shapes do not fit or numbers are not finite.
+    Raises ValueError if shapes do not fit or numbers are not finite.
     """
     layer = weights if isinstance(weights, MultiheadAttention) else None
     batch_first = layer is None or layer.batch_first
@@ -101,7 +101,7 @@ def _matrices(weights: Any) -> list[np.ndarray]:
 
 
 def _of_layer(layer: MultiheadAttention, head: int) -> tuple[list[np.ndarray], list[np.ndarray] | None]:
-    """W^Q, W^K and W^V of a head, and their biases; the layer holds those of all heads below each other, transposed."""
+    """W^Q, W^K and W^V of a head, and their biases; the layer stacks the transposed matrices of all heads."""
     at = choose(head, layer.num_heads, "head")[0]
     rows = slice(at * layer.head_dim, (at + 1) * layer.head_dim)
     if layer.in_proj_weight is not None:

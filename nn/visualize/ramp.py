@@ -20,7 +20,7 @@ STROKE = Colour("hatch", "#86744c", "#a3926c")
 class Ramp:
     """Colours from one end to the other, in steps that look alike.
 
-    They lie on straight lines in Oklab (Ottosson 2020), so lightness, which every eye and every printer keeps, grows
+    They are on straight lines in Oklab (Ottosson 2020), so lightness, which every eye and every printer keeps, changes
     evenly with the number.
 
     Args:
@@ -89,14 +89,14 @@ def rgb(colour: str) -> tuple[int, int, int]:
 
 
 def ink_on(colour: Colour) -> Colour:
-    """Text that can be read on a colour, black or white, whichever has the greater contrast, in both modes."""
+    """The colour of text on a colour: black or white, whichever has more contrast, in both modes."""
     shades = ["light" if _luminance(shade) < EVEN else "dark" for shade in (colour.light, colour.dark)]
     ink = {"light": "#ffffff", "dark": "#000000"}
     return Colour(f"on-{'-'.join(shades)}", *(ink[shade] for shade in shades))
 
 
 EVEN = 0.179
-"""The luminance on which black and white have the same contrast, 4.6."""
+"""Black and white have the same contrast, 4.6, on a colour with this luminance."""
 
 
 def _luminance(colour: str) -> float:
@@ -132,7 +132,7 @@ def squares(
 
 
 def hatching(lines: Sequence[tuple[float, float, float, float]], stroke: Colour = STROKE) -> Element:
-    """Diagonals (x1, y1, x2, y2) over squares, which tell them apart without colours. They take no part in hovering."""
+    """Diagonals (x1, y1, x2, y2) over squares, which tell them apart without colours. Hovering ignores them."""
     path = "".join(f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" for x1, y1, x2, y2 in lines)
     return Element("path", d=path, stroke=stroke, stroke_width=0.8, fill="none", pointer_events="none")
 

@@ -1,4 +1,4 @@
-"""A recurrent network unrolled over its words, attention over its states, and how far two words are from each other."""
+"""A recurrent network unrolled over its words, attention over its states, and the path length between two words."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
 from .tokens import check_tokens, isolated, label, visible
 from .weights import read_layers
 
-# A word read, the encoder's state in either direction, both in one, the decoder's state, a word said: with its number
+# Kinds of nodes: a word read, the encoder's state in either direction, both in one, the decoder's state, a word said
 READ, FORWARD, BACKWARD, BOTH, DECODER, SAID = "x", "→", "←", "h", "s", "y"
 Node = tuple[str, int]
-Edges = dict[tuple[Node, Node], float]  # how much of the one gets to the other: 1 but for attention
+Edges = dict[tuple[Node, Node], float]  # the weight of each edge: 1 except for attention
 WIDE, HALF = 52.0, 22.0  # a state's width, and the height of each direction of it
-FAINT = 0.02  # weights below are not drawn
+FAINT = 0.02  # weights below this are not drawn
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -33,30 +33,30 @@ def recurrence(
     sample: int = 0,
     title: str | None = None,
 ) -> Picture:
-    """The states of an encoder, one for each word it reads, and above them those of a decoder, with the words it says.
+    """The states of an encoder, one for each word it reads, and above them a decoder's states with the words it says.
 
-    Without weights all that the decoder knows comes through the state it begins with (dashed; Sutskever et al. 2014,
-    figure 1). With them each of its states sees all of the encoder's, through lines as opaque as their weights
-    (Bahdanau et al. 2014, figure 1). With `path` the shortest way from one word to another is bold, and its length, in
-    steps from state to state, is the path length of Vaswani et al. 2017, table 1.
+    Without weights the decoder only knows the state it begins with (dashed; Sutskever et al. 2014, figure 1). With
+    weights each of its states sees all states of the encoder, through lines as opaque as their weights (Bahdanau et al.
+    2014, figure 1). With `path` the shortest way from one word to another is bold, and its length, in steps from state
+    to state, is the path length of Vaswani et al. 2017, table 1.
 
         with nn.record_attention() as attention:
             model(source, target)
         visualize.recurrence(words, said, attention.cross, bidirectional=True, path=(0, 3)).save("recurrence.svg")
 
     Args:
-        source: the words that are read.
-        target: the words that are said; None: there is no decoder.
-        weights: of one head: (target, source), or another form that `attention_lines` takes.
-        bidirectional: the encoder reads from right to left as well.
-        ends: then, of how many last states the decoder's first one is made: 1, of that from right to left alone
-            (Bahdanau et al., appendix A.2.2), or 2; default: 1 with weights, 2 without.
-        path: the numbers of a word of the source and of one of the target; of the source, where there is no target.
-        sample: which one of a batch of weights.
-        title: above the picture.
+        source: the words that the encoder reads.
+        target: the words that the decoder says; None: there is no decoder.
+        weights: the weights of one head: (target, source), or another form that `attention_lines` takes.
+        bidirectional: True if the encoder also reads from right to left.
+        ends: if so, how many last states make the decoder's first one: 1, only the one from right to left (Bahdanau et
+            al., appendix A.2.2), or 2; default: 1 with weights, 2 without.
+        path: the numbers of a word of the source and of a word of the target; without a target, of the source too.
+        sample: the index in a batch of weights.
+        title: a line above the picture.
 
-    Raises ValueError where there are no words, weights do not fit them or are of several heads, or no way leads from
-    one word of the path to the other; TypeError where words are no list of str.
+    Raises ValueError if there are no words, if weights do not fit them or have several heads, or if no way leads from
+    one word of the path to the other; TypeError if words are not a list of str.
     """
     values = _weights(weights, target, sample)
     read = _words(source, "source", None if values is None else values.shape[1])
@@ -114,7 +114,7 @@ def _weights(weights: Any, target: Any, sample: int) -> np.ndarray | None:
 
 
 def _start_and_goals(path: Any, read: list[str], said: list[str]) -> tuple[Node, list[Node]]:
-    """Where the way begins, and where it may end."""
+    """The start of the way, and its possible ends."""
     try:
         start, end = (operator.index(i) for i in path)
     except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def _describe(read: list[str], said: list[str], weights: np.ndarray | None) -> s
 
 
 def _edges(read: int, said: int, bidirectional: bool, both: bool, weights: np.ndarray | None) -> Edges:
-    """From which word or state something gets to which."""
+    """The edges between words and states, with their weights."""
     found: list[tuple[Node, Node]] = []
     directions = [FORWARD, BACKWARD] if bidirectional else [FORWARD]
     for i in range(read):
@@ -162,13 +162,13 @@ def _edges(read: int, said: int, bidirectional: bool, both: bool, weights: np.nd
     seen: Edges = {}
     if weights is not None:
         seen = {((BOTH, i), (DECODER, j)): float(weights[j, i]) for j, i in np.argwhere(weights > 0).tolist()}
-    return seen | dict.fromkeys(found, 1.0)  # lines of attention are drawn first, below all else
+    return seen | dict.fromkeys(found, 1.0)  # attention comes first, below all else
 
 
 def _shortest(edges: Iterable[tuple[Node, Node]], start: Node, goals: list[Node]) -> list[tuple[Node, Node]]:
     """The edges of a shortest way, found by breadth-first search.
 
-    Raises ValueError where there is none.
+    Raises ValueError if there is none.
     """
     after: dict[Node, list[Node]] = {}
     for one, other in edges:
@@ -193,7 +193,7 @@ def _shortest(edges: Iterable[tuple[Node, Node]], start: Node, goals: list[Node]
 
 
 def _steps(way: list[tuple[Node, Node]]) -> str:
-    """How often one state becomes part of the next on the way, in words."""
+    """The number of steps from state to state on the way, in words."""
     count = sum(one[0] != READ and other[0] not in (BOTH, SAID) for one, other in way)
     return f"{count} step{'s' * (count != 1)}"
 
@@ -202,11 +202,11 @@ def _steps(way: list[tuple[Node, Node]]) -> str:
 
 
 class _Places:
-    """Where words and states are: a column for each word, and the shorter row in the middle.
+    """The places of words and states: a column for each word, with the shorter row in the middle.
 
     Args:
-        read, said: the words; `said` is empty where there is no decoder.
-        bidirectional: whether a state of the encoder has a half for each direction.
+        read, said: the words; `said` is empty without a decoder.
+        bidirectional: True if a state of the encoder has a half for each direction.
     """
 
     def __init__(self, read: list[str], said: list[str], bidirectional: bool) -> None:
@@ -216,7 +216,7 @@ class _Places:
         across = self.column * max(len(read), len(said))
         self.left = {row: 16 + (across - self.column * len(words)) / 2 for row, words in ((READ, read), (SAID, said))}
         self.low = 52.0 if not said else 230.0  # the top of the encoder's states
-        self.high = 76.0  # that of the decoder's
+        self.high = 76.0  # the top of the decoder's
         self.foot = self.low + HALF * len(self.directions)
         self.width = across + 32
 
@@ -225,7 +225,7 @@ class _Places:
         return self.left[row] + self.column * (node[1] + 0.5)
 
     def line(self, edge: tuple[Node, Node], weight: float, is_bold: bool) -> list[Element]:
-        """What leads from one to the other, unless it is all in one box."""
+        """The line or arrow of an edge, unless the edge is inside one box."""
         (one, i), (other, j) = edge
         x, x_end = self.x((one, i)), self.x((other, j))
         if other == BOTH:
@@ -250,7 +250,7 @@ class _Places:
         return _arrow((x + side, y), (x_end - side, y), look)
 
     def encoder(self, i: int, passed: set[Node]) -> list[Element]:
-        """A word that was read, and what is known there."""
+        """A word that was read, and its states."""
         x, found = self.x((READ, i)), []
         for row, way in enumerate(self.directions):
             name = _name("h", i) if len(self.directions) == 1 else f"{way} {_name('h', i)}"

@@ -22,13 +22,13 @@ def learning_rate_schedule(
     """The learning rate against the step.
 
     Args:
-        schedule: a scheduler of `nn.optim.lr_scheduler`, which is left as it is; a function from the step, 0, 1, ...,
-            to the rate; the rates themselves; or a dict of several such by name.
-        steps: how many; needed but for rates themselves.
-        log: whether the axis of the rate is logarithmic.
-        title: above the picture.
+        schedule: a scheduler of `nn.optim.lr_scheduler`, which does not change; a function from the step, 0, 1, ...,
+            to the rate; the rates themselves; or a dict of several of these by name.
+        steps: how many steps to draw; optional if the rates are given.
+        log: True if the axis of the rate is logarithmic.
+        title: a line above the picture.
 
-    Raises ValueError where steps are missing, and for a `ReduceLROnPlateau`, which waits for losses.
+    Raises ValueError if steps are missing, and for a `ReduceLROnPlateau`, which waits for losses.
     """
     named = schedule if isinstance(schedule, Mapping) else {"learning rate": schedule}
     curves = {}

@@ -16,7 +16,7 @@ from .weights import choose
 
 MARGIN, TOP, STEP, GAP, DIGITS = 16.0, 112.0, 24.0, 22.0, 50.0
 TIMES = "\N{MULTIPLICATION SIGN}"
-HEADING = 6.0  # what a band of columns has above it that another one has already
+HEADING = 6.0  # the overlap of a band of columns with the band above it
 MOST_KEYS, MOST_NUMBERS = 12, 4
 BLUE = SERIES[0]
 
@@ -37,10 +37,10 @@ def attention_steps(
     scale: float | None = None,
     title: str | None = None,
 ) -> Picture:
-    """One query followed through softmax(q Kᵀ / √d_k + mask) V, in its own numbers (Vaswani et al. 2017, equation 1).
+    """One query on its way through softmax(q Kᵀ / √d_k + mask) V, in numbers (Vaswani et al. 2017, equation 1).
 
-    Of vectors longer than five the first four numbers are shown, and of more than twelve keys the twelve with the
-    largest weights, in their order. With `x` and `weights` the picture begins with the projections q = x W^Q, K = x W^K
+    It shows the first four numbers of vectors longer than five, and the twelve keys with the largest weights of more
+    than twelve, in their order. With `x` and `weights` the picture begins with the projections q = x W^Q, K = x W^K
     and V = x W^V of the head (section 3.2.2).
 
         visualize.attention_steps(x=x, weights=layer, head=1, token=2)  # of a trained nn.MultiheadAttention
@@ -48,21 +48,21 @@ def attention_steps(
 
     Args:
         query: a recorded AttentionCall, such as `attention.decoder[0]`; or Q, (target, d_k), also as
-            (head, target, d_k) or (batch, head, target, d_k); default: what x and weights give.
+            (head, target, d_k) or (batch, head, target, d_k); default: computed from x and weights.
         key, value: K and V, (source, d_k) and (source, d_v), with the same axes before; not with a recorded call.
-        mask: what broadcasts to (target, source): boolean, True where attention is not allowed, or floating, added
-            to the scores; not with a recorded call.
-        x: what the layer read, (length, size), or a batch of it in the layer's layout; for attention from one sequence
-            to another a pair, of what the queries and what keys and values are made of.
+        mask: an array that broadcasts to (target, source): boolean, True where attention is not allowed, or floating,
+            added to the scores; not with a recorded call.
+        x: the input of the layer, (length, size), or a batch of it in the layer's layout; for attention from one
+            sequence to another a pair: the input of the queries, and the input of keys and values.
         weights: the layer, a MultiheadAttention; or W^Q, W^K and W^V, (size, d_k), (size, d_k) and (size, d_v).
-        source, target: the tokens of keys and queries; default: their numbers; one list serves both where the lengths
-            are the same.
+        source, target: the tokens of keys and queries; default: their numbers; if the lengths are the same, one list
+            serves both.
         token: the index of the query; default: the last one.
-        head, sample: which one of several.
-        scale: what the scores are multiplied by; default: what the recorded call or the layer has, else 1 / √d_k.
+        head, sample: the index of the head, and of the sample in a batch.
+        scale: the factor of the scores; default: that of the recorded call or the layer, else 1 / √d_k.
 
-    Raises ValueError where shapes or tokens do not fit, numbers are NaN, or x and weights give another query, key or
-    value than was given beside them.
+    Raises ValueError if shapes or tokens do not fit, if numbers are not finite, or if x and weights give another query,
+    key or value than the given ones.
     """
     inputs, projections = _read(query, key, value, mask, x, weights, head, sample, scale)
     queries, keys = inputs.hidden.shape
@@ -90,7 +90,7 @@ def attention_steps(
 def _read(
     query: Any, key: Any, value: Any, mask: Any, x: Any, weights: Any, head: int, sample: int, scale: float | None
 ) -> tuple[Head, Projections | None]:
-    """One head, and where it comes from if that was given."""
+    """One head, and its projections if x and weights were given."""
     who = "attention_steps"
     if (x is None) != (weights is None):
         raise ValueError(f"{who}: x and weights belong together; give both, or neither")
@@ -113,7 +113,7 @@ def _read(
 def _write_projections(
     projections: Projections, rows: list[int], at: int, names: float, query_token: str, source: list[str]
 ) -> _Columns:
-    """What the steps begin with: x and its weights."""
+    """The columns at the beginning: x and its weights."""
     longest = max(projections.x.shape[1], *(len(w) for w in projections.weights))
     columns = _Columns(rows, max(len(rows), min(MOST_NUMBERS + 1, longest) + (projections.biases is not None)))
     size = projections.memory.shape[1]
@@ -141,7 +141,7 @@ def _write_out(
     source: list[str],
     before: _Columns | None,
 ) -> _Columns:
-    """A column for each step, below those of the projections."""
+    """A column for each step, below the columns of the projections."""
     d_k, d_v = len(steps.query), len(steps.result)
     left_out = len(source) - len(rows)
     lines = max(len(rows), min(MOST_NUMBERS + 2, max(d_k, d_v))) + bool(left_out)
@@ -176,19 +176,19 @@ def _write_out(
 
 
 class _Columns:
-    """Columns from left to right, in each a line for each key that is shown.
+    """Columns from left to right, with a line in each for every key shown.
 
-    What is drawn goes into the column that was begun last, so many pixels from its left side.
+    Each method draws into the last column begun; `at` is in pixels from its left side.
 
     Args:
-        rows: the indices of the keys that are shown.
+        rows: the indices of the keys shown.
         lines: how many lines there is room for.
-        above: how much of the picture is above them.
+        above: the height of the picture above them.
     """
 
     def __init__(self, rows: list[int], lines: int, above: float = 0.0) -> None:
         self.rows, self.lines, self.above = rows, lines, above
-        self.left = self.next = MARGIN  # where the last column begins, and the one after it
+        self.left = self.next = MARGIN  # the left sides of the last column and of the next one
         self.elements: list[Element] = []
 
     @property
@@ -200,7 +200,7 @@ class _Columns:
         return self.above + TOP + self.lines * STEP
 
     def begin(self, formula: str, meaning: str, width: float, joint: str = "→") -> None:
-        """A column with its heading, and an arrow to it from the one before, or another sign."""
+        """Begin a column with its heading, and an arrow or another sign between it and the column before."""
         x = self.left = self.next
         self.next = x + width + GAP
         middle, top = x + width / 2, self.above
@@ -213,12 +213,12 @@ class _Columns:
             self._draw("text", joint, x=x - GAP / 2, y=top + 75, text_anchor="middle", font_size=16, fill=INK)
 
     def numbers(self, values: np.ndarray, at: float, class_: str) -> None:
-        """One for each key."""
+        """Draw one number for each key."""
         for line, j in enumerate(self.rows):
             self._number(values[j], self.left + at, line, class_)
 
     def vector(self, values: np.ndarray, at: float, class_: str) -> None:
-        """Downwards, with an ellipsis where something is left out."""
+        """Draw numbers downwards, with an ellipsis if some are left out."""
         count = _shown(len(values))
         for line, value in enumerate(values[:count]):
             self._number(value, self.left + at + DIGITS, line, class_)
@@ -226,7 +226,7 @@ class _Columns:
             self._draw("text", "⋮", x=self.left + at + DIGITS - 12, y=self._middle(count) + 4, fill=MUTED)
 
     def matrix(self, values: np.ndarray, at: float, class_: str) -> None:
-        """A row for each key, with an ellipsis likewise."""
+        """Draw a row of numbers for each key, with an ellipsis if some are left out."""
         begin, count = self.left + at, _shown(values.shape[1])
         for line, j in enumerate(self.rows):
             for c, value in enumerate(values[j, :count]):
@@ -235,7 +235,7 @@ class _Columns:
                 self._draw("text", "…", fill=MUTED, x=begin + count * DIGITS + 8, y=self._middle(line) + 4)
 
     def table(self, values: np.ndarray, bias: np.ndarray | None, class_: str) -> None:
-        """A matrix from its first row on, with ellipses; below it a bias, with a plus before it."""
+        """Draw a matrix from its first row on, with ellipses; below it a bias, after a plus."""
         rows, columns = _shown(len(values)), _shown(values.shape[1])
         lines = [*values[:rows], *([None] if rows < len(values) else []), *([bias] if bias is not None else [])]
         for line, numbers in enumerate(lines):
@@ -252,7 +252,7 @@ class _Columns:
                 self._draw("text", "+", x=self.left + 4, y=self._middle(line) + 4, fill=MUTED)
 
     def bars(self, weights: np.ndarray) -> None:
-        """Each weight as a number, and as the filled share of a bar."""
+        """Draw each weight as a number, and as the filled share of a bar."""
         for line, j in enumerate(self.rows):
             bar = {"x": self.left + 60, "y": self._middle(line) - 7, "height": 14, "rx": 2}
             self._draw("rect", width=50, fill=RULE, **bar)
@@ -260,7 +260,7 @@ class _Columns:
             self._number(weights[j], self.left + 52, line, "weight")
 
     def name_query(self, token: str) -> None:
-        """Above the column."""
+        """Write the query's token above the column."""
         self._draw("text", "query", x=self.left, y=self.above + 46, font_size=11, fill=MUTED)
         place = {"x": self.left + 34, "y": self.above + 46}
         self.elements.append(label(token, 160, 13, fill=BLUE, font_weight="bold", class_="query", **place))
@@ -271,7 +271,7 @@ class _Columns:
             self.elements.append(label(tokens[j], width, 13, fill=BLUE, class_="key", **place))
 
     def note(self, text: str, x: float) -> None:
-        """Across the columns, in the last line."""
+        """Write a text across the columns, in the last line."""
         self._draw("text", text, x=x, y=self._middle(self.lines - 1) + 4, fill=MUTED, class_="more")
 
     def _number(self, value: float, right: float, line: int, class_: str) -> None:
@@ -286,7 +286,7 @@ class _Columns:
 
 
 def _formula(text: str, middle: float, y: float) -> list[Element]:
-    """A formula around a middle, its last letter raised if a ^ stands before it."""
+    """A formula around a middle, with the part after a ^ raised."""
     base, _, raised = text.partition("^")
     look = {"font_style": "italic", "fill": INK}
     if not raised:
@@ -299,24 +299,24 @@ def _formula(text: str, middle: float, y: float) -> list[Element]:
 
 
 def _breadth_of_names(tokens: list[str]) -> float:
-    """How wide a column of tokens is, with room behind them."""
+    """The width of a column of tokens, with room behind them."""
     return min(120.0, max(30.0, *(text_width(visible(token), 13) for token in tokens))) + 12
 
 
 def _heaviest(weights: np.ndarray) -> list[int]:
-    """The keys that are shown, in their order."""
+    """The keys shown, in their order."""
     if len(weights) <= MOST_KEYS:
         return list(range(len(weights)))
     return sorted(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
 
 
 def _shown(size: int) -> int:
-    """How many numbers of a vector are shown."""
+    """How many numbers of a vector to show."""
     return size if size <= MOST_NUMBERS + 1 else MOST_NUMBERS
 
 
 def _breadth(size: int) -> float:
-    """How wide a row of a matrix is."""
+    """The width of a row of a matrix."""
     return _shown(size) * DIGITS + (26 if _shown(size) < size else 8)
 
 
@@ -328,7 +328,7 @@ def scaling(scale: float, d_k: int) -> tuple[str, str]:
 
 
 def _short(value: float) -> str:
-    """Two decimals, or three digits where that would be wide; a true minus."""
+    """A number with two decimals, or as a power of ten from 1000 on; with a true minus."""
     if math.isinf(value):
         return f"{MINUS}∞" if value < 0 else "∞"
     text = f"{value:.2f}" if abs(value) < 1000 else f"{value:.0e}"

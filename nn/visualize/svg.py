@@ -1,11 +1,11 @@
-"""SVG for the pictures that are laid out here and not by Graphviz: elements, colours, and the document around them.
+"""SVG for the pictures that are drawn without Graphviz: elements, colours, and the document around them.
 
     cat = Element("text", "the <cat>", x=10, y=20, fill=INK)
     Picture(200, 40, "A word", "One word, in the colour of text.", [cat]).save("word.svg")
 
-Text is escaped and what XML cannot hold is replaced, numbers are short, and the same picture is the same text in every
-run. A colour is written as an attribute for light backgrounds, which every program understands, and as a class for
-which the document has another colour where the reader prefers dark ones.
+Text is escaped without characters that XML cannot hold, numbers are short, and the same picture is the same text in
+every run. A colour is an attribute for light backgrounds, which every program understands, and a class with another
+colour for readers who prefer dark ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Picture:
 
     Args:
         width, height: in pixels.
-        title, description: what it is, and what it shows, for readers who cannot see it.
+        title, description: its name and its content, for readers who cannot see it.
         children: the elements.
     """
 
@@ -63,14 +63,14 @@ class Picture:
         return f"<picture {self.width}x{self.height}: {self.title}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What a notebook shows: the SVG in a frame of its own, and a line of text where it shows text."""
+        """The SVG in a frame of its own for a notebook, and a line of text for one that only shows text."""
         title = f"{self.title}: {self.description}"
         return {"text/html": framed(str(self), self.width, self.height, title), "text/plain": title}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file whose name ends in .svg, whole or not at all.
 
-        Raises ValueError for another ending, OSError where the file cannot be written.
+        Raises ValueError for another ending, OSError if the file cannot be written.
         """
         if Path(path).suffix.lower() != ".svg":
             raise ValueError(f"save: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .svg")
@@ -84,7 +84,7 @@ class Element:
         tag: its name.
         children: elements, and text, which is escaped.
         attributes: a hyphen in SVG's name is an underscore here (`stroke_width`), and a name that Python reserves
-            ends in one (`class_`). Numbers are rounded to three decimals; None leaves the attribute out; `fill` and
+            ends in one (`class_`). Numbers have up to three decimals; None leaves the attribute out; `fill` and
             `stroke` take a Colour.
     """
 
@@ -96,7 +96,7 @@ class Element:
         self.attributes = attributes
 
     def write(self, parts: list[str], used: dict[str, str]) -> None:
-        """Append the text of the element; `used` gets what is drawn otherwise on dark backgrounds, by its class."""
+        """Append the text of the element; `used` gets the styles for dark backgrounds, by selector."""
         given = {name.rstrip("_").replace("_", "-"): v for name, v in self.attributes.items() if v is not None}
         classes = given.pop("class", "").split()
         for name, value in given.items():
@@ -136,8 +136,8 @@ RULE = Colour("rule", "#d4d4d4", "#3a424c")
 PANEL = Colour("panel", "#f6f6f6", "#161b22")
 PAPER = Colour("paper", "#ffffff", "#0d1117")
 
-# The first four are Okabe and Ito's (2008). The others were searched for so that any two differ, to the eyes of the
-# colour-blind as well, as much as two of the first four do, and a line in any is seen on its background.
+# The first four are Okabe and Ito's (2008). A search found the others: any two differ, for the colour-blind too, as
+# much as two of the first four do, and a line in any of them is visible on its background.
 SERIES = (
     Colour("blue", "#0072b2", "#4aa8e0"),
     Colour("vermillion", "#d55e00", "#f0803c"),
@@ -159,12 +159,12 @@ SERIES = (
 
 
 def clean(text: str) -> str:
-    """Text as XML holds it: escaped, and U+FFFD in place of what it cannot hold."""
+    """Text for XML: escaped, with U+FFFD in place of characters that XML cannot hold."""
     return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number without zeros at its end. Raises ValueError if it is not finite: nothing can be drawn there."""
+    """A number without trailing zeros. Raises ValueError if it is not finite: nothing can be drawn there."""
     if not math.isfinite(value):
         raise ValueError(f"svg: cannot draw at {value}; expected a finite number")
     text = f"{value:.{digits}f}"
@@ -177,13 +177,13 @@ def _value(value: Any) -> str:
     return clean(value) if isinstance(value, str) else number(float(value))
 
 
-# ---- how wide text is, without a font to ask
+# ---- the width of text, without a font to ask
 
 NARROW, WIDE = set("iIjlt.,:;'|!()[]{}/\\ fr-"), set("mwMWGOQ@%—…")
 
 
 def text_width(text: str, size: float = 13) -> float:
-    """About how wide text is in a sans-serif font of that size, rather too much than too little."""
+    """The approximate width of text in a sans-serif font of that size, rather too large than too small."""
     return size * sum(_em(c) for c in text)
 
 
@@ -198,7 +198,7 @@ def _em(c: str) -> float:
 
 
 def shorten(text: str, width: float, size: float = 13) -> str:
-    """As much of the beginning of a text as fits, with an ellipsis where something was left out."""
+    """The text, or as much of its beginning as fits, with an ellipsis."""
     if text_width(text, size) <= width:
         return text
     room = width / size - _em("…")
@@ -208,6 +208,6 @@ def shorten(text: str, width: float, size: float = 13) -> str:
         if room < 0:
             break
         kept += 1
-    while kept > 0 and (_em(text[kept]) == 0 or text[kept - 1] == "\N{ZERO WIDTH JOINER}"):  # one sign of several parts
+    while kept > 0 and (_em(text[kept]) == 0 or text[kept - 1] == "\N{ZERO WIDTH JOINER}"):  # one sign in several parts
         kept -= 1
     return f"{text[:kept]}…"

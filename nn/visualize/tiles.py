@@ -1,4 +1,4 @@
-"""Matrices as tiles: coloured cells, with their numbers where they are few, and names of rows and columns."""
+"""Matrices as tiles: coloured cells, with their numbers if there are few, and names of rows and columns."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MOST_NUMBERS, MOST_COLUMNS, MOST_SQUARES = 150, 16, 5000
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """From numbers to colours: two colours from 0 outwards where there are negative ones, else one.
+    """From numbers to colours: two colours from 0 outwards if some numbers are negative, else one.
 
     Attributes:
         most: the number of the strongest colour.
-        signed: whether the ramp goes through 0.
+        signed: True if the ramp goes through 0.
     """
 
     most: float
@@ -34,7 +34,7 @@ class Scale:
 
     @staticmethod
     def of(values: Sequence[np.ndarray]) -> Scale:
-        """The scale on which all numbers of several matrices have their place; the others have no colour."""
+        """The scale for all finite numbers of several matrices; the others have no colour."""
         finite = np.concatenate([v[np.isfinite(v)] for v in values])
         return Scale(float(np.abs(finite).max(initial=0.0)) or 1.0, bool((finite < 0).any()))
 
@@ -43,27 +43,27 @@ class Scale:
         return SIGNED if self.signed else WEIGHTS
 
     def shares(self, values: np.ndarray) -> np.ndarray:
-        """How far along the ramp each number is; what is not finite counts as 0."""
+        """How far along the ramp each number is; numbers that are not finite count as 0."""
         shares = np.where(np.isfinite(values), values, 0.0) / self.most
         return (shares + 1) / 2 if self.signed else shares
 
     def ticks(self) -> list[tuple[float, str]]:
-        """The numbers below its bar."""
+        """The numbers below the bar of the scale, as (share, text)."""
         most = f"{self.most:.3g}"
         return [(0, MINUS + most), (0.5, "0"), (1, most)] if self.signed else [(0, "0"), (1, most)]
 
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """A matrix as it is drawn.
+    """A matrix for a picture.
 
     Attributes:
-        values: (rows, columns), float64; what is not finite is hatched.
-        scale: of its colours.
-        numbers: whether the cells hold theirs.
+        values: (rows, columns), float64; cells without a finite number are hatched.
+        scale: the scale of its colours.
+        numbers: True if the cells hold their numbers.
         rows, columns: labels; None for none.
-        room: how wide it may be; one with numbers is as wide as they are.
-        size: the width and height of its cells, where it is not for the tile to choose.
+        room: its largest width; with numbers, it is as wide as they are.
+        size: the width and height of its cells; None: the tile chooses.
     """
 
     values: np.ndarray
@@ -76,12 +76,12 @@ class Tile:
 
     @cached_property
     def texts(self) -> np.ndarray:
-        """Its numbers as they are written, all in one way."""
+        """Its numbers as text, all in one format."""
         return np.vectorize(_way(self.values), otypes=[object])(self.values)
 
     @cached_property
     def cell(self) -> tuple[float, float]:
-        """The width and height of a cell: room for its number, or as much as a picture has."""
+        """The width and height of a cell: given, as large as its number needs, or as large as the picture allows."""
         if self.size is not None:
             return self.size
         if self.numbers:
@@ -100,12 +100,12 @@ class Tile:
 
     @property
     def left(self) -> float:
-        """How much room the labels of the rows take."""
+        """The width of the labels of the rows."""
         return 0.0 if self.rows is None else _widest(self.rows) + 8
 
     @property
     def above(self) -> float:
-        """How much room those of the columns take."""
+        """The height of the labels of the columns."""
         if self.columns is None:
             return 0.0
         return 20.0 if self._level else _widest(self.columns) * 0.75 + 18
@@ -117,17 +117,17 @@ class Tile:
 
     @property
     def _level(self) -> bool:
-        """Whether the labels of columns lie beside each other without touching."""
+        """True if level labels of columns fit beside each other without touching."""
         shown = _shown(self.columns or [], self.cell[0])
         apart = shown[1][0] - shown[0][0] if len(shown) > 1 else self.values.shape[1]
         return _widest([name for _, name in shown]) <= self.cell[0] * apart - 4
 
     def within(self, room: float) -> Tile:
-        """The same in another room."""
+        """The same tile with another largest width."""
         return dataclasses.replace(self, room=room)
 
     def draw(self, x: float, y: float) -> Element:
-        """With the corner of its first cell at x, y."""
+        """The tile, with the corner of its first cell at x, y."""
         box = (x, y, self.width, self.height)
         hidden = None if np.isfinite(self.values).all() else ~np.isfinite(self.values)
         shares = self.scale.shares(self.values)
@@ -142,7 +142,7 @@ class Tile:
         return Element("g", *cells, *self._labels(x, y), class_="tile")
 
     def _title(self, i: int, j: int) -> str:
-        """What a cell says where one points at it."""
+        """The tooltip of a cell."""
         row, column = (str(at) if names is None else names[at] for at, names in ((i, self.rows), (j, self.columns)))
         return f"{isolated(row)}, {isolated(column)}: {self.values[i, j]:.6g}".replace("-", MINUS)
 
@@ -172,12 +172,12 @@ class Tile:
 
 
 def few(values: np.ndarray) -> bool:
-    """Whether a matrix has so few numbers that its cells can hold them."""
+    """True if a matrix is small enough for its cells to hold numbers."""
     return values.size <= MOST_NUMBERS and values.shape[1] <= MOST_COLUMNS
 
 
 def _shown(labels: Sequence[str], room: float) -> list[tuple[int, str]]:
-    """The labels for which there is room, with their places; mere numbers are not to be slanted for lack of it."""
+    """The labels that have room, with their places; labels that are all numbers get room to stay level."""
     apart = max(SMALLEST_STEP, _widest(labels) + 6 if all(name.isdigit() for name in labels) else 0.0)
     step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if s * room >= apart)
     return [(i, labels[i]) for i in range(0, len(labels), step)]
@@ -188,7 +188,7 @@ def _widest(labels: Sequence[str]) -> float:
 
 
 def _way(values: np.ndarray) -> Callable[[float], str]:
-    """How all numbers of a matrix are written: whole ones as such, others with two decimals or two digits."""
+    """A function that writes the numbers of a matrix: as integers if all are, else with two decimals or two digits."""
     finite = values[np.isfinite(values)]
     most = float(np.abs(finite).max(initial=0.0))
     digits = ".2f" if 0.1 <= most < 1000 or most == 0 else ".1e"

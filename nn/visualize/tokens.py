@@ -1,4 +1,4 @@
-"""Tokens as they can be shown: whatever they hold, one line each that disturbs nothing around it."""
+"""Tokens as text that is safe to show: whatever they hold, each is one line that disturbs nothing around it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ RIGHT_TO_LEFT = {"R", "AL", "AN"}
 
 
 def check_tokens(tokens: Any, name: str, length: int, axis: str) -> list[str]:
-    """The tokens as a list of str, of the length that the weights have there; None gives their numbers.
+    """The tokens as a list of str, checked against the length of the weights; None gives their numbers.
 
-    Raises TypeError for what is no list of str, ValueError for another length.
+    Raises TypeError for anything but a list of str, ValueError for another length.
     """
     if tokens is None:
         return [str(i) for i in range(length)]
@@ -35,7 +35,7 @@ def check_tokens(tokens: Any, name: str, length: int, axis: str) -> list[str]:
 
 
 def check_pair(source: Any, target: Any, keys: int, queries: int) -> tuple[list[str], list[str]]:
-    """The tokens of the keys and those of the queries; where there are as many of both, one list serves for both.
+    """The tokens of the keys and of the queries; if the lengths are the same, one list serves both.
 
     Raises TypeError and ValueError as `check_tokens` does.
     """
@@ -48,7 +48,7 @@ def check_pair(source: Any, target: Any, keys: int, queries: int) -> tuple[list[
 
 
 def visible(token: str) -> str:
-    """A token in one line of characters that can be seen: `the␣cat`, `∅` for an empty one, `[U+202E]` for controls."""
+    """A token in one line of visible characters: `the␣cat`, `∅` for an empty one, `[U+202E]` for controls."""
     if not token:
         return "∅"
     return "".join(c if (c.isprintable() and c != " ") or c in JOINERS else _sign(c) for c in token)
@@ -61,19 +61,19 @@ def _sign(c: str) -> str:
 
 
 def isolated(text: str) -> str:
-    """Text that may stand in a line: one that has letters from right to left does not turn what is around it."""
+    """Text for the middle of a line: letters from right to left do not turn the text around them."""
     if any(unicodedata.bidirectional(c) in RIGHT_TO_LEFT for c in text):
         return f"\N{FIRST STRONG ISOLATE}{text}\N{POP DIRECTIONAL ISOLATE}"
     return text
 
 
 def label(token: str, width: float, size: float, *, fill: Colour, **attributes: Any) -> Element:
-    """A token as a text element that is at most so wide; where that cuts it, its title has the whole."""
+    """A token as a text element of at most this width; if it is cut, its title has the whole."""
     return fitted(visible(token), width, size, fill=fill, **attributes)
 
 
 def fitted(text: str, width: float, size: float, *, fill: Colour, **attributes: Any) -> Element:
-    """A text element that is at most so wide; where that cuts it, its title has the whole."""
+    """A text element of at most this width; if it is cut, its title has the whole."""
     short = shorten(text, width, size)
     element = Element("text", isolated(short), font_size=size, fill=fill, **attributes)
     if short != text:

@@ -32,19 +32,19 @@ def vectors(
     x_label: str = "",
     y_label: str = "",
 ) -> Picture:
-    """Vectors of two numbers in a plane whose axes have one unit.
+    """Vectors of two numbers in a plane whose axes share one unit.
 
         a, b = (1.0, 2.0), (3.0, 1.0)
         visualize.vectors({"a": a, "b": b}, angle=("a", "b"), projection=("a", "b")).save("dot.svg")
 
-    A name for which there is no room stands in the title of its point alone.
+    A name without room is only in the title of its point.
 
     Args:
-        values: for each name its two numbers, or (vector, 2), named by their numbers.
-        arrows: as arrows from the origin; otherwise as points, such as words in a plane.
-        angle: the names of two vectors between which the angle is drawn.
+        values: for each name its two numbers, or (vector, 2), named by their indices.
+        arrows: draw arrows from the origin; otherwise points, such as words in a plane.
+        angle: the names of two vectors; the picture shows the angle between them.
         projection: the names of two vectors; the first is projected on the second.
-        title: above the picture.
+        title: a line above the picture.
         x_label, y_label: the names of the axes.
 
     Raises ValueError for other shapes, numbers that are not finite, names that do not exist, and the angle or the
@@ -75,7 +75,7 @@ def vectors(
 
 
 def _words(points: dict[str, Point], between: tuple[str, str] | None) -> str:
-    """The plane for those who cannot see it."""
+    """The plane in words, for those who cannot see it."""
     parts = [f"{isolated(name)} at {x:.4g}, {y:.4g}" for name, (x, y) in list(points.items())[:MOST_WORDS]]
     if len(points) > MOST_WORDS:
         parts.append(f"and {len(points) - MOST_WORDS} more")
@@ -113,7 +113,7 @@ def _pair(points: dict[str, Point], names: Any, option: str) -> tuple[str, str] 
 
 
 def _foot(points: dict[str, Point], pair: tuple[str, str]) -> Point:
-    """Where the projection of one vector on another ends."""
+    """The end of the projection of one vector on another."""
     (ax, ay), (bx, by) = points[pair[0]], points[pair[1]]
     share = (ax * bx + ay * by) / (bx * bx + by * by)
     return share * bx, share * by
@@ -133,7 +133,7 @@ class _Plane:
 
     Attributes:
         low, high: the corners, lower left and upper right.
-        unit: how many pixels 1 is.
+        unit: the pixels in 1.
     """
 
     low: Point
@@ -191,7 +191,7 @@ def _centre(point: Point) -> dict[str, float]:
 
 
 def _arrow(plane: _Plane, point: Point) -> Element:
-    """From the origin to a point, as one shape; a vector of length 0 is a dot."""
+    """An arrow from the origin to a point, as one shape; a vector of length 0 is a dot."""
     (x, y), (x0, y0) = plane(point), plane((0.0, 0.0))
     length = math.hypot(x - x0, y - y0)
     if length == 0:
@@ -204,7 +204,7 @@ def _arrow(plane: _Plane, point: Point) -> Element:
 
 
 def _angle(plane: _Plane, points: dict[str, Point], pair: tuple[str, str], labels: _Labels) -> list[Element]:
-    """An arc from one vector to the other, and how many degrees it has."""
+    """An arc from one vector to the other, and its degrees."""
     x0, y0 = plane((0.0, 0.0))
     first, second = (math.atan2(points[name][1], points[name][0]) for name in pair)
     turn = (second - first + math.pi) % (2 * math.pi) - math.pi
@@ -222,7 +222,7 @@ def _angle(plane: _Plane, points: dict[str, Point], pair: tuple[str, str], label
 def _projected(
     plane: _Plane, points: dict[str, Point], pair: tuple[str, str], colour: Colour, labels: _Labels
 ) -> list[Element]:
-    """The shadow of one vector on another, its length, and a dashed line from the vector's head to where it ends."""
+    """The shadow of one vector on another, its length, and a dashed line from the vector's head to the shadow's end."""
     (x0, y0), (x, y), tip = plane((0.0, 0.0)), plane(_foot(points, pair)), plane(points[pair[0]])
     a, b = points[pair[0]], points[pair[1]]
     length = f"{(a[0] * b[0] + a[1] * b[1]) / math.hypot(*b):.4g}".replace("-", MINUS)
@@ -242,7 +242,7 @@ def _projected(
 
 
 class _Labels:
-    """Finds room for names; `taken` are the boxes (left, top, right, bottom) in which something stands."""
+    """Finds room for names; `taken` are the boxes (left, top, right, bottom) already in use."""
 
     def __init__(self, plane: _Plane) -> None:
         (left, bottom), (right, top) = plane(plane.low), plane(plane.high)
@@ -254,14 +254,14 @@ class _Labels:
         self.taken.append((point[0] - 3, point[1] - 3, point[0] + 3, point[1] + 3))
 
     def text(self, text: str, middle: Point, fill: Colour, class_: str) -> Element:
-        """A text that stands where it must."""
+        """A text at a fixed place."""
         wide = text_width(text, FONT) / 2
         self.taken.append((middle[0] - wide, middle[1] - FONT, middle[0] + wide, middle[1] + 3))
         place = {"x": middle[0], "y": middle[1], "text_anchor": "middle", "class_": class_}
         return Element("text", text, font_size=FONT, fill=fill, **place)
 
     def name(self, name: str, point: Point, fill: Colour) -> Element | None:
-        """A name beside its point, on the first side on which there is room; None where there is on none."""
+        """A name beside its point, on the first side with room; None if no side has any."""
         text = visible(name)
         wide, (x, y) = 1.08 * text_width(text, FONT), point  # it is bold
         for dx, dy in ((8, -6), (8, 14), (-8 - wide, -6), (-8 - wide, 14), (-wide / 2, -10), (-wide / 2, 20), (9, 4)):

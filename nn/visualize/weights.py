@@ -20,9 +20,9 @@ class Layer:
 
     Attributes:
         weights: (heads, target, source), float64.
-        hidden: where attention was not allowed, of the same shape; None if that is not known.
+        hidden: True where attention was not allowed, with the same shape; None if that is unknown.
         name: the path of its module, or "".
-        recorded: whether `record_attention` saw it: then rows may add up to less than one, as in local attention.
+        recorded: True if it is from `record_attention`: then rows may add up to less than one, as in local attention.
     """
 
     weights: np.ndarray
@@ -32,7 +32,7 @@ class Layer:
 
     @property
     def masks(self) -> list[np.ndarray | None]:
-        """Of each head, where attention was not allowed."""
+        """For each head, True where attention was not allowed; None if that is unknown."""
         return [None] * len(self.weights) if self.hidden is None else list(self.hidden)
 
 
@@ -42,13 +42,13 @@ def read_layers(weights: Any, sample: int = 0) -> list[Layer]:
     Args:
         weights: a `record_attention` of one kind of attention, a call of it or a list of calls; or numbers, as
             nested lists or arrays of NumPy, tinytensor, PyTorch and the like: (target, source), (head, target,
-            source), (layer, head, target, source), (layer, batch, head, target, source), or a list that has for each
-            layer (head, target, source) or (batch, head, target, source).
-        sample: which one of a batch.
+            source), (layer, head, target, source), (layer, batch, head, target, source), or a list with one
+            (head, target, source) or (batch, head, target, source) for each layer.
+        sample: the index in a batch.
 
-    Raises ValueError, with the layer, the head and the row, where a row is neither zero nor adds up to one (of a
-    recording: adds up to more, for the window of local attention lets some of it go), and for other shapes, layers that
-    differ in length, and samples that do not exist.
+    Raises ValueError, with the layer, the head and the row, if a row is neither zero nor adds up to one (in a
+    recording: if it adds up to more, since the window of local attention drops a part), for negative weights, other
+    shapes, layers that differ in length, and samples that do not exist.
     """
     layers = [_layer(item, sample, i) for i, item in enumerate(_items(weights))]
     if not layers:

@@ -1,7 +1,7 @@
-"""Which part of one computation is which part of another: calls of modules by their names, ops by their order.
+"""Match the parts of two computations: calls of modules by their names, ops by their order.
 
-Both are trees: modules hold modules and ops. Level by level the two sequences are aligned so that as much as possible
-fits (Needleman and Wunsch 1970): one layer more does not shift all that follows.
+Both are trees: modules hold modules and ops. On each level, the alignment of the two sequences fits as much as possible
+(Needleman and Wunsch 1970), so an extra layer does not shift everything after it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Item = Call | Op
 MarkName = Literal["same", "inside", "changed", "moved", "only a", "only b"]
 
 LONGEST = 1500
-"""Levels on which more items differ are not compared: it would take the square of that many steps."""
+"""Levels with more items that differ are not compared, since the steps grow with the square of the number."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Part:
     """An op, or a call of a module, in one of two graphs that are compared.
 
     Attributes:
-        id: of the `Op` or the `Scope`.
-        path: its place, as "encoder.layers.0.norm1"; of an op, that of the module around it and the op's name.
-        name: of the module in the module around it, or of the op.
+        id: the id of the `Op` or the `Scope`.
+        path: its place, as "encoder.layers.0.norm1"; for an op, the path of the module around it and the op's name.
+        name: the name of the module in the module around it, or of the op.
         kind: the module's class; "op", "stage" or "formula".
-        shape: of its result.
+        shape: the shape of its result.
         parameters: how many numbers its parameters hold.
         flops: an estimate of its multiplications and additions.
-        repeated: "× 6" where it stands for several alike.
+        repeated: "× 6" if it represents several alike.
     """
 
     id: str
@@ -54,14 +54,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Match:
-    """A part of one graph with the part of another that is in its place; or one that only one of them has.
+    """A part of one graph and its counterpart in another; or a part that only one of them has.
 
     Attributes:
-        a, b: the parts; None where a graph has none.
-        mark: "same", with all that it holds; "inside" where only what it holds differs; "changed"; "moved" to another
-            place in the order of calls; "only a", "only b".
-        what: what changed, in words.
-        inside: what a module holds.
+        a, b: the parts; None if a graph has none.
+        mark: "same", contents included; "inside" if only the contents differ; "changed"; "moved" to another place in
+            the order of calls; "only a", "only b".
+        what: the changes, in words.
+        inside: the contents of a module.
     """
 
     a: Part | None
@@ -71,14 +71,14 @@ class Match:
     inside: tuple[Match, ...] = ()
 
     def walk(self) -> Iterator[Match]:
-        """This one and all that it holds, outer ones first."""
+        """This match and all inside it, outer ones first."""
         yield self
         for match in self.inside:
             yield from match.walk()
 
 
 class Side:
-    """One of the two graphs: what is drawn of it, level by level, and what is to be said of its parts."""
+    """One of the two graphs: the parts that are drawn, level by level, and their descriptions."""
 
     def __init__(self, folded: Folded, constants: bool) -> None:
         shown = folded.structure
@@ -89,7 +89,7 @@ class Side:
         self.index = Index(folded.whole)
         self.labels = folded.labels
         self.makers = {op.output: op for op in shown.ops}
-        self._every: dict[str, list[Op]] = {}  # by id of a scope; also what folding left out
+        self._every: dict[str, list[Op]] = {}  # by id of a scope; including ops that folding left out
         for op in folded.whole.ops:
             place = op.scope
             while place is not None:
@@ -97,7 +97,7 @@ class Side:
                 place = self.index.scopes[place].parent
 
     def part(self, item: Item) -> Part:
-        """What is to be said of an op or a call."""
+        """The description of an op or a call."""
         if isinstance(item, Op):
             path = (*self.index.scopes[item.scope].path[1:], item.name) if item.scope is not None else (item.name,)
             return Part(item.id, ".".join(path), item.name, "op", self.shape(item), self.count([item]), item.flops)
@@ -108,32 +108,32 @@ class Side:
         )  # fmt: skip
 
     def shape(self, op: Op) -> tuple[int, ...]:
-        """That of an op's result."""
+        """The shape of an op's result."""
         return self.index.values[op.output].shape
 
     def count(self, ops: Sequence[Op]) -> int:
-        """How many numbers the parameters that ops read hold together."""
+        """How many numbers there are in the parameters that the ops read."""
         values = self.index.values
         read = {v for op in ops for v in op.inputs if v is not None and values[v].kind == "parameter"}
         return sum(math.prod(values[v].shape) for v in read)
 
     def source(self, value: str) -> str:
-        """What an array is called, for a sentence."""
+        """The name of an array, for a sentence."""
         maker = self.makers.get(value)
         return self.index.values[value].name or (self.part(maker).path if maker is not None else "an input")
 
 
 def align(first: Structure, second: Structure, options: Options) -> tuple[Match, ...]:
-    """The parts of two computations side by side, as far as they are drawn with these options.
+    """The parts of two computations side by side, if these options draw them.
 
-    Raises ValueError where too many items of one level differ.
+    Raises ValueError if too many items of one level differ.
     """
     folding = unrolled if options.unroll else fold if options.fold else unfolded
     return _Alignment(*(Side(folding(structure), options.constants) for structure in (first, second))).matches()
 
 
 class _Pair(NamedTuple):
-    """What belongs together, before it is said what differs; `moved` says where it is in the second graph."""
+    """Items that belong together, before their differences are found; `moved` is the place in the second graph."""
 
     a: Item | None
     b: Item | None
@@ -144,9 +144,9 @@ class _Pair(NamedTuple):
 class _Alignment:
     def __init__(self, one: Side, other: Side) -> None:
         self.one, self.other = one, other
-        self.partner: dict[str, Op] = {}  # by id of an op of the first graph, that of the second
+        self.partner: dict[str, Op] = {}  # ops of the second graph by the id of their partner in the first
         self.loose: set[tuple[bool, str]] = set()  # ops that moved or have no partner: of the second graph?, id
-        self.leaves: dict[str, str] = {}  # arrays from outside, which correspond in the order of their first use
+        self.leaves: dict[str, str] = {}  # pairs of arrays from outside, matched in the order of their first use
 
     def matches(self) -> tuple[Match, ...]:
         return tuple([self._match(pair) for pair in self._level(self.one.items, self.other.items)])
@@ -154,7 +154,7 @@ class _Alignment:
     # ---- what belongs together
 
     def _level(self, first: list[Item], second: list[Item]) -> tuple[_Pair, ...]:
-        """What two modules hold; a call without a partner here that has one elsewhere in the order has moved."""
+        """The pairs inside two modules; a call has moved if its partner is elsewhere in the order."""
         rows = aligned(first, second)
         left = {_name(a): a for a, b in rows if b is None and isinstance(a, Call)}
         right = {_name(b): b for a, b in rows if a is None and isinstance(b, Call)}
@@ -174,7 +174,7 @@ class _Alignment:
         if isinstance(a, Op) and isinstance(b, Op):
             self.partner[a.id] = b
         if isinstance(a, Call) or isinstance(b, Call):
-            if isinstance(a, Call) and isinstance(b, Call) and _is_another(a, b):  # what they hold does not correspond
+            if isinstance(a, Call) and isinstance(b, Call) and _is_another(a, b):  # their contents do not match
                 self.loose |= {(False, op.id) for op in _ops(a)} | {(True, op.id) for op in _ops(b)}
                 return _Pair(a, b, moved)
             first, second = (item.items if isinstance(item, Call) else [] for item in (a, b))
@@ -200,7 +200,7 @@ class _Alignment:
         return Match(a, b, mark, tuple(what), inside)
 
     def _op_changes(self, a: Op, b: Op) -> Iterator[str]:
-        """Its numbers, and where its inputs come from: past what moved, and past what only one graph has."""
+        """Changes of an op's numbers and sources; sources skip ops that moved and ops that only one graph has."""
         if a.parameters != b.parameters:
             former, now = (dict(op.parameters) for op in (a, b))
             for name in {**former, **now}:
@@ -214,14 +214,14 @@ class _Alignment:
                 yield f"reads {self.one.source(v)} → {self.other.source(w)}"
 
     def _is_alike(self, v: str, w: str) -> bool:
-        """Whether an array of the first graph is in the place of one of the second."""
+        """True if an array of the first graph corresponds to one of the second."""
         maker, other = self.one.makers.get(v), self.other.makers.get(w)
         if maker is None or other is None:
             return maker is other and self.leaves.setdefault(v, w) == w
         return self.partner.get(maker.id) is other
 
     def _origin(self, value: str, second: bool) -> str:
-        """The array that it was made of by what both graphs have in the same place."""
+        """The array behind a value, before the ops that moved or that only one graph has."""
         side = self.other if second else self.one
         while value in side.makers and (second, side.makers[value].id) in self.loose:
             before = next((v for v in side.makers[value].inputs if v is not None), None)
@@ -261,9 +261,9 @@ def _where(items: list[Item], item: Item) -> str:
 
 
 def aligned(first: Sequence[Item], second: Sequence[Item]) -> list[tuple[Item | None, Item | None]]:
-    """Two sequences side by side, in the order of both, so that the sum of how well the pairs fit is the largest.
+    """Two sequences side by side, in the order of both; the pairs have the largest sum of fits.
 
-    Raises ValueError where more than 1,500 items on both sides are left after what is equal at the ends.
+    Raises ValueError if both sides have more than 1,500 items left between their equal ends.
     """
     fit = _Fit(first, second)
     begin, end, most = 0, 0, min(len(first), len(second))
@@ -303,18 +303,18 @@ class _Fit:
 
 
 def _is_another(a: Call, b: Call) -> bool:
-    """Whether two calls are of classes that have little in common."""
+    """True if two calls have different classes with little in common."""
     return a.scope.kind != b.scope.kind and _shared(a.items, b.items) < 0.5
 
 
 def _shared(first: Sequence[Item], second: Sequence[Item]) -> float:
-    """How much of what two modules hold has the same name in both (Dice's coefficient); moving does not count."""
+    """The share of names that two modules have in common (Dice's coefficient), without ops that only move numbers."""
     names = [{_name(item) for item in items} - MOVEMENT for items in (first, second)]
     return 2 * len(names[0] & names[1]) / max(1, sum(map(len, names)))
 
 
 def _best(one: Sequence[Item], other: Sequence[Item], fit: _Fit) -> list[tuple[Item | None, Item | None]]:
-    """By dynamic programming: `sums[i][j]` is the best for what follows item i of one and item j of the other."""
+    """By dynamic programming: `sums[i][j]` is the best sum from item i of one and item j of the other on."""
     sums = [[0] * (len(other) + 1) for _ in range(len(one) + 1)]
     for i in reversed(range(len(one))):
         for j in reversed(range(len(other))):

@@ -1,4 +1,4 @@
-"""The picture of two graphs beside each other: signs where they differ, what corresponds at one height."""
+"""The picture of two graphs beside each other: signs mark differences, counterparts are at one height."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIDES = ("a", "b")
 
 
 class Difference(NamedTuple):
-    """What is to be said of a vertex or a box: its mark, what changed, and its counterpart's id, if it has one."""
+    """The difference of a vertex or a box: its mark, its changes, and its counterpart's id, if it has one."""
 
     mark: MarkName
     what: tuple[str, ...] = ()
@@ -29,9 +29,9 @@ def beside(graphs: Sequence[Graph], names: Sequence[str], captions: Sequence[str
     """One picture with a box for each of two graphs.
 
     Args:
-        names: what they are called.
-        captions: what stands above each.
-        fields: of `Options`, for both; without a depth, what only one has and what moved is drawn wherever it is.
+        names: the names of the graphs.
+        captions: the text above each.
+        fields: fields of `Options`, for both; without a depth, parts that moved or that only one has are always drawn.
 
     Raises ValueError for options that do not exist or do not fit.
     """
@@ -71,13 +71,13 @@ def beside(graphs: Sequence[Graph], names: Sequence[str], captions: Sequence[str
 
 
 def _nesting(matches: Sequence[Match], around: int = 0) -> int:
-    """How many modules stand around what only one graph has, and what moved: they are to be seen."""
+    """How many modules are at most around a part that moved or that only one graph has: the depth that shows them."""
     found = [around if match.mark in ("only a", "only b", "moved") else 0 for match in matches]
     return max([*found, *(_nesting(match.inside, around + 1) for match in matches if match.inside)], default=0)
 
 
 def _alike(matches: Sequence[Match]) -> set[str]:
-    """Paths of modules in which nothing differs: one vertex is enough to show them."""
+    """Paths of modules without a difference: one vertex is enough to show them."""
     found: dict[str, bool] = {}
     for match in [inner for outer in matches for inner in outer.walk()]:
         both = match.a is not None and match.b is not None
@@ -89,7 +89,7 @@ def _alike(matches: Sequence[Match]) -> set[str]:
 
 
 def _with_closed(options: Options, paths: set[str]) -> Options:
-    """Options by which modules at these paths are closed; the outermost, which has no path in another, stands open."""
+    """Options that close the modules at these paths; the outermost, which has no path in another, stays open."""
 
     def collapse(scope: Scope) -> bool:
         return options.collapses(scope) or (scope.parent is not None and ".".join(scope.path[1:]) in paths)
@@ -100,7 +100,7 @@ def _with_closed(options: Options, paths: set[str]) -> Options:
 def _differences(
     matches: Sequence[Match], structures: Sequence[Structure]
 ) -> tuple[dict[str, Difference], dict[str, Difference]]:
-    """Of both graphs, by the ids of ops, scopes and of arrays from outside."""
+    """The differences in both graphs, by the ids of ops, of scopes and of arrays from outside."""
     found: tuple[dict[str, Difference], dict[str, Difference]] = ({}, {})
     ops = [{op.id: op for op in structure.ops} for structure in structures]
     values = [{value.id: value for value in structure.values} for structure in structures]
@@ -125,12 +125,12 @@ def _differences(
 
 
 def _said(what: Sequence[str]) -> list[str]:
-    """What changed but for sizes, which stand in each vertex."""
+    """The changes without those of sizes, which each vertex shows."""
     return [text for text in what if not text.startswith(("parameters ", "result "))]
 
 
 def _marked(vertex: Vertex, side: str, difference: Difference | None, names: Sequence[str]) -> Vertex:
-    """A vertex with its sign and, where something changed, what. What has no counterpart is only here."""
+    """A vertex with its sign and its changes, if any. A vertex without a difference is only in this graph."""
     if vertex.kind == "output":
         difference = difference or Difference("same")
     mark, what, _ = difference or Difference("only a" if side == "a" else "only b")
@@ -161,7 +161,7 @@ def _marked(vertex: Vertex, side: str, difference: Difference | None, names: Seq
 
 
 def _marked_box(box: Box, side: str, difference: Difference | None) -> Box:
-    """A box with its sign, unless all that differs is in it and can be seen there."""
+    """A box with its sign, unless all differences are in it and visible there."""
     mark = difference.mark if difference is not None else "same"
     if mark == "inside" or (mark == "changed" and difference is not None and not _said(difference.what)):
         mark = "same"

@@ -1,4 +1,4 @@
-"""From nodes to a `Structure`: what was recorded, or what lies behind some Tensors."""
+"""From nodes to a `Structure`: the nodes of a recording, or those behind some Tensors."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .cost import MOVEMENT, flops
 from .short_text import cut, numbers_text, short
 
 PATTERN = 12
-"""Masks of at most this many rows and columns are remembered with their cells."""
+"""The structure keeps the cells of masks of at most this many rows and columns."""
 
 DRAWN = 3
-"""Formulas of fewer ops that compute (and not only move) are written, not drawn."""
+"""Formulas with fewer ops that compute (and not only move) are written, not drawn."""
 
 
 def walk(roots: Iterable[Node]) -> list[Node]:
-    """Every op behind the roots once, in the order in which they were computed, so that a loop's turns can be folded.
+    """Every op behind the roots once, in the order of computation, so that a loop's turns can be folded.
 
-    Raises RuntimeError if a part of the graph was freed (what `record` remembers is not).
+    Raises RuntimeError if a part of the graph was freed (`record` keeps its part).
     """
     found: set[Node] = set()
     stack = list(roots)
@@ -45,7 +45,7 @@ def walk(roots: Iterable[Node]) -> list[Node]:
 
 
 def check_whole(node: Node) -> None:
-    """Raise RuntimeError if what a node was computed from was freed."""
+    """Raise RuntimeError if the graph behind a node was freed."""
     node.restore()
     if node.freed and not node.traced:
         raise RuntimeError(
@@ -55,33 +55,33 @@ def check_whole(node: Node) -> None:
 
 
 def sources(node: Node) -> tuple[Any, ...]:
-    """Each input of an op: its node, or a number as it is. Without a recording, None where no gradient flows."""
+    """Each input of an op: its node, or a plain number. Without a recording, None if no gradient flows to it."""
     return node.sources if isinstance(node, TracedNode) and node.sources is not None else node.parents
 
 
 def needs(node: Node) -> tuple[bool, ...]:
-    """Whether each input of an op wants a gradient from it (also after it was used and freed)."""
+    """For each input of an op, True if it wants a gradient from the op (also after the node was used and freed)."""
     if isinstance(node, TracedNode) and node.needs is not None:
         return tuple([need and wants_gradient(node) for need in node.needs])
     return tuple([parent is not None for parent in node.parents])
 
 
 def wants_gradient(node: Node) -> bool:
-    """Whether gradients flow to a node (also after it was used and freed)."""
+    """True if gradients flow to a node (also after it was used and freed)."""
     return node.kept_before is not None if isinstance(node, TracedNode) and node.traced else True
 
 
 class Builder:
-    """Gives ids to what it meets; call `build` once.
+    """Builds a `Structure` and gives ids to everything it meets; call `build` once.
 
     Args:
-        names: what the user called some Tensors.
-        unfold: for which fused ops the formula stands instead.
+        names: the user's names for some Tensors.
+        unfold: says of a fused op whether its formula replaces it.
     """
 
     def __init__(self, names: Iterable[tuple[str, Tensor]] = (), unfold: Callable[[Node], bool] = lambda _: False):
         self.names: dict[Node | int, str] = {}
-        self._known: dict[Node, Any] = {}  # arrays of what was not recorded, as far as they are at hand
+        self._known: dict[Node, Any] = {}  # arrays of unrecorded nodes, as far as they are at hand
         for name, tensor in names:
             self.names.setdefault(tensor._node or id(tensor._data), name)
             if tensor._node is not None:
@@ -97,10 +97,10 @@ class Builder:
         self._masks: set[str | None] = set()
         self._memories: dict[Any, str] = {}
         self._parameters: dict[Any, str] = {}  # by their memory
-        self._given: dict[int, Node] = {}  # what wants a gradient and was not recorded, by the id of its array
+        self._given: dict[int, Node] = {}  # unrecorded nodes that want a gradient, by the id of their array
 
     def build(self, nodes: list[Any], roots: list[Node] | None) -> s.Structure:
-        """Of ops in the order of their computation; outputs are the roots, or else what nothing reads."""
+        """The structure of ops, given in the order of computation; outputs are the roots, or else unread results."""
         for node in nodes:
             self._note_gradients(node)
             self._note_arrays(node)
@@ -114,7 +114,7 @@ class Builder:
         else:
             read = {value for op in self._ops for value in op.inputs}
             outputs = [op.output for op in self._ops if op.output not in read]
-        for node, place in self._value_ids.items():  # booleans forbid only where they are read as a mask
+        for node, place in self._value_ids.items():  # booleans forbid only if an op reads them as its mask
             i = int(place[1:]) - 1
             value = self._values[i]
             if place in self._masks:
@@ -130,7 +130,7 @@ class Builder:
         return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
 
     def _note_arrays(self, node: Node) -> None:
-        """The arrays of what was not recorded itself: inputs of recorded ops, and what other ops keep."""
+        """Note the arrays of unrecorded nodes: inputs of recorded ops, and arrays that other ops keep."""
         op = node.op
         if isinstance(node, TracedNode) and node.traced:
             self._known.update((x, array) for x, array in zip(sources(node), node.values) if _is_from_outside(x))
@@ -190,7 +190,7 @@ class Builder:
         )
 
     def _saved(self, node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Saved]:
-        """What an op keeps, each memory once; a view of a parameter is the parameter."""
+        """The arrays that an op keeps, each memory once; a view of a parameter counts as the parameter."""
         if node.traced:
             for source, array, value in zip(sources(node), node.values, values):
                 if _is_from_outside(source) and source.op is None and value:
@@ -204,7 +204,7 @@ class Builder:
                 yield s.Saved(self._parameters.get(storage, value), _nbytes(array), why, memory)
 
     def _add_formula(self, node: Node, formula: Formula, box: Any) -> None:
-        """The formula's ops in place of the op, in a scope of their own."""
+        """Add the formula's ops in place of the op, in a scope of their own."""
         for inner, outer in zip(formula.inputs, sources(node)):
             if inner is not None and isinstance(outer, Node):
                 self._value_ids[inner] = self._value(outer)
@@ -228,7 +228,7 @@ class Builder:
         if not isinstance(node, TracedNode):
             return self._new_value(node, "parameter", None)
         attached = self._given.get(id(node.values[-1])) if node.traced else None
-        if attached is not None:  # this one was detached from it
+        if attached is not None:  # `node` was detached from it
             return self._value(attached)
         return self._new_value(node, "input" if self._name(node) else "constant", None)
 
@@ -251,7 +251,7 @@ class Builder:
         return value
 
     def _array(self, node: Node) -> Any:
-        """The numbers of a value, where they are known."""
+        """The array of a value; None if it is unknown."""
         if isinstance(node, TracedNode) and node.traced:
             return node.values[-1]
         return self._known.get(node)
@@ -281,7 +281,7 @@ class Builder:
 
 
 def _is_from_outside(source: Any) -> bool:
-    """Whether an input wants a gradient and was not computed within the recording."""
+    """True if an input wants a gradient and was not computed within the recording."""
     return isinstance(source, Node) and not isinstance(source, TracedNode)
 
 
@@ -289,11 +289,11 @@ def _is_from_outside(source: Any) -> bool:
 
 
 class Formula(NamedTuple):
-    """The formula of a fused op, computed.
+    """The computed formula of a fused op.
 
     Attributes:
         nodes: its ops in order.
-        inputs: the node that stands for each input of the op, None for numbers.
+        inputs: the node for each input of the op, None for numbers.
         result: the node of its result.
     """
 
@@ -329,7 +329,7 @@ def formula_of(node: Any) -> Formula | None:
         state.scopes = scopes
     nodes: list[Any] = walk([result])
     for inner in nodes:
-        inner.origin = node.origin  # the user's own line; of the formula's, only its variables' names stay
+        inner.origin = node.origin  # the user's own line; the formula only keeps the names of its variables
         inner.seconds = None
     return Formula(nodes, inputs, result)
 
@@ -338,7 +338,7 @@ def formula_of(node: Any) -> Formula | None:
 
 
 def _kept(node: Any, op: Primitive, values: list[str | None]) -> Iterable[tuple[Any, str, str]]:
-    """Each array that an op keeps until backward, the id of the value it is, and why it is kept."""
+    """Each array that an op keeps until backward, the id of its value, and the reason."""
     kept = node.kept_before if node.traced else node.kept
     if not kept or not wants_gradient(node):
         return
@@ -384,7 +384,7 @@ def _nbytes(array: Any) -> int:
 
 
 def _words(node: Any, op: Primitive) -> str:
-    """A fused op's formula in words: how its docstring begins, without the bias, weight or mask that was not given."""
+    """A fused op's formula in words: the start of its docstring, without a bias, weight or mask that was not given."""
     words = (op.function.__doc__ or "").partition("\n")[0].partition(";")[0].rstrip(".")
     values = node.values if node.traced else [(node.kept or {}).get(name, ...) for name in op.inputs]
     for name in (name for name, value in zip(op.inputs, values) if value is None):
@@ -393,7 +393,7 @@ def _words(node: Any, op: Primitive) -> str:
 
 
 FEW = 4
-"""Arrays of at most this many elements are shown with their numbers."""
+"""Pictures show the numbers of arrays of at most this many elements."""
 
 
 def few_numbers(array: Any) -> str:
@@ -408,7 +408,7 @@ def few_numbers(array: Any) -> str:
 
 
 def _forbidden(array: Any) -> Any:
-    """Where a boolean or additive mask forbids attention; None of other arrays, and of huge ones."""
+    """True where a boolean or additive mask forbids attention; None for other arrays, and for huge ones."""
     if array is None or not hasattr(array, "dtype") or array.ndim < 1 or not array.size or array.size > 1 << 22:
         return None
     x = np.asarray(for_array(array).to_numpy(array))
@@ -419,7 +419,7 @@ def _forbidden(array: Any) -> Any:
 
 
 def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
-    """What a mask forbids, and the cells of a small one. Not a mask: "" and None."""
+    """The kind of a mask ("causal", "padding", both, or "") and the cells of a small one. Not a mask: "" and None."""
     forbidden = _forbidden(array)
     if forbidden is None:
         return "", None
@@ -428,7 +428,7 @@ def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
     future = np.triu(np.ones((rows, columns), dtype=bool), k=1)
     causal = rows > 1 and columns > 1 and bool(future.any() and (cells | ~future).all())
     rest = cells & ~future if causal else cells
-    # Padding: keys that nobody sees, the last ones of a sequence.
+    # Padding: the last keys of a sequence, if no query sees them.
     whole = rest[:, -1:, :] if causal else rest
     padding = bool(whole.any()) and bool((np.diff(whole.astype(np.int8), axis=-1) >= 0).all())
     name = " and ".join(["causal"] * causal + ["padding"] * padding)
@@ -442,7 +442,7 @@ def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
 
 
 def _checksum(array: Any) -> str:
-    """Of the places that a mask forbids; "" where that is unknown, and of one that forbids none."""
+    """A checksum of the places that a mask forbids; "" if they are unknown or there are none."""
     forbidden = _forbidden(array)
     if forbidden is None or not forbidden.any():
         return ""
@@ -453,7 +453,7 @@ def _checksum(array: Any) -> str:
 
 
 def _parameters(node: Node, op: Primitive) -> tuple[tuple[str, str], ...]:
-    """An op's parameters and the numbers among its inputs, without what is off."""
+    """An op's parameters and the numbers among its inputs, without those that are None, False or the default dtype."""
     given = [
         ("" if op.variadic else op.inputs[i], value)
         for i, value in enumerate(sources(node) if node.traced else node.constants)

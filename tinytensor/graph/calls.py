@@ -1,4 +1,4 @@
-"""Calls of modules and what they hold, level by level: what looks for repeated structure goes through them."""
+"""Calls of modules and their contents, level by level, for code that looks for repeated structure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBER = re.compile(r"\d+")
 
 
 class Index:
-    """What a structure has, by id; `makers` has for each value the op that made it, `readers` those that read it."""
+    """The parts of a structure by id; `makers` maps each value to the op that made it, `readers` to its readers."""
 
     def __init__(self, structure: Structure) -> None:
         self.scopes = {scope.id: scope for scope in structure.scopes}
@@ -29,8 +29,8 @@ class Index:
         return value is not None and self.values[value].kind == "parameter"
 
     def differ(self, one: str | None, other: str | None) -> bool:
-        """Whether what two alike calls read differs otherwise: masks that hide other places, numbers given as arrays
-        without dimensions, as a factor is."""
+        """True if two inputs of alike calls differ in another way: masks that hide other places, or other numbers
+        given as constant arrays without dimensions, as a factor is."""
         if one == other or one is None or other is None:
             return False
         first, second = self.values[one], self.values[other]
@@ -43,8 +43,8 @@ class Call:
     """A call of a module, or a stage.
 
     Attributes:
-        ops: all that were computed in it.
-        items: the same in order, where what an inner call computed stands as that call.
+        ops: all ops that were computed in it.
+        items: the same in order, with each inner call in place of its ops.
     """
 
     scope: Scope
@@ -54,10 +54,10 @@ class Call:
 
     @cached_property
     def signature(self) -> tuple[object, ...]:
-        """What makes two calls alike: the same ops on the same shapes in the same modules, wired the same way inside.
+        """Equal for alike calls: the same ops on the same shapes in the same modules, wired the same way inside.
 
-        Values from outside are numbered in the order of their first use. A layer's parameter that is frozen differs
-        from one that is trained.
+        Values from outside have numbers in the order of their first use. A layer's frozen parameter differs from a
+        trained one.
         """
         scopes, values = self.index.scopes, self.index.values
         depth = len(self.scope.path)
@@ -76,7 +76,7 @@ class Call:
 
 
 def _size(value: Value) -> object:
-    """The shape, and of a module's parameter whether it is trained."""
+    """The shape, and for a module's parameter its kind, which tells if it is trained."""
     return value.shape, value.kind if value.owned else ""
 
 
@@ -102,12 +102,12 @@ def _append_once(items: list[Call | Op], item: Call | Op) -> None:
 
 
 def links(before: Sequence[Op], after: Sequence[Op]) -> tuple[object, ...]:
-    """How ops are wired to the alike ones before them: each input is what those read or made there, or neither."""
+    """The wiring to alike ops before: for each input "same", else the place of the op there that made it, or None."""
     made = {op.output: i for i, op in enumerate(before)}
     pairs = input_pairs(before, after)
     return tuple("same" if v == w else made.get(w) if w is not None else None for v, w in pairs)
 
 
 def input_pairs(one: Sequence[Op], other: Sequence[Op]) -> list[tuple[str | None, str | None]]:
-    """What two alike sequences of ops read, side by side."""
+    """The inputs of two alike sequences of ops, side by side."""
     return [pair for first, second in zip(one, other) for pair in zip(first.inputs, second.inputs)]

@@ -1,4 +1,4 @@
-"""What charts of a graph have in common: text, SVG, files, notebooks."""
+"""Code that all charts of a graph share: text, SVG, files, notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .short_text import escape
 
 PAPER, DARK_PAPER, DARK_INK, DARK_GREY = "#ffffff", "#0d1117", "#e6edf3", "#a8b1bb"
 
-# The first eight of `nn.visualize`, which differ to the eyes of the colour-blind as well: in light, in dark.
+# The first eight colours of `nn.visualize`, which the colour-blind tell apart too: in light, in dark.
 COLOURS = (
     ("#0072b2", "#4aa8e0"), ("#d55e00", "#f0803c"), ("#009e73", "#1fc699"), ("#b8558f", "#e08fbf"),
     ("#994e18", "#ba6e39"), ("#1649ae", "#947be4"), ("#5c4700", "#c1be00"), ("#746a66", "#e2e3e3"),
@@ -46,7 +46,7 @@ class Chart:
         atomic_write(path, (self.to_svg() if suffix == ".svg" else self.to_text()).encode())
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """What a notebook shows."""
+        """The HTML and the text for a notebook."""
         svg = self.to_svg()
         width, height = (float(svg.partition(f'{side}="')[2].partition('"')[0]) for side in (" width", " height"))
         return {"text/html": framed(svg, width, height, self.title), "text/plain": self.to_text()}
@@ -85,7 +85,7 @@ def text(
 
 
 def fitted(words: str, width: float, size: float) -> str:
-    """As much of the beginning of a text as has room, with an ellipsis; "" where not even that has."""
+    """The text, or as much of its beginning as fits, with an ellipsis; "" if not even one letter fits."""
     if text_width(words, size) <= width:
         return words
     while words and text_width(f"{words}…", size) > width:
@@ -111,7 +111,7 @@ def ticks(high: float) -> list[float]:
 def grouping(sizes: Iterable[tuple[tuple[str, ...], float]]) -> Callable[[tuple[str, ...]], str]:
     """A function from a path to the module in it that names its group.
 
-    That is as far out as no group has more than two thirds of the whole, where modules allow it.
+    The groups are as far out as possible, but none has more than two thirds of the whole, if modules allow it.
     """
     rows = [(path, size) for path, size in sizes if path]
     deepest = max((len(path) for path, _ in rows), default=1)

@@ -1,4 +1,4 @@
-"""Two graphs side by side: what one has that the other has not, and what differs."""
+"""Two graphs side by side: the parts that only one has, and the parts that differ."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SIGNS = (MARKS["only a"].sign, MARKS["only b"].sign)
 
 
 def compare(a: Graph, b: Graph, *, names: tuple[str, str] | None = None, **options: Any) -> Comparison:
-    """What differs between two graphs: their modules and ops side by side, aligned by names and the order of calls.
+    """The differences of two graphs: their modules and ops side by side, aligned by names and the order of calls.
 
         with tt.record() as before:
             post_norm(x)
@@ -38,10 +38,10 @@ def compare(a: Graph, b: Graph, *, names: tuple[str, str] | None = None, **optio
 
     Args:
         a, b: the graphs, as `tt.record` or `tt.draw` give them.
-        names: what they are called; default: their titles, or "A" and "B".
-        **options: how its pictures are drawn unless told otherwise, for example `depth=3`; see `Options`.
+        names: the names of the graphs; default: their titles, or "A" and "B".
+        **options: defaults for its pictures, for example `depth=3`; see `Options`.
 
-    Raises TypeError for what is no graph, ValueError for a graph without ops and for options that do not exist.
+    Raises TypeError for anything but a graph, ValueError for a graph without ops and for options that do not exist.
     """
     for which, graph in (("first", a), ("second", b)):
         if not isinstance(graph, Graph):
@@ -66,7 +66,7 @@ class Comparison:
 
     Attributes:
         a, b: the graphs.
-        names: what they are called.
+        names: the names of the graphs.
     """
 
     def __init__(self, a: Graph, b: Graph, names: tuple[str, str], options: dict[str, Any]) -> None:
@@ -84,27 +84,27 @@ class Comparison:
 
     @property
     def only_a(self) -> tuple[Part, ...]:
-        """What only the first graph has; of a module, not again what it holds."""
+        """The parts that only the first graph has; of a module, not its contents again."""
         return tuple([match.a for match in _outermost(self.matches, "only a") if match.a is not None])
 
     @property
     def only_b(self) -> tuple[Part, ...]:
-        """What only the second graph has."""
+        """The parts that only the second graph has."""
         return tuple([match.b for match in _outermost(self.matches, "only b") if match.b is not None])
 
     @property
     def changed(self) -> tuple[Match, ...]:
-        """What is in the same place with another class, shape, number, parameters or sources; `what` says which."""
+        """Parts in the same place with another class, shape, number, parameters or sources; `what` names which."""
         return self._marked("changed")
 
     @property
     def moved(self) -> tuple[Match, ...]:
-        """Modules that both have, called at another place in the order."""
+        """Modules that both graphs call, but at different places in the order."""
         return self._marked("moved")
 
     @property
     def same(self) -> tuple[Match, ...]:
-        """What is the same in both, with all that it holds."""
+        """Parts that are the same in both, contents included."""
         return self._marked("same")
 
     def _marked(self, mark: str) -> tuple[Match, ...]:
@@ -135,7 +135,7 @@ class Comparison:
         return self.to_text()
 
     def to_text(self) -> str:
-        """A tree by modules for the terminal; what is the same stands closed, in one line."""
+        """A tree by modules for the terminal; parts that are the same take one line each."""
         rows = [row for match in self.matches for row in _rows(match, 0)]
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         sizes = [f"{sign} {size}" for sign, size in zip(SIGNS, self._sizes())]
@@ -148,10 +148,10 @@ class Comparison:
     # ---- as a picture
 
     def picture(self, **options: Any) -> Picture:
-        """Both graphs beside each other, what corresponds at one height, with a sign where they differ.
+        """Both graphs beside each other: counterparts are at one height, signs mark differences.
 
         Args:
-            **options: how both are drawn, as `Options` has them.
+            **options: fields of `Options`, for both.
         """
         picture = beside((self.a, self.b), self.names, self._sizes(), {**self._options, **options})
         summary = self._summary()
@@ -162,7 +162,7 @@ class Comparison:
         return to_dot(self.picture(**options))
 
     def to_svg(self, **options: Any) -> str:
-        """The picture as SVG. Raises DrawingError where Graphviz is missing."""
+        """The picture as SVG. Raises DrawingError if Graphviz is missing."""
         return to_svg(self.picture(**options))
 
     def to_mermaid(self, **options: Any) -> str:
@@ -170,12 +170,12 @@ class Comparison:
         return to_mermaid(self.picture(**options))
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write it; the ending of the path says how.
+        """Write the comparison; the ending of the path says how.
 
         .svg, .png, .pdf: the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads; .mmd: Mermaid;
         .txt: the tree.
 
-        Raises ValueError for other endings, DrawingError where Graphviz is missing.
+        Raises ValueError for other endings, DrawingError if Graphviz is missing.
         """
         target = Path(path)
         suffix = target.suffix.lower()
@@ -194,7 +194,7 @@ class Comparison:
         atomic_write(target, content.encode() if isinstance(content, str) else content)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What a notebook shows: the picture, or the tree."""
+        """The picture and the tree for a notebook, or only the tree if the picture cannot be drawn."""
         from .notebook import bundle
 
         try:
@@ -216,7 +216,7 @@ def _outermost(matches: tuple[Match, ...], mark: str) -> Iterator[Match]:
 
 
 def _rows(match: Match, depth: int) -> Iterator[tuple[str, str, str, str, str]]:
-    """Of a match and of what it holds: the sign and the name, parameters, flops, shape, what changed."""
+    """The rows of a match and its contents: the sign and the name, parameters, flops, shape, changes."""
     part = match.a or match.b
     assert part is not None
     sign = MARKS[match.mark].sign if match.mark != "inside" else ""
@@ -231,7 +231,7 @@ def _rows(match: Match, depth: int) -> Iterator[tuple[str, str, str, str, str]]:
     alone = match.a is None or match.b is None
     if alone or any(inner.mark != "same" for inner in match.inside):
         for inner in match.inside:
-            if not alone or inner.inside:  # of what only one has, the modules
+            if not alone or inner.inside:  # of a part that only one has, the modules
                 yield from _rows(inner, depth + 1)
 
 

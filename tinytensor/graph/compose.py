@@ -1,4 +1,4 @@
-"""From a `Structure` to a `Picture`: which vertices stand for its ops and values, and what connects them."""
+"""From a `Structure` to a `Picture`: the vertices that show its ops and values, and the edges between them."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ COMMUTATIVE = frozenset({
 """Ops whose result does not depend on the order of their inputs."""
 
 OPERANDS = {"x1": "left", "x2": "right"}
-"""The words for an op's inputs whose own names say nothing."""
+"""Labels for inputs of ops whose own names say nothing."""
 
 PROJECTED = {1: ("Q, K, V", "", ""), 2: ("Q", "K, V", ""), 3: ("Q", "K", "V")}
-"""What the inputs of a fused op of all heads hold, by how many there are."""
+"""The contents of the inputs of a fused multi-head op, by the number of different inputs."""
 
 NO_ROLE = ("x", "x1", "x2", "arrays", "input", "")
-"""Words that tell nothing of what an array is for."""
+"""Names that do not tell what an array is for."""
 
 SMALL = 40
 """A graph of at most this many ops shows the numbers of its small arrays."""
 
 MANY = 2000
-"""A picture of more vertices than this is drawn only if the user insists."""
+"""A picture with more vertices than this is drawn only if the user insists."""
 
 COLUMN = 900
-"""Graphs that would be wider than this many pixels from left to right stand upright, unless told otherwise: what
-notebooks and pages show at full size."""
+"""Graphs that would be wider than this many pixels are drawn from top to bottom, unless the options say otherwise.
+Notebooks and pages show this width at full size."""
 
 
 def look(
@@ -55,9 +55,9 @@ def look(
     """The picture of a structure.
 
     Args:
-        failed: the id of an op that an error is about.
-        ran: how many ops ran, where the structure has formulas in place of some.
-        misfits: how shapes are written of which some axes do not fit.
+        failed: the id of the op that an error is about.
+        ran: how many ops ran, if the structure has formulas in place of some.
+        misfits: the text of each shape that has axes that do not fit.
 
     Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for was
     not measured.
@@ -66,7 +66,7 @@ def look(
 
 
 def _within(name: str, path: tuple[str, ...]) -> str:
-    """A parameter's name without what the box around it says, wherever the recording began."""
+    """A parameter's name without the part that the box around it shows, wherever the recording began."""
     for start in range(1, len(path)):
         inner = ".".join([*path[start:], ""])
         if name.startswith(inner) or f".{inner}" in name:
@@ -75,7 +75,7 @@ def _within(name: str, path: tuple[str, ...]) -> str:
 
 
 def _is_chain(group: list[Op]) -> bool:
-    """Whether a vertex stands for several ops that only move numbers."""
+    """True if a vertex shows several ops that only move numbers."""
     return len(group) > 1 and all(op.name in MOVEMENT for op in group)
 
 
@@ -96,13 +96,13 @@ class _Look:
         self.plan = plan(self.shown, options, self.folded.turns, failed)
         self.speaker = Speaker(structure)
         self.around = residuals(structure)
-        self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # these with what is shown
+        self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # shown ones override
         self.values = {value.id: value for value in structure.values}
-        self.several: set[str] = set()  # what stands for other arrays as well, so that its numbers are not theirs
+        self.several: set[str] = set()  # arrays that represent others with other numbers
         for members in self.folded.members.values():
             self._note_several(members)
         self.originals = {op.id: op for op in structure.ops}
-        self.every = list(structure.ops) if options.constants else main_ops(structure)  # also those that are folded
+        self.every = list(structure.ops) if options.constants else main_ops(structure)  # the folded ones too
         self.inside: dict[str, list[Op]] = {scope.id: [] for scope in structure.scopes}
         for op in self.every:
             place = op.scope
@@ -118,11 +118,11 @@ class _Look:
                 if value is not None:
                     self.readers.setdefault(value, []).append(op)
         self.vertices: dict[str, Vertex] = {}
-        self.mirrored: set[str] = set()  # boxes beside which one for gradients stands
+        self.mirrored: set[str] = set()  # boxes that have a box of gradients beside them
         self.edges: dict[tuple[str, str, str, EdgeKind], Edge] = {}
 
     def _note_several(self, members: list[Op]) -> None:
-        """Of ops that are drawn once: what they make has the name of the last one's, which is what others read."""
+        """Name the result of ops drawn once after the last one's, which others read; note arrays that differ."""
         first, last = members[0], members[-1]
         made = self.values[first.output]
         self.values[first.output] = dataclasses.replace(made, name=self.values[last.output].name)
@@ -158,7 +158,7 @@ class _Look:
         )  # fmt: skip
 
     def _levels(self) -> tuple[tuple[str, ...], ...]:
-        """What stands side by side: inputs with which a computation begins, not those that come in on its way."""
+        """Vertices to draw side by side: inputs at the start of the computation (not later ones), and their readers."""
         if self.options.unroll:
             return self._columns()
         computed = {edge.head for edge in self.edges.values() if edge.kind == "data" and edge.tail in self.groups}
@@ -168,11 +168,11 @@ class _Look:
         return tuple(tuple(dict.fromkeys(level)) for level in (first, readers) if len(first) > 1 and len(readers) > 1)
 
     def _columns(self) -> tuple[tuple[str, ...], ...]:
-        """For time from left to right: each step of an input stands with what reads it."""
+        """For time from left to right: pairs of a step of the input and its reader."""
         return tuple((e.tail, e.head) for e in self.edges.values() if self._is_step(e.tail))
 
     def _is_step(self, place: str) -> bool:
-        """Whether a vertex is a turn's slice of the input, x[:, t], which stands for itself."""
+        """True if a vertex is a turn's slice of the input, x[:, t], which has a vertex of its own."""
         return place in self.folded.slices
 
     # ---- ops and modules
@@ -191,16 +191,16 @@ class _Look:
         for value, tail in incoming:
             if tail is None or tail == place:
                 continue
-            closed = place != op.id and op.id not in self.plan.joined  # then nothing is seen that it goes around
+            closed = place != op.id and op.id not in self.plan.joined  # then the picture hides what it goes around
             kind: EdgeKind = "residual" if self.around.get(op.id) == value and not closed else "data"
             self._connect(tail, place, self.values[value], kind, operands.get(value, ""))
 
     def _operands(self, op: Op, place: str, incoming: list[tuple[str, str | None]]) -> dict[str, str]:
-        """What the vertex at `place` calls the values that it reads, where it reads several and their order matters."""
+        """The names that the vertex at `place` has for its inputs, if it reads several and their order matters."""
         if place in self.scopes:
             given = list(self.scopes[place].arguments)
         elif op.name in COMMUTATIVE or op.id != place or self.vertices[place].mathematics:
-            return {}  # also of a chain of movement, of a guard, and where the operands stand in the vertex, as Q Kᵀ
+            return {}  # also for chains of movement, for guards, and if the vertex itself shows the operands, as Q Kᵀ
         else:
             names = [OPERANDS.get(name, name) for name in op.operands]
             if op.name == "multi_head":
@@ -217,7 +217,7 @@ class _Look:
         return {value: ", ".join(names) for value, names in called.items()}
 
     def _unturned(self, value: str) -> str:
-        """What a value is the transpose of, where that is written in the product that reads it."""
+        """The matrix behind a transpose that is written in the product that reads it; else the value itself."""
         maker = self.makers.get(value)
         return str(maker.inputs[0]) if maker is not None and maker.id in self.plan.turned else value
 
@@ -249,7 +249,7 @@ class _Look:
         )  # fmt: skip
 
     def _words_of(self, group: list[Op], op: Op) -> Words:
-        """What it does; where it stands for several ops that differ in details, those of the first and the last."""
+        """What a vertex does; if it shows several ops that differ in details, those of the first and the last."""
         if _is_chain(group):
             return self.speaker.chain(group)
         if any(o.name == "subtract" for o in group[:-1]) and op.name == "exp":
@@ -261,7 +261,7 @@ class _Look:
         return Words(_from_to(first.title, last.title), _from_to(first.detail, last.detail))
 
     def _numbers(self, value: Value, name: str) -> tuple[str, ...]:
-        """The numbers of a small array and its gradient, in a graph that is small as well."""
+        """The numbers of a small array and its gradient, if the graph is small too."""
         hidden = self.options.heat is not None or value.id in self.several
         if len(self.structure.ops) > SMALL or hidden or not value.numbers:
             return ()
@@ -318,7 +318,7 @@ class _Look:
         return heating.of_ops(self.options.heat, every, self.values)
 
     def _heat_lines(self, ops: list[Op]) -> list[str]:
-        """What was measured, and its share of the whole."""
+        """The measurement, and its share of the whole."""
         number, kind = self._heat(ops), self.options.heat
         if number is None or kind is None:
             return []
@@ -331,7 +331,7 @@ class _Look:
         return [f"{share}{text}" + (f", all {together} together" if together > 1 else "")]
 
     def _heat_notes(self, numbers: list[float | None]) -> tuple[str, ...]:
-        """How much of the whole went into masks and checks, which stand in no vertex."""
+        """The share of the whole that went into masks and checks, which no vertex shows."""
         kind = self.options.heat
         if kind is None or kind == "grad":
             return ()
@@ -354,7 +354,7 @@ class _Look:
         return [f"keeps {bytes_text(sum(kept.values()))}{who}"]
 
     def _kept(self, ops: list[Op]) -> dict[str, int]:
-        """Bytes of what ops keep, by memory: each once. Parameters are there anyway, so they do not count."""
+        """The bytes that ops keep, once for each memory. Parameters exist anyway, so they do not count."""
         found: dict[str, int] = {}
         for op in ops:
             for saved in op.saved:
@@ -401,7 +401,7 @@ class _Look:
         return value.id
 
     def _role(self, value: str, reader: Op) -> str:
-        """What the op or the closed module that reads an array calls it, where that says something."""
+        """The name that an array has in the op or closed module that reads it; "" if it says nothing."""
         closed = self.scopes.get(self.plan.drawn[reader.id])
         pairs: list[tuple[str | None, str]] = [(v, w) for w, v in closed.arguments] if closed else []
         pairs.extend(zip(reader.inputs, reader.operands))
@@ -414,7 +414,7 @@ class _Look:
         name = value.name or ("output" if count == 1 else f"output {number + 1}")
         place = f"r{number + 1}"
         words = f"output {name}, {shape_text(value.shape)} {value.dtype}"
-        numbers = self._numbers(value, "")[:1] if not value.name else ()  # a named one's stand where it is made
+        numbers = self._numbers(value, "")[:1] if not value.name else ()  # the op shows those of a named result
         self.vertices[place] = Vertex(
             place, "output", name, "", (), value.shape, value.dtype, None, words, numbers=numbers
         )
@@ -428,7 +428,7 @@ class _Look:
             self.edges[tail, head, label, kind] = Edge(tail, head, label, kind, both)
 
     def _add_loop(self, loop: Loop) -> None:
-        """The arrow from what a turn makes to what the next turn does with it."""
+        """Add the arrow from the result of one turn to its reader in the next turn."""
         maker = self.makers.get(loop.value)
         if maker is not None and loop.reader in self.plan.drawn:
             tail, head = self.plan.drawn[maker.id], self.plan.drawn[loop.reader]
@@ -445,7 +445,7 @@ class _Look:
         return scope
 
     def _common_box(self, value: str) -> str | None:
-        """The innermost open box around all that reads a value."""
+        """The innermost open box around all readers of a value."""
         paths = []
         for op in self.readers[value]:
             path, box = [], self._box(op.scope)
@@ -480,7 +480,7 @@ class _Look:
     # ---- gradients
 
     def _add_gradients(self) -> None:
-        """Beside every vertex that gradients flow through, its gradient; edges the other way round."""
+        """Add a gradient beside every vertex that gradients flow through, and the edges reversed."""
         mirrored: dict[str, str] = {}
         for vertex in list(self.vertices.values()):
             group = self.groups.get(vertex.id, [])
@@ -516,7 +516,7 @@ class _Look:
                 self.edges[origin, place, "", "uses"] = Edge(origin, place, "", "uses")
 
     def _mirrored(self, box: str | None) -> str | None:
-        """The box for the gradients of what stands in a box."""
+        """The box for the gradients of the vertices in a box."""
         if box is None:
             return None
         self.mirrored.add(box)

@@ -1,4 +1,4 @@
-"""What an op costs: an estimate of its floating-point operations, from shapes alone."""
+"""The cost of an op: an estimate of its floating-point operations, from shapes alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def flops(name: str, inputs: list[Shape | None], output: Shape) -> int:
     """Multiplications and additions of an op, a multiply-add being two; one per element of element-wise ops.
 
     Args:
-        inputs: shapes of the inputs, None for numbers and what was not given.
+        inputs: shapes of the inputs, None for numbers and inputs that were not given.
     """
     if name in MOVEMENT or not inputs or inputs[0] is None:
         return 0 if name in MOVEMENT else math.prod(output)
@@ -27,7 +27,7 @@ def flops(name: str, inputs: list[Shape | None], output: Shape) -> int:
     if name in ("linear", "matmul"):
         return 2 * math.prod(output) * first[-1]
     if name == "einsum" and len(inputs) == 2 and inputs[1] is not None:
-        # What is summed over stands in both operands and not in the result, what is batched in all three.
+        # Summed axes are in both operands but not in the result; batched axes are in all three.
         summed = math.prod(first) * math.prod(inputs[1]) / max(math.prod(output), 1)
         return round(2 * math.prod(output) * math.sqrt(summed))
     if name == "attention":

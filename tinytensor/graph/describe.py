@@ -1,4 +1,4 @@
-"""A computation in a sentence: what the description of a picture says to those who cannot see it."""
+"""A computation in a sentence: the description of a picture for those who cannot see it."""
 
 from __future__ import annotations
 
@@ -61,5 +61,5 @@ def _number(item: tuple[str, str]) -> int:
 
 
 def _start(value: Value) -> str:
-    """What a residual connection starts from, in words."""
+    """The start of a residual connection, in words."""
     return "the input" if value.kind == "input" else value.name or "an inner result"

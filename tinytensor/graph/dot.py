@@ -16,9 +16,9 @@ from .short_text import cut, printable
 FONT = "Helvetica,Arial,sans-serif"
 INK, GREY, PALE, RED = "#1a1a1a", "#5a5a5a", "#f6f6f6", "#d00000"
 
-# What a kind is must show in print and to every eye, so each has a shape of its own besides its colour; the colours
-# are from the palette of Okabe and Ito (2008), which the colour-blind tell apart. In order: shape, further style,
-# fill and line in light, fill and line in dark.
+# Each kind has a shape of its own besides its colour, so that print and every eye show it; the colours are from the
+# palette of Okabe and Ito (2008), which the colour-blind tell apart. In order: shape, further style, fill and line in
+# light, fill and line in dark.
 STYLES: dict[VertexKind, tuple[str, str, str, str, str, str]] = {
     "op": ("box", "rounded,filled", "#e3f0f9", "#0072b2", "#0c2f47", "#56b4e9"),
     "module": ("box", "filled,bold", "#eceaf6", "#5b4aa0", "#2a2350", "#b3a6ee"),
@@ -43,9 +43,9 @@ class DrawingError(RuntimeError):
 
 
 def to_dot(picture: Picture) -> str:
-    """The picture as DOT, with the size of everything, so that it is laid out alike whatever fonts a machine has.
+    """The picture as DOT, with the size of everything, so that the layout does not depend on a machine's fonts.
 
-    Raises DrawingError where the package `graphviz`, which writes DOT, is missing.
+    Raises DrawingError if the package `graphviz`, which writes DOT, is missing.
     """
     try:
         import graphviz
@@ -95,7 +95,7 @@ def to_dot(picture: Picture) -> str:
 
 
 def _table(lines: list[Line], beside: float = 0) -> str:
-    """Lines as one of Graphviz's HTML-like labels, of a size that does not depend on fonts."""
+    """Lines as one of Graphviz's HTML-like labels, with a size that does not depend on fonts."""
     width = round(max(line.width for line in lines) + beside)
     size = f'FIXEDSIZE="TRUE" WIDTH="{width}" HEIGHT="{round(sum(line.height for line in lines))}"'
     plain = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"'
@@ -105,14 +105,14 @@ def _table(lines: list[Line], beside: float = 0) -> str:
 def _text(lines: list[Line]) -> str:
     rows = []
     for line in lines:
-        strong = f'<FONT COLOR="{RED}"><B>{{}}</B></FONT>' if line.size == SMALL else "<B>{}</B>"  # what does not fit
+        strong = f'<FONT COLOR="{RED}"><B>{{}}</B></FONT>' if line.size == SMALL else "<B>{}</B>"  # misfit axes
         parts = "".join(strong.format(_escape(text)) if bold else _escape(text) for text, bold in line.parts)
         rows.append(parts if line.size == 13 else f'<FONT POINT-SIZE="{line.size:g}">{parts}</FONT>')
     return "<BR/>".join(rows)
 
 
 def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | None, picture: Picture) -> None:
-    """The vertices directly in a box, and the boxes in it."""
+    """Write the vertices directly in a box, and the boxes in it."""
     for item in inside[place]:
         if isinstance(item, Vertex):
             dot.node(item.id, **_look(item, picture))
@@ -154,12 +154,12 @@ def _look(vertex: Vertex, picture: Picture) -> dict[str, str]:
     lines = lines_of(vertex, picture)
     width, height = room(vertex, lines)
     if vertex.kind == "input":
-        look["ordering"] = "out"  # what reads it stands in the order of computation, as Q, K, V
+        look["ordering"] = "out"  # its readers follow the order of computation, as Q, K, V
     return look | {"label": _label(vertex, lines), "width": f"{width / 72:.3f}", "height": f"{height / 72:.3f}"}
 
 
 DARK = 5
-"""From this place of the ramp on, colours are so dark that text on them is white."""
+"""Text is white on the colours from this place of the ramp on, which are dark."""
 
 
 def _label(vertex: Vertex, lines: list[Line]) -> str:

@@ -1,10 +1,10 @@
-"""Drawing what a Tensor was computed from.
+"""Draw the computation of a Tensor.
 
     with tt.record():
         scores = query @ key.mT / math.sqrt(d)
     tt.draw(scores, "scores.svg")
 
-`tinytensor.graph` has the graph as data, and what makes it a picture.
+`tinytensor.graph` has the graph as data, and the code that draws it.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ def draw(
     title: str | None = None,
     **options: Any,
 ) -> Graph:
-    """The graph of what a Tensor, or several, were computed from; a notebook shows it, `path` saves it.
+    """The graph behind one or several Tensors; a notebook shows it, `path` saves it.
 
     Compute within `tt.record()` to see modules as boxes around their ops, inputs that need no gradient, and the names
-    of variables; such a graph can be drawn after `backward` as well. Others must be drawn before it, or with
+    of variables; you can also draw such a graph after `backward`. Draw others before it, or pass it
     `retain_graph=True`.
 
     Args:
         outputs: one or more computed Tensors.
-        path: a file to write; its ending says what: .svg, .png, .pdf, .dot, .mmd, .txt, .json or .html (`Graph.save`).
-        names: what Tensors are called: a dict from names to Tensors or modules, or a module (anything that has
-            `named_parameters()`). Computed Tensors may be named as well. Others have the names of the caller's
+        path: a file to write, as .svg, .png, .pdf, .dot, .mmd, .txt, .json or .html (`Graph.save`).
+        names: names of Tensors: a dict from names to Tensors or modules, or a module (anything that has
+            `named_parameters()`). Computed Tensors may have names too. Others have the names of the caller's
             variables.
         title: a line above the picture.
-        **options: how it is drawn, for example `depth=3`, `saved=True`; see `tinytensor.graph.Options`.
+        **options: how to draw it, for example `depth=3`, `saved=True`; see `tinytensor.graph.Options`.
 
     Raises ValueError if an output was not recorded, RuntimeError if its graph was freed.
     """
@@ -56,7 +56,7 @@ def draw(
                 "gradients were off; set requires_grad=True on an input, or save the graph that tt.record() gives: "
                 "`with tt.record() as graph: ...`"
             )
-    from . import Graph  # costs a third of the package's own import time, so only where pictures are made
+    from . import Graph  # costs a third of the package's own import time, so only for pictures
 
     roots = [t._node for t in tensors if t._node is not None]
     graph = Graph.behind(roots, names=[*named(names), *_callers_variables()], title=title, **options)
@@ -66,7 +66,7 @@ def draw(
 
 
 def _callers_variables() -> Iterator[tuple[str, Tensor]]:
-    """What the code that draws calls its Tensors."""
+    """The Tensors among the caller's variables, with their names."""
     from ..tracing import calling_frame  # as above
 
     variables = calling_frame().f_locals

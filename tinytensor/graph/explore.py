@@ -1,7 +1,7 @@
-"""A page to explore a graph: modules open and close, each vertex tells all that is known of it.
+"""A page to explore a graph: modules open and close, each vertex shows its details.
 
-The page lays out what is open by dagre (MIT license, see `dagre.min.js`), the inside of each module on its own; all
-else, words and numbers, is data of the graph, written here.
+The page lays out the open modules by dagre (MIT license, see `dagre.min.js`), the inside of each on its own; this
+file writes the words and numbers, which are data of the graph.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 DEEPEST = 99
 
 Row = list[Any]
-"""What a detail is called, what it is, and the id of the vertex it leads to, if any."""
+"""The name of a detail, its text, and the id of the vertex that it leads to, if any."""
 
 
 def explore(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
-    """What `Graph.explore` does; see there."""
+    """Write the page; see `Graph.explore`."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"explore: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
     atomic_write(path, page(graph, options).encode())
@@ -63,7 +63,7 @@ def page(graph: Graph, options: dict[str, Any]) -> str:
 
 
 class _Data:
-    """All that the page shows, as plain values."""
+    """The data that the page shows, as plain values."""
 
     def __init__(self, picture: Picture, structure: Structure, builder: Builder) -> None:
         self.picture = picture
@@ -203,7 +203,7 @@ class _Data:
 
 
 def _statistics(found: Statistics) -> list[str]:
-    """The numbers of a small array, or what is known of a large one."""
+    """The numbers of a small array, or the statistics of a large one."""
     if found.numbers is not None and not (isinstance(found.numbers, list) and len(found.numbers) > 16):
         return [numbers_text(found.numbers) if found.numbers != [] else "no elements"]
     rest = "" if found.finite else ", not finite"

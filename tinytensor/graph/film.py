@@ -1,7 +1,7 @@
 """The film of a backward pass: one HTML file that plays it step by step over the graph's picture.
 
-What is shown is data of the graph: the steps that the engine noted while it ran, the arrays that the recording kept,
-the source of the rules. The page lays out nothing and computes nothing; it shows one step after the other.
+It shows data of the graph: the steps that the engine noted while it ran, the arrays that the recording kept, the source
+of the rules. The page neither lays out nor computes anything; it shows one step after the other.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from .graph import Graph
 
 FEW = 60
-"""A graph of at most this many ops is shown whole: every module open, none folded."""
+"""The film shows a graph of at most this many ops whole: every module open, none folded."""
 
 
 def player(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
-    """What `Graph.player` does; see there."""
+    """Write the film; see `Graph.player`."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"player: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
     atomic_write(path, page(graph, options).encode())
@@ -73,7 +73,7 @@ def page(graph: Graph, options: dict[str, Any]) -> str:
 
 
 def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]]:
-    """The picture that the film plays over, and what it shows, as plain values. Errors are those of `Graph.player`."""
+    """The picture that the film plays over, and its data as plain values. Raises the errors of `Graph.player`."""
     if options.get("fused", "folded") not in ("auto", "folded"):
         raise ValueError(f"player: fused={options['fused']!r}; a film shows what ran, so fused ops are one vertex each")
     default = Options()
@@ -85,12 +85,12 @@ def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]
 
 
 class Contribution(NamedTuple):
-    """What one op gave to the gradient of one of its inputs.
+    """The part that one op added to the gradient of one of its inputs.
 
     Attributes:
-        step: of the op, counted from 0.
-        place: which of its inputs.
-        gradient: what it gave.
+        step: the step of the op, counted from 0.
+        place: the place of the input.
+        gradient: statistics of the part.
     """
 
     step: int
@@ -114,13 +114,13 @@ class _Film:
 
         folded = fold(self.structure) if options.fold else unfolded(self.structure)
         self.drawn = plan(folded.structure, options).drawn
-        self.shown = {op.id: op for op in folded.structure.ops}  # ops that stand for themselves
+        self.shown = {op.id: op for op in folded.structure.ops}  # ops that folding kept
         self.first = {op.id: first for first, members in folded.members.items() for op in members if op.id != first}
         self.shown_makers = {op.output: op for op in folded.structure.ops}
 
         self.arrays: list[list[Any]] = []
         self.array_ids: dict[int, int] = {}
-        self.held: list[Any] = []  # so that no id is used twice
+        self.held: list[Any] = []  # keeps the objects alive, so that no id is used twice
         self.texts: list[str] = []
         self.text_ids: dict[str, int] = {}
         self.leaves: dict[str, Node] = {}
@@ -147,7 +147,7 @@ class _Film:
             )
 
     def data(self) -> dict[str, Any]:
-        """All that the page shows."""
+        """The data that the page shows."""
         ops = [op for op in self.structure.ops if self._vertex(op) is not None and self.nodes[op.id].traced]
         places = {op.id: i for i, op in enumerate(ops)}
         return {
@@ -187,14 +187,14 @@ class _Film:
         return self.drawn.get(self._stand_in(op).id)
 
     def _stand_in(self, op: Op) -> Op:
-        """The op that is drawn for it, where modules are folded."""
+        """The op that the picture draws for it; another one if modules are folded."""
         id_ = op.id
         while id_ in self.first:
             id_ = self.first[id_]
         return self.shown[id_]
 
     def _edge(self, op: Op, place: int) -> str | None:
-        """What the page finds the edge by on which an input comes; None if it is not drawn."""
+        """The key by which the page finds the edge of an input; None if that edge is not drawn."""
         op = self._stand_in(op)
         value = op.inputs[place]
         if value is None or op.id not in self.drawn:
@@ -210,7 +210,7 @@ class _Film:
         return f"{record.inputs[0]}[{place}]" if record.variadic else record.inputs[place]
 
     def _named(self, value: str) -> str:
-        """What an array is called, or where it comes from."""
+        """The name of an array, or its origin."""
         found = self.values[value]
         if found.name:
             return cut(found.name, 40)
@@ -290,7 +290,7 @@ class _Film:
         return shown
 
     def _read(self, name: str, node: Any, place: int, target: Value) -> list[Any]:
-        """A name that a rule reads: the name, a word about it, and its array if it is one."""
+        """The row for a name that a rule reads: the name, a word about it, and its array if it has one."""
         record = node.op
         if name == "out":
             return ["out", "the result", self._array(node.values[-1], node)]
@@ -319,7 +319,7 @@ class _Film:
     # ---- the end
 
     def _leaf(self, value: str, node: Node) -> dict[str, Any]:
-        """A Tensor at which gradients end, and all that came to it."""
+        """The data of a Tensor where gradients end, with every gradient that reached it."""
         gifts = self.gifts[value]
         gradient = node.grad
         note, total = "", _total(gifts)
@@ -381,7 +381,7 @@ def _stretched(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
 
 
 def _total(gifts: list[Contribution]) -> Statistics | None:
-    """The sum of contributions, where their numbers are known."""
+    """The sum of the contributions; None if there are several and some have no numbers."""
     if len(gifts) == 1:
         return gifts[0].gradient
     if any(gift.gradient.numbers is None for gift in gifts):
@@ -390,7 +390,7 @@ def _total(gifts: list[Contribution]) -> Statistics | None:
 
 
 def _adds_up(gifts: list[Contribution], total: Statistics) -> bool:
-    """Whether a gradient is the sum of its contributions; True where the numbers to tell are missing."""
+    """True if a gradient is the sum of its contributions, or if they cannot be summed or are not finite."""
     found = _total(gifts)
     if found is None or not found.finite:
         return True
@@ -403,14 +403,14 @@ def _adds_up(gifts: list[Contribution], total: Statistics) -> bool:
 # ---- numbers as text
 
 ROW = 8
-"""Vectors are written in rows of this many numbers."""
+"""Vectors take rows of this many numbers."""
 
 WIDE = 6
-"""Rows of more numbers than this are set closer."""
+"""Rows with more numbers than this have narrower gaps."""
 
 
 def _show(statistics: Statistics, array: Any = None) -> list[Any]:
-    """A caption, the numbers of an array or what is known of them, and how strong each is; of a large one a map."""
+    """A caption, the numbers with a tint for each; for a large array, statistics and a map of tints."""
     caption = shape_text(statistics.shape)
     if statistics.numbers is not None:
         return [caption, _numbers(statistics.numbers, statistics.shape), _tints(np.asarray(statistics.numbers))]
@@ -421,17 +421,17 @@ def _show(statistics: Statistics, array: Any = None) -> list[Any]:
 
 
 STEPS = 9
-"""So many shades there are of each sign."""
+"""The number of shades for each sign."""
 
 
 def _tints(x: np.ndarray) -> list[int]:
-    """For each number how large it is beside the largest, from -9 to 9; none where they are no floats."""
+    """Each number relative to the largest magnitude, from -9 to 9; empty for non-floats, zeros and infinities."""
     largest = np.abs(x).max(initial=0.0) if x.dtype.kind == "f" else 0.0
     return np.rint(x.ravel() / largest * STEPS).astype(int).tolist() if 0 < largest < math.inf else []
 
 
 def _small_map(array: Any) -> list[Any]:
-    """An array of two or more dimensions as a map of at most 16 x 16 cells, each the mean of a part of it."""
+    """An array of two or more dimensions as a map of at most 16 x 16 cells; each cell is the mean of a part."""
     if array is None or array.ndim < 2 or array.dtype.kind != "f":
         return []
     x = np.asarray(for_array(array).to_numpy(array), dtype=np.float64).reshape(-1, array.shape[-1])
@@ -446,7 +446,7 @@ MAP = 16
 
 
 def _numbers(numbers: Any, shape: tuple[int, ...]) -> str:
-    """Numbers in rows and columns, their points below each other; an array of matrices as one after the other."""
+    """Numbers in rows and columns, with aligned decimal points; an array of matrices as one after the other."""
     if 0 in shape:
         return "no elements"
     flat = [_digits(x) for x in np.asarray(numbers, dtype=object).ravel()]
@@ -473,7 +473,7 @@ def _digits(x: Any) -> str:
 
 
 def _aligned(rows: Iterable[list[str]]) -> list[str]:
-    """Rows of numbers as lines, each column as wide as it must be for the points to stand below each other."""
+    """Rows of numbers as lines, with the decimal points of each column aligned."""
     split = [[(whole, dot + part) for whole, dot, part in (text.partition(".") for text in row)] for row in rows]
     widths: list[tuple[int, int]] = []
     for column in range(max(map(len, split), default=0)):

@@ -1,8 +1,8 @@
-"""Repeated structure, once: calls of modules that follow each other and are built alike.
+"""Show repeated structure once: calls of modules that follow each other and are built alike.
 
-The layers of a stack differ in their parameters and in nothing else, so a picture shows one of them and says how many
-there are. Calls that share their parameters as well are the same layer again. Stages named by `named_scope` are folded
-likewise, as the turns of a loop: their names may differ in numbers, and so may the places they read, x[0], x[1], ...
+The layers of a stack differ only in their parameters, so a picture shows one of them and says how many there are. Calls
+that share their parameters too are the same layer again. Stages named by `named_scope` fold likewise, as the turns of a
+loop: their names may differ in numbers, and so may the places they read, x[0], x[1], ...
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .structure import Op, Structure
 
 
 class Loop(NamedTuple):
-    """What a turn hands to the next: ids.
+    """The ids of a value that each turn hands to the next, and of its surroundings.
 
     Attributes:
-        value: what is handed on.
-        at_first: what the first turn has in its place.
+        value: the value.
+        at_first: the value in its place in the first turn.
         reader: the op that reads it.
         scope: the turn.
     """
@@ -36,18 +36,18 @@ class Loop(NamedTuple):
 
 @dataclass
 class Folded:
-    """A structure in which the first of each run of alike calls stands for all.
+    """A structure in which the first of each run of alike calls represents all.
 
     Attributes:
-        whole: the structure that is folded, with the turns of its loops as stages.
-        structure: with the others left out; what read their results now reads the first one's.
-        labels: by id of a scope that stands for several, "× 6".
-        again: those among them whose turns share their parameters; the others have their own each.
+        whole: the structure before folding, with the turns of its loops as stages.
+        structure: the structure without the others; readers of their results now read the first one's.
+        labels: by id of a scope that represents several, "× 6".
+        again: the scopes among them whose turns share their parameters; in the others, each has its own.
         names: by id of such a scope, the names of the first and the last.
-        members: by id of an op that stands for several, the ops it stands for.
-        turns, slices: where loops are unrolled, the ids of the scopes that are their turns, and of the ops that take
-            each turn's slice of the input.
-        loops: what turns hand to the next.
+        members: by id of an op that represents several, those ops.
+        turns, slices: if loops are unrolled, the ids of the scopes of their turns, and of the ops that take each
+            turn's slice of the input.
+        loops: the values that turns hand to the next.
     """
 
     whole: Structure
@@ -67,7 +67,7 @@ def unfolded(structure: Structure) -> Folded:
 
 
 def unrolled(structure: Structure) -> Folded:
-    """The structure with nothing folded, and the turns of its loops known."""
+    """The structure with nothing folded, and with the turns of its loops."""
     turns = turns_of(structure)
     return Folded(turns.structure, turns.structure, turns=turns.scopes, slices=turns.slices)
 
@@ -77,7 +77,7 @@ def fold(structure: Structure) -> Folded:
     structure = with_steps(structure)
     index = Index(structure)
     folded = unfolded(structure)
-    stand_ins: dict[str, str] = {}  # ids of ops, values and scopes that are left out -> what stands for them
+    stand_ins: dict[str, str] = {}  # ids of left-out ops, values and scopes -> ids of their stand-ins
     levels = [call_tree(structure, index)]
     while levels:
         for run in _runs(levels.pop(), index):
@@ -96,7 +96,7 @@ def fold(structure: Structure) -> Folded:
 
 
 def _merge(run: list[Call], folded: Folded, stand_ins: dict[str, str]) -> None:
-    """Let the first call stand for all; changes `folded` and `stand_ins`."""
+    """Let the first call represent all; changes `folded` and `stand_ins`."""
     first, *others = (call.scope for call in run)
     folded.names[first.id] = (first.name, others[-1].name)
     if first.id in folded.again:
@@ -112,7 +112,7 @@ def _merge(run: list[Call], folded: Folded, stand_ins: dict[str, str]) -> None:
 
 
 def _merge_slices(index: Index, folded: Folded, stand_ins: dict[str, str]) -> None:
-    """Let one stand for the slices that were made before a loop, one for each of its turns."""
+    """Let one slice represent all that were made before a loop, one for each of its turns."""
     for members in list(folded.members.values()):
         for given in zip(*(op.inputs for op in members)):
             makers = [index.makers.get(value or "") for value in given]
@@ -128,7 +128,7 @@ def _merge_slices(index: Index, folded: Folded, stand_ins: dict[str, str]) -> No
 
 
 def _merge_readers(structure: Structure, folded: Folded, stand_ins: dict[str, str]) -> None:
-    """Let one stand for all ops that read each call of a run alike, as those of a `stack` after a loop do."""
+    """Let one op represent all that read each call of a run alike, as those of a `stack` after a loop do."""
     visible = {value.id for value in structure.values if value.name} | set(structure.outputs)
     known: dict[object, Op] = {}
     for op in structure.ops:
@@ -159,7 +159,7 @@ def _runs(items: list[Call | Op], index: Index) -> Iterator[list[Call]]:
 
 
 def _continues(run: list[Call], call: Call, index: Index) -> bool:
-    """Whether a call is like those of a run, and wired to the last one as they are to each other."""
+    """True if a call is like the calls of a run, and its wiring to the last one is like theirs to each other."""
     last = run[-1]
     if len(call.ops) != len(last.ops) or call.signature != last.signature:
         return False
@@ -169,9 +169,9 @@ def _continues(run: list[Call], call: Call, index: Index) -> bool:
 
 
 def _read_elsewhere(run: list[Call], index: Index, again: bool) -> bool:
-    """Whether what one call hands to another is read outside of them as well: then they are not one.
+    """True if an op outside the run also reads a value that one call hands to another: then the calls do not fold.
 
-    The turns of a loop are, also where something reads all of them alike, as a `stack` of all states does.
+    The turns of a loop do, if the readers outside read all of them alike, as a `stack` of all states does.
     """
     inside = {op.id: call for call in run for op in call.ops}
     for ops in zip(*(call.ops for call in run)):
@@ -185,14 +185,14 @@ def _read_elsewhere(run: list[Call], index: Index, again: bool) -> bool:
 
 
 def _reading(op: Op) -> object:
-    """What is equal for ops that read the results of all turns alike."""
+    """A key that is equal for ops that read the results of all turns alike."""
     return op.name, op.scope, op.parameters, len(op.inputs)
 
 
 def _is_same_again(run: list[Call], index: Index) -> bool:
-    """Whether every call reads the parameters of the first one, and not parameters of its own, or none.
+    """True if every call reads the parameters of the first one, and neither its own nor none.
 
-    Stages have no parameters of their own, so that without any they are the same again.
+    Stages have no parameters of their own, so stages that read none are the same again.
     """
     pairs = [pair for call in run[1:] for pair in input_pairs(run[0].ops, call.ops)]
     shared = [v == w for v, w in pairs if index.is_parameter(v) and index.is_parameter(w)]
@@ -203,7 +203,7 @@ def _is_same_again(run: list[Call], index: Index) -> bool:
 
 
 def _final(name: str, stand_ins: dict[str, str]) -> str:
-    """What stands for something in the end."""
+    """The last stand-in in the chain of stand-ins."""
     while name in stand_ins:
         name = stand_ins[name]
     return name
@@ -213,7 +213,7 @@ def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
     left_out = set(stand_ins)
     scopes = [scope for scope in structure.scopes if scope.id not in left_out]
     kept_scopes = {scope.id for scope in scopes}
-    while True:  # scopes inside of those left out go as well
+    while True:  # leave out the scopes inside of those, too
         inner = {scope.id for scope in scopes if scope.parent is not None and scope.parent not in kept_scopes}
         if not inner:
             break

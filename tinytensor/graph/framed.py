@@ -1,7 +1,7 @@
-"""What a notebook shows of a picture: the SVG with its tooltips, or an image of it where it trusts no foreign page.
+"""A picture in a notebook: the SVG with its tooltips, or an image of it if the notebook is not trusted.
 
-A notebook from somebody else is shown without frames and styles until its reader trusts it; then the image is seen that
-a style hides. (The attribute `hidden` would not do: JupyterLab's own styles show every image.)
+Jupyter shows a notebook from somebody else without frames and styles until its reader trusts it; without the styles the
+image, which a style hides, is visible. (The attribute `hidden` would not do: JupyterLab's own styles show every image.)
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from html import escape
 
 
 def framed(svg: str, width: float, height: float, title: str) -> str:
-    """An SVG in a frame of its own, where its ids and styles meet no others; it is as wide as its column at most.
+    """An SVG in a frame of its own, so that its ids and styles meet no others; at most as wide as its column.
 
     Args:
         svg: the document.
-        width, height: in pixels, or in their proportion.
-        title: what it is, for those who cannot see it.
+        width, height: the size in pixels; the height only sets the proportion.
+        title: its content, for those who cannot see it.
     """
     page = f"<!DOCTYPE html><style>body{{margin:0}}svg{{display:block;width:100%;height:auto}}</style>{svg}"
     size = f"width:100%;max-width:{width:.0f}px;aspect-ratio:{width:.0f}/{height:.0f}"

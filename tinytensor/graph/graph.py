@@ -1,4 +1,4 @@
-"""The graph of a computation, and its faces."""
+"""The graph of a computation, as data and as pictures."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".ht
 
 
 class Graph:
-    """What was computed: as data (`ops`, `values`, `scopes`; `depth`, `flops`), and as pictures.
+    """A computation: as data (`ops`, `values`, `scopes`; `depth`, `flops`), and as pictures.
 
-    `tt.record()` gives one, and so does `tt.draw`. Each face takes the fields of `Options` as keyword arguments:
+    `tt.record()` gives one, and so does `tt.draw`. Pictures take the fields of `Options` as keyword arguments:
 
         graph.save("loss.svg", depth=3, saved=True)
         print(graph.to_text(collapse="MultiheadAttention"))
 
-    The data are made anew whenever they are asked for, so that they know of a later backward pass.
+    Each access makes the data anew, so that they include a later backward pass.
 
     Attributes:
         title: a line above the picture.
-        options: how it is drawn where a face is not told otherwise.
+        options: the defaults for its pictures.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Graph:
 
     @staticmethod
     def behind(roots: list[Node], **arguments: Any) -> Graph:
-        """The graph of what some nodes were computed from. Raises RuntimeError if a part of it was freed."""
+        """The graph behind some nodes. Raises RuntimeError if a part of it was freed."""
         return Graph(walk(roots), roots=roots, **arguments)
 
     # ---- the data
@@ -93,10 +93,10 @@ class Graph:
 
     @property
     def depth(self) -> int:
-        """The length of the longest path, in ops: how many have to run one after the other, however many run at once.
+        """The length of the longest path, in ops: how many must run one after the other, however many run at once.
 
-        From what is given (inputs, parameters, constants) to a result; a fused op counts as one. A recurrent network's
-        grows with the length of the sequence, that of attention does not (Vaswani et al. 2017, table 1).
+        Paths lead from inputs, parameters and constants to a result; a fused op counts as one. The depth of a recurrent
+        network grows with the length of the sequence, that of attention does not (Vaswani et al. 2017, table 1).
         """
         reach: dict[str | None, int] = {}  # by value
         for op in self.structure.ops:
@@ -105,7 +105,7 @@ class Graph:
 
     @property
     def flops(self) -> int:
-        """An estimate of all floating-point operations of the forward pass, a multiply-add being two."""
+        """An estimate of all floating-point operations of the forward pass; a multiply-add counts as two."""
         return sum(op.flops for op in self.structure.ops)
 
     def _build(self, options: Options) -> tuple[Structure, Builder]:
@@ -125,7 +125,7 @@ class Graph:
         return builder.build(self._nodes, self._roots), builder
 
     def picture(self, **options: Any) -> Picture:
-        """What a picture shows, before it is laid out.
+        """The content of a picture, before it is laid out.
 
         Raises ValueError for options that do not exist or do not fit.
         """
@@ -159,7 +159,7 @@ class Graph:
     def to_svg(self, **options: Any) -> str:
         """The picture as SVG, with a title, a description, and colours that follow the reader's dark mode.
 
-        Raises DrawingError where Graphviz is missing.
+        Raises DrawingError if Graphviz is missing.
         """
         return to_svg(self.picture(**options))
 
@@ -176,12 +176,12 @@ class Graph:
         return json.dumps(self.structure.as_dict(), indent=1, allow_nan=False) + "\n"
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write a face of the graph; the ending of the path says which.
+        """Write the graph in one form; the ending of the path says which.
 
         .svg, .png, .pdf: the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads; .mmd: Mermaid;
         .txt: the tree for the terminal; .json: the data; .html: the film of the backward pass (see `player`).
 
-        Without Graphviz, the text for it is written beside the path, as .dot, and DrawingError says what to install.
+        Without Graphviz, it writes the text for it beside the path, as .dot, and DrawingError says what to install.
         Raises ValueError for other endings.
         """
         target = Path(path)
@@ -211,30 +211,30 @@ class Graph:
         """Write the film of the backward pass: one HTML file that plays it step by step over the picture.
 
         Record the computation, call `backward()`, then make the film. Each step shows the op, its gradient rules, the
-        gradient that arrives, with the sum where paths join, and those that leave: arrays of up to 64 elements with
-        their numbers, larger ones with statistics. A graph of up to 60 ops is shown whole unless options say otherwise.
+        gradient that arrives, with the sum if paths join, and the gradients that leave: numbers for arrays of up to 64
+        elements, statistics for larger ones. It shows a graph of up to 60 ops whole unless options say otherwise.
 
-        Raises ValueError for another ending than .html, if no backward pass went through the graph, or more than one;
-        DrawingError where Graphviz is missing.
+        Raises ValueError for another ending than .html, or unless exactly one backward pass went through the graph;
+        DrawingError if Graphviz is missing.
         """
-        from .film import player  # what it needs is needed by films alone
+        from .film import player  # only films need its imports
 
         player(self, path, options)
 
     def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write a page to look around in: one HTML file in which modules open and close at a click.
+        """Write a page to explore the graph: one HTML file whose modules open and close at a click.
 
-        It searches, zooms, follows edges by mouse or keyboard, and tells of each vertex its shapes, values, gradient,
-        what it keeps and its line of code. Every module can be opened; `fused="formula"` has formulas in it as well.
+        It searches, zooms, follows edges by mouse or keyboard, and shows for each vertex its shapes, values, gradient,
+        kept arrays and line of code. Every module can be opened; `fused="formula"` adds formulas.
 
         Raises ValueError for another ending than .html.
         """
-        from .explore import explore  # what it needs is needed by these pages alone
+        from .explore import explore  # only these pages need its imports
 
         explore(self, path, options)
 
     def memory(self) -> Memory:
-        """What is in memory after each op, forward and backward: as data, as text (`print`) and as a chart (`save`).
+        """The memory in use after each op, forward and backward: as data, as text (`print`) and as a chart (`save`).
 
         Raises ValueError if nothing was computed.
         """
@@ -244,11 +244,11 @@ class Graph:
         return Memory(structure)
 
     def timeline(self, repeat: int | None = None) -> Timeline:
-        """What ran when, forward and backward: as data, as text (`print`) and as a chart (`save`).
+        """The time line of ops, forward and backward: as data, as text (`print`) and as a chart (`save`).
 
         Args:
-            repeat: how often each op of the forward pass is run again on the arrays that were recorded; the median
-                counts. Default: the one run that was recorded, in which the first ops pay for what wakes up.
+            repeat: how often each op of the forward pass runs again on the recorded arrays; the median counts.
+                Default: only the recorded run, in which the first ops pay for memory and waking threads.
 
         Raises ValueError if no time was measured: compute within `tt.record()`.
         """
@@ -258,7 +258,7 @@ class Graph:
         return Timeline(structure if repeat is None else measured_again(structure, builder.nodes, repeat))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """What a notebook shows: the SVG itself, a PNG where it trusts no page, or the tree."""
+        """For a notebook: the SVG, a PNG if it trusts no page, and the tree; only a summary if nothing can be drawn."""
         from .notebook import bundle
 
         try:

@@ -1,7 +1,7 @@
 """Guards: ops of a formula that only keep it from overflow and from 0 / 0.
 
-In every text a softmax is exp, sum and divide. As it is computed it has six ops more: the largest number, which is
-subtracted before exp, and `where`s for rows in which everything is -inf. A picture draws them with what they guard.
+In every text a softmax is exp, sum and divide. The computation has six ops more: it subtracts the largest number before
+exp, and has `where`s for rows that are all -inf. A picture draws these ops with the op that they guard.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ TESTS = ("equal", "isinf", "isnan")
 def guards(structure: Structure) -> dict[str, str]:
     """For each op of a guard, the id of the op that it guards.
 
-    `where(y == c, number, y)` guards the op that computed y, and in `exp(x - max(x))`, the maximum being without a
-    gradient, what comes before exp guards exp. A step that has a name, or that others read as well, is no guard.
+    `where(y == c, number, y)` guards the op that computed y. In `exp(x - max(x))`, if no gradient flows through the
+    maximum, the ops before exp guard exp. A step that has a name, or that other ops read too, is no guard.
     """
     return _Guards(structure).found
 
@@ -60,7 +60,7 @@ class _Guards:
             self.found.update(dict.fromkeys([largest.id, *around, difference.id], exp.id))
 
     def _step(self, value: str | None, *readers: Op | None) -> Op | None:
-        """The op that computed a value, if it has no name, is read by these ops alone, and stands beside them."""
+        """The op that computed a value, if the value has no name, only these ops read it, and they share its scope."""
         maker = self.makers.get(str(value))
         if maker is None or value in self.visible or self.readers[str(value)] != list(readers):
             return None

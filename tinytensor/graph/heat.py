@@ -1,4 +1,4 @@
-"""Colouring by a measurement: what is measured, and the scale from number to colour."""
+"""Colouring by a measurement: the kinds of measurement, and the scale from number to colour."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .short_text import bytes_text, count_text, seconds_text
 from .structure import Op, Structure, Value
 
 RAMP = ("#fff7bc", "#fee391", "#fec44f", "#fe9929", "#ec7014", "#cc4c02", "#993404", "#662506")
-"""From little to much: yellow to brown, which grows darker all the way (for print and for the colour-blind)."""
+"""From little to much: yellow to brown, ever darker (for print and for the colour-blind)."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """From a number to one of the ramp's colours; logarithmic where numbers range over more than some decades.
+    """From a number to one of the ramp's colours; logarithmic if the numbers span more than `decades`.
 
     Attributes:
-        name: what is measured, with its unit.
+        name: the measured quantity.
         low, high: the smallest and the largest number in the picture.
-        text: how a number is written.
+        text: writes a number with its unit.
     """
 
     name: str
@@ -60,13 +60,13 @@ KINDS: dict[str, tuple[str, Callable[[float], str]]] = {
     "flops": ("floating-point operations", count_text),
     "grad": ("norm of the gradient", lambda x: f"{x:.3g}"),
 }
-"""What can be measured: its name, and how a number of it is written."""
+"""The kinds of measurement: the name of each, and a function that writes its numbers."""
 
 
 def measured_again(structure: Structure, nodes: dict[str, Any], repeat: int) -> Structure:
-    """The structure with the time of each op as the median of several runs on the arrays that were recorded.
+    """The structure with the time of each op as the median of several runs on the recorded arrays.
 
-    What ran first has paid for memory and for threads that wake up, and one run of a short op tells little.
+    The first ops have paid for memory and for threads that wake up, and one run of a short op tells little.
     """
     before = state.change(grad_enabled=False, anomaly=False, recording=None, observer=None)
     try:

@@ -1,4 +1,4 @@
-"""Pages that are one file of HTML and ask nothing of any network, as the film of a backward pass is one."""
+"""Pages in one HTML file that need no network, such as the film of a backward pass."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ style-src '{styles}'; script-src '{scripts}'; base-uri 'none'; form-action 'none
 
 
 def html_page(title: str, body: str, data: Any, *, style: str, script: str, inline_styles: bool = False) -> str:
-    """A page that runs no script but this one, and shows nothing of the data but as the script puts it there.
+    """A page that runs only this script, and shows data only as the script puts it there.
 
     Args:
-        title: of the page, escaped.
-        body: what is in it, as HTML.
-        data: plain values, without NaN, which the script finds as JSON in the element with the id "data".
+        title: the title of the page, escaped.
+        body: its content, as HTML.
+        data: plain values, without NaN; the script finds them as JSON in the element with the id "data".
         style, script: CSS and JavaScript.
-        inline_styles: whether elements of the body may have styles of their own, as those of Graphviz's pictures do.
+        inline_styles: True if elements of the body may have styles of their own, as those of Graphviz's pictures do.
     """
     style, script = "\n" + style, "\n" + script
-    # A script ends at "</script>" wherever that stands, so no "<" may be in the data; the others are for safety.
+    # A script ends at any "</script>", so no "<" may be in the data; the others are escaped for safety.
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for c in "<>&":
         text = text.replace(c, f"\\u{ord(c):04x}")

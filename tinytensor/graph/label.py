@@ -1,7 +1,7 @@
 """The text of a vertex, line by line, and the room that it takes.
 
-Graphviz measures text with the fonts of the machine it runs on, so that the same graph would be laid out otherwise on
-another one. Here widths come from one table, and Graphviz is told the size of everything.
+Graphviz measures text with the fonts of the machine it runs on, so the same graph would have another layout on another
+machine. Here widths come from one table, and Graphviz gets the size of everything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .short_text import cut, printable, shape_text
 
 TITLE, TEXT, SMALL = 13.0, 11.0, 10.0  # sizes of type, in points
 
-# Thousandths of the size of type that the characters of Helvetica Bold take, from the space to the tilde.
+# Widths of the characters of Helvetica Bold, from the space to the tilde, in thousandths of the size of type.
 _WIDTHS = (
     278, 333, 474, 556, 556, 889, 722, 238, 333, 333, 389, 584, 278, 333, 278, 278, 556, 556, 556, 556, 556, 556, 556,
     556, 556, 556, 333, 333, 584, 584, 584, 611, 975, 722, 722, 722, 722, 667, 611, 778, 722, 278, 556, 722, 611, 833,
@@ -28,7 +28,7 @@ _WIDTHS = (
 
 
 def text_width(text: str, size: float) -> float:
-    """How many points a line of text takes in a bold sans-serif of that size."""
+    """The width of a line of text in a bold sans-serif of that size, in points."""
     return size * sum(map(_em, text))
 
 
@@ -41,7 +41,7 @@ def _em(c: str) -> float:
 
 
 class Line(NamedTuple):
-    """A line of a label: its parts, each with whether it is bold, and the size of type."""
+    """A line of a label: its parts, each with True if it is bold, and the size of type."""
 
     parts: tuple[tuple[str, bool], ...]
     size: float
@@ -56,7 +56,7 @@ class Line(NamedTuple):
 
 
 LONGEST = 52
-"""Details of more characters go on in the next line, up to MOST lines."""
+"""Details with more characters continue in the next line, up to MOST lines."""
 
 MOST = 3
 
@@ -65,7 +65,7 @@ CELL = 9
 
 
 def lines_of(vertex: Vertex, picture: Picture) -> list[Line]:
-    """What stands in a vertex; where the picture goes down or up, with shapes, since edges then have none."""
+    """The lines of a vertex; with shapes if the picture goes down or up, since edges then have none."""
     heading = (cut(printable(vertex.heading), 40), True)
     details = list(vertex.lines)
     parts = [heading]
@@ -85,7 +85,7 @@ def lines_of(vertex: Vertex, picture: Picture) -> list[Line]:
 
 
 def _parts(row: str, failed: bool) -> tuple[tuple[str, bool], ...]:
-    """A line in parts; where an op failed, axes in brackets, which do not fit, are bold."""
+    """A line in parts; if the op failed, the axes in brackets, which do not fit, are bold."""
     if not failed:
         return ((row, False),)
     return tuple((part, part.startswith("[")) for part in re.split(r"(\[\d+\])", row) if part)

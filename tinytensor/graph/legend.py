@@ -1,4 +1,4 @@
-"""What the kinds of vertices and edges in a picture mean, as a strip below it."""
+"""The legend of a picture: the meaning of its kinds of vertices and edges, as a strip below it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ LINES = {
 }
 
 ENOUGH = 3
-"""From so many kinds on a picture has a legend unless told otherwise."""
+"""A picture with at least this many kinds has a legend unless the options say otherwise."""
 
 HEIGHT, SAMPLE, GAP, SIZE = 20.0, 26.0, 18.0, 10.0
 
 
 def entries(picture: Picture) -> list[tuple[str, str]]:
-    """The kinds that occur, each with its meaning; none where the picture is to have no legend."""
+    """The kinds that occur, each with its meaning; none if the picture has no legend."""
     vertices = {vertex.kind for vertex in picture.vertices}
     lines = {edge.kind for edge in picture.edges}
     found: list[tuple[str, str]] = [(kind, text) for kind, text in VERTICES.items() if kind in vertices]
@@ -45,7 +45,7 @@ def entries(picture: Picture) -> list[tuple[str, str]]:
 
 
 def legend(picture: Picture, width: float) -> tuple[str, float]:
-    """The strip as SVG, with its upper left corner at 0, and its height; it is at most as wide as the picture."""
+    """The strip as SVG, with its upper left corner at 0, and its height; at most as wide as the picture."""
     x, y = 8.0, 4.0
     parts: list[str] = []
     for kind, text in entries(picture):
@@ -64,7 +64,7 @@ def legend(picture: Picture, width: float) -> tuple[str, float]:
 
 
 def _sample(kind: str, x: float, y: float) -> Iterator[str]:
-    """A small one of its kind, its middle at height y."""
+    """A small sample of a kind, with its middle at height y."""
     if kind.endswith(" line"):
         name = kind.removesuffix(" line")
         look = EDGES[name]

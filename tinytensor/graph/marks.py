@@ -1,4 +1,4 @@
-"""How vertices and boxes look that are marked as different from those of another graph."""
+"""The look of vertices and boxes that differ from those of another graph."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Mark(NamedTuple):
-    """A sign for print and every eye, the style of its line, and fill and line in light and dark."""
+    """A sign for print and every eye, the style of the line, and the colours of fill and line in light and dark."""
 
     sign: str
     style: str
@@ -17,7 +17,7 @@ class Mark(NamedTuple):
     dark_line: str
 
 
-# The colours are Okabe and Ito's (2008); what is in both graphs steps back.
+# The colours are Okabe and Ito's (2008); parts that are the same have the palest.
 MARKS = {
     "same": Mark("", "solid", "1", "#fafafa", "#767676", "#161b22", "#8b949e"),
     "inside": Mark("…", "dotted", "1.5", "#faf2f7", "#a3487b", "#2c1a27", "#e08fbf"),
@@ -42,7 +42,7 @@ def attributes(mark: str, style: str) -> dict[str, str]:
 
 
 def dark_rules() -> list[str]:
-    """What CSS says of them for dark backgrounds."""
+    """The CSS rules of all marks for dark backgrounds."""
     rules: list[str] = []
     for name, mark in MARKS.items():
         of = f".marked.{name.replace(' ', '-')}"
@@ -53,7 +53,7 @@ def dark_rules() -> list[str]:
 
 
 def shape_rules(parts: str, fill: str, line: str) -> tuple[str, str]:
-    """What CSS says of shapes; those without an inside, as the outer line of a result, get none."""
+    """The CSS rules of shapes; shapes without a fill, as the outer line of a result, get none."""
     parts = parts.removeprefix(".tinytensor ")
     inside = ", ".join(f'{part}:not([fill="none"])' for part in parts.split(", "))
     return f"{parts} {{ stroke: {line} }}", f"{inside} {{ fill: {fill} }}"

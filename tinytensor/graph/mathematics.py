@@ -1,9 +1,9 @@
 """Gradient rules as mathematics: `xp.matmul(g, xp.matrix_transpose(x2))` reads g x2ᵀ.
 
-The formula of a fused op tells its gradients in its docstring, a line `∂L/∂weight = gᵀ x` for each input.
+The formula of a fused op has its gradients in its docstring, a line `∂L/∂weight = gᵀ x` for each input.
 
-⊙ multiplies element by element; what stands side by side is a matrix product, or a number times something. Arrays are
-taken to be real: a conjugate is what it is of.
+⊙ multiplies element by element; terms side by side are a matrix product, or a number times a term. Arrays are
+assumed to be real: the conjugate of x is x.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ NAMED = frozenset({
     "abs", "arccos", "cos", "cosh", "exp", "floor_divide", "log", "sign", "sin", "sinh", "tan", "tanh", "floor", "tril",
     "triu", "flip", "roll", "digamma", "polygamma", "fft", "ifft", "rfft", "irfft",
 })  # fmt: skip
-"""Functions that are written with their own names."""
+"""Functions that keep their own names."""
 
 Term = tuple[str, int]
 
 
 def mathematics(expression: str) -> str:
-    """A rule's expression in the signs of mathematics; "" where something in it has no sign."""
+    """A rule's expression in the signs of mathematics; "" if a part of it has no sign."""
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         return _term(tree.body)[0]
@@ -38,7 +38,7 @@ def mathematics(expression: str) -> str:
 
 
 def in_words(rule: Callable[..., Any]) -> str:
-    """What a rule says of itself, or the function that it calls: the first line of a docstring."""
+    """The first line of the docstring of a rule, or else of a function that it calls; "" if there is none."""
     called = [rule, *(rule.__globals__.get(name) for name in rule.__code__.co_names)]
     told = (function.__doc__ for function in called if isinstance(function, FunctionType) and function.__doc__)
     return next(told, "").partition("\n")[0].rstrip(".")
@@ -48,7 +48,7 @@ GRADIENT = re.compile(r"^\s*∂L/∂(\w+) = (.*\S)", re.MULTILINE)
 
 
 def gradients_of(formula: Callable[..., Any]) -> dict[str, str]:
-    """The gradients that a fused op's docstring tells, by input: its lines `∂L/∂x = g W`."""
+    """The gradients in a fused op's docstring, by input: its lines `∂L/∂x = g W`."""
     return {name: text.rstrip(".") for name, text in GRADIENT.findall(formula.__doc__ or "")}
 
 
@@ -65,7 +65,7 @@ def _term(node: ast.expr) -> Term:
 
 
 def _within(node: ast.expr, least: int) -> str:
-    """A term in brackets where it does not hold together as tightly as is asked for."""
+    """A term, in brackets if it holds together less tightly than `least`."""
     text, tightness = _term(node)
     return text if tightness >= least else f"({text})"
 
@@ -113,13 +113,13 @@ def _operation(node: ast.BinOp) -> Term:
 
 
 def _is_number(node: ast.expr) -> bool:
-    """Whether it is computed from numbers alone."""
+    """True if a term is computed from numbers alone."""
     names = {x.id for x in ast.walk(node) if isinstance(x, ast.Name)}
     return names <= {"math"}
 
 
 def _choice(node: ast.IfExp) -> Term:
-    """`conj(x) if x is complex else x`: arrays are taken to be real."""
+    """`conj(x) if x is complex else x`: arrays are assumed to be real."""
     if 'dtype.kind == "c"' not in ast.unparse(node.test).replace("'", '"'):
         raise _NoSignError
     return _term(node.orelse)
@@ -153,7 +153,7 @@ CALLS: dict[str, Callable[..., Term]] = {
     "_restore": lambda _, x: _term(x),
     "permute_dims": lambda x: (f"{_within(x, ATOM)} with its axes turned back", SUM),
 }
-"""How other functions are written."""
+"""Terms for other functions."""
 
 
 def _part(node: ast.Subscript) -> Term:

@@ -1,4 +1,4 @@
-"""Memory over time: which arrays are alive after each op, forward and backward."""
+"""Memory over time: the arrays that are alive after each op, forward and backward."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .short_text import bytes_text, escape, plural, shape_text
 from .structure import Op, Structure
 
 VIEWS = frozenset({"reshape", "permute_dims", "matrix_transpose", "expand_dims", "squeeze", "broadcast_to", "flip"})
-"""Ops whose result has the memory of their input."""
+"""Ops whose result shares the memory of their input."""
 
 MOST_BANDS = 6
 GRADIENTS = "gradients"
 
 
 class Moment(NamedTuple):
-    """After an op was computed, or after its turn in the backward pass."""
+    """The moment after an op was computed, or after its turn in the backward pass."""
 
     op: Op
     backward: bool
@@ -32,10 +32,10 @@ class Alive:
 
     Attributes:
         kind: "kept" until the backward pass; "passing": read by a later op, or a result; "gradient".
-        op: the one that keeps it, or made it; of a gradient, that of whose result it is. None for a parameter's.
-        name: of a gradient, what it is the gradient of.
-        value: the id of the Value it is, or whose gradient it is; "" for what only a fast pair knows.
-        begin, end: the first moment at which it is there, and the first at which it no longer is.
+        op: the op that keeps or made it; for the gradient of a result, the op that made the result; else None.
+        name: its name; for a gradient, the name of the array it belongs to.
+        value: the id of its Value, or of the Value whose gradient it is; "" if only a fast pair knows it.
+        begin, end: the first moment with it, and the first moment after that without it.
     """
 
     kind: Literal["kept", "passing", "gradient"]
@@ -48,15 +48,15 @@ class Alive:
 
 
 class Memory(Chart):
-    """What is alive after each op, forward and then backward; `graph.memory()` gives one.
+    """The arrays that are alive after each op, forward and then backward; `graph.memory()` gives one.
 
-    Counted are the arrays that ops keep for the backward pass, results that a later op reads, and gradients: each as
-    large as what it is the gradient of. Parameters are there anyway and are not counted, nor what an op needs while it
-    runs. A graph that did not go backward yet is taken back in the order in which it would.
+    It counts the arrays that ops keep for the backward pass, results that a later op reads, and gradients, each as
+    large as its array. It does not count parameters, which exist anyway, nor the memory that an op needs while it runs.
+    If a graph has not gone backward yet, the moments follow the order in which it would.
 
     Attributes:
         moments: the ops in order, forward, then backward.
-        arrays: what is alive, and from when to when.
+        arrays: the arrays, each with its begin and end.
         totals: bytes at each moment.
     """
 
@@ -77,11 +77,11 @@ class Memory(Chart):
 
     @property
     def peak_moment(self) -> int:
-        """The number of the first moment at which there are so many."""
+        """The number of the first moment at the peak."""
         return self.totals.index(self.peak)
 
     def at(self, moment: int) -> tuple[Alive, ...]:
-        """What is alive at the moment of that number, the largest first."""
+        """The arrays that are alive at the moment with that number, the largest first."""
         moment = range(len(self.moments))[moment]
         found = [array for array in self.arrays if array.begin <= moment < array.end]
         return tuple(sorted(found, key=lambda array: -array.nbytes))
@@ -100,7 +100,7 @@ class Memory(Chart):
 
     @cached_property
     def bands(self) -> dict[str, tuple[int, ...]]:
-        """Bytes at each moment by module: the largest ones, the others together, and gradients."""
+        """Bytes at each moment by module: the largest modules, the others together, and gradients."""
         places = [self._paths.get(a.op.scope or "", ()) if a.op is not None else () for a in self.arrays]
         group = grouping((path, a.nbytes) for path, a in zip(places, self.arrays) if a.kind != "gradient")
         groups: dict[str, list[Alive]] = {}
@@ -126,7 +126,7 @@ class Memory(Chart):
     # ---- its faces
 
     def to_text(self) -> str:
-        """The peak and what makes it, by module and by array, and a bar for each op (for several, where many ran)."""
+        """The peak and its parts, by module and by array, and a bar for each op (or for several, if many ran)."""
         peak = self.peak_moment
         there = self.at(peak)
         lines = [
@@ -197,7 +197,7 @@ class Memory(Chart):
         return document(width, base + 60 + 20 * rows, self.title, description, parts)
 
     def _numbers(self, left: float, across: float, base: float, down: float) -> Iterable[str]:
-        """The number of each band where it is highest, if there is room."""
+        """The number of each band at its highest point, if there is room."""
         floor = [0] * len(self.moments)
         for i, row in enumerate(self.bands.values()):
             most = max(row)
@@ -235,7 +235,7 @@ def _fill(band: int, name: str) -> str:
 
 
 def _outline(floor: Sequence[int], ceiling: Sequence[int], left: float, across: float, base: float, down: float) -> str:
-    """Between two staircases, each step as wide as the moments at which nothing changes."""
+    """The outline between two staircases; each step is as wide as a run of moments without a change."""
     steps: list[str] = []
     for row, forward in ((ceiling, True), (floor, False)):
         levels = [(begin, n) for begin, n in enumerate(row) if not begin or row[begin - 1] != n]
@@ -250,7 +250,7 @@ def _outline(floor: Sequence[int], ceiling: Sequence[int], left: float, across: 
 
 
 def _moments(structure: Structure) -> tuple[Moment, ...]:
-    """All ops forward, then those that had their turn backward; if none had, those that will."""
+    """All ops forward, then the ops that had their turn backward; if none had one, the ops that will."""
     turns = [(op.step.number, op) for op in structure.ops if op.step is not None]
     back = [op for _, op in sorted(turns, key=lambda turn: turn[0])]
     back = back or [op for op in reversed(structure.ops) if op.differentiable]
@@ -264,7 +264,7 @@ class _Lives:
         self.made = {op.output: i for i, op in enumerate(structure.ops)}
         self.turn = {moment.op.id: i for i, moment in enumerate(moments) if moment.backward}
         self.over = len(moments)
-        self.root: dict[str, str] = {}  # of each value the one whose memory it has
+        self.root: dict[str, str] = {}  # for each value, the value whose memory it shares
         for op in structure.ops:
             view = op.name in VIEWS and op.inputs[0] is not None
             self.root[op.output] = self.root.get(str(op.inputs[0]), str(op.inputs[0])) if view else op.output
@@ -276,7 +276,7 @@ class _Lives:
         yield from self._gradients()
 
     def _kept(self) -> list[Alive]:
-        """Each memory once: from when it was made, or is first kept, until the last op that keeps it had its turn."""
+        """Each kept memory once, from its making or its first keeper until the last keeper has had its turn."""
         found: dict[str, Alive] = {}
         for i, op in enumerate(self.structure.ops):
             for saved in op.saved:
@@ -297,7 +297,7 @@ class _Lives:
         return list(found.values())
 
     def _passing(self, kept: set[str]) -> Iterable[Alive]:
-        """Results that are not kept: until the last op that reads them, and to the end where nothing does."""
+        """Results that are not kept, until the last op that reads them; outputs, to the end."""
         last: dict[str, int] = {}
         for i, op in enumerate(self.structure.ops):
             for value in op.inputs:
@@ -311,7 +311,7 @@ class _Lives:
                 yield Alive("passing", op, result.name, result.id, result.nbytes, i, end)
 
     def _gradients(self) -> Iterable[Alive]:
-        """Of a result from the turn of its last reader until that of its maker; of a parameter to the end."""
+        """Gradients from the turn of the last reader: of results to the turn of the maker, of parameters to the end."""
         begun: dict[str, int] = {}
         by_output = {op.output: op for op in self.structure.ops}
         for op in self.structure.ops:

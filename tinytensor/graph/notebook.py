@@ -12,10 +12,10 @@ from .svg import render, to_svg
 from .text import to_text
 
 MANY = 300
-"""A picture of more vertices than this has no PNG: it would be larger than all the rest."""
+"""A picture with more vertices than this has no PNG, which would be larger than all the rest."""
 
 PIXELS = 4 / 3
-"""Of a point."""
+"""CSS pixels in a point."""
 
 
 def bundle(picture: Picture) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How a graph is drawn."""
+"""Options for drawing a graph."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ ALLOWED: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """How a graph is drawn.
+    """How to draw a graph.
 
     Attributes:
-        depth: how many boxes may stand inside each other. A module within another one does not count if it only holds
-            others, and a normalisation is opened last, so that attention is seen before it.
-        collapse: modules that are drawn as one vertex: names, paths such as "encoder.layers.0", classes such as
-            "Linear", or a function of the module's `Scope`.
-        fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds where the
-            picture is of what ran: with `backward`, `saved` or `heat`.
+        depth: how many boxes may be nested. A module within another one does not count if it only holds others, and
+            normalisations open last, so that attention is visible before them.
+        collapse: modules to draw as one vertex: names, paths such as "encoder.layers.0", classes such as "Linear", or a
+            function of the module's `Scope`.
+        fused: draw the ops of a fused op's formula ("formula"), or one vertex ("folded"); "auto" folds if the picture
+            shows the ops that ran: with `backward`, `saved` or `heat`.
         fold: draw one of several modules that follow each other and are built alike, and one turn of a loop.
-        unroll: draw every turn of a loop, each as one vertex, with its step of the input below and what it hands on
-            to its right.
-        constants: draw also how masks and other arrays that need no gradient were computed, and what guards a formula
-            against overflow and 0 / 0: in a softmax the largest number and two `where`s, which otherwise are drawn
-            with the exp and the sum that they guard. Pictures of what ran (see `fused`) have guards always.
+        unroll: draw every turn of a loop, each as one vertex, with its step of the input below, and to its right the
+            value that it hands on.
+        constants: also draw how masks and other arrays without a gradient were computed, and the ops that guard a
+            formula against overflow and 0 / 0: in a softmax the largest number and two `where`s, which otherwise are
+            drawn with the exp and the sum that they guard. Pictures of the ops that ran (see `fused`) always show them.
         backward: draw the gradients beside the computation.
-        saved: say what is kept in memory until the backward pass, and how much.
+        saved: show the arrays that are kept in memory until the backward pass, and their size.
         heat: colour by "time", "bytes", "flops" or "grad" (the norm of the gradient, after a backward pass).
-        repeat: how often each op is run again for heat="time", on the arrays that were recorded; the median counts.
-        direction: "LR" from left to right, "TB" from top to bottom, ...; None: graphs with long paths stand upright.
-        apart: an arrow for each of query, key and value, also where they are one array, as in the figures of Vaswani
+        repeat: how often each op runs again on the recorded arrays for heat="time"; the median counts.
+        direction: "LR" from left to right, "TB" from top to bottom, ...; None: "TB" for graphs with long paths.
+        apart: draw an arrow for each of query, key and value, even if they are one array, as in the figures of Vaswani
             et al. 2017.
-        legend: say below an SVG what its kinds of vertices and edges mean; None: from three kinds on.
+        legend: explain the kinds of vertices and edges below an SVG; None: from three kinds on.
         large: draw even more than 2,000 vertices.
 
-    Raises ValueError where one of these is none of the allowed.
+    Raises ValueError if one of these has a value that is not allowed.
     """
 
     depth: int = 2
@@ -76,12 +76,12 @@ class Options:
 
     @property
     def formulas(self) -> bool:
-        """Whether fused ops are drawn as their formula."""
+        """True if fused ops are drawn as their formula."""
         return self.fused == "formula" or (self.fused == "auto" and not self._of_what_ran)
 
     @property
     def idealises(self) -> bool:
-        """Whether guards are drawn with what they guard."""
+        """True if guards are drawn with the op that they guard."""
         return not self.constants and not self._of_what_ran
 
     @property
@@ -89,7 +89,7 @@ class Options:
         return self.backward or self.saved or self.heat is not None
 
     def collapses(self, scope: Scope) -> bool:
-        """Whether the user wants a module as one vertex."""
+        """True if the user wants a module as one vertex."""
         if callable(self.collapse):
             return bool(self.collapse(scope))
         names = (self.collapse,) if isinstance(self.collapse, str) else tuple(self.collapse)

@@ -1,4 +1,4 @@
-"""A picture before it is laid out: what stands in it, what connects it, which boxes are around it. Plain data."""
+"""A picture before it is laid out, as plain data: its vertices, the edges between them, the boxes around them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ class Vertex:
     """One thing in the picture.
 
     Attributes:
-        title: the op, or the class of a module, or what an array is called.
-        mathematics: of an op, what a paper would write in its place.
-        numbers: of a small array, its values and its gradient, a line each.
-        name: what the result is called, or the name of the module in the module that holds it.
+        title: the op, the class of a module, or the name of an array.
+        mathematics: for an op, the expression that a paper would write in its place.
+        numbers: for a small array, its values and its gradient, a line each.
+        name: the name of the result, or of the module in the module that holds it.
         lines: further lines of text.
-        shape, dtype: of the array that leaves it.
-        box: the id of the box it stands in.
-        words: a sentence about it, shown when pointed at and read aloud.
-        heat: the number that its colour stands for.
+        shape, dtype: the shape and dtype of the array that leaves it.
+        box: the id of the box around it.
+        words: a sentence about it, for tooltips and screen readers.
+        heat: the number behind its colour.
         pattern: the cells of a small mask, True where attention is forbidden.
-        failed: whether an error is about it.
-        mark: beside another graph, how it differs from what is there.
+        failed: True if an error is about it.
+        mark: beside another graph, how it differs from its counterpart.
     """
 
     id: str
@@ -49,12 +49,12 @@ class Vertex:
 
     @property
     def heading(self) -> str:
-        """What stands in bold in it."""
+        """The bold text in it."""
         return self.mathematics or self.title
 
     @property
     def join(self) -> str:
-        """What stands between the name of its result and what is done: an equals sign only before a whole term."""
+        """The text between the name of its result and its heading: an equals sign only before a whole term."""
         return ": " if self.heading[0] in "+÷×−√" or (" " in self.heading and self.title == "rearrange") else " = "
 
 
@@ -63,9 +63,9 @@ class Edge:
     """An array on its way from `tail` to `head`.
 
     Attributes:
-        kind: "residual" goes around what lies between; "gradient" goes backwards; "uses" leads from what the
-            computation kept to the gradient that reads it; "loop" from what one turn made to the next turn.
-        operand: what the op or module at its head calls it, where it has several and their order matters.
+        kind: "residual" goes around the ops between; "gradient" goes backwards; "uses" leads from an op that kept an
+            array to the gradient that reads it; "loop" leads from the result of one turn to the next turn.
+        operand: its name in the op or module at its head, if that has several inputs and their order matters.
     """
 
     tail: str
@@ -77,13 +77,13 @@ class Edge:
 
 @dataclass(frozen=True)
 class Box:
-    """A module or a formula that stands open.
+    """A module or a formula that is drawn open.
 
     Attributes:
-        name: in the module that holds it; "layers.0 … layers.5" if it stands for several.
+        name: its name in the module that holds it; "layers.0 … layers.5" if it represents several.
         kind: the module's class; "stage" or "formula".
-        label: for how many it stands: "× 6".
-        mark: as that of a vertex.
+        label: how many it represents: "× 6".
+        mark: the same as for a vertex.
     """
 
     id: str
@@ -97,12 +97,12 @@ class Box:
 
 @dataclass(frozen=True)
 class Picture:
-    """All of a picture, in the order in which it is written down.
+    """A whole picture, in the order in which it is written down.
 
     Attributes:
-        levels: ids of vertices that stand side by side.
-        apart: whether a value that is read as several operands has an arrow for each.
-        legend: whether it says what its kinds mean; None: from three kinds on.
+        levels: ids of vertices to draw side by side.
+        apart: True if a value that is several operands of an op has an arrow for each.
+        legend: True if a legend explains its kinds; None: from three kinds on.
     """
 
     vertices: tuple[Vertex, ...]
@@ -119,5 +119,5 @@ class Picture:
 
     @property
     def upright(self) -> bool:
-        """Whether it goes down or up: shapes stand in vertices then; on edges they would make it twice as long."""
+        """True if it goes down or up: then vertices show the shapes; on edges they would make it twice as long."""
         return self.direction in ("TB", "BT")

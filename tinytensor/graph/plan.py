@@ -1,4 +1,4 @@
-"""Which ops of a computation are drawn, which modules stand open, and where something goes around a block."""
+"""Decide which ops of a computation are drawn and which modules are open, and find residual connections."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .words import is_turned_operand
 
 @dataclass(frozen=True)
 class Plan:
-    """What is drawn.
+    """The ops and scopes to draw.
 
     Attributes:
-        ops: those on the way to the results, in order.
-        drawn: for each of them the id of the vertex it belongs to: its own, or that of the outermost closed scope.
-        level: for each of them, how many open boxes that count stand around it.
-        open: the ids of the scopes that stand open.
+        ops: the ops on the way to the results, in order.
+        drawn: for each of them the id of its vertex: its own, or that of the outermost closed scope.
+        level: for each of them, how many open boxes that count are around it.
+        open: the ids of the open scopes.
         joined: ops that are drawn in the vertex of a neighbour: chains of movement as one, residual sums with the
-            normalisation that follows ("Add & Norm" in the figures of Vaswani et al. 2017), guards with what they
-            guard, and the turned.
+            normalisation that follows ("Add & Norm" in the figures of Vaswani et al. 2017), guards with the op that
+            they guard, and the turned.
         turned: transpositions that are written in the product that reads them, Q Kᵀ.
     """
 
@@ -39,7 +39,7 @@ class Plan:
 def plan(
     structure: Structure, options: Options, closed_scopes: Collection[str] = (), to_see: str | None = None
 ) -> Plan:
-    """Decide it by depth, by what the user wants closed, by what is closed anyway, and by an op that is to be seen."""
+    """Plan by depth, by the modules that the user closes or that are closed anyway, and by an op that must be seen."""
     ops = list(structure.ops) if options.constants else main_ops(structure)
     scopes = {scope.id: scope for scope in structure.scopes}
     alive: dict[str, None] = {}
@@ -56,7 +56,7 @@ def plan(
         around.add(place)
         place = scopes[place].parent
     levels: dict[str | None, int] = {None: 0}  # of the open scopes
-    for scope in structure.scopes:  # outer ones stand before inner ones
+    for scope in structure.scopes:  # outer ones come before inner ones
         closed_anyway = options.collapses(scope) or scope.id in closed_scopes
         if scope.id in alive and scope.parent in levels and not closed_anyway:
             level = levels[scope.parent]
@@ -96,7 +96,7 @@ def _readers(ops: list[Op]) -> dict[str, list[Op]]:
 
 
 def _turned(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str]:
-    """Transpositions without a name that one matrix product beside them reads."""
+    """Transpositions without a name that only one op reads, a matrix product beside them."""
     readers = _readers(ops)
     named = {v.id for v in structure.values if v.name} | set(structure.outputs)
     return {
@@ -109,7 +109,7 @@ def _turned(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[s
 
 
 def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: set[str]) -> set[str]:
-    """Draw neighbours as one where they say more together; changes `drawn`."""
+    """Join neighbours that say more together in one vertex; changes `drawn`."""
     readers = _readers(ops)
     named = {v.id for v in structure.values if v.name} | set(structure.outputs)
     norms = {scope.id: scope for scope in structure.scopes if scope.kind.endswith("Norm")}
@@ -121,7 +121,7 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: se
             continue
         after = following[0]
         norm = norms.get(drawn[after.id])
-        # The sum of a block stands in another scope than the norm of the next one.
+        # The sum of a block is in another scope than the norm of the next one.
         is_normalised = op.id in around and norm is not None and norm.parent == op.scope
         if is_normalised or op.id in turned:
             drawn[op.id] = drawn[after.id]
@@ -140,10 +140,10 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: se
 
 
 def _later(scope: Scope, holds_several: bool) -> int:
-    """By how much deeper a module is opened than others.
+    """How many more levels of depth a module needs to open than others.
 
-    One of a single op says more as itself than as a box around the op, unless its formula is to be seen, and that of a
-    normalisation is what a reader asks for last.
+    A module with a single op says more closed than as a box around the op, unless it holds a formula, and readers ask
+    for the inside of a normalisation last.
     """
     if scope.kind.endswith("Norm"):
         return 2
@@ -151,10 +151,10 @@ def _later(scope: Scope, holds_several: bool) -> int:
 
 
 def main_ops(structure: Structure) -> list[Op]:
-    """The ops that gradients flow through, and what they read that was computed from these (a detached maximum, say)
-    or is a part of a named input.
+    """The ops that gradients flow through, and the ops that compute what they read from these (a detached maximum,
+    say) or take a part of a named input.
 
-    Where no gradient flows, floating numbers take its place; where there are none, all.
+    If no gradient flows, the ops with floating or complex results take their place; if there are none, all ops.
     """
     moved: set[str | None] = {v.id for v in structure.values if v.kind == "parameter"}
     parts = {v.id for v in structure.values if v.kind == "input" and v.name and v.dtype != "bool"}
@@ -163,7 +163,7 @@ def main_ops(structure: Structure) -> list[Op]:
         moved = {v.id for v in structure.values if v.dtype.startswith(("float", "complex"))}
         wanted = {op.id for op in structure.ops if op.output in moved}
     for op in structure.ops:
-        if op.name in MOVEMENT and op.inputs[0] in parts:  # a step of a sequence, its rows, its numbers as floats
+        if op.name in MOVEMENT and op.inputs[0] in parts:  # a step or rows of a sequence, or its numbers as floats
             parts.add(op.output)
         if op.id in wanted or not moved.isdisjoint(op.inputs) or op.output in parts:
             moved.add(op.output)
@@ -177,13 +177,13 @@ def main_ops(structure: Structure) -> list[Op]:
 
 
 REACH = 400
-"""How many ops are searched for what goes around them; longer detours are not called residual."""
+"""How many ops to search for a value that goes around them; longer detours are not called residual."""
 
 
 def residuals(structure: Structure) -> dict[str, str]:
-    """For each `x + f(x)`: the op's id, and the id of the value that goes around, `x`."""
+    """For the id of each op `x + f(x)`, the id of the value that goes around, `x`."""
     makers = {op.output: i for i, op in enumerate(structure.ops)}
-    vectors = {v.id for v in structure.values if v.kind == "parameter" and len(v.shape) < 2}  # biases are none
+    vectors = {v.id for v in structure.values if v.kind == "parameter" and len(v.shape) < 2}  # biases do not go around
     found = {}
     for op in structure.ops:
         if op.name == "add" and None not in op.inputs and len(set(op.inputs)) == 2:

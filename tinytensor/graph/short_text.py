@@ -1,4 +1,4 @@
-"""Values as short text, which never holds an address: the same in every run."""
+"""Values as short text without addresses: the same in every run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def short(value: Any) -> str:
-    """A parameter in few characters; arrays by dtype and shape."""
+    """A parameter in a few characters; arrays as dtype and shape."""
     if isinstance(value, (tuple, list)):
         if len(value) == 1:
             return short(value[0])
@@ -83,10 +83,10 @@ def seconds_text(seconds: float) -> str:
 
 
 def escape(text: str) -> str:
-    """Text for XML, without what XML cannot hold."""
+    """Text escaped for XML, without control characters, which XML cannot hold."""
     return html.escape(printable(text), quote=True)
 
 
 def printable(text: str) -> str:
-    """Text without control characters."""
+    """Text with a space for each character that is not printable."""
     return "".join(c if c.isprintable() else " " for c in text)

@@ -1,4 +1,4 @@
-"""The source of gradient rules and formulas: what a film shows is the very text that ran."""
+"""The source of gradient rules and formulas: a film shows the very text that ran."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RuleText(NamedTuple):
     """A gradient rule as text.
 
     Attributes:
-        formula: the expression it gives; "" where its source is not at hand.
+        formula: the expression it returns; "" if its source is not at hand.
         source: the functions that the expression calls, the rule's own first if it is more than an expression.
     """
 
@@ -38,7 +38,7 @@ def rule_text(rule: Callable[..., Any]) -> RuleText:
 
 
 def function_text(function: Callable[..., Any]) -> str:
-    """The source of a function without its decorators; "" where it is not at hand."""
+    """The source of a function without its decorators; "" if it is not at hand."""
     code = function.__code__
     for node in ast.walk(_module(code.co_filename)):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
@@ -50,7 +50,7 @@ def function_text(function: Callable[..., Any]) -> str:
 
 
 def _lambda(code: CodeType) -> str | None:
-    """The body of the lambda that was compiled to this code, found by the places of its instructions."""
+    """The body of the lambda behind this code, found by the places of its instructions."""
     places = [
         ((line, column), (end, end_column))
         for line, end, column, end_column in code.co_positions()
@@ -76,7 +76,7 @@ def _range(node: ast.expr) -> tuple[tuple[int, int], tuple[int, int]]:
 
 @functools.lru_cache(maxsize=128)
 def _module(filename: str) -> ast.Module:
-    """A file parsed; an empty one where there is none, as at a prompt."""
+    """A file, parsed; an empty module if there is no file, as at a prompt."""
     try:
         return ast.parse("".join(linecache.getlines(filename)))
     except SyntaxError:
@@ -84,7 +84,7 @@ def _module(filename: str) -> ast.Module:
 
 
 def _with_helpers(rule: Callable[..., Any], text: str) -> str:
-    """A text, and behind it every function of the rule's own module that the rule leads to."""
+    """A text, followed by every function of the rule's own module that the rule calls, directly or not."""
     found = {rule: text}
     waiting = [rule]
     while waiting:

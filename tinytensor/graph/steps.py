@@ -1,9 +1,9 @@
-"""Turns of a loop: ops and calls that come again and again, and hand on what they made, as steps of a recurrence do.
+"""Turns of a loop: ops and calls that repeat and hand on their results, as the steps of a recurrence do.
 
     for t in range(20):
         h = tt.tanh(x[:, t] @ W + h @ U)
 
-Each turn is put into a stage, "step 1" to "step 20", so that a picture can show one of them (`fold`).
+Each turn gets a stage, "step 1" to "step 20", so that a picture can show one of them (`fold`).
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .calls import Call, Index, call_tree, links
 from .structure import Op, Scope, Structure
 
 FEWEST = 3
-"""So many turns at least make a loop; fewer are drawn one after the other."""
+"""A loop has at least this many turns; fewer are drawn one after the other."""
 
 LONGEST = 64
-"""A turn has at most so many ops and calls."""
+"""A turn has at most this many ops and calls."""
 
 TRIES = 4
-"""How many lengths of a turn are tried from each place on, the shortest first."""
+"""How many lengths of a turn to try from each place on, the shortest first."""
 
 
 def with_steps(structure: Structure) -> Structure:
     """The structure with a stage around each turn of its loops.
 
-    A loop's own ops are called from the same lines in each turn, and each turn reads something that the one before it
-    made. What turns read by their number (x[0], x[1], ...) may differ.
+    The same lines call a loop's own ops in each turn, and each turn reads a result of the one before. The places that
+    turns read by their number (x[0], x[1], ...) may differ.
     """
     index = Index(structure)
     finder = _Finder(len(structure.scopes), index)
@@ -46,9 +46,9 @@ class Turns(NamedTuple):
     """The turns of loops, to be drawn one by one.
 
     Attributes:
-        structure: with a stage around what each turn does with its slice of the input.
-        scopes: the ids of all turns: of these stages, or of the module's call that a turn is.
-        slices: the ids of ops that take a turn's slice of what was there before the loop, as x[:, t] does.
+        structure: the structure with a stage around the ops of each turn after its slice of the input.
+        scopes: the ids of all turns: of these stages, or of the module's call if a turn is one.
+        slices: the ids of ops that take a turn's slice of an array from before the loop, as x[:, t] does.
     """
 
     structure: Structure
@@ -57,7 +57,7 @@ class Turns(NamedTuple):
 
 
 def turns_of(structure: Structure) -> Turns:
-    """Find the turns of all loops that do not stand within another loop."""
+    """Find the turns of all loops that are not within another loop."""
     index = Index(structure)
     finder = _Finder(len(structure.scopes), index, slices_outside=True)
     levels = [call_tree(structure, index)]
@@ -144,7 +144,7 @@ class _Finder:
                     self.of_op[item.id] = step.id
 
     def result(self, structure: Structure) -> Structure:
-        scopes = list(self.steps.get("", ()))  # outer ones stand before inner ones
+        scopes = list(self.steps.get("", ()))  # outer ones come before inner ones
         for scope in structure.scopes:
             scopes.append(dataclasses.replace(scope, parent=self.of_scope.get(scope.id, scope.parent)))
             scopes.extend(self.steps.get(scope.id, ()))
@@ -157,12 +157,12 @@ def _is_slice(op: Op, made: set[str]) -> bool:
 
 
 def _followers(places: list[int]) -> list[tuple[int, list[int]]]:
-    """For each of some places those that come next, a few of them."""
+    """For each place, the next few places."""
     return [(place, places[i + 1 : i + 1 + TRIES]) for i, place in enumerate(places)]
 
 
 def _key(item: Call | Op) -> object:
-    """What is equal for the same place in each turn of a loop."""
+    """A key that is equal for the same place in each turn of a loop."""
     if isinstance(item, Call):
         return item.scope.name, item.signature
     return item.name, item.origin, len(item.inputs), () if item.name == "getitem" else item.parameters

@@ -1,7 +1,7 @@
-"""A computation as plain data: ops, the values that flow between them, and the module calls they happened in.
+"""A computation as plain data: ops, the values that flow between them, and the module calls around them.
 
-Ids (`o1`, `v1`, `s1`) count in the order in which things are first met, so that the same computation has the same
-structure in every run and on every machine.
+Ids (`o1`, `v1`, `s1`) count ops, values and scopes in the order of their first use, so that the same computation has
+the same structure in every run and on every machine.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Value:
         name: of the parameter, or the variable that held it; "" if unknown.
         nbytes: its size in bytes.
         maker: the id of the op that computed it.
-        mask: of a boolean or additive mask, what it forbids: "causal", "padding" or "causal and padding".
+        mask: for a boolean or additive mask, its kind: "causal", "padding" or "causal and padding".
         gradient: statistics of its gradient, after a backward pass.
-        numbers: of an array of up to 4 elements, its values as text.
-        owned: whether it is known to be a parameter of a module.
-        pattern: of a small mask, its last two dimensions as rows of booleans, True where attention is forbidden.
-        hidden: of what an op reads as its mask, a checksum of the places that it forbids: equal for equal masks.
+        numbers: for an array of up to 4 elements, its values as text.
+        owned: True if it is known to be a parameter of a module.
+        pattern: for a small mask, its last two dimensions as rows of booleans, True where attention is forbidden.
+        hidden: for the mask of an op, a checksum of the places that it forbids: equal for equal masks.
     """
 
     id: str
@@ -51,11 +51,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Saved:
-    """An array that is kept in memory until the backward pass.
+    """An array that an op keeps in memory until the backward pass.
 
     Attributes:
-        value: the id of the Value it is; "" for one that only the op itself knows (a residual of a fused pair).
-        why: what reads it.
+        value: the id of its Value; "" if only the op itself knows it (a residual of a fused pair).
+        why: the reason, in words: its reader.
         memory: the id of its memory, which views share.
     """
 
@@ -70,19 +70,19 @@ class Op:
     """One op that was computed.
 
     Attributes:
-        inputs: ids of its inputs; None where a number or nothing was given.
-        operands: what the op calls each of them.
+        inputs: ids of its inputs; None for a number or an input that was not given.
+        operands: the op's names for them.
         output: the id of its result.
-        formula: of a fused op, in words.
+        formula: the formula of a fused op, in words.
         parameters: its keyword arguments and the numbers among its inputs, as short text by name ("" if it has none).
-        scope: the id of the module call it belongs to.
+        scope: the id of the module call around it.
         origin: the source line that called it.
-        differentiable: whether a gradient flows through it.
-        fused: whether it is a fast pair with a formula beside it.
-        saved: what it keeps until the backward pass.
+        differentiable: True if a gradient flows through it.
+        fused: True if it is a fast pair with a formula beside it.
+        saved: the arrays that it keeps until the backward pass.
         seconds: how long it took; None if it was not measured.
         flops: an estimate of its multiplications and additions.
-        step: what the backward pass did here.
+        step: its step of the backward pass.
     """
 
     id: str
@@ -117,7 +117,7 @@ class Scope:
         kind: the class of the module; "stage" or "formula".
         path: the names of the modules around it, outermost first, its own last.
         parent: the id of the scope around it.
-        arguments: of a module's call, pairs of an argument's name and the id of the value that was given for it.
+        arguments: for each argument of the call, its name and the id of the value that was given for it.
     """
 
     id: str
@@ -130,7 +130,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Structure:
-    """All of a computation; ops stand in the order in which they were computed."""
+    """A whole computation; the ops are in the order of their computation."""
 
     ops: tuple[Op, ...]
     values: tuple[Value, ...]
@@ -138,9 +138,9 @@ class Structure:
     outputs: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Dictionaries, lists, numbers and strings only, for JSON (which knows no infinities: they become text).
+        """Dictionaries, lists, numbers and strings only, for JSON (which has no infinities: they become text).
 
-        Times are left out, so that the same computation gives the same in every run.
+        It has no times, so that the same computation gives the same result in every run.
         """
         return _plain(dataclasses.asdict(self))
 

@@ -1,4 +1,4 @@
-"""A picture laid out by Graphviz, and its SVG with what Graphviz leaves out: a description, words, a dark mode."""
+"""Lay out a picture by Graphviz, and add to its SVG what Graphviz lacks: a description, words, a dark mode."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .short_text import TIMES, escape
 
 
 def to_svg(picture: Picture) -> str:
-    """The picture as SVG. Raises DrawingError where Graphviz is missing."""
+    """The picture as SVG. Raises DrawingError if Graphviz is missing."""
     return _finish(picture, render(to_dot(picture), "svg").decode())
 
 
@@ -30,23 +30,23 @@ _own_layout: Callable[[str, str], str | bytes] | None = None
 
 
 def lay_out_with(function: Callable[[str, str], str | bytes] | None) -> None:
-    """Lay out pictures by a function of one's own from now on; None: by Graphviz, as before.
+    """Lay out pictures by a function of your own from now on; None: by Graphviz, as before.
 
-    For places where no program can be started. On a page with Pyodide, whose JavaScript has @viz-js/viz as `viz`:
+    For places that cannot start programs. On a page with Pyodide, whose JavaScript has @viz-js/viz as `viz`:
 
         tinytensor.graph.lay_out_with(lambda dot, kind: viz.renderString(dot, format=kind))
 
     Args:
-        function: takes the text that Graphviz reads and the kind of picture ("svg", "png", "pdf"), gives the picture.
+        function: takes the text for Graphviz and the kind of picture ("svg", "png", "pdf"), and returns the picture.
     """
     global _own_layout
     _own_layout = function
 
 
 def render(dot: str, kind: str) -> bytes:
-    """Lay out and draw: by pygraphviz, whose wheel carries Graphviz, so that all see one picture; else by `dot`.
+    """Lay out and draw: by pygraphviz, whose wheel has Graphviz, so that all see the same picture; else by `dot`.
 
-    Raises DrawingError where neither is there, and where they fail.
+    Raises DrawingError if Graphviz is missing or `dot` fails.
     """
     if _own_layout is not None:
         picture = _own_layout(dot, kind)
@@ -78,14 +78,14 @@ def _by_program(dot: str, kind: str) -> bytes:
 
 
 NOISE = ("Fontconfig warning", "too small for", "in label of")
-"""What Graphviz says of a machine's fonts; sizes come from `label` and not from these."""
+"""Graphviz's messages about a machine's fonts; sizes come from `label`, not from fonts."""
 
 _stderr = threading.Lock()
 
 
 @contextlib.contextmanager
 def without_noise() -> Iterator[None]:
-    """Keep what the Graphviz library writes to the process's stderr from the user, but for what it may mean."""
+    """Catch the Graphviz library's writes to the process's stderr, and print the lines that are not noise."""
     with _stderr, tempfile.TemporaryFile() as caught:
         sys.stderr.flush()
         kept = os.dup(2)
@@ -146,7 +146,7 @@ def _finish(picture: Picture, svg: str) -> str:
 
 
 def _stacked(svg: str, picture: Picture) -> str:
-    """With two more cards behind what stands for several, as the h heads of Figure 2 are drawn."""
+    """The SVG with two more cards behind each part that represents several, like the h heads of Figure 2."""
     several = {f"cluster_{box.id}" for box in picture.boxes if box.label}
     several |= {v.id for v in picture.vertices if v.kind == "module" and any(x.startswith(TIMES) for x in v.lines)}
 
@@ -165,7 +165,7 @@ CLUSTER = re.compile(r'(<g id="clust\d+" class="[^"]*">)(.*?)(</g>)', re.DOTALL)
 
 
 def _names_in_front(svg: str) -> str:
-    """With the names of boxes above the edges that cross them, each on a patch of the box's colour."""
+    """The SVG with the names of boxes in front of the edges that cross them, each on a patch of the box's colour."""
     names = []
 
     def without_name(match: re.Match[str]) -> str:
@@ -189,7 +189,7 @@ ONE_TEXT = re.compile(r"<text ([^>]*)>([^<]*)</text>")
 
 
 def _centred(svg: str, picture: Picture, middle: float) -> str:
-    """With each line of the title and of a vertex as one text around its middle, wherever the reader's font ends."""
+    """The SVG with each line of the title and of a vertex as one centred text, whatever the reader's font."""
     vertices = {vertex.id: vertex for vertex in picture.vertices}
     head, *parts = svg.split("<!-- ")
     title, cluster, rest = head.partition('<g id="clust')
@@ -206,13 +206,13 @@ def _centred(svg: str, picture: Picture, middle: float) -> str:
 
 
 def _centering(x: float, y: float, vertex: Vertex, picture: Picture) -> Callable[[re.Match[str]], str]:
-    """What writes the texts of a vertex anew, whose middle is there."""
+    """A function that writes the texts of a vertex anew, around its middle (x, y)."""
     lines = lines_of(vertex, picture)
     _, height = room(vertex, lines)
     below = height - 10 - sum(line.height for line in lines) if vertex.pattern is not None else 0  # a mask's cells
     top = y - (sum(line.height for line in lines) + below) / 2
     if vertex.kind == "parameter":
-        top += 3  # of a cylinder the lid is seen
+        top += 3  # for the visible lid of a cylinder
     baselines = []
     for line in lines:
         baselines.append(top + 0.82 * line.height)
@@ -221,7 +221,7 @@ def _centering(x: float, y: float, vertex: Vertex, picture: Picture) -> Callable
 
 
 def _texts(texts: str, x: float, baselines: list[float] | None) -> str:
-    """Texts that stand beside each other as one each, around x."""
+    """Texts at the same height as one text, around x."""
     lines: dict[str, list[tuple[str, str]]] = {}
     for attributes, text in ONE_TEXT.findall(texts):
         lines.setdefault(_attributes(attributes)["y"], []).append((attributes, text))
@@ -238,7 +238,7 @@ def _texts(texts: str, x: float, baselines: list[float] | None) -> str:
 
 
 def _span(attributes: dict[str, str], text: str, fill: str | None) -> str:
-    """Bold text, in its own colour where that is another than the line's."""
+    """Bold text, in its own colour if that differs from the line's."""
     own = attributes.get("fill")
     colour = f' fill="{own}"' if own not in (None, fill) else ""
     return f'<tspan font-weight="bold"{colour}>{text}</tspan>'

@@ -10,7 +10,7 @@ from .short_text import cut, printable, shape_text
 
 
 def to_text(picture: Picture) -> str:
-    """A tree: boxes and, in them, what is computed from what, each line with the shape of its result.
+    """A tree: boxes and, in them, a line for each vertex with the shape of its result and its inputs.
 
     head                                   formula
       matmul      4×4        from query, mT
@@ -28,7 +28,7 @@ def to_text(picture: Picture) -> str:
         if edge.kind == "loop":
             sources.setdefault(edge.head, []).append(f"{names.of(edge.tail, edge.head)} of the turn before")
         elif edge.kind != "uses":
-            named = edge.operand not in ("", "left", "right")  # their order says these
+            named = edge.operand not in ("", "left", "right")  # the order shows left and right
             operand = f" as {edge.operand}" if named else ""
             sources.setdefault(edge.head, []).append(f"{names.of(edge.tail, edge.head)}{operand}")
     first = {b.id: 0 for b in picture.boxes}
@@ -64,7 +64,7 @@ def to_text(picture: Picture) -> str:
 
 
 class _Names:
-    """What vertices are called in a tree: by name, by path where another box has the same name, by number at last."""
+    """Names of vertices in a tree: the name, with its path if another box has the same name, or with a number."""
 
     def __init__(self, picture: Picture) -> None:
         self.vertices = {v.id: v for v in picture.vertices}
@@ -79,14 +79,14 @@ class _Names:
             self.known.setdefault(self.local[vertex.id], set()).add(vertex.box)
 
     def of(self, place: str, reader: str) -> str:
-        """What a vertex is called where another one reads it."""
+        """The name of a vertex in the row of one that reads it."""
         name, box = self.local[place], self.vertices[place].box
         if len(self.known[name]) == 1 or box == self.vertices[reader].box:
             return name
         return ".".join([*(self.boxes[box].path[1:] if box is not None else ()), name])
 
     def row(self, vertex: Vertex) -> str:
-        """The name of a vertex in its own row, with what it is."""
+        """The name of a vertex in its own row, with its heading."""
         name = self.local[vertex.id]
         if not vertex.name:
             return name
@@ -108,7 +108,7 @@ def to_mermaid(picture: Picture) -> str:
         inside[box.parent].append(box)
     for vertex in picture.vertices:
         inside[vertex.box].append(vertex)
-    title = json.dumps(printable(cut(picture.title, 90)), ensure_ascii=False)  # which YAML reads as well
+    title = json.dumps(printable(cut(picture.title, 90)), ensure_ascii=False)  # YAML reads JSON too
     lines = ["---", f"title: {title}", "---", f"flowchart {picture.direction}"]
     lines += [f"  accTitle: {_quoted(picture.title)}", f"  accDescr: {_quoted(picture.description, 400)}"]
 
@@ -140,5 +140,5 @@ def to_mermaid(picture: Picture) -> str:
 
 
 def _quoted(text: str, length: int = 90) -> str:
-    """Text inside quotation marks, in Mermaid's way of writing what it would read as its own."""
+    """Text for use in quotation marks, with Mermaid's own characters escaped."""
     return "".join(f"#{ord(c)};" if c in '#"<>`;{}' else c for c in printable(cut(text, length)))

@@ -1,4 +1,4 @@
-"""A time line of ops: what ran when, in which module, forward and backward."""
+"""A time line of ops: when each ran, and in which module, forward and backward."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .short_text import escape, plural, seconds_text
 from .structure import Op, Scope, Structure
 
 NARROW = 0.5
-"""Bars of fewer pixels are not drawn; the bar of the module around them shows their time."""
+"""Bars with fewer pixels are not drawn; the bar of the module around them shows their time."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """An op, or a call of a module with all that it holds, while it runs.
+    """The time of an op, or of a call of a module with its contents.
 
     Attributes:
-        id: of the `Op` or the `Scope`.
-        name: of the op, or of the module in the module around it.
-        path: its place, as "encoder.layers.0.norm1"; of an op, that of the module around it and the op's name.
+        id: the id of the `Op` or the `Scope`.
+        name: the name of the op, or of the module in the module around it.
+        path: its place, as "encoder.layers.0.norm1"; for an op, the path of the module around it and the op's name.
         kind: "op", or the module's class; "stage" or "formula".
         depth: how many modules are around it.
         begin, end: in seconds from the beginning of the forward pass.
-        backward: whether it is a turn in the backward pass.
+        backward: True for a turn in the backward pass.
     """
 
     id: str
@@ -47,15 +47,15 @@ class Bar:
 
 
 class Timeline(Chart):
-    """What ran when; `graph.timeline()` gives one.
+    """The time line of a graph; `graph.timeline()` gives one.
 
-    The time of an op in the forward pass is that from the end of the op before to its own end: what Python does in
-    between belongs to it. That of a turn in the backward pass is the time of its gradient rules. Recording itself is
-    not counted.
+    The time of an op in the forward pass runs from the end of the op before to its own end, so it includes the Python
+    code in between. The time of a turn in the backward pass is that of its gradient rules. Recording itself does not
+    count.
 
     Attributes:
         bars: modules and ops, in the order in which they began, outer ones first.
-        forward, backward: seconds of both passes; `backward` is 0 where it was not recorded.
+        forward, backward: seconds of both passes; `backward` is 0 if it was not recorded.
     """
 
     title = "Time line of ops"
@@ -72,7 +72,7 @@ class Timeline(Chart):
 
     @property
     def seconds(self) -> float:
-        """Of both passes."""
+        """The seconds of both passes."""
         return self.forward + self.backward
 
     @property
@@ -125,7 +125,7 @@ class Timeline(Chart):
         return f"{seconds / self.seconds:.1%}".replace("%", " %") if self.seconds else ""
 
     def to_svg(self) -> str:
-        """Bars over seconds: below each module what it holds; the backward pass to the right of the forward pass."""
+        """Bars over seconds: each module above its contents, the backward pass to the right of the forward pass."""
         width, left, top, row = 900.0, 16.0, 76.0, 22.0
         across = (width - 2 * left) / (self.seconds or 1.0)
         base = top + row * (1 + max(bar.depth for bar in self.bars))
@@ -160,7 +160,7 @@ class Timeline(Chart):
 
 
 def _bars(runs: Sequence[tuple[Op, float]], scopes: dict[str, Scope], start: float, backward: bool) -> list[Bar]:
-    """The ops one after the other, and around them their modules, which begin and end with what they hold."""
+    """The bars of ops, one after the other, and of the modules around them, which begin and end with their ops."""
     bars: list[Bar] = []
     standing: list[tuple[str, int]] = []  # the modules around, and the place of their bars
     now = start

@@ -1,4 +1,4 @@
-"""What pictures call an op: the signs of mathematics and the words of the papers, not those of Python.
+"""Names of ops in pictures: the signs of mathematics and the words of the papers, not those of Python.
 
 Q = X @ W_Q                            X W_Q
 scores = Q @ K.mT / math.sqrt(d_k)     Q Kᵀ,  ÷ √dₖ = 4
@@ -17,10 +17,10 @@ from .short_text import MINUS, TIMES, shape_text
 from .structure import Op, Scope, Structure
 
 FAR = 12
-"""How many ops back from a matrix product the other one of attention is looked for."""
+"""How many ops back from a matrix product to look for the other one of attention."""
 
 LONGEST = 28
-"""An expression of more characters than this is not written; the op then has its name."""
+"""An expression with more characters than this is not written; the op keeps its name."""
 
 SIGNS = {"add": "+", "subtract": MINUS, "multiply": TIMES, "divide": "÷"}
 
@@ -28,17 +28,17 @@ SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUBSCRIPTS = {"i": "ᵢ", "j": "ⱼ", "k": "ₖ", "h": "ₕ", "t": "ₜ", "0": "₀", "1": "₁", "2": "₂", "3": "₃", "4": "₄"}
 
 PAPER = {"query": "Q", "key": "K", "value": "V"}
-"""What papers call the inputs of a formula."""
+"""The papers' names for the inputs of a formula."""
 
 SMALL = 1e-3
-"""A number of at most this size that is added is there to keep a denominator from 0."""
+"""An added number of at most this size keeps a denominator from 0."""
 
 
 class Words(NamedTuple):
-    """How a vertex tells of an op.
+    """The text of a vertex for an op.
 
     Attributes:
-        title: in mathematics; "" where the op's own name says it best.
+        title: the op in mathematics; "" if its own name says it best.
         detail: a line below.
     """
 
@@ -47,7 +47,7 @@ class Words(NamedTuple):
 
 
 def typeset(text: str) -> str:
-    """Mathematics as it is written with letters of code, in its own signs: `sqrt(d_k)` is √dₖ, `K^T` is Kᵀ."""
+    """Mathematics in the letters of code, set in its own signs: `sqrt(d_k)` is √dₖ, `K^T` is Kᵀ."""
     text = re.sub(r"^-(?=\w)", MINUS, text)
     text = text.replace("^T", "ᵀ").replace(" * ", f" {TIMES} ").replace("sum_", "Σ_").replace(" - ", f" {MINUS} ")
     text = re.sub(r"sqrt\((\w+)\)", r"√\1", text).replace("sqrt(", "√(").replace("sum over", "Σ over")
@@ -65,7 +65,7 @@ def readable(number: str) -> str:
 
 
 class Speaker:
-    """Knows what the values of a computation are called, and says what each op does to them."""
+    """Knows the names of the values in a computation, and finds the words for each op."""
 
     def __init__(self, structure: Structure) -> None:
         self.values = {value.id: value for value in structure.values}
@@ -73,13 +73,13 @@ class Speaker:
         self.ops = {op.id: op for op in structure.ops}
         self.scopes = {scope.id: scope for scope in structure.scopes}
         self.guarded = guards(structure)
-        self.roles: dict[str, str] = {}  # of the queries, keys and values of attention that have no name
+        self.roles: dict[str, str] = {}  # names for the queries, keys and values of attention
         for op in structure.ops:
             if op.name == "matmul":
                 self._note_attention(op)
 
     def words(self, op: Op) -> Words:
-        """What an op does."""
+        """The words for an op."""
         numbers = dict(op.parameters)
         special = getattr(self, f"_{op.name}", None)
         if special is not None:
@@ -93,7 +93,7 @@ class Speaker:
         return Words("", ", ".join(parts))
 
     def chain(self, ops: list[Op]) -> Words:
-        """What a chain of ops that only move numbers does together."""
+        """The words for a chain of ops that only move numbers."""
         last = ops[-1].output
         before, after = self.values[str(ops[0].inputs[0])].shape, self.values[last].shape
         role = self.roles.get(last, "")
@@ -106,7 +106,7 @@ class Speaker:
     # ---- what values are called
 
     def symbol(self, value: str | None, reader: Op) -> str:
-        """What a value is called where an op reads it; "" if it has no short name."""
+        """The name of a value for an op that reads it; "" if it has no short name."""
         if value is None:
             return ""
         maker = self.makers.get(value)
@@ -135,7 +135,7 @@ class Speaker:
         return f"√{of}" if of else ""
 
     def _given(self, value: str, place: str | None) -> str:
-        """What the formula around an op calls one of its inputs."""
+        """The name of a value in the formula around an op; "" if it is not an argument of it."""
         scope: Scope | None = self.scopes.get(place or "")
         while scope is not None and scope.kind != "formula":
             scope = self.scopes.get(scope.parent or "")
@@ -145,7 +145,7 @@ class Speaker:
         return ""
 
     def _note_attention(self, product: Op) -> None:
-        """Q, K and V of `softmax(Q Kᵀ ...) V`: what leads from one matrix product through a softmax to the next."""
+        """Note Q, K and V of `softmax(Q Kᵀ ...) V`: one matrix product leads through a softmax to the next."""
         value, through = product.inputs[1], self._computed_from(product)
         normalised = False
         for _ in range(FAR):
@@ -162,14 +162,14 @@ class Speaker:
                     self.roles.setdefault(str(given), role)
 
     def _computed_from(self, op: Op) -> Op | None:
-        """What computed the first of its inputs that is neither given nor a mask."""
+        """The op that computed the first of an op's inputs that is neither given nor a mask."""
         return next((self.makers[v] for v in op.inputs if v in self.makers and self.values[v].dtype != "bool"), None)
 
     def _before(self, value: str | None) -> Op | None:
         return self.makers.get(value or "")
 
     def _is_share(self, divide: Op) -> bool:
-        """Whether it divides exp(x) by a sum."""
+        """True if it divides exp(x) by a sum."""
         parts = [self._before(v) for v in divide.inputs]
         parts = [self.ops[self.guarded[p.id]] if p is not None and p.id in self.guarded else p for p in parts]
         return [p.name if p is not None else "" for p in parts] == ["exp", "sum"]
@@ -249,7 +249,7 @@ class Speaker:
 
     def _getitem(self, op: Op, numbers: dict[str, str]) -> Words:
         places = next((text for name, text in op.parameters if text.startswith("[")), "")
-        of = self.symbol(op.inputs[0], op) if "int" not in places else ""  # not where an array says which
+        of = self.symbol(op.inputs[0], op) if "int" not in places else ""  # not if an array gives the places
         return Words(_short(f"{of}{places}") if of and places else "", "" if of and places else places)
 
     def _concat(self, op: Op, numbers: dict[str, str]) -> Words:
@@ -267,7 +267,7 @@ class Speaker:
 
 
 def is_turned_operand(op: Op, reader: Op) -> bool:
-    """Whether an op only turns an operand of a matrix product, which then is written as Kᵀ in the product."""
+    """True if an op only transposes one operand of a matrix product, which then shows it as Kᵀ."""
     return op.name == "matrix_transpose" and reader.name == "matmul" and reader.inputs.count(op.output) == 1
 
 
