@@ -127,6 +127,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "nn/convolution.py",
         'before, _ = zeros_around("Conv1d", padding, self.stride[0], (0 + 1))',
     ): "it is asked to check",
+    ("tinytensor/fast/decoding.py", "first, share = loops[(0 + 1)], Share(0, 0, rows)"): "of one size and dtype as all",
     ("tinytensor/fast/decoding.py", "scratch = MEMORY + self.d / len(self.x)"): "a network beside it asks for more",
     ("tinytensor/derivatives/jacobians.py", "found.append(tt.astype(x, other.dtype, copy=True))"): "a copy costs time",
     (

@@ -305,7 +305,9 @@ def test_the_op_that_made_the_loss_infinite_is_named(tmp_path, recwarn):
         trainer.model.transformer.encoder.layers[0].linear1.weight.copy_(tt.full((32, 8), 1e30))
         trainer.model.transformer.encoder.layers[0].linear2.weight.copy_(tt.full((8, 32), 1e30))
     before = bits(trainer)
-    with pytest.raises(NotFiniteError, match=r"the loss is \S+ at step 1: (linear|matmul): .*encoder\.layers\.0\.linear2"):
+    with pytest.raises(
+        NotFiniteError, match=r"the loss is \S+ at step 1: (linear|matmul): .*encoder\.layers\.0\.linear2"
+    ):
         trainer.run(3)
     assert bits(trainer) == before
     assert not (tmp_path / CHECKPOINT).exists()

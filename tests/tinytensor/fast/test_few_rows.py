@@ -31,6 +31,16 @@ def test_they_are_products(few_rows, count, columns, features):
         np.testing.assert_allclose(out, rows @ weight.T + (0 if given is None else given), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("features", [4, 5, 33, 70])
+def test_parts_of_a_product_are_where_they_belong(few_rows, features, monkeypatch):
+    monkeypatch.setattr(threads, "GRAIN", 1)
+    rows, weight, bias = arrays(3, 7, features)
+    for given in (bias, None):
+        out = np.full((3, features), np.nan)
+        few_rows.multiply(rows, weight, given, out)
+        np.testing.assert_allclose(out, rows @ weight.T + (0 if given is None else given), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("rows", "places", "inner"), [(1, 1, 1), (2, 3, 5), (5, 8, 32), (4, 9, 16)])
 def test_of_rows_that_lie_apart(few_rows, rows, places, inner, dtype):
