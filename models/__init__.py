@@ -21,4 +21,4 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
 ):
     from . import fast
 
-looks_through(os.path.dirname(__file__), False)  # what is called in here is shown here
+looks_through(os.path.dirname(__file__), False)  # show calls in here as made here

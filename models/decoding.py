@@ -1,12 +1,12 @@
 """From a model's distributions over the next id to sentences: greedy, beam search, sampling.
 
 A model that can be decoded offers three methods (`Decodable`): the state before the first step, the logits of the next
-id together with the state after a step, and the state of other branches. What it keeps in its state is its own affair.
-Branches are the hypotheses of one sentence that are followed at the same time: one in greedy decoding and sampling, as
-many as the beam is wide in beam search.
+id together with the state after a step, and the state of other branches. The model decides what its state holds.
+Branches are the hypotheses of one sentence that decoding follows at the same time: one in greedy decoding and sampling,
+`beam` in beam search.
 
-Sentences that are done leave the batch, so what remains of it costs no more than it must, and the result for a sentence
-does not depend on what else is in the batch. Padding is never chosen.
+Finished sentences leave the batch, so the rest costs no more than it must, and the result for a sentence does not
+depend on the others in the batch. Padding is never chosen.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ T = TypeVar("T")
 
 
 class Decodable(Protocol):
-    """What decoding asks of a model."""
+    """The interface of a model that can be decoded."""
 
     bos_id: int
     eos_id: int
 
     @property
     def pad_id(self) -> int | None:
-        """The id that is never chosen; None where every id is a word."""
+        """The id that is never chosen; None if every id is a word."""
 
     def initial_state(self, source: Tensor) -> Any:
         """The state before the first step, from ids (sentences, source), with one branch for each sentence."""
@@ -45,11 +45,11 @@ class Decodable(Protocol):
         """One step: logits (sentences, branches, vocabulary) of the next id, and the state after the step.
 
         `ids` (sentences, branches) holds the last id of each branch, bos at first. The former state is not used again,
-        so it may be changed and returned.
+        so the model may change and return it.
         """
 
     def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
-        """The state of other branches: for sentence i those of sentence sentences[i], and of these branches[i].
+        """The state of other branches: for the new sentence i, the branches branches[i] of sentence sentences[i].
 
         Shapes: sentences (new sentences,), branches (new sentences, new branches). The former state is not used again.
         """
@@ -57,12 +57,12 @@ class Decodable(Protocol):
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """What a source was decoded to.
+    """An output that decoding found for a source.
 
     Attributes:
         ids: without bos, with eos unless the limit came first.
         score: the sum of `log_probabilities`, divided by its number of terms to the power of the length penalty.
-        log_probabilities: of each id given those before it, as the model has them.
+        log_probabilities: the model's own, of each id given those before it.
     """
 
     ids: list[int]
@@ -78,12 +78,12 @@ def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hy
 
     Args:
         source: ids (sentences, source), padded.
-        max_length: how many ids at most, eos included: a number, or (a, b) for a * (ids of the source) + b, rounded
-            down, as fairseq's --max-len-a and --max-len-b. Never more than `model.max_length`, if it has one.
+        max_length: the most ids, eos included: a number, or (a, b) for a * (ids of the source) + b, rounded down, as
+            fairseq's --max-len-a and --max-len-b. Never more than `model.max_length`, if there is one.
 
-    Scores have length penalty 1: they are mean log-probabilities. Dropout is off within it.
+    Scores have length penalty 1: they are mean log-probabilities. Dropout is off meanwhile.
 
-    Raises ValueError where no id can follow, because all logits but padding's are -inf or some are NaN.
+    Raises ValueError if no id can follow, because all logits but padding's are -inf or some are NaN.
     """
     return [best for (best,) in beam_search(model, source, beam=1, max_length=max_length)]
 
@@ -101,17 +101,17 @@ def sample(
     """For each sentence, an id drawn at each step from the model's distribution, as `next_probabilities` narrows it.
 
     Args:
-        source, max_length: as for `greedy`; so are scores and what is raised.
+        source, max_length: as for `greedy`; so are scores and errors.
         temperature, top_k, top_p: as for `next_probabilities`.
-        generator: where the random numbers come from; default: the library's own (`tt.manual_seed`). Each step draws
-            one for each sentence of the batch, so that none depends on when another ends.
+        generator: draws the random numbers; default: the library's own (`tt.manual_seed`). Each step draws a number for
+            every sentence of the batch, so that none depends on when another ends.
     """
     _check_sampling(temperature, top_k, top_p)
     generator = generator or tt.random.default_generator
     batch = as_ids(model, source).shape[0]
 
     def drawn(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
-        with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
+        with np.errstate(invalid="ignore"):  # rows without a distribution, which are found below
             log_p = F.log_softmax(logits, dim=-1)
         if model.pad_id is not None:
             log_p[:, model.pad_id] = -np.inf
@@ -132,19 +132,19 @@ def next_probabilities(
 
     Args:
         logits: (..., vocabulary).
-        temperature: below 1 favours the likely ids, towards 0 the likeliest alone.
+        temperature: below 1 favours likely ids, towards 0 only the likeliest.
         top_k: only the k likeliest ids (Fan et al. 2018).
         top_p: of those, only the likeliest whose probabilities together reach p: the nucleus (Holtzman et al. 2020).
-            The likeliest is always in it.
+            It always includes the likeliest.
 
-    Returns probabilities (..., vocabulary) in float64. Ids that are left out have 0, and the others sum to 1. Of ids
-    with equal probabilities, the first are kept.
+    Returns probabilities (..., vocabulary) in float64, 0 for the ids left out; the others sum to 1. Of ids with equal
+    probabilities, it keeps the first.
 
     Raises ValueError for a temperature or top_p that is not positive, top_p above 1, or top_k below 1.
     """
     _check_sampling(temperature, top_k, top_p)
     logits = tt.astype(logits, tt.float64)
-    least = 1e-100  # as good as none, and quotients are finite
+    least = 1e-100  # practically 0, but quotients are finite
     scaled = (logits - tt.max(logits, axis=-1, keepdims=True)) / max(temperature, least)
     vocabulary = logits.shape[-1]
     if top_k is None and top_p is None:
@@ -179,7 +179,7 @@ def _one_for_each(
 ) -> list[Hypothesis]:
     """Decode with one branch.
 
-    `choose(logits, sentences)` gives the next id of each sentence still there and its log-probability, (sentences, 1).
+    `choose(logits, sentences)` gives each remaining sentence's next id and its log-probability, (sentences, 1).
     """
     limits = _limits(model, source, max_length)
     ids: list[list[int]] = [[] for _ in limits]
@@ -208,7 +208,7 @@ def _one_for_each(
 
 @dataclass(frozen=True)
 class _Branches:
-    """Hypotheses that have not ended, as many for each sentence. One with total -inf is none and fills a place.
+    """Unfinished hypotheses, equally many for each sentence. One with total -inf only fills a place.
 
     Attributes:
         ids: (sentences, branches, length).
@@ -227,18 +227,18 @@ class _Branches:
 def beam_search(
     model: Decodable, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
 ) -> list[list[Hypothesis]]:
-    """For each sentence the best hypotheses found, at most `beam`, the best first.
+    """For each sentence the best hypotheses found, at most `beam`, best first.
 
-    The `beam` likeliest beginnings are followed at the same time. At each step the 2 * beam likeliest continuations of
-    them all are looked at, as fairseq does (Ott et al. 2019): those among the first `beam` that are an eos end a
-    hypothesis, and the first `beam` of the others are followed on. A sentence is done when `beam` hypotheses have
-    ended; those that reach the limit end there, without eos.
+    The search follows the `beam` likeliest beginnings at the same time. Each step looks at the 2 * beam likeliest
+    continuations of them all, as fairseq does (Ott et al. 2019): an eos among the first `beam` ends a hypothesis, and
+    the search follows the first `beam` of the others. A sentence is done when `beam` hypotheses have ended; those that
+    reach the limit end there, without eos.
 
     Args:
-        source, max_length: as for `greedy`; so is what is raised.
-        beam: how many hypotheses to follow. With 1 it is greedy decoding.
+        source, max_length: as for `greedy`; so are errors.
+        beam: the number of hypotheses to follow. 1 is greedy decoding.
         length_penalty: a hypothesis of n ids, eos included, has score sum(log-probabilities) / n ** length_penalty, as
-            in fairseq: 0 favours short ones, 1 compares the mean, more favours long ones.
+            in fairseq: 0 favours short ones, 1 compares the means, more favours long ones.
     """
     if beam < 1:
         raise ValueError(f"beam_search: beam must be at least 1, got {beam}")
@@ -261,7 +261,7 @@ def _search(
     ended: list[list[Hypothesis]] = [[] for _ in limits]
 
     def end(hypotheses: _Branches, chosen: np.ndarray) -> None:
-        """End those hypotheses that are chosen, (sentences, branches), unless their sentence has enough."""
+        """End the chosen hypotheses, (sentences, branches), unless their sentence has enough."""
         for place, branch in np.argwhere(chosen).tolist():
             found = ended[sentences[place]]
             if len(found) < beam:
@@ -280,7 +280,7 @@ def _search(
         is_end = candidates.ids[:, :, -1] == model.eos_id
         end(candidates, possible & is_end & (np.arange(possible.shape[1]) < beam))
 
-        goes_on = possible & ~is_end  # and of these the best `beam` are followed
+        goes_on = possible & ~is_end  # follow the best `beam` of these
         first = (np.arange(len(sentences))[:, None], np.argsort(~goes_on, axis=1, kind="stable")[:, :beam])
         branches, parents, goes_on = candidates[first], parents[first], goes_on[first]
         branches.totals[~goes_on] = -np.inf
@@ -301,9 +301,9 @@ def _search(
 def _best_continuations(
     logits: Tensor, branches: _Branches, count: int, pad_id: int | None
 ) -> tuple[np.ndarray, _Branches]:
-    """For each sentence its `count` best hypotheses that are longer by an id, best first, or as many as there are ids.
+    """For each sentence the `count` best hypotheses that are longer by an id, or all if fewer, best first.
 
-    Returns the branch that each comes from (sentences, count), and the hypotheses.
+    Returns the parent branch of each (sentences, count), and the hypotheses.
     """
     ids, log_probabilities = (x.numpy() for x in _likeliest(logits, min(count, logits.shape[-1]), pad_id))
     totals = (branches.totals[:, :, None] + log_probabilities).reshape(len(ids), -1)
@@ -319,18 +319,18 @@ def _best_continuations(
     )
 
 
-# ---- what they share
+# ---- shared parts
 
 
 @may_be_faster
 def in_evaluation(decode: Callable[[Tensor], list[T]], model: Any, source: Any) -> list[T]:
-    """What `decode` gives for a batch of ids: no gradients, no dropout."""
+    """Call `decode` on a batch of ids, without gradients or dropout."""
     with tt.no_grad(), evaluating(model):
         return decode(as_ids(model, source))
 
 
 def _closed_up(stays: np.ndarray) -> np.ndarray:
-    """The places of what stays in a batch. The last ones move to where others leave, so that few are moved."""
+    """The places of what stays in a batch. Only the last ones move, into the gaps of those that leave."""
     count = np.count_nonzero(stays)
     places = np.arange(count)
     places[~stays[:count]] = np.flatnonzero(stays[count:]) + count
@@ -339,14 +339,14 @@ def _closed_up(stays: np.ndarray) -> np.ndarray:
 
 def _likeliest(logits: Tensor, count: int, pad_id: int | None) -> tuple[Tensor, Tensor]:
     """The likeliest ids of each branch but padding, and their log-probabilities, (..., count) each."""
-    with np.errstate(invalid="ignore"):  # of rows without a distribution, which are looked for below
+    with np.errstate(invalid="ignore"):  # rows without a distribution, which are found below
         log_probabilities, ids = F.log_softmax_topk(logits, count, excluded=pad_id)
     _check_possible(log_probabilities.numpy()[..., 0])
     return ids, log_probabilities
 
 
 def _check_possible(log_probabilities: np.ndarray) -> None:
-    """Raise ValueError where the likeliest id, padding apart, has no probability: none can follow."""
+    """Raise ValueError if the likeliest id other than padding has no probability: none can follow."""
     if not np.isfinite(log_probabilities).all():
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
@@ -368,7 +368,7 @@ def as_ids(model: Any, source: Any) -> Tensor:
 
 
 def _limits(model: Any, source: Tensor, max_length: Limit) -> list[int]:
-    """How many ids each sentence may have."""
+    """The most ids for each sentence."""
     ratio, constant = max_length if isinstance(max_length, tuple) else (0.0, max_length)
     if ratio < 0 or constant < (ratio == 0):
         raise ValueError(
@@ -382,7 +382,7 @@ def _limits(model: Any, source: Tensor, max_length: Limit) -> list[int]:
 
 @contextlib.contextmanager
 def evaluating(model: Any) -> Iterator[None]:
-    """Dropout off in every part of a model, and afterwards each part as it was."""
+    """Switch every part of a model to evaluation mode, without dropout, and afterwards back to its former mode."""
     former = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
     for module, _ in former:
         module.training = False
@@ -394,13 +394,13 @@ def evaluating(model: Any) -> Iterator[None]:
 
 
 class Recomputed(nn.Module):
-    """A model's `encode` and `decode` as steps, every step computing the whole of every branch anew.
+    """A model's `encode` and `decode` as steps; every step recomputes every branch from its beginning.
 
-    The definition of decoding, which a model's own steps must equal and are measured against.
+    This defines decoding: a model's own steps must give the same results and are measured against it.
 
     Args:
-        model: has `encode(source)`, which gives what `decode(target, ...)` takes beside the target ids
-            (batch, target) to give logits (batch, target, vocabulary).
+        model: has `encode(source)`, whose results are the further arguments of `decode(target, ...)`, which turns
+            target ids (batch, target) into logits (batch, target, vocabulary).
     """
 
     def __init__(self, model: Any) -> None:

@@ -1,4 +1,4 @@
-"""How a sentence was translated, as a picture."""
+"""A picture of how a sentence was translated."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def draw_decoding(
     path: Path, translator: Translator, line: str, translation: Translation, *, beam: int, length_penalty: float = 1.0,
     **narrowed: Any,
 ) -> None:  # fmt: skip
-    """Write how a line was translated (.svg): the tree of its beam search, or of one branch what else could be said.
+    """Draw how a line was translated (.svg): the tree of its beam search, or for one branch the alternatives.
 
     Args:
-        beam: of the translation; 1 for one that was decoded greedily or drawn.
-        length_penalty: of the beam search.
-        narrowed: temperature, top_k and top_p of a translation that was drawn.
+        beam: that of the translation; 1 for one decoded greedily or drawn at random.
+        length_penalty: that of the beam search.
+        narrowed: temperature, top_k and top_p of a translation drawn at random.
     """
     model = translator.model
     source = tt.asarray([[*translator.encode(line), model.eos_id]], device=next(model.parameters()).device)

@@ -1,7 +1,7 @@
-"""What decoding looked at on its way: the likeliest ids at each step, and the tree that beam search followed.
+"""A trace of decoding: the likeliest ids at each step, and the tree of a beam search.
 
-Decoding itself is in `decoding.py` and knows nothing of this: a model is asked again, step by step, or watched while it
-is asked.
+Decoding itself is in `decoding.py` and does not depend on this: it runs the model again, step by step, or watches it
+during a search.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class Choice:
     """One step of decoding with one branch.
 
     Attributes:
-        ids: the likeliest, the first of them the likeliest of all; the chosen one comes last if it is none of them.
-        probabilities: of each, given all ids before.
+        ids: the likeliest ids, best first; the chosen one comes last if it is not among them.
+        probabilities: the probability of each, given all ids before.
         chosen: the place of the chosen one.
     """
 
@@ -44,13 +44,13 @@ def trace_choices(
     top_k: int | None = None,
     top_p: float | None = None,
 ) -> list[Choice]:
-    """What else could have been said at each step of a hypothesis.
+    """The alternatives at each step of a hypothesis.
 
     Args:
-        source: the ids that were decoded, (1, source).
-        ids: the hypothesis, as `greedy` or `sample` gives it.
-        count: how many of the likeliest.
-        temperature, top_k, top_p: of `sample`, from whose distribution the id was drawn; see `next_probabilities`.
+        source: the decoded ids, (1, source).
+        ids: the hypothesis, from `greedy` or `sample`.
+        count: the number of likeliest ids.
+        temperature, top_k, top_p: those of `sample`, for the distribution it drew from; see `next_probabilities`.
 
     Raises ValueError for more than one sentence, or a count below 1.
     """
@@ -63,7 +63,7 @@ def trace_choices(
         for last, chosen in zip([model.bos_id, *ids], ids):
             logits, state = model.next_logits(tt.asarray([[last]], device=source.device), state)
             log_p = F.log_softmax(logits[0])
-            log_p[:, model.pad_id] = -np.inf  # is never chosen
+            log_p[:, model.pad_id] = -np.inf  # never chosen
             narrowed = temperature != 1 or top_k is not None or top_p is not None
             probabilities = next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)
             found.append(_choice(probabilities[0].numpy(), chosen, count))
@@ -81,11 +81,11 @@ class Branch:
     """A beginning of a hypothesis that beam search looked at, one id longer than its parent.
 
     Attributes:
-        parent: the place of the shorter one in the list; None for the beginning of all.
+        parent: the place of the parent in the list; None for the root.
         id: its last id.
-        log_probability: of this id, given those before.
-        score: of a hypothesis that ends here; else None.
-        followed: whether the search went on from here, or ended here; else there were better ones.
+        log_probability: that of this id, given those before.
+        score: that of a hypothesis that ends here; else None.
+        followed: True if the search went on from here, or ended here; False if others were better.
     """
 
     parent: int | None
@@ -104,13 +104,13 @@ def trace_beam(
     max_length: Limit = 200,
     candidates: int = 0,
 ) -> tuple[list[Branch], list[Hypothesis]]:
-    """The tree of a beam search, parents before children, and what the search gives.
+    """The tree of a beam search, parents before children, and the hypotheses it found.
 
     Args:
         source: the ids of one sentence, (1, source).
         beam, length_penalty, max_length: as for `beam_search`.
-        candidates: how many of the likeliest ids after each hypothesis to tell of, also where they were not followed;
-            default: only of those that were.
+        candidates: the number of likeliest ids to include after each hypothesis, even if they were not followed;
+            default: only those that were.
 
     Raises ValueError for more than one sentence, or fewer than 0 candidates.
     """
@@ -140,7 +140,7 @@ def _one_sentence(who: str, model: Decodable, source: Any) -> Tensor:
 
 
 class _Watched(nn.Module):
-    """A model to be decoded that remembers which branches it was asked to follow, and which ids could follow each."""
+    """A model for decoding that remembers the branches it followed, and the ids that could follow each."""
 
     def __init__(self, model: Decodable, count: int) -> None:
         super().__init__()
@@ -150,8 +150,8 @@ class _Watched(nn.Module):
         self.branches = [Branch(None, model.bos_id, 0.0)]
         self.candidates: list[Branch] = []
         self._count = count
-        self._followed: list[int | None] = []  # of each branch its place in the list; None where there is no hypothesis
-        self._log_probabilities: Any = None  # of the ids that could follow, (branches, vocabulary)
+        self._followed: list[int | None] = []  # each branch's place in the list; None without a hypothesis
+        self._log_probabilities: Any = None  # those of the ids that could follow, (branches, vocabulary)
 
     def initial_state(self, source: Tensor) -> Any:
         return self.model.initial_state(source)
@@ -172,7 +172,7 @@ class _Watched(nn.Module):
         return self.model.reorder(state, sentences, branches)
 
     def _grown(self, ids: list[int]) -> list[int | None]:
-        """The branches by one id longer. A place without a hypothesis is filled up with the end."""
+        """Extend the branches by one id. A place without a hypothesis holds the end."""
         places: list[int | None] = []
         for parent, each, row in zip(self._followed, ids, self._log_probabilities, strict=True):
             places.append(None if parent is None or each == self.eos_id else len(self.branches))

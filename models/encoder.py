@@ -1,7 +1,7 @@
-"""BERT (Devlin et al. 2019): the Transformer's encoder alone, asked for words that were hidden from it.
+"""BERT (Devlin et al. 2019): the Transformer's encoder alone, which predicts hidden words.
 
-It sees both sides of every position. What it makes of a text is a vector for each position, from which the hidden words
-are said (section 3.1, "Masked LM"), or one vector for the whole.
+It sees both sides of every position. It turns a text into a vector for each position, to predict hidden words from
+(section 3.1, "Masked LM"), or into one vector for the whole.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .huggingface import ReadsHuggingFace
 from .ids import as_batch
 from .pretrained import arguments_of
 
-STD = 0.02  # of the first weights (the authors' code; appendix A.2 has what else they trained with)
+STD = 0.02  # of the initial weights (the authors' code; appendix A.2 has their other settings)
 POOLINGS = ("mean", "first", "max", "pooler")
 
 
@@ -26,19 +26,19 @@ class Encoder(ReadsHuggingFace, nn.Module):
     """Encoder-only model of sequences of ids: embeddings, the stack of the Transformer's encoder, the masked-word head.
 
     Args:
-        vocabulary: how many ids there are.
+        vocabulary: the number of ids.
         d_model, num_heads, num_layers: sizes of the stack.
         d_ff: inner size of the feed-forward layers; default 4 * d_model.
         dropout: after the embeddings, on each sub-layer's result, on attention weights.
-        max_length: the longest sequence: as many positions are learned.
-        segments: how many kinds of sentences are told apart (section 3.2, "segment embeddings").
+        max_length: the longest sequence, which is also the number of learned positions.
+        segments: the number of kinds of sentences (section 3.2, "segment embeddings").
         norm_first: normalise before each sub-layer rather than after it, as BERT does.
         norm_eps: eps of the layer normalisations.
-        head: whether there is the head that says hidden words.
-        pooler: whether there is tanh(W x + b) of the first position, which BERT trains for its second objective.
-        pad_id, mask_id: the ids of padding and of what stands where a word is hidden.
+        head: whether to add the head that predicts hidden words.
+        pooler: whether to add tanh(W x + b) of the first position, which BERT trains for its second objective.
+        pad_id, mask_id: the ids of padding and of the mask that replaces a hidden word.
 
-    Raises ValueError where the sizes do not fit.
+    Raises ValueError if the sizes do not fit.
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class Encoder(ReadsHuggingFace, nn.Module):
         """Logits (batch, length, vocabulary) of the word at each position of ids (batch, length).
 
         Args:
-            segments: (batch, length), to which kind of sentence each position belongs; default: all to the first.
+            segments: (batch, length), the kind of sentence of each position; default: the first kind everywhere.
         """
         if self.head is None:
             raise RuntimeError("Encoder: made without a head, so it says no words; see hidden_states and pooled")
         return self.head(self.hidden_states(ids, segments))
 
     def hidden_states(self, ids: Any, segments: Any = None) -> Tensor:
-        """A vector for each position of ids (batch, length): (batch, length, d_model). Padding is seen by nobody."""
+        """A vector for each position of ids (batch, length): (batch, length, d_model). No position sees padding."""
         ids = self._ids(ids)
         if ids.shape[1] > self.max_length:
             raise ValueError(f"Encoder: a sequence of {ids.shape[1]} is longer than max_length {self.max_length}")
@@ -151,7 +151,7 @@ class Encoder(ReadsHuggingFace, nn.Module):
 
 
 class MaskedWordHead(nn.Module):
-    """Logits of words: a layer, GELU, normalisation, and the embedding once more with a bias of its own."""
+    """Logits of words: a layer, GELU, normalisation, and the embedding again with its own bias."""
 
     def __init__(self, embedding: nn.Embedding, norm_eps: float) -> None:
         super().__init__()

@@ -3,8 +3,8 @@
     LanguageModel.from_pretrained("gpt2")                   # a folder with config.json and model.safetensors
     Encoder.from_pretrained("all-MiniLM-L6-v2").pooled(tokenizer("a sentence"))
 
-A family is a table: what the config's entries are called here, and where each weight goes. Reading runs no code, looks
-at nothing outside of the folder, and makes no model before everything in it is known to fit.
+A family is a table: our names for the config's entries, and the place of each weight. Reading runs no code, looks at
+nothing outside the folder, and makes no model before it has checked that everything fits.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ import numpy as np
 from .pretrained import CONFIG, Folder, Pretrained, PretrainedError, make_model
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-PARTS = 3  # queries, keys and values, which stand in one matrix here
+PARTS = 3  # queries, keys and values, which share one matrix here
 
 
 @dataclass(frozen=True)
 class Family:
-    """How a family of models is written there.
+    """How Hugging Face stores a family of models.
 
     Attributes:
-        model: the class that it is here.
-        arguments: ours, from its config.
-        prefix: what stands before the names of the whole model's weights, but not of those without a head.
-        places: patterns of names there, and the name here. `{}` is the number of the layer; "#0", "#1" and "#2" at the
-            end of a name here say that the weight is the first, second or third part of it.
-        transposed: which names, of those that match, are of weights (in, out) instead of (out, in).
-        left_out: which names are of nothing that this model has: masks, tables, heads for something else.
+        model: the name of our class.
+        arguments: makes our arguments from its config.
+        prefix: begins the names of the weights of a whole model, but not those of a model without a head.
+        places: our name for each pattern of their names. `{}` is the number of the layer; "#0", "#1" and "#2" at the
+            end of our name mark the first, second or third part of a weight.
+        transposed: a pattern of the names in `places` whose weights are (in, out) instead of (out, in).
+        left_out: a pattern of the names that our model has no use for: masks, tables, heads for other tasks.
     """
 
     model: str
@@ -49,7 +49,7 @@ class Family:
 
 
 class Config(dict[str, Any]):
-    """The entries of a config.json; what is missing, or another than can be computed here, is told with its name."""
+    """The entries of a config.json. Errors name an entry that is missing or that this package cannot compute."""
 
     def __init__(self, path: Path, entries: dict[str, Any]) -> None:
         super().__init__(entries)
@@ -59,14 +59,14 @@ class Config(dict[str, Any]):
         raise PretrainedError(f"{self.path}: {name!r} is missing")
 
     def demand(self, name: str, *known: Any) -> Any:
-        """An entry, the first of the known ones where there is none. Raises PretrainedError for any other."""
+        """An entry, or the first known value if it is missing. Raises PretrainedError for a value not known."""
         value = known[0] if self.get(name) is None else self[name]
         if value not in known:
             raise PretrainedError(f"{self.path}: {name} is {value!r}; expected {' or '.join(map(repr, known))}")
         return value
 
     def count(self, name: str, *default: int | None) -> Any:
-        """A whole number above 0; the default, if there is one, where there is none."""
+        """An entry that is a whole number above 0; if it is missing, the default, if there is one."""
         value = default[0] if default and self.get(name) is None else self[name]
         if default and value is default[0]:
             return value
@@ -75,14 +75,14 @@ class Config(dict[str, Any]):
         return value
 
     def number(self, name: str, default: float) -> float:
-        """A number of at least 0, the default where there is none."""
+        """An entry that is a number of at least 0, or the default if it is missing."""
         value = default if self.get(name) is None else self[name]
         if type(value) not in (int, float) or not 0 <= value < math.inf:
             raise PretrainedError(f"{self.path}: {name} is {value!r}; expected a number of at least 0")
         return value
 
     def id(self, name: str) -> int | None:
-        """An id, the first where there are several, or None."""
+        """An entry that is an id (of several, the first), or None if it is missing."""
         value = self.get(name)
         value = value[0] if isinstance(value, list) and value else value
         if value is not None and type(value) is not int:
@@ -182,12 +182,12 @@ def _ends(config: Config) -> dict[str, Any]:
     pad = config.id("pad_token_id")
     eos = config.id("eos_token_id")
     bos = config.id("bos_token_id")
-    # Where padding is the end of a text, which must remain possible, or none, there is no padding.
+    # No padding if the id is missing, negative or the end of a text, which must remain possible.
     return {"pad_id": None if pad is None or pad < 0 or pad == eos else pad, "bos_id": bos or 0, "eos_id": eos or 0}
 
 
 def _both(there: str, here: str) -> dict[str, str]:
-    """A linear map or a normalisation: its weight and its bias."""
+    """The places of the weight and the bias of a linear map or a normalisation."""
     here, mark, part = here.partition("#")
     return {f"{there}.{name}": f"{here}.{name}{mark}{part}" for name in ("weight", "bias")}
 
@@ -267,7 +267,7 @@ class ReadsHuggingFace(Pretrained):
     def from_pretrained(cls, folder: str | os.PathLike[str], device: str = "cpu") -> Self:
         """The model in a folder of `save_pretrained`, ours or Hugging Face's, on a device, in evaluation mode.
 
-        Of Hugging Face's families there are BERT, GPT-2, Llama and Mistral; 16-bit weights become float32.
+        Reads Hugging Face's BERT, GPT-2, Llama and Mistral; 16-bit weights become float32.
 
         Raises PretrainedError, with the file's name, if the folder holds no model of this class or a damaged one.
         """
@@ -277,7 +277,7 @@ class ReadsHuggingFace(Pretrained):
 
 
 def is_theirs(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder has a config that tells a type of model, as Hugging Face's do."""
+    """True if the folder's config has a `model_type`, as Hugging Face's do."""
     try:
         config = json.loads((Path(folder) / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -286,7 +286,7 @@ def is_theirs(folder: str | os.PathLike[str]) -> bool:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> Folder:
-    """What one of Hugging Face's folders holds, under our names. Raises PretrainedError that names the file."""
+    """The contents of one of Hugging Face's folders, under our names. Raises PretrainedError that names the file."""
     path = Path(folder)
     config = Config(path / CONFIG, json.loads((path / CONFIG).read_text(encoding="utf-8")))
     family = FAMILIES.get(config["model_type"]) if isinstance(config["model_type"], str) else None
@@ -306,7 +306,7 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
 
 
 def _check_heads(path: Path, arguments: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
-    """Raise PretrainedError where the config tells of other heads than the weights have, before a model is made."""
+    """Raise PretrainedError, before a model is made, if the config's heads do not fit the weights."""
     heads, weight = arguments["num_heads"], weights.get("layers.0.self_attn.out_proj.weight")
     size = arguments.get("head_dim") or arguments["d_model"] // heads
     if weight is not None and heads * size != weight.shape[-1]:
@@ -316,7 +316,7 @@ def _check_heads(path: Path, arguments: dict[str, Any], weights: dict[str, np.nd
 
 
 def _check_ends(path: Path, arguments: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
-    """See that there is a final projection, or none beside the embedding that it is."""
+    """Check for a final projection. Drop one that is tied to the embedding, after checking that they are equal."""
     projection = weights.get("projection.weight")
     if not arguments["tie_weights"]:
         if projection is None:
@@ -432,7 +432,7 @@ class FolderTokenizer:
 
     @staticmethod
     def load(folder: str | os.PathLike[str]) -> FolderTokenizer:
-        """That of a folder: tokenizer.json, or vocab.txt of WordPiece, or vocab.json and merges.txt of BPE.
+        """Load a folder's tokenizer.json, or vocab.txt of WordPiece, or vocab.json and merges.txt of BPE.
 
         Raises PretrainedError if there is none, or a damaged one.
         """
@@ -455,7 +455,7 @@ class FolderTokenizer:
             raise
         except Exception as error:  # the package raises plain ones
             raise PretrainedError(f"{path}: no tokenizer that can be read ({error})") from None
-        made.no_padding()  # a folder may say how long texts were in its training, and cut and fill ours
+        made.no_padding()  # or the folder's settings for training may cut and pad our texts
         made.no_truncation()
         return FolderTokenizer(made, pad or 0)
 
@@ -463,7 +463,7 @@ class FolderTokenizer:
         return self.tokenizer.get_vocab_size()
 
     def __call__(self, *texts: str) -> np.ndarray:
-        """The ids of some texts with what stands around them, such as [CLS] and [SEP]: (texts, longest), padded."""
+        """The ids of some texts with special tokens around them, such as [CLS] and [SEP]: (texts, longest), padded."""
         rows = [self.tokenizer.encode(text).ids for text in texts]
         longest = max(map(len, rows), default=0)
         return np.array([row + [self.pad_id] * (longest - len(row)) for row in rows], dtype=np.int64)
@@ -473,16 +473,16 @@ class FolderTokenizer:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids, without those that mean no text."""
+        """The text of some ids, without special tokens."""
         return self.tokenizer.decode(list(ids))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id stands for, for pictures."""
+        """The token of each id, for pictures."""
         return [(self.tokenizer.id_to_token(i) or "").replace("Ġ", "▁").replace("Ċ", "↵") for i in ids]
 
 
 def _lowercase(folder: Path) -> bool:
-    """Whether the words of vocab.txt are written small, as tokenizer_config.json may say."""
+    """False if tokenizer_config.json says that vocab.txt keeps upper case."""
     try:
         config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -491,7 +491,7 @@ def _lowercase(folder: Path) -> bool:
 
 
 def _special(folder: Path, token: str) -> int | None:
-    """The id of a special token, from tokenizer.json or vocab.txt; None where there is none."""
+    """The id of a special token, from tokenizer.json or vocab.txt; None if there is none."""
     try:
         added = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")).get("added_tokens", [])
         return next((entry["id"] for entry in added if entry["content"] == token), None)

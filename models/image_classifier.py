@@ -1,4 +1,4 @@
-"""A small convolutional network that says what an image shows, after LeNet (LeCun et al. 1998)."""
+"""A small convolutional network that classifies images, after LeNet (LeCun et al. 1998)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class ImageClassifier(nn.Sequential):
     """Two convolutions, each with a ReLU and a pool that halves the image, and a linear map to the classes.
 
     Args:
-        size: height and width of the images, of one channel; what is left by two halvings must be whole.
-        classes: how many kinds of images there are.
-        channels: how many filters each convolution has.
+        size: height and width of the images, of one channel; it must be a multiple of 4 for two halvings.
+        classes: the number of kinds of images.
+        channels: the number of filters of each convolution.
 
     Shapes: images (batch, 1, size, size) -> logits (batch, classes).
     Raises ValueError for a size that 4 does not divide.

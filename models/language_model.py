@@ -3,8 +3,8 @@
     layer:  x = x + SelfAttention(norm(x))      p(ids) = ∏ p(id_t | id_1 ... id_{t-1})
             x = x + FeedForward(norm(x))
 
-The decoder of the Transformer without an encoder to attend to (Liu et al. 2018; Radford et al. 2018, 2019). What later
-models have otherwise are arguments: `GPT2` and `LLAMA` below are two sets of them.
+The decoder of the Transformer without an encoder to attend to (Liu et al. 2018; Radford et al. 2018, 2019). Arguments
+give the variants of later models: `GPT2` and `LLAMA` below are two sets of them.
 """
 
 from __future__ import annotations
@@ -30,47 +30,47 @@ from .ids import as_batch
 from .pretrained import arguments_of
 
 GPT2: dict[str, Any] = {"positions": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
-"""What tells GPT-2 (Radford et al. 2019) from others; its sizes are one's own."""
+"""The arguments of GPT-2 (Radford et al. 2019), all but its sizes."""
 
 LLAMA: dict[str, Any] = {"positions": "rotary", "norm": "rms", "activation": "swiglu", "bias": False}
-"""Likewise Llama (Touvron et al. 2023): rotary positions, RMSNorm, SwiGLU, no biases."""
+"""The arguments of Llama (Touvron et al. 2023): rotary positions, RMSNorm, SwiGLU, no biases."""
 
 POSITIONS = ("learned", "rotary", "alibi", None)
 NORMS = ("layer", "rms")
-STD = 0.02  # of the first weights (Radford et al. 2018, section 4.1)
+STD = 0.02  # of the initial weights (Radford et al. 2018, section 4.1)
 
 
 class LanguageModel(ReadsHuggingFace, nn.Module):
     """Logits for the next id after each prefix of a sequence of ids.
 
     Args:
-        vocabulary: how many ids there are.
+        vocabulary: the number of ids.
         d_model: the size of every layer's output.
         num_heads: attention heads per layer.
-        num_layers: how many layers.
-        d_ff: inner size of the feed-forward networks; default 4 * d_model, of gated ones 8/3 * d_model, which is as
-            many weights (Shazeer 2020).
+        num_layers: the number of layers.
+        d_ff: inner size of the feed-forward networks; default 4 * d_model, or 8/3 * d_model for gated ones, which gives
+            the same number of weights (Shazeer 2020).
         num_kv_heads: heads of keys and values that the query heads share (Ainslie et al. 2023); default num_heads.
         head_dim: the size of a head; default d_model / num_heads.
         dropout: after the embeddings, of each sub-layer's result, and of attention weights.
         max_length: the longest sequence.
-        positions: "learned" vectors that are added to embeddings; "rotary", which turn queries and keys (Su et al.
-            2021); "alibi", slopes on the scores (Press et al. 2022); or None: a causal mask tells order too.
+        positions: "learned", vectors added to the embeddings; "rotary", which turn queries and keys (Su et al.
+            2021); "alibi", slopes on the scores (Press et al. 2022); or None, since a causal mask shows order too.
         rotary_base: of rotary positions.
-        rotary_stretch: for longer texts than those of the training, the numbers of `F.RotaryStretch`.
+        rotary_stretch: for texts longer than those in training, the numbers of `F.RotaryStretch`.
         pairing: of rotary positions, see `F.rotate`.
         norm: "layer" or "rms" (Zhang and Sennrich 2019).
         norm_eps: its eps.
         activation: of the feed-forward networks, see `nn.FeedForward`.
         bias: whether linear maps and layer normalisations have biases.
         attention_bias: whether those of attention do; default: as `bias`.
-        window: how many positions a position sees, itself counted (Beltagy et al. 2020); default: all before it.
+        window: how many positions each one sees, itself included (Beltagy et al. 2020); default: all before it.
         qk_norm: whether each head's queries and keys are normalised (Henry et al. 2020).
         tie_weights: use the embedding as the final projection too (Press and Wolf 2017).
-        pad_id, bos_id, eos_id: the ids of padding, which stands at the end, begin and end of a text. Without a pad_id
-            all prompts of a batch are equally long.
+        pad_id, bos_id, eos_id: the ids for padding, which comes last, and for begin and end of a text. Without a pad_id
+            all prompts of a batch must have the same length.
 
-    Raises ValueError where the sizes do not fit.
+    Raises ValueError if the sizes do not fit.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, as GPT-2 does: the more layers add to their sum, the smaller is what each adds."""
+        """Draw all weights anew, as GPT-2 does: the more layers there are, the less each adds to their sum."""
         for name, parameter in self.named_parameters():
             if parameter.ndim > 1:
                 is_added = name.endswith(("out_proj.weight", "down.weight"))
@@ -160,18 +160,18 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
     def forward(self, ids: Any) -> Tensor:
         """Logits (batch, length, vocabulary) of the id that follows each of ids (batch, length).
 
-        Padding needs no mask: it stands at the end, where nobody sees it but padding.
+        Padding needs no mask: it comes at the end, where only padding sees it.
         """
         return self.projection(self.hidden_states(ids))
 
     def hidden_states(self, ids: Any) -> Tensor:
-        """What `forward` makes logits of: (batch, length, d_model), normalised."""
+        """The states that `forward` turns into logits: (batch, length, d_model), normalised."""
         ids = self._ids(ids)
         places = self._places(ids.shape[1])
         return self._through(self.embed(ids, places), self._mask(places), self._rotation(places))
 
     def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """The embeddings of ids (batch, length), with vectors of their positions where those are learned."""
+        """The embeddings of ids (batch, length), plus vectors of their positions if those are learned."""
         x = self.embedding(ids)
         return self.dropout(x if self.positions is None else x + self.positions(positions))
 
@@ -179,7 +179,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         return self.norm(through_layers(self.layers, x, mask, rotation, caches))
 
     def _places(self, length: int) -> Tensor:
-        """0, 1, ...: the positions of a sequence. Raises ValueError where it is too long."""
+        """0, 1, ...: the positions of a sequence. Raises ValueError if it is too long."""
         self._check_length(length)
         return tt.arange(length, device=self.embedding.weight.device)
 
@@ -188,7 +188,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
             raise ValueError(f"LanguageModel: a sequence of {length} is longer than max_length {self.max_length}")
 
     def _mask(self, places: Tensor) -> Tensor:
-        """What positions 0, 1, ... must not see of each other; with ALiBi what is added to their scores."""
+        """The mask between positions 0, 1, ..., True where hidden; with ALiBi, the numbers to add to their scores."""
         length, device = len(places), places.device
         if self.window is None:
             mask = F.causal_mask(length, device=device)
@@ -197,13 +197,13 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         return self._sloped(mask, places[:, None] - places)
 
     def _sloped(self, mask: Tensor, distances: Tensor) -> Tensor:
-        """The mask as it is; or, with ALiBi, slopes times distances (..., target, source), and -inf where it hides."""
+        """The mask itself; or, with ALiBi, slopes times distances (..., target, source), and -inf where it hides."""
         if self.kind_of_positions != "alibi":
             return mask
         return tt.masked_fill(F.alibi(distances, self.num_heads, dtype=self._dtype), mask, -math.inf)
 
     def _rotation(self, positions: Tensor) -> Rotation | None:
-        """cos and sin for positions (..., length), where those turn queries and keys."""
+        """cos and sin for positions (..., length) if those are rotary, or None."""
         if self.kind_of_positions != "rotary":
             return None
         head_dim = self.layers[0].self_attn.head_dim
@@ -216,7 +216,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
     def _ids(self, ids: Any) -> Tensor:
         return as_batch("LanguageModel", ids, self.embedding.weight.device)
 
-    # ---- going on with a text
+    # ---- continuing a text
 
     @tt.no_grad()
     def generate(
@@ -231,16 +231,16 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         length_penalty: float = 1.0,
         generator: tt.random.Generator | None = None,
     ) -> Tensor:
-        """What follows each prompt, until eos or `max_length` ids: greedily, by beam search, or drawn at random.
+        """Continue each prompt until eos or `max_length` ids: greedily, by beam search, or by drawing at random.
 
         Args:
             prompt: ids (batch, length), padded at the end; bos alone for a text from the beginning.
-            max_length: how many ids at most; by default, and at most, as many as the model has positions for.
+            max_length: the most ids to generate; by default, and at most, until the model's positions are used up.
             temperature: above 0, ids are drawn as `decoding.sample` says, with top_k, top_p and generator.
-            beam: above 1, the best of so many hypotheses, as `decoding.beam_search` says, with length_penalty.
+            beam: above 1, the number of hypotheses for `decoding.beam_search`, with length_penalty.
 
-        Returns ids (batch, length) without the prompts, padded after eos (with eos where there is no padding). Dropout
-        is off within it.
+        Returns ids (batch, length) without the prompts, padded after eos (with eos if there is no pad_id). Dropout is
+        off meanwhile.
 
         Raises ValueError for options that do not go together, and for a prompt longer than the model's positions.
         """
@@ -256,7 +256,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         self._check_length(prompt.shape[1])
         room = self.max_length - prompt.shape[1] + 1
         limit = room if max_length is None else min(max_length, room)
-        # A recording wants to see whole sequences, which the steps of decoding never are.
+        # A recording needs whole sequences, which single decoding steps never see.
         model: Decodable = Recomputed(self) if recorders() else self
         if temperature > 0:
             how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
@@ -271,10 +271,10 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         rows = [hypothesis.ids + [padding] * (length - len(hypothesis.ids)) for hypothesis in found]
         return tt.reshape(tt.asarray(rows, dtype=tt.int64, device=prompt.device), (len(found), length))
 
-    # ---- one position at a time: `decoding.Decodable`, with a prompt for a source
+    # ---- one position at a time: `decoding.Decodable`, with a prompt as the source
 
     def initial_state(self, prompt: Any) -> Generation:
-        """The keys and values of prompts (batch, length) in each layer, and the logits of what follows them."""
+        """The keys and values of prompts (batch, length) in each layer, and the logits of the ids that follow."""
         ids = self._ids(prompt)
         lengths, padding = self._lengths(ids)
         places = self._places(ids.shape[1])
@@ -290,9 +290,9 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         return Generation(cache, tt.broadcast_to(places, ids.shape), lengths, self.projection(last)[:, None])
 
     def next_logits(self, ids: Any, state: Generation) -> tuple[Tensor, Generation]:
-        """Logits (texts, branches, vocabulary) of what follows ids (texts, branches), the last of each branch.
+        """Logits (texts, branches, vocabulary) of the ids that follow `ids` (texts, branches), the last of each branch.
 
-        At first what follows the prompt, which stands in the place of the first id. The state grows by a position.
+        The first call ignores `ids` and gives the logits after the prompt. Each later one adds a position to the state.
         """
         if state.logits is not None:
             logits, state.logits = state.logits, None
@@ -318,9 +318,9 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         return state
 
     def _lengths(self, prompt: Tensor) -> tuple[Tensor, Tensor]:
-        """How long each prompt is, (batch,), and where it is padding.
+        """The length of each prompt, (batch,), and where it is padding.
 
-        Raises ValueError for an empty prompt, or one with ids behind padding.
+        Raises ValueError for an empty prompt, or ids after padding.
         """
         padding = tt.zeros(prompt.shape, dtype=tt.bool, device=prompt.device)
         if self.pad_id is not None:
@@ -335,11 +335,11 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
     # ---- the same without a cache: `decoding.Recomputed`
 
     def encode(self, prompt: Any) -> tuple[Tensor]:
-        """Prompts as they are: what `decode` takes beside what follows them."""
+        """The prompts unchanged, as `decode` takes them."""
         return (self._ids(prompt),)
 
     def decode(self, target: Any, prompt: Tensor) -> Tensor:
-        """Logits (batch, target, vocabulary) behind each prompt, which stands in the place of target[:, 0], and on."""
+        """Logits (batch, target, vocabulary) after each prompt, which replaces target[:, 0], and each later id."""
         target, lengths = self._ids(target), self._lengths(prompt)[0].numpy()
         count = target.shape[1]
         ids = np.full((len(prompt), int(lengths.max()) + count - 1), self.pad_id or 0)
@@ -352,13 +352,13 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
 
 @dataclass
 class Generation:
-    """How far texts are, and what their next position needs of those before it.
+    """The state of texts being generated: all that their next position needs from those before it.
 
     Attributes:
-        cache: keys and values of each layer, and which place belongs to which branch.
-        places: (texts, places), the position in its text of each place of the cache.
+        cache: keys and values of each layer, and the branch of each place.
+        places: (texts, places), the position in its text of each place in the cache.
         next: (texts,), the position of the next id.
-        logits: (texts, 1, vocabulary) of the first id behind the prompt, until they were asked for.
+        logits: (texts, 1, vocabulary) of the first id after the prompt; None once `next_logits` has returned them.
     """
 
     cache: DecoderCache

@@ -3,14 +3,13 @@
     model.save_pretrained("my-model")
     model = Transformer.from_pretrained("my-model")
 
-The config names the other files, whose names follow from their contents, and is written last, in one piece. At every
-instant the folder therefore holds the model that was in it or the new one, never a mixture, as long as one process at
-a time writes to it. Reading runs no code: the config says which of the models below is to be made, and with what
-arguments.
+The config names the other files, whose names follow from their contents, and is written last, in one piece. So the
+folder always holds either the old model or the new one, never a mixture, as long as only one process at a time writes
+to it. Reading runs no code: the config names the class of the model and its arguments.
 
-Every byte counts: the config holds the checksums of the other files and, as `checksum`, its own, over all its other
-values. Whoever edits a config takes that line out, as in a config from before there was one: what it says is then
-believed as far as the weights agree. Nothing is made before the sizes are known to be those of the weights.
+The config holds the checksums of the other files and, as `checksum`, its own, over all its other values. To edit a
+config, remove that line, which the oldest configs lack as well: reading then trusts the config as far as it agrees
+with the weights. No model is made before its sizes have been checked against the weights.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tinytensor.machine.files import atomic_write
 CONFIG = "config.json"
 FORMAT = "tinytensor model 1"
 KINDS: dict[str, Any] = {"model": str, "arguments": dict, "weights": dict, "text": (dict, type(None)), "files": dict}
-HASH = 16  # hexadecimal digits of a file's SHA-256 that stand in its name
+HASH = 16  # hexadecimal digits of a file's SHA-256 in its name
 
 
 class PretrainedError(RuntimeError):
@@ -40,13 +39,13 @@ class PretrainedError(RuntimeError):
 
 @dataclass(frozen=True)
 class Folder:
-    """What a folder holds.
+    """The contents of a folder.
 
     Attributes:
         model: the name of the model's class.
-        arguments: what it was made with.
-        weights: by path, as NumPy arrays; a shared parameter stands once, under its first path.
-        text: how text becomes ids, as the codec wrote it; None for a model alone.
+        arguments: the model's arguments.
+        weights: by path, as NumPy arrays; a shared parameter occurs once, under its first path.
+        text: the codec's own values, to turn text into ids; None for a model alone.
         files: the contents of the codec's files, by their role.
     """
 
@@ -58,7 +57,7 @@ class Folder:
 
 
 class Pretrained:
-    """Makes a module one that can be saved with its arguments, and made again from them.
+    """Lets a module be saved with its arguments, and rebuilt from them.
 
     A subclass's `__init__` begins with `super().__init__(...)` and `self.config = arguments_of(locals())`.
     """
@@ -66,15 +65,15 @@ class Pretrained:
     config: dict[str, Any]
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model into a folder, which is made if it is missing; one that is there is replaced as a whole.
+        """Write the model into a folder, made if it is missing; a model already there is replaced as a whole.
 
-        Raises OSError that names what cannot be written; what was there can still be read then.
+        Raises OSError that names what cannot be written; an earlier model is still readable then.
         """
         write_folder(folder, self)
 
     @classmethod
     def from_pretrained(cls, folder: str | os.PathLike[str], device: str = "cpu") -> Self:
-        """The model in a folder, on a device, in evaluation mode.
+        """Load the model in a folder onto a device, in evaluation mode.
 
         Raises PretrainedError, with the file's name, if the folder holds no model of this class or a damaged one.
         """
@@ -82,16 +81,16 @@ class Pretrained:
 
     @classmethod
     def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
-        """The arguments that the shapes of a model's weights show; those in a config are compared with them.
+        """The arguments that the shapes of a model's weights show, to compare with those in a config.
 
-        Whatever decides how long it takes to make a model, and how much memory, should be among them. `weights` are
-        arrays by path; may raise LookupError where they are another model's.
+        They should include all that decides the time and memory that making a model takes. `weights` are arrays by
+        path; may raise LookupError if they are another model's.
         """
         return {}
 
 
 def arguments_of(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that a constructor was called with, from its `locals()` before it has made any others."""
+    """The arguments of a constructor's call, from its `locals()` before it has made any others."""
     return {name: value for name, value in variables.items() if name not in ("self", "__class__")}
 
 
@@ -104,12 +103,12 @@ def write_folder(
     text: Mapping[str, Any] | None = None,
     files: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write a model, and what its text codec needs, into a folder.
+    """Write a model, and the data of its text codec, into a folder.
 
     Args:
         model: a `Pretrained` module.
-        text: plain values for the config, from which the codec is made again.
-        files: contents of files, by the role under which the codec finds them.
+        text: plain values for the config, to rebuild the codec from.
+        files: contents of files, by the role that the codec finds them under.
     """
     from safetensors import numpy as safetensors
 
@@ -128,7 +127,7 @@ def write_folder(
     }
     config["checksum"] = _checksum(config)
     former = _named_files(path)
-    for name in ("model.safetensors", *named):  # what a process that was killed here has left
+    for name in ("model.safetensors", *named):  # left by a process killed here
         file = _file(name, "[0-9a-f]" * HASH)
         former |= {found.name for found in (*path.glob(file), *path.glob(f".{file}.*.tmp"))}
     former |= {found.name for found in path.glob(f".{CONFIG}.*.tmp")}
@@ -145,7 +144,7 @@ def _state(model: Any) -> dict[str, tt.Tensor]:
 
 
 def _put(folder: Path, name: str, content: bytes) -> dict[str, str]:
-    """Write a file under a name that its content decides; returns what the config says of it."""
+    """Write a file under a name made from its content; returns its entry for the config."""
     digest = hashlib.sha256(content).hexdigest()
     file = _file(name, digest[:HASH])
     if not (folder / file).is_file() or (folder / file).read_bytes() != content:
@@ -154,7 +153,7 @@ def _put(folder: Path, name: str, content: bytes) -> dict[str, str]:
 
 
 def _checksum(config: Mapping[str, Any]) -> str:
-    """SHA-256 of a config's values, but for the checksum itself; line breaks and indentation do not matter."""
+    """SHA-256 of a config's values except the checksum itself; line breaks and indentation do not matter."""
     values = {name: value for name, value in config.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
@@ -165,7 +164,7 @@ def _file(name: str, digest: str) -> str:
 
 
 def _named_files(folder: Path) -> set[str]:
-    """The files that the folder's config names; none where there is no config that can be read."""
+    """The files that the folder's config names; none without a readable config."""
     try:
         config = _read_config(folder)
         return {entry["file"] for entry in (config["weights"], *config["files"].values())}
@@ -177,7 +176,7 @@ def _named_files(folder: Path) -> set[str]:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> Folder:
-    """What a folder holds, checked against the checksums in its config.
+    """The contents of a folder, checked against the checksums in its config.
 
     Raises PretrainedError that names the file in question.
     """
@@ -192,7 +191,7 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
     except PretrainedError:
         if _read_config(path) == config:
             raise
-        return read_folder(folder)  # it was replaced meanwhile, and the files that it named were removed
+        return read_folder(folder)  # a new config replaced it meanwhile, and its files were removed
     try:
         weights = safetensors.load(content)
     except KeyError as error:
@@ -275,7 +274,7 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
 
 
 def make_codec(found: Folder, kinds: Mapping[str, Any], name: str) -> Any:
-    """The codec of text that a folder describes, one of these kinds, each made of its values and its files."""
+    """The text codec that a folder describes, one of these kinds, made from its values and its files."""
     values = found.text or {}
     kind = values.get("kind")
     if not isinstance(kind, str) or kind not in kinds:
@@ -287,7 +286,7 @@ def make_codec(found: Folder, kinds: Mapping[str, Any], name: str) -> Any:
 
 
 def _check_sizes(found: Folder, made: type[Pretrained], name: str) -> None:
-    """Raise PretrainedError where the arguments ask for other sizes than the weights have."""
+    """Raise PretrainedError if the arguments ask for other sizes than the weights have."""
     try:
         sizes = made.sizes_in(found.weights)
     except LookupError as error:
@@ -301,7 +300,7 @@ def _check_sizes(found: Folder, made: type[Pretrained], name: str) -> None:
 
 
 class _random_state_kept:
-    """Making a model draws initial weights; the library's random numbers go on as if it had not."""
+    """Restores the library's random state afterwards, since making a model draws initial weights."""
 
     def __enter__(self) -> None:
         self._state = tt.random.get_state()

@@ -4,7 +4,7 @@
     Bahdanau et al. 2014    at each step it looks at all of the source: additive attention
     Luong et al. 2015       the same with scores that are products, and with a window that moves (local attention)
 
-They have the methods of `Transformer`, so whatever trains, decodes or draws one does so with the others.
+They have the methods of `Transformer`, so whatever trains, decodes or draws one also works with the others.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from .sequence_model import SequenceModel
 
 
 class Seq2Seq(SequenceModel):
-    """Recurrent encoder-decoder for sequences of ids: a bidirectional GRU reads the source, a GRU says the target.
+    """Recurrent encoder-decoder for sequences of ids: a bidirectional GRU reads the source, a GRU writes the target.
 
     Every size is `d_model`: of the embeddings, of the memory (d_model / 2 for each direction), of the decoder's state.
 
     Args:
-        source_vocabulary, target_vocabulary: how many ids there are; the target's defaults to the source's.
+        source_vocabulary, target_vocabulary: the numbers of ids; the target's defaults to the source's.
         attention: how the decoder looks at the source: "bahdanau"; "dot", "general", "concat" or "local-p" (Luong et
             al. 2015); None for not at all (Sutskever et al. 2014).
         d_model: the size of everything; even.
-        num_layers: layers of the encoder and as many of the decoder.
+        num_layers: layers of the encoder, and also of the decoder.
         dropout: of embeddings, between layers, and before the final projection.
-        window: D of "local-p": it sees positions up to so far from its centre.
-        max_length: how many ids `generate` gives at most, if it is not told.
+        window: D of "local-p": it sees positions at most D from its centre.
+        max_length: the default for the most ids that `generate` returns.
         tie_weights: use the target embedding as the final projection too (Press and Wolf 2017).
         share_embeddings: use one embedding for source and target.
         pad_id, bos_id, eos_id: the ids of padding, begin and end of a sequence.
 
-    Raises ValueError where the sizes do not fit, or for an attention of another name.
+    Raises ValueError if the sizes do not fit, or for an unknown attention.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Seq2Seq(SequenceModel):
     def encode(self, source: Any) -> tuple[Tensor, Tensor]:
         """The memory (batch, source, d_model) of ids (batch, source), and where it is padding.
 
-        The memory of a position is the forward state after it beside the backward state after it, h_j = [→h_j; ←h_j]
+        The memory of a position joins the forward state and the backward state after reading it, h_j = [→h_j; ←h_j]
         (Bahdanau et al. 2014, section 3.2); at padding it is 0.
 
-        Raises ValueError where an id follows padding.
+        Raises ValueError if an id follows padding.
         """
         source = self._ids(source)
         padding = source == self.pad_id
@@ -137,7 +137,7 @@ class Seq2Seq(SequenceModel):
         return self._logits(features), state
 
     def reorder(self, state: State, sentences: Tensor, branches: Tensor) -> State:
-        """The state of sentences[i] and of its branches[i], for each i; see `decoding.Decodable`."""
+        """The state of the branches branches[i] of sentence sentences[i], for each i; see `decoding.Decodable`."""
         return state.reorder(sentences, branches)
 
     def _ids(self, ids: Any) -> Tensor:
@@ -153,13 +153,13 @@ class Seq2Seq(SequenceModel):
 class Attention(nn.Module):
     """Weights a_t(s) = exp(score(h_t, h̄_s)) / sum_s' exp(score(h_t, h̄_s')) over the positions s that are not padding.
 
-    (Luong et al. 2015, equation 7.) A subclass says what the score is.
+    (Luong et al. 2015, equation 7.) A subclass defines the score.
     """
 
-    products = False  # whether weights are softmax(query keys^T) alone
+    products = False  # True if weights are just softmax(query keys^T)
 
     def keys(self, memory: Tensor) -> Tensor:
-        """What of the scores depends on the memory alone, computed once for all steps."""
+        """The part of the scores that depends on the memory alone, computed once for all steps."""
         return memory
 
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class Attention(nn.Module):
         raise NotImplementedError
 
     def forward(self, query: Tensor, keys: Tensor, padding: Tensor) -> Tensor:
-        """Weights (batch, queries, source); `padding` is (batch, source). Where all is padding they are 0."""
+        """Weights (batch, queries, source); `padding` is (batch, source). If all is padding, they are 0."""
         return _softmax_where(~tt.expand_dims(padding, axis=1), self.scores(query, keys))
 
 
@@ -216,7 +216,7 @@ class AdditiveAttention(Attention):
 
 
 class LocalAttention(GeneralAttention):
-    """Attention to a window around a position that is predicted: local-p of Luong et al. 2015, with "general" scores.
+    """Attention to a window around a predicted position: local-p of Luong et al. 2015, with "general" scores.
 
         p_t    = S sigmoid(v_p^T tanh(W_p h_t))                          (equation 9), S the length of the source
         a_t(s) = align(h_t, h̄_s) exp(-(s - p_t)^2 / (2 σ^2))             (equation 10), σ = D / 2
@@ -244,11 +244,11 @@ class LocalAttention(GeneralAttention):
         return weights * tt.exp(tt.square(distance) * (-2 / self.window**2))
 
 
-# ---- decoders: what is done with the context that attention finds
+# ---- decoders: how they use the context that attention finds
 
 
 class State(NamedTuple):
-    """What a decoder knows between two steps. A sentence may have several branches, the hypotheses of a beam search.
+    """A decoder's state between two steps. A sentence may have several branches, the hypotheses of a beam search.
 
     Attributes:
         memory, keys: (batch, source, d_model).
@@ -256,7 +256,7 @@ class State(NamedTuple):
         hidden: the states of the layers, (layers, batch, branches, d_model).
         fed: Luong's h̃ of the step before, (batch, branches, d_model).
         query, weights: the attention of the step before, (batch, branches, d_model) and (batch, branches, source); None
-            before the first, and where branches were changed since.
+            before the first step, and after `reorder`.
     """
 
     memory: Tensor
@@ -268,7 +268,7 @@ class State(NamedTuple):
     weights: Tensor | None = None
 
     def reorder(self, sentences: Tensor, branches: Tensor) -> Self:
-        """The state of other branches: of sentences[i] (batch) those that branches[i] (batch, branches) names."""
+        """The state of other branches: branches[i] (batch, branches) of sentence sentences[i] (batch)."""
         chosen = (tt.expand_dims(sentences, axis=1), branches)
         return self._replace(
             memory=self.memory[sentences],
@@ -282,12 +282,12 @@ class State(NamedTuple):
 
 
 class Decoder(nn.Module):
-    """A decoder without attention (Sutskever et al. 2014): what it knows of the source is its initial state.
+    """A decoder without attention (Sutskever et al. 2014): it knows the source only by its initial state.
 
     h_0 = tanh(W_0 [→h_S; ←h_1]), from the encoder's last state in either direction, and h_t = GRU(y_{t-1}, h_{t-1}).
     """
 
-    ends = 2  # how many directions of the encoder the initial state is made of
+    ends = 2  # the number of encoder directions in the initial state
 
     def __init__(self, d_model: int, num_layers: int, dropout: float, width: int | None = None) -> None:
         super().__init__()
@@ -310,13 +310,13 @@ class Decoder(nn.Module):
         return State(memory, self.keys(memory), padding, tt.permute_dims(hidden, (2, 0, 1, 3)))
 
     def keys(self, memory: Tensor) -> Tensor:
-        """The memory as attention compares it with its queries."""
+        """The memory in the form that attention compares with queries."""
         return memory
 
     def step(self, embedded: Tensor, state: State) -> tuple[Tensor, State]:
-        """One step: what `read` takes (batch, branches, features), and the new state.
+        """One step: the features for `read`, (batch, branches, features), and the new state.
 
-        `embedded` (batch, branches, d_model) are the embeddings of the ids before.
+        `embedded` (batch, branches, d_model) holds the embeddings of the ids before.
         """
         output, hidden = self.advance(embedded, state.hidden)
         return output, state._replace(hidden=hidden)
@@ -328,11 +328,11 @@ class Decoder(nn.Module):
         return tt.reshape(output, (*x.shape[:2], -1)), tt.reshape(new, hidden.shape)
 
     def read(self, features: Tensor) -> Tensor:
-        """What the logits are made of, (batch, target, d_model)."""
+        """Turn features into the input of the projection to logits, (batch, target, d_model)."""
         return features
 
     def show(self, state: State, query: Any, weights: Any) -> None:
-        """Show `nn.record_attention` steps that looked so, (batch, steps, ...), as one call with one head."""
+        """Show `nn.record_attention` the attention of some steps, (batch, steps, ...), as one call with one head."""
 
     def forward(self, embedded: Tensor, state: State) -> Tensor:
         """All steps for embedded targets (batch, target, d_model): the features of each."""
@@ -342,7 +342,7 @@ class Decoder(nn.Module):
 
 
 class AttentionDecoder(Decoder):
-    """What the decoders with attention share: a step needs the one before, so they go through the target in a loop."""
+    """The base of decoders with attention: each step needs the one before, so they loop over the target."""
 
     def __init__(self, attention: Attention, d_model: int, num_layers: int, dropout: float) -> None:
         super().__init__(d_model, num_layers, dropout, width=2 * d_model)
@@ -382,7 +382,7 @@ class BahdanauDecoder(AttentionDecoder):
         s_i = GRU([y_{i-1}; c_i], s_{i-1})
         t_i = maxout of pairs of U_o s_i + V_o y_{i-1} + C_o c_i,  logits = W_o t_i
 
-    (The appendix has s_{i-1} in the last line, equation 4 has s_i, as here.)
+    (The appendix has s_{i-1} in the last line; equation 4 has s_i, as here.)
     """
 
     ends = 1
@@ -403,7 +403,7 @@ class BahdanauDecoder(AttentionDecoder):
 
 
 class LuongDecoder(AttentionDecoder):
-    """The decoder of Luong et al. 2015 (sections 3 and 3.3): it steps first, then looks, and is told what it found.
+    """The decoder of Luong et al. 2015 (sections 3 and 3.3): it steps, looks, and feeds the result to the next step.
 
     h_t = GRU([y_{t-1}; h̃_{t-1}], h_{t-1})      input feeding, h̃_0 = 0
     c_t = sum_s a_t(s) h̄_s                       a_t by the attention it is given

@@ -1,4 +1,4 @@
-"""What a model looked at in one sentence, and the words that pictures of it show."""
+"""A model's attention in one sentence, and the words for pictures of it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class SentenceAttention:
 
     Attributes:
         layers: for each kind ("cross", "encoder", "decoder") the calls of its layers, each of a batch of one. Rows are
-            shares of their sum, which is 1 but for local attention (Luong et al. 2015, equation 10); there is a mask
-            only where it hides anything.
-        source: what each position of the source stands for.
-        said: what each position of the target says.
+            divided by their sum, which is already 1 except for local attention (Luong et al. 2015, equation 10); there
+            is a mask only if it hides anything.
+        source: the text of each position of the source.
+        said: the text that each position of the target predicts.
     """
 
     layers: dict[Kind, list[AttentionCall]]
@@ -36,16 +36,16 @@ class SentenceAttention:
 
     @classmethod
     def of(cls, model: Any, source: Any, target: Any, pieces: Sequence[str], said: Sequence[str]) -> SentenceAttention:
-        """What a model looks at in ids (1, source) while it says what follows each of the ids (1, target)."""
+        """A model's attention to ids (1, source) while it predicts the next id after each of the ids (1, target)."""
         return cls._recorded(model, (source, target), pieces, said)
 
     @classmethod
     def within(cls, model: Any, ids: Any, pieces: Sequence[str], said: Sequence[str] = ()) -> SentenceAttention:
-        """What a model of one sequence looks at in ids (1, length), of which a language model says what follows each.
+        """The attention of a model of one sequence in ids (1, length); a language model predicts the id after each.
 
         Args:
-            pieces: what each of the ids stands for.
-            said: what follows each of them, of a language model; its first id is the beginning then.
+            pieces: the text of each id.
+            said: for a language model, the text that follows each id; its first id is then the beginning.
         """
         return cls._recorded(model, (ids,), pieces, said)
 
@@ -61,15 +61,15 @@ class SentenceAttention:
     def tokens(self, kind: Kind) -> tuple[list[str], list[str]]:
         """The words of the keys and of the queries.
 
-        A row of the decoder belongs to the word that is said there; its keys are the words before it, which it reads.
+        A row of the decoder belongs to the word it predicts; its keys are the words before, which it reads.
         """
         keys = [BEGIN, *self.said[:-1]] if kind == "decoder" else self.source
         return keys, self.source if kind == "encoder" else self.said
 
     def find(self, kind: Kind, token: str) -> int:
-        """The place of a word among the queries; of one that is there more than once "it:2" is the second.
+        """The place of a word among the queries; "it:2" is the second of several.
 
-        Raises ValueError that says which words there are.
+        Raises ValueError that lists the words.
         """
         queries = self.tokens(kind)[1]
         places = _places(queries, token)
@@ -85,7 +85,7 @@ class SentenceAttention:
 
 
 def _places(queries: list[str], word: str) -> list[int]:
-    """Where a word is; of subwords, the mark of a space before them may be left out."""
+    """The places of a word; a subword may be given without the mark of the space before it."""
     return [i for i, query in enumerate(queries) if word in (query, query.removeprefix("▁"))]
 
 

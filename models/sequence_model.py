@@ -1,4 +1,4 @@
-"""What the Transformer and the recurrent models have in common: ids in, logits over ids out."""
+"""The base of the Transformer and the recurrent models: ids in, logits over ids out."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .pretrained import Pretrained
 class SequenceModel(Pretrained, nn.Module):
     """Embeddings of source and target, and the final projection; a subclass puts the rest between them.
 
-    A subclass's `__init__` begins with `super().__init__(...)` and `self.config = arguments_of(locals())`, makes what
-    is its own, and ends with `self._make_projection()`.
+    A subclass's `__init__` begins with `super().__init__(...)` and `self.config = arguments_of(locals())`, makes its
+    own parts, and ends with `self._make_projection()`.
 
     Args:
-        source_vocabulary, target_vocabulary: how many ids there are; the target's defaults to the source's.
+        source_vocabulary, target_vocabulary: the numbers of ids; the target's defaults to the source's.
         d_model: the size of an embedding.
-        max_length: the most ids that `generate` gives.
+        max_length: the most ids that `generate` returns.
         tie_weights: use the target embedding as the final projection too (Vaswani et al. 2017, section 3.4; Press and
             Wolf 2017).
         share_embeddings: use one embedding for source and target.
         pad_id, bos_id, eos_id: the ids of padding, begin and end of a sequence.
 
-    Raises ValueError where the sizes do not fit.
+    Raises ValueError if the sizes do not fit.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SequenceModel(Pretrained, nn.Module):
 
     def _make_projection(self) -> None:
         self.projection = nn.Linear(self.d_model, self.target_embedding.num_embeddings, bias=not self.tie_weights)
-        # Times sqrt(d_model), as they are scaled before use, embeddings have variance 1, like the positions.
+        # Scaled by sqrt(d_model), as before use, embeddings have variance 1, like the positions.
         with tt.no_grad():
             for embedding in dict.fromkeys((self.source_embedding, self.target_embedding)):  # a set has no order
                 nn.init.normal_(embedding.weight, std=self.d_model**-0.5)
@@ -79,7 +79,7 @@ class SequenceModel(Pretrained, nn.Module):
     def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
         """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
         source = weights["source_embedding.weight"]
-        target = weights.get("target_embedding.weight", source)  # not there where both are one
+        target = weights.get("target_embedding.weight", source)  # missing if both are one
         return {"source_vocabulary": len(source), "target_vocabulary": len(target), "d_model": source.shape[1]}
 
     def encode(self, source: Any) -> tuple[Tensor, Tensor]:
@@ -93,7 +93,7 @@ class SequenceModel(Pretrained, nn.Module):
     def forward(self, source: Any, target: Any) -> Tensor:
         """Logits (batch, target, vocabulary) from ids (batch, source) and (batch, target), both padded with pad_id.
 
-        Position t of the target sees the target up to t and the whole source; padding is seen by nobody.
+        Position t of the target sees the target up to t and the whole source; no position sees padding.
         """
         memory, padding = self.encode(source)
         return self.decode(target, memory, padding)
@@ -102,7 +102,7 @@ class SequenceModel(Pretrained, nn.Module):
     def generate(self, source: Any, max_length: int | None = None) -> Tensor:
         """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
 
-        `max_length` is the model's own by default, and at most. Padding is never chosen. Dropout is off within it.
+        `max_length` is the model's own by default, and at most. Padding is never chosen. Dropout is off meanwhile.
 
         Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
         """
@@ -113,7 +113,7 @@ class SequenceModel(Pretrained, nn.Module):
         return tt.reshape(ids, (len(found), length))
 
     def _decodable(self) -> Decodable:
-        # A recording wants to see whole sequences, which the steps of decoding never are.
+        # A recording needs whole sequences, which single decoding steps never see.
         return Recomputed(self) if recorders() else self
 
     @tt.no_grad()
@@ -127,7 +127,7 @@ class SequenceModel(Pretrained, nn.Module):
         return [tt.asarray(call.weights, device=self.projection.weight.device) for call in attention.cross]
 
     def _ids(self, ids: Any) -> Tensor:
-        """Ids on the model's device. Raises ValueError for what is no batch of ids."""
+        """Ids on the model's device. Raises ValueError for anything but a batch of ids."""
         found = tt.asarray(ids, device=self.projection.weight.device)
         if found.ndim != 2 or found.dtype.kind not in "iu":
             raise ValueError(

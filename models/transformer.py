@@ -16,7 +16,7 @@ from .sequence_model import SequenceModel
 
 
 class NoPositions(nn.Dropout):
-    """In the place of positions nothing but their dropout; arguments as `nn.PositionalEncoding`'s."""
+    """Replaces positions by their dropout alone; arguments as for `nn.PositionalEncoding`."""
 
     def __init__(self, d_model: int, dropout: float, max_len: int, batch_first: bool) -> None:
         super().__init__(dropout)
@@ -36,24 +36,24 @@ class Transformer(SequenceModel):
     """Encoder-decoder for sequences of ids: embeddings, positions, the stacks, and the final projection.
 
     Args:
-        source_vocabulary, target_vocabulary: how many ids there are; the target's defaults to the source's.
+        source_vocabulary, target_vocabulary: the numbers of ids; the target's defaults to the source's.
         d_model: the size of every layer's output.
         num_heads: attention heads per layer; divides d_model.
-        num_layers: layers of the encoder and as many of the decoder (N in the paper).
+        num_layers: layers of the encoder, and also of the decoder (N in the paper).
         d_ff: inner size of the feed-forward layers; default 4 * d_model.
         dropout: after the embeddings and on each sub-layer's result (section 5.4).
         inner_dropout: on attention weights and inside the feed-forward layers, where the paper has none and PyTorch's
-            layers have as much as elsewhere; default: as `dropout`.
-        max_length: the longest sequence that positions are made for.
-        positions: "sinusoidal", or "learned" (section 3.5; Gehring et al. 2017), or None: the encoder then takes its
-            source for a set without order.
+            layers have as much as elsewhere; default: `dropout`.
+        max_length: the longest sequence, for the positions.
+        positions: "sinusoidal", or "learned" (section 3.5; Gehring et al. 2017), or None: the encoder then treats its
+            source as a set without order.
         norm_first: normalise before each sub-layer instead of after it.
-        scale: what attention scores are multiplied by; default 1 / sqrt(d_model / num_heads) (section 3.2.1).
+        scale: the factor of attention scores; default 1 / sqrt(d_model / num_heads) (section 3.2.1).
         tie_weights: use the target embedding as the final projection too (section 3.4; Press and Wolf 2017).
         share_embeddings: use one embedding for source and target.
         pad_id, bos_id, eos_id: the ids of padding, begin and end of a sequence.
 
-    Raises ValueError where the sizes do not fit.
+    Raises ValueError if the sizes do not fit.
     """
 
     def __init__(
@@ -140,13 +140,13 @@ class Transformer(SequenceModel):
     # ---- one position at a time: `decoding.Decodable`
 
     def initial_state(self, source: Any) -> DecoderCache:
-        """What `next_logits` begins with: each decoder layer's keys and values of the encoded source."""
+        """The state before the first `next_logits`: each decoder layer's keys and values of the encoded source."""
         return self.transformer.decoder.start(*self.encode(source))
 
     def next_logits(self, ids: Any, state: DecoderCache) -> tuple[Tensor, DecoderCache]:
-        """Logits (sentences, branches, vocabulary) for what follows ids (sentences, branches), the last of each branch.
+        """Logits (sentences, branches, vocabulary) of the ids after `ids` (sentences, branches), the last ones so far.
 
-        What `decode` gives at its last position, at the cost of one position. The state grows by it.
+        The same as `decode` at its last position, at the cost of one position. The state grows by one position.
         """
         ids = self._ids(ids)
         embedded = self.embed(self.target_embedding, tt.reshape(ids, (-1, 1)), start=state.length)

@@ -26,22 +26,22 @@ class TextCodec(Protocol):
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many ids there are, of the source and of the target."""
+        """The numbers of source ids and of target ids."""
 
     def encode(self, text: str) -> list[int]:
         """The ids of a line to translate. Raises ValueError if it cannot be written in ids."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The line that a translation's ids say; begin, end and padding are nothing."""
+        """The line of text for a translation's ids; begin, end and padding add nothing."""
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id of a source stands for, for pictures."""
+        """The text of each source id, for pictures."""
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id of a translation stands for, for pictures."""
+        """The text of each id of a translation, for pictures."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What makes the codec again: plain values, with its `kind`, and files by their role."""
+        """The data to rebuild the codec from: plain values, with its `kind`, and files by their role."""
 
 
 CODECS: dict[str, Callable[[dict[str, Any], dict[str, bytes]], TextCodec]] = {
@@ -56,7 +56,7 @@ class Translation:
 
     Attributes:
         text: the line.
-        ids: what the model said, with the end unless the limit came first.
+        ids: the model's output, with the end unless the limit came first.
         score: its log-probability (nats), divided by the number of ids to the power of the length penalty.
     """
 
@@ -70,7 +70,7 @@ class Translator:
 
     Args:
         model: `Transformer` or `Seq2Seq`, or another `Pretrained` module that can be decoded.
-        codec: makes ids of text, and text of ids.
+        codec: turns text into ids, and ids into text.
     """
 
     def __init__(self, model: Any, codec: TextCodec) -> None:
@@ -85,17 +85,17 @@ class Translator:
         length_penalty: float = 1.0,
         decode: Callable[[Any, Any], list[Hypothesis]] | None = None,
     ) -> list[list[Translation]]:
-        """The best translations of each line, the best first; of an empty line there is none.
+        """The best translations of each line, best first; none for an empty line.
 
         Args:
-            lines: lines of like length are decoded together; the order of the results is that of the lines.
-            beam: hypotheses that are followed; 1 is greedy decoding.
-            n_best: how many translations of a line; at most `beam`.
-            length_penalty: more favours longer translations; see `beam_search`.
-            decode: in place of beam search, gives one hypothesis for each row of padded ids: `decode(model, ids)`.
+            lines: lines of similar length are decoded together; the results keep the order of the lines.
+            beam: the number of hypotheses to follow; 1 is greedy decoding.
+            n_best: the number of translations of a line; at most `beam`.
+            length_penalty: a higher one favours longer translations; see `beam_search`.
+            decode: replaces beam search; `decode(model, ids)` returns one hypothesis for each row of padded ids.
 
-        Raises ValueError that names the line, counted from 1, if it holds words that the codec does not know, or is
-        longer than the model takes.
+        Raises ValueError that names the line, counted from 1, if the codec does not know its words, or if it is longer
+        than the model takes.
         """
         if not 1 <= n_best <= beam:
             raise ValueError(f"translate: n_best must be from 1 to beam = {beam}, got {n_best}")
@@ -112,7 +112,7 @@ class Translator:
     def encode(self, line: str) -> list[int]:
         """The ids of a line, without the end.
 
-        Raises ValueError that says why it cannot be translated: words that the codec does not know, or too many.
+        Raises ValueError that says why the line cannot be translated: unknown words, or too many ids.
         """
         ids = self.codec.encode(line.strip())
         longest = getattr(self.model, "max_length", None)
@@ -127,16 +127,16 @@ class Translator:
             raise ValueError(f"line {number}: {error}") from None
 
     def attention(self, line: str, translation: Translation) -> tuple[list[np.ndarray], list[str], list[str]]:
-        """What each id of a translation looked at in the line.
+        """The attention of each id of a translation to the line.
 
         Returns the weights, for each layer (heads, target, source), and the pieces of source and target. Row t belongs
-        to the id that was said at step t. The list is empty for a model without attention.
+        to the id of step t. The list of weights is empty for a model without attention.
         """
         found = self.sentence_attention(line, translation)
         return [call.weights[0] for call in found.layers.get("cross", [])], found.source, found.said
 
     def sentence_attention(self, line: str, translation: Translation) -> SentenceAttention:
-        """What was looked at in the line, and in the translation, of every kind: for pictures."""
+        """Attention of every kind, to the line and to the translation: for pictures."""
         source = [*self.encode(line), self.model.eos_id]
         device = self.model.projection.weight.device
         read = [self.model.bos_id, *translation.ids[:-1]]
@@ -147,15 +147,15 @@ class Translator:
         return SentenceAttention.of(self.model, source_ids, target_ids, pieces, said)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write model and codec into a folder; see `Pretrained.save_pretrained`."""
+        """Write the model and the codec into a folder; see `Pretrained.save_pretrained`."""
         values, files = self.codec.saved()
         write_folder(folder, self.model, values, files)
 
     @staticmethod
     def from_pretrained(folder: str | os.PathLike[str], device: str = "cpu") -> Translator:
-        """The translator in a folder, its model on a device.
+        """Load the translator in a folder, with its model on a device.
 
-        Raises PretrainedError, with the file's name, if the folder holds none or a damaged one.
+        Raises PretrainedError, with the file's name, if the folder holds no translator or a damaged one.
         """
         name = os.fspath(folder)
         found = read_folder(folder)

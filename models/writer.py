@@ -1,4 +1,4 @@
-"""A trained language model with the units of its text: text in, what may follow it out."""
+"""A trained language model with the units of its text: text in, a continuation out."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from .pretrained import PretrainedError, make_codec, make_model, read_folder, wr
 
 
 class Writer:
-    """Goes on with texts.
+    """Continues texts.
 
     Args:
         model: a `LanguageModel`.
-        units: make ids of text, and text of ids.
+        units: turn text into ids, and ids into text.
     """
 
     def __init__(self, model: LanguageModel, units: Units) -> None:
         self.model, self.units = model, units
 
     def write(self, beginning: str, length: int, **options: Any) -> str:
-        """What the model writes after a beginning, which is not in it: at most so many ids.
+        """Continue a beginning by at most `length` ids; the result does not include the beginning.
 
         Args:
             beginning: one character or more.
-            length: may be more than the model sees: the latest half of that is what it goes on from.
-            options: of `LanguageModel.generate`: temperature, top_k, top_p, beam, generator.
+            length: may exceed the model's `max_length`: it goes on from the latest ids, half of `max_length`.
+            options: those of `LanguageModel.generate`: temperature, top_k, top_p, beam, generator.
 
-        Raises ValueError where the beginning cannot be written in ids.
+        Raises ValueError if the beginning cannot be written in ids.
         """
         ids, half = self.units.encode(beginning) or [self.model.bos_id], max(1, self.model.max_length // 2)
         said: list[int] = []
         while len(said) < length:
             (more,) = self.model.generate([(ids + said)[-half:]], min(length - len(said), half), **options).tolist()
             said += more
-            if self.model.eos_id in more and not self.units.decode([self.model.eos_id]):  # or it is the end of a line
+            if self.model.eos_id in more and not self.units.decode([self.model.eos_id]):  # unless it ends a line
                 break
         return self.units.decode(said)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
-        """Write model and units into a folder; see `Pretrained.save_pretrained`."""
+        """Write the model and the units into a folder; see `Pretrained.save_pretrained`."""
         values, files = self.units.saved()
         write_folder(folder, self.model, values, files)
 
     @staticmethod
     def from_pretrained(folder: str | os.PathLike[str], device: str = "cpu") -> Writer:
-        """The writer in a folder, its model on a device.
+        """Load the writer in a folder, with its model on a device.
 
-        Raises PretrainedError, with the file's name, if the folder holds none or a damaged one.
+        Raises PretrainedError, with the file's name, if the folder holds no writer or a damaged one.
         """
         name = os.fspath(folder)
         found = read_folder(folder)

@@ -1,4 +1,4 @@
-"""nn: layers, losses and what trains them, under PyTorch's names."""
+"""nn: layers, losses, optimisers and more, under PyTorch's names."""
 
 if __name__ == "nn":  # the folder itself, found in the root of the repository
     raise ImportError("nn is a part of tinytensor; write: from tinytensor import nn")
@@ -98,14 +98,14 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
 ):
     from . import fast
 
-looks_through(os.path.dirname(__file__), False)  # what is called in here is shown here
+looks_through(os.path.dirname(__file__), False)  # show calls in here as made here
 
 
 if typing.TYPE_CHECKING:
     from . import distributed
-else:  # type checkers know all names from above, and complain of others
+else:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
-        if name == "distributed":  # loaded when it is first asked for
+        if name == "distributed":  # loaded on first use
             return importlib.import_module(f"{__name__}.{name}")
         raise tt.missing.no_attribute(__name__, name)

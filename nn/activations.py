@@ -249,7 +249,7 @@ class Hardshrink(Module):
 
 
 class Softshrink(Module):
-    """By lambd nearer to 0, and 0 where |x| <= lambd."""
+    """x moved towards 0 by lambd, and 0 where |x| <= lambd."""
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -263,7 +263,7 @@ class Softshrink(Module):
 
 
 class GLU(Module):
-    """a σ(b), a and b being the halves of the input along dimension `dim` (Dauphin et al. 2017)."""
+    """a σ(b), where a and b are the halves of the input along dimension `dim` (Dauphin et al. 2017)."""
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -291,11 +291,11 @@ class Softmin(Module):
 
 
 class PReLU(Module):
-    """x where x > 0, else w x, with a slope w that is learnt (He et al. 2015, equation 1).
+    """x where x > 0, else w x, with a learnt slope w (He et al. 2015, equation 1).
 
     Args:
-        num_parameters: 1 for one slope, or the number of channels, for one each.
-        init: what the slopes start from.
+        num_parameters: 1 for one slope, or the number of channels for one slope each.
+        init: the initial value of the slopes.
 
     Shapes: input (batch, channels, ...), weight (num_parameters,).
     """
@@ -309,7 +309,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the slopes to what they start from."""
+        """Set the slopes to their initial value."""
         constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

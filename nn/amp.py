@@ -9,8 +9,8 @@
         scaler.step(optimizer)
         scaler.update()
 
-The names are those of `torch.amp`. It is meant for GPUs, whose units for 16-bit products are several times faster; on
-the CPU everything works, slowly. There is no bfloat16, which neither NumPy nor CuPy knows.
+The names are those of `torch.amp`. It is meant for GPUs, which have units for 16-bit products that are several times
+faster; on the CPU everything works, slowly. There is no bfloat16, since neither NumPy nor CuPy has it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .utils.clip_grad import are_finite, unscale_
 
 
 class autocast(ContextDecorator):
-    """Within it, linear maps, convolutions and attention are in 16-bit floats; softmax, norms and losses in 32.
+    """Within it, linear maps, convolutions and attention use 16-bit floats; softmax, norms and losses use 32-bit ones.
 
-    Parameters stay float32 and get float32 gradients: they are cast each time they are used. What is not named here
-    computes in the dtypes it meets. Leave it before `backward`. It is a context, and a decorator of functions.
+    Parameters stay float32 and get float32 gradients: each use casts them. All other functions compute in the dtypes
+    of their inputs. Leave it before `backward`. It is a context manager and a decorator of functions.
 
     Args:
-        device_type: "gpu" or "cpu": Tensors of this device are cast.
+        device_type: "gpu" or "cpu": cast Tensors of this device.
         dtype: `tt.float16`.
-        enabled: False makes it do nothing, also within another one.
+        enabled: False turns casting off, also within another one.
     """
 
     def __init__(self, device_type: str = "gpu", dtype: Any = tt.float16, enabled: bool = True) -> None:
@@ -58,18 +58,18 @@ class autocast(ContextDecorator):
 
 
 class GradScaler:
-    """Keeps the gradients of 16-bit computations from vanishing: the loss is scaled up, the gradients down again.
+    """Keeps the gradients of 16-bit computations from vanishing: it scales the loss up, and the gradients down again.
 
-    A step with gradients that are not finite is left out, and the scale becomes smaller; after many good steps it
-    becomes larger (section 3.2 of the paper).
+    If gradients are not finite, it skips the step and makes the scale smaller; after many good steps it makes it
+    larger (section 3.2 of the paper).
 
     Args:
-        device: of the parameters, as PyTorch wants it first; every device is treated alike.
-        init_scale: the factor of the loss to begin with.
-        growth_factor, backoff_factor: what the scale is multiplied by after `growth_interval` good steps, and after a
-            step that was left out.
+        device: that of the parameters, the first argument as in PyTorch; it makes no difference.
+        init_scale: the initial factor of the loss.
+        growth_factor, backoff_factor: factors of the scale after `growth_interval` good steps, and after a skipped
+            step.
         growth_interval: good steps in a row before the scale grows.
-        enabled: False makes every method do what it would do without scaling.
+        enabled: if False, every method works without scaling.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class GradScaler:
         self.enabled = enabled
         self._scale = float(init_scale)
         self._good_steps = 0
-        self._finite: dict[Optimizer, bool] = {}  # of the optimisers whose gradients were scaled down
+        self._finite: dict[Optimizer, bool] = {}  # by optimiser, once its gradients are scaled down
         self._stepped: set[Optimizer] = set()
 
     @may_be_faster
@@ -108,9 +108,9 @@ class GradScaler:
         return (tt.astype(loss, tt.float32) if loss.dtype == tt.float16 else loss) * self._scale
 
     def unscale_(self, optimizer: Optimizer) -> None:
-        """Divide the gradients of an optimiser's parameters by the scale, in place: before they are clipped, say.
+        """Divide the gradients of an optimiser's parameters by the scale, in place: before clipping them, for example.
 
-        Raises RuntimeError if that was done already since the last `update`.
+        Raises RuntimeError if it was already called for this optimiser since the last `update`.
         """
         if not self.enabled:
             return
@@ -121,9 +121,9 @@ class GradScaler:
         self._finite[optimizer] = are_finite([p.grad for p in parameters])
 
     def step(self, optimizer: Optimizer) -> Any:
-        """The optimiser's step on the true gradients; left out where one of them is not finite.
+        """The optimiser's step on the true gradients; skipped if one of them is not finite.
 
-        Returns what the optimiser's `step` returned, None for a step that was left out. Raises RuntimeError if it was
+        Returns the result of the optimiser's `step`, or None for a skipped step. Raises RuntimeError if it was already
         called for this optimiser since the last `update`.
         """
         if not self.enabled:
@@ -136,7 +136,7 @@ class GradScaler:
         return optimizer.step() if self._finite[optimizer] else None
 
     def update(self) -> None:
-        """Adapt the scale to what the steps since the last call met."""
+        """Adapt the scale to the gradients of the steps since the last call."""
         if not self.enabled:
             return
         if not self._finite:
@@ -152,7 +152,7 @@ class GradScaler:
         self._stepped.clear()
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next steps depend on, as plain numbers, under PyTorch's names; empty if not enabled."""
+        """The state that the next steps depend on, as plain numbers, under PyTorch's names; empty if not enabled."""
         if not self.enabled:
             return {}
         return {
@@ -164,7 +164,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave; raises ValueError for anything else."""
+        """Go on from a `state_dict`; raises ValueError for anything else."""
         if not self.enabled:
             return
         expected = set(self.state_dict())

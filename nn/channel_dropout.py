@@ -9,9 +9,9 @@ from .layers import Dropout
 
 
 class Dropout1d(Dropout):
-    """In training, each channel of a sequence becomes 0 with probability p, the others grow by 1 / (1 - p).
+    """In training, zero each channel of a sequence with probability p and scale the others by 1 / (1 - p).
 
-    Neighbours in a channel say much the same: to drop one alone would hide little (Tompson et al. 2015). Shapes:
+    Neighbours in a channel are similar: dropping only one would hide little (Tompson et al. 2015). Shapes:
     (batch, channels, length) or (channels, length).
     """
 

@@ -16,10 +16,10 @@ from .parameter import Parameter
 
 
 class BatchNorm(Module):
-    """What the normalisations over a batch share: everything but the shape of their inputs."""
+    """The base of the normalisations over a batch; subclasses add the shapes of their inputs."""
 
     inputs: ClassVar[dict[int, str]]
-    """What inputs look like, by their number of axes."""
+    """The shapes of inputs, by their number of axes."""
 
     weight: Parameter | None
     bias: Parameter | None
@@ -59,14 +59,14 @@ class BatchNorm(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget the batches that were seen: mean 0 and variance 1."""
+        """Forget all batches seen so far: mean 0 and variance 1."""
         if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
             init.zeros_(self.running_mean)
             init.ones_(self.running_var)
             self.num_batches_tracked.copy_(0)
 
     def reset_parameters(self) -> None:
-        """Forget the batches that were seen, and set the weight to ones and the bias to zeros."""
+        """Forget all batches seen so far, and set the weight to ones and the bias to zeros."""
         self.reset_running_stats()
         if self.weight is not None:
             init.ones_(self.weight)
@@ -105,14 +105,14 @@ class BatchNorm(Module):
 class BatchNorm1d(BatchNorm):
     """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of a batch (Ioffe and Szegedy 2015).
 
-    In training mean and variance are the batch's, and running ones follow them; in evaluation the running ones count.
+    Training uses the mean and variance of the batch, and running ones follow them; evaluation uses the running ones.
 
     Args:
         num_features: the number of channels.
         eps: keeps the root away from zero.
-        momentum: how much of the way to a batch's statistics the running ones go; None for the mean over all batches.
-        affine: whether there are weight and bias, from ones and zeros; `bias` for whether there is that.
-        track_running_stats: whether running statistics are kept; if not, it computes in evaluation as in training.
+        momentum: how far the running statistics move to a batch's, from 0 to 1; None: the mean over all batches.
+        affine: whether to learn a weight and a bias, from ones and zeros; `bias`: whether to learn the bias.
+        track_running_stats: whether to keep running statistics; if not, evaluation computes as training does.
 
     Shapes: input (batch, channels) or (batch, channels, length), the output the same. The `state_dict` has
     running_mean, running_var and num_batches_tracked as well.
@@ -124,20 +124,20 @@ class BatchNorm1d(BatchNorm):
 class BatchNorm2d(BatchNorm):
     """`BatchNorm1d` of images: statistics of each channel over batch, height and width.
 
-    Shapes: input (batch, channels, height, width), the output the same. Arguments as there.
+    Shapes: input (batch, channels, height, width), the output the same. Arguments as for `BatchNorm1d`.
     """
 
     inputs: ClassVar[dict[int, str]] = {4: "(batch, channels, height, width)"}
 
 
 class GroupNorm(Module):
-    """Layer normalisation of groups of channels in each sample, which depends on no other sample (Wu and He 2018).
+    """Layer normalisation of groups of channels in each sample, independent of other samples (Wu and He 2018).
 
     Args:
-        num_groups: how many groups the channels are in: 1 for all together, num_channels for each alone.
-        num_channels: how many channels there are.
+        num_groups: the number of groups of channels: 1 for all together, num_channels for each alone.
+        num_channels: the number of channels.
         eps: keeps the root away from zero.
-        affine: whether there are weight and bias, a number each for every channel; `bias` for whether there is that.
+        affine: whether to learn a weight and a bias for each channel; `bias`: whether to learn the bias.
 
     Shapes: input (batch, channels, ...), the output the same.
     """

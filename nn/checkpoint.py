@@ -1,10 +1,10 @@
-"""Saving and loading: one file holds everything that is needed to go on.
+"""Saving and loading: one file holds everything needed to resume.
 
     nn.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 100}, "last.safetensors")
     state = nn.load("last.safetensors")
 
-The file is in the safetensors format: other programs can read its arrays, and loading it runs no code. Everything that
-is no array stands as JSON in the file's metadata, where every array has its checksum.
+The file is in the safetensors format: other programs can read its arrays, and loading it runs no code. Everything
+else is JSON in the file's metadata, together with a checksum of every array.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ CONVERT = (
 
 
 class CheckpointError(RuntimeError):
-    """A file is no checkpoint, or not the one that was written."""
+    """A file is not a checkpoint, or was changed since it was written."""
 
 
 def save(state: Any, path: str | os.PathLike[str]) -> None:
-    """Write Tensors and plain values to a file, which is replaced whole or not at all.
+    """Write Tensors and plain values to a file, replacing it whole or not at all.
 
     Args:
         state: nested dictionaries, lists and tuples of Tensors, NumPy or CuPy arrays, numbers, strings, booleans and
             None; for example several `state_dict()`s under names.
         path: the file; by convention it ends in `.safetensors`.
 
-    Raises TypeError that names the place of a value that cannot be saved, and OSError that names the file when it
-    cannot be written; an older file is left as it was.
+    Raises TypeError that names the place of a value that cannot be saved, and OSError that names a file that cannot be
+    written; an older file stays unchanged.
     """
     from safetensors import numpy as safetensors
 
@@ -52,16 +52,16 @@ def save(state: Any, path: str | os.PathLike[str]) -> None:
     text = json.dumps(_encode(state, (), arrays), separators=(",", ":"))
     checksums = json.dumps({name: _checksum(array) for name, array in arrays.items()}, separators=(",", ":"))
     metadata = {"format": FORMAT, "state": text, "checksums": checksums, "checksum": _text_checksum(text, checksums)}
-    # safetensors has no complex128: pairs of float64 stand for it, and the metadata remember.
+    # safetensors has no complex128: store pairs of float64 instead; the checksums tell them apart.
     storable = {name: _as_pairs(array) if array.dtype == tt.complex128 else array for name, array in arrays.items()}
     atomic_write(path, safetensors.save(storable, metadata))
 
 
 def load(path: str | os.PathLike[str], device: str | None = "cpu") -> Any:
-    """Read what `save` wrote: the same nested values, with every array as a Tensor on `device`.
+    """Read a file of `save`: the same nested values, with every array as a Tensor on `device`.
 
-    Raises CheckpointError that names the file if it is truncated, changed or no file of `save`; OSError if it cannot be
-    read; DeviceError if the device is missing. No code from the file is run.
+    Raises CheckpointError that names the file if it is truncated, changed or not a file of `save`; OSError if it cannot
+    be read; DeviceError if the device is missing. Runs no code from the file.
     """
     for_device(device)
     with open(path, "rb") as file:
@@ -110,7 +110,7 @@ def _read(content: bytes, path: str) -> tuple[dict[str, Any], str]:
 
 
 def _what_else(content: bytes, error: Exception) -> str:
-    """What a file is instead, as far as its first bytes tell, and how to come to its arrays."""
+    """A guess from the first bytes at the kind of a file, and how to get its arrays."""
     start = content[:256]
     is_zip = start.startswith(b"PK")
     if (is_zip and b"data.pkl" in start) or start[:1] == b"\x80":
@@ -123,7 +123,7 @@ def _what_else(content: bytes, error: Exception) -> str:
 
 
 def _encode(value: Any, place: tuple[Any, ...], arrays: dict[str, Any]) -> Any:
-    """A value as JSON has it; arrays are put aside into `arrays` and leave their name."""
+    """A value for JSON; arrays go into `arrays` and are replaced by their names."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -168,7 +168,7 @@ def _decode(value: Any, tensors: dict[str, tt.Tensor]) -> Any:
 
 
 def _as_array(value: Any, place: tuple[Any, ...]) -> Any:
-    """A NumPy array with its elements in order: safetensors writes wrong bytes for any other."""
+    """A NumPy array with its elements in order, since safetensors writes wrong bytes for any other."""
     try:
         array = tt.asarray(value)._to_numpy()
     except TypeError as error:
@@ -177,7 +177,7 @@ def _as_array(value: Any, place: tuple[Any, ...]) -> Any:
 
 
 def _unused(name: str, taken: dict[str, Any]) -> str:
-    """A valid name that no other array has, and that is not the format's own."""
+    """A valid name that neither another array nor the format itself uses."""
     name = name.encode("utf-8", "replace").decode()
     unused, count = name, 1
     while unused in taken or unused == "__metadata__":

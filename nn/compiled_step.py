@@ -1,4 +1,4 @@
-"""The forward and the backward pass of a training step as one call, which a GPU can repeat without the interpreter."""
+"""The forward and backward pass of a training step as one call, which a GPU can repeat without the interpreter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .module import Module
 
 
 def compile_step(function: Callable[..., Any], model: Module, *, warn: bool = True) -> CompiledStep:
-    """A function that computes what `function` does, and adds the gradient of its first result to each `.grad`.
+    """A function that computes `function`, and adds the gradient of its first result to each `.grad`.
 
         def loss_of(source, target_in, target_out):
             logits = model(source, target_in)
@@ -25,27 +25,27 @@ def compile_step(function: Callable[..., Any], model: Module, *, warn: bool = Tr
             loss = step(*batch)
             optimizer.step()
 
-    On the CPU that is all it does. On a GPU, where starting kernels one by one from Python takes longer than most of
-    them run, it records in its second call which kernels inputs of one shape lead to, and launches them all at once
-    from the third on (a CUDA graph). The numbers are the same, dropout's too. What Python does in between is *not*
-    repeated: prints, counters and branches are those of the call that was recorded. `optimizer.step()` and the clipping
-    of gradients stay outside.
+    On the CPU that is all it does. On a GPU, launching kernels one by one from Python takes longer than most of them
+    run. There the second call records the kernels for inputs of one shape, and later calls launch them all at once (a
+    CUDA graph). The numbers are the same, also with dropout. Python code in between is *not* repeated: prints,
+    counters and branches are those of the recorded call. `optimizer.step()` and the clipping of gradients stay
+    outside.
 
-    A step that cannot be recorded is computed op by op, with one warning, and `why_not` says why: numbers are read
-    (`item()`, `if loss > 1`) or arrays moved from the CPU within it, a module or a parameter has a hook, a buffer is
-    put in place of another.
+    A step that cannot be recorded is computed op by op, with one warning, and `why_not` says why: it reads numbers
+    (`item()`, `if loss > 1`) or moves arrays from the CPU, a module or a parameter has a hook, or it replaces a
+    buffer.
 
-    What changes from step to step has to be an input; up to 32 shapes of inputs are recorded. The step looks at the
-    model, and at modules and Tensors that `function` names itself, and records anew when one of them was replaced;
-    Tensors that it reaches in other ways, in a list, say, have to stay where they are.
+    Everything that changes from step to step must be an input; it records up to 32 shapes of inputs. The step watches
+    the model, and modules and Tensors that `function` names itself, and records anew when one of them is replaced;
+    Tensors that it reaches in other ways, in a list for example, must stay where they are.
 
     Args:
         function: called with the step's inputs, Tensors and constants; returns a loss of one element, or a tuple that
-            begins with it. It calls no `backward` itself.
-        model: the module whose parameters the loss depends on. Others that it depends on get no gradient.
-        warn: False leaves out the warning.
+            begins with it. It must not call `backward` itself.
+        model: the module whose parameters the loss depends on. Other parameters get no gradient.
+        warn: if False, do not warn.
 
-    Raises TypeError if `model` is no Module, or if `function` returns anything else than Tensors.
+    Raises TypeError if `model` is not a Module, or if `function` returns anything but Tensors.
     """
     if not isinstance(model, Module):
         raise TypeError(f"compile_step: expected a Module as model, got {type(model).__name__}")
@@ -53,17 +53,17 @@ def compile_step(function: Callable[..., Any], model: Module, *, warn: bool = Tr
 
 
 class CompiledStep:
-    """What `compile_step` returns.
+    """The result of `compile_step`.
 
     Attributes:
         function, model, warn: as given.
-        why_not: why the last call was computed op by op where a GPU might have repeated it; None if nothing was amiss.
+        why_not: why the last call ran op by op although a GPU might have repeated it; None if nothing was wrong.
     """
 
     def __init__(self, function: Callable[..., Any], model: Module, warn: bool) -> None:
         self.function, self.model, self.warn = function, model, warn
         self.why_not: str | None = None
-        self.recorded: Any = None  # what its faster way remembers
+        self.recorded: Any = None  # the state of its faster version
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "recorded": None}  # copies record for themselves
@@ -74,7 +74,7 @@ class CompiledStep:
         return self.op_by_op(*inputs)
 
     def op_by_op(self, *inputs: Any) -> Any:
-        """Forward and backward as they stand in the textbook."""
+        """Forward and backward as in the textbook."""
         loss, *_others = results = as_tuple(given := self.function(*inputs))
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         for parameter, gradient in zip(parameters, tt.grad(loss, parameters, allow_unused=True)):
@@ -85,7 +85,7 @@ class CompiledStep:
 
 
 def as_tuple(given: Any) -> tuple[Tensor, ...]:
-    """The results of a step's function, of which the first is the loss. Raises TypeError unless they are Tensors."""
+    """The results of a step's function, the loss first. Raises TypeError unless they are Tensors."""
     results = given if isinstance(given, tuple) else (given,)
     for result in results:
         if not isinstance(result, Tensor):

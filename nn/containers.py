@@ -13,7 +13,7 @@ from .parameter import Parameter
 
 
 class _Indexed(Module):
-    """Modules under the names "0", "1", ...: what `Sequential` and `ModuleList` share."""
+    """Modules under the names "0", "1", ...: the base of `Sequential` and `ModuleList`."""
 
     def __len__(self) -> int:
         return len(self._modules)
@@ -69,7 +69,7 @@ class _Indexed(Module):
         if not isinstance(index, slice):
             return self._modules[self._name_at(index)]
         part = type(self)()
-        part._modules.update(self._sliced(index))  # not added: they keep the names that errors know them by
+        part._modules.update(self._sliced(index))  # not `add_module`: they keep their names in errors
         return part
 
     def _sliced(self, index: slice) -> Iterable[tuple[str, Module | None]]:
@@ -77,7 +77,7 @@ class _Indexed(Module):
 
 
 class Sequential(_Indexed):
-    """Modules called one after another, each with the result of the one before.
+    """Calls modules one after another, each with the result of the one before.
 
     Args:
         *args: the modules, or one dictionary of them, by name.
@@ -101,7 +101,7 @@ class Sequential(_Indexed):
 
 
 class _Uncalled(Module):
-    """A holder that is not called itself: the modules in it are known in errors by its own name and theirs."""
+    """A holder that is never called itself; errors name the modules in it by its own name and theirs."""
 
     def add_module(self, name: str, module: Module | None) -> None:
         super().add_module(name, module)
@@ -119,7 +119,7 @@ class ModuleList(_Uncalled, _Indexed):
     """A list of modules, whose parameters belong to the module that holds the list.
 
     Args:
-        modules: the modules to begin with.
+        modules: the initial modules.
     """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
@@ -133,7 +133,7 @@ class ModuleList(_Uncalled, _Indexed):
         return ModuleList([*self, *other])
 
     def __repr__(self) -> str:
-        """Neighbours that look the same are shown once, with their number."""
+        """Shows equal neighbours once, with their number."""
         texts = [repr(module) for module in self]
         children = []
         start = 0
@@ -150,7 +150,7 @@ class ModuleDict(_Uncalled):
     """A dictionary of modules, whose parameters belong to the module that holds the dictionary.
 
     Args:
-        modules: a dictionary, or pairs of name and module, to begin with.
+        modules: the initial modules, a dictionary, or pairs of name and module.
     """
 
     def __init__(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None) -> None:
@@ -176,19 +176,19 @@ class ModuleDict(_Uncalled):
         del self._modules[key]
 
     def keys(self) -> KeysView[str]:
-        """The names of the modules, in the order in which they were added."""
+        """The names of the modules, in the order they were added."""
         return self._modules.keys()
 
     def values(self) -> ValuesView[Any]:
-        """The modules, in the order in which they were added."""
+        """The modules, in the order they were added."""
         return self._modules.values()
 
     def items(self) -> ItemsView[str, Any]:
-        """Pairs of a name and a module, in the order in which they were added."""
+        """Pairs of a name and a module, in the order they were added."""
         return self._modules.items()
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add modules under their names; one that is there already is replaced."""
+        """Add modules under their names, replacing those that are already there."""
         for name, module in dict(modules).items():
             self[name] = module
 
@@ -205,7 +205,7 @@ class ParameterList(Module):
     """A list of parameters, which belong to the module that holds the list.
 
     Args:
-        values: Parameters, or Tensors, of which each becomes one.
+        values: Parameters, or Tensors, which become Parameters.
     """
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:

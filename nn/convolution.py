@@ -19,7 +19,7 @@ from .parameter import Parameter
 
 
 class Convolution(Module):
-    """What the convolutions share: everything but the number of axes they slide along."""
+    """The base of the convolutions: everything but the number of axes they slide along."""
 
     axes: ClassVar[int]
 
@@ -84,17 +84,17 @@ class Convolution(Module):
 
 
 class Conv1d(Convolution):
-    """One linear map, with the same weights, of the neighbourhood of every position of a sequence.
+    """Apply one linear map to the neighbourhood of every position of a sequence.
 
-    With kernel_size 1 it is a Linear layer at every position, the feed-forward network's other description in section
-    3.3 of Vaswani et al. 2017.
+    With kernel_size 1 it is a Linear layer at every position, as section 3.3 of Vaswani et al. 2017 also describes the
+    feed-forward network.
 
     Args:
-        in_channels, out_channels: how many numbers each position has, before and after.
-        kernel_size: how many positions each result is computed from.
+        in_channels, out_channels: the numbers of channels of each position, before and after.
+        kernel_size: the number of positions that each result is computed from.
         stride, padding, dilation, groups: as for `F.conv1d`.
-        bias: whether a bias is added.
-        padding_mode: "zeros"; for PyTorch's others put `F.pad` in front.
+        bias: whether to add a bias.
+        padding_mode: "zeros"; for PyTorch's others, apply `F.pad` first.
 
     Shapes: input (batch, in_channels, length) or (in_channels, length), weight (out_channels, in_channels / groups,
     kernel_size), bias (out_channels,). Both start from U(-k, k) with k = 1 / sqrt(in_channels / groups * kernel_size).
@@ -107,14 +107,14 @@ class Conv1d(Convolution):
 
 
 class Conv2d(Convolution):
-    """One linear map, with the same weights, of the neighbourhood of every point of an image (LeCun et al. 1989).
+    """Apply one linear map to the neighbourhood of every point of an image (LeCun et al. 1989).
 
     Args:
-        in_channels, out_channels: how many numbers each point has, before and after.
+        in_channels, out_channels: the numbers of channels of each point, before and after.
         kernel_size: height and width of the neighbourhood, one number for both or two.
         stride, padding, dilation, groups: as for `F.conv2d`.
-        bias: whether a bias is added.
-        padding_mode: "zeros"; for PyTorch's others put `F.pad` in front.
+        bias: whether to add a bias.
+        padding_mode: "zeros"; for PyTorch's others, apply `F.pad` first.
 
     Shapes: input (batch, in_channels, height, width), or without the batch, weight (out_channels, in_channels / groups,
     *kernel_size), bias (out_channels,). Both start from U(-k, k) with k = 1 / sqrt(elements of one filter).

@@ -1,12 +1,12 @@
-"""What a Transformer's decoder keeps between two positions, so that a step computes one position only.
+"""The cache of a Transformer's decoder between two positions, so that a step computes only one position.
 
-The keys and values of a position depend on nothing that comes after it (section 3.1 of Vaswani et al. 2017: the mask),
-so they are computed once and kept; those of the memory are computed before the first step.
+The keys and values of a position do not depend on later ones (section 3.1 of Vaswani et al. 2017: the mask), so the
+cache keeps them; those of the memory are computed before the first step.
 
 A source may have several targets at once, its branches: the hypotheses of a beam search. They share the memory, and
-each began as a branch of one before it, so their positions form a tree. The cache keeps the tree as it grew and, for
-each branch, which places of it are its own past. When a branch is left or divides, this mask is all that changes, and
-no key is ever moved; and the branches of a source attend in one matrix product.
+each began as a branch of one before it, so their positions form a tree. The cache keeps this tree and, for each branch,
+a mask of the places in its own past. When a branch ends or divides, only this mask changes, and no key ever moves; the
+branches of a source attend in one matrix product.
 
     step 1      a              places: a                   a    sees a
     step 2      ab   ac                a  ab  ac           ac   sees a, ac
@@ -19,21 +19,21 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.modes import Replaceable
 
-FIRST = 16  # places that there is room for, at least, before a buffer must grow again
+FIRST = 16  # places to add room for, at least, when a buffer grows
 
 
 class DecoderCache(metaclass=Replaceable):
     """The cache of all layers; `TransformerDecoder.start` makes it.
 
     Args:
-        memories: for each layer, keys and values of the memory, (batch, source, 2 * d_model): what
-            `MultiheadAttention.project_memory` gives. They are the cache's from then on, which writes into them.
+        memories: for each layer, keys and values of the memory, (batch, source, 2 * d_model), from
+            `MultiheadAttention.project_memory`. The cache takes them over and writes into them.
         memory_key_padding_mask: (batch, source), True for padding.
 
     Attributes:
         layers: a LayerCache for each layer.
-        length: how many positions each branch has.
-        hidden: (batch, branches, places), True where a place of the tree is not the past of a branch.
+        length: the number of positions of each branch.
+        hidden: (batch, branches, places), True where a place of the tree is not in the past of a branch.
         memory_hidden: (batch, 1, 1, source), True for padding; or None.
     """
 
@@ -46,10 +46,10 @@ class DecoderCache(metaclass=Replaceable):
             self.memory_hidden = memory_key_padding_mask[:, None, None, :]
 
     def extend(self, shape: tuple[int, ...], key_padding_mask: Tensor | None = None) -> Tensor:
-        """Make place for a position of each branch, `shape` being (batch, branches).
+        """Add a position to each branch; `shape` is (batch, branches).
 
-        Returns what each branch must not attend to from there, all but its past and itself:
-        (batch, 1, branches, places). Raises ValueError where the branches are not those of the step before; `reorder`
+        Returns the mask of the new positions, True for all but the branch's past and itself:
+        (batch, 1, branches, places). Raises ValueError if the branches are not those of the step before; `reorder`
         changes them.
         """
         batch, branches = shape
@@ -66,10 +66,10 @@ class DecoderCache(metaclass=Replaceable):
         return tt.expand_dims(self.hidden, axis=1)
 
     def reorder(self, batch: Tensor, branches: Tensor) -> None:
-        """Go on with other branches: item i becomes item batch[i], and its branch j what branches[i, j] was there.
+        """Go on with other branches: item i becomes item batch[i], and its branch j that item's branches[i, j].
 
         Args:
-            batch: (new batch,) integers. Items that it leaves out leave the cache.
+            batch: (new batch,) integers. Items not in it leave the cache.
             branches: (new batch, new branches) integers.
         """
         if self.hidden is not None:
@@ -86,7 +86,7 @@ class DecoderCache(metaclass=Replaceable):
 class LayerCache(metaclass=Replaceable):
     """Keys and values of one layer, side by side, (batch, length, 2 * d_model): the memory's, and those of the tree.
 
-    The latter stand in a buffer that doubles when it is full, so that a place costs its own size on average.
+    The tree's are in a buffer that doubles when it is full, so that a place costs its own size on average.
     """
 
     def __init__(self, memory: Tensor) -> None:
@@ -95,13 +95,13 @@ class LayerCache(metaclass=Replaceable):
         self._buffer = memory[:, :0]
 
     def append(self, projected: Tensor) -> Tensor:
-        """Add keys and values (batch, branches, 2 * d_model); returns all there are."""
+        """Add keys and values (batch, branches, 2 * d_model); returns all of the tree."""
         first, end = self.places, self.places + projected.shape[1]
         self.grow(end)[:, first:end] = projected
         return self._buffer[:, :end]
 
     def grow(self, end: int) -> Tensor:
-        """The buffer, with so many places; what stands in the last ones is the caller's affair."""
+        """Return the buffer, grown to `end` places; the caller fills the last ones."""
         if end > self._buffer.shape[1]:
             batch, capacity, size = self._buffer.shape
             more = max(end - 1 + FIRST, 2 * capacity) - capacity
@@ -111,12 +111,12 @@ class LayerCache(metaclass=Replaceable):
         return self._buffer
 
     def take(self, batch: Tensor, moved: Tensor) -> None:
-        """Keep these items of the batch, in this order; `moved` are the places that get another item than they had."""
+        """Keep these items of the batch, in this order; `moved` are the places whose item changes."""
         self.memory, self._buffer = (_taken(each, batch, moved) for each in (self.memory, self._buffer))
 
 
 def _taken(x: Tensor, batch: Tensor, moved: Tensor) -> Tensor:
-    """Items of x, which is not used again: moved within x, unless gradients may need it or there are more of them."""
+    """Items of x, which is not used again: moved within x, unless gradients may need it or x is too short."""
     if tt.is_grad_enabled() or len(batch) > len(x):
         return tt.take(x, batch, axis=0)
     x[moved] = x[batch[moved]]

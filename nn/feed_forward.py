@@ -15,7 +15,7 @@ from .module import Module
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU with its approximation by tanh, as GPT-2 has it."""
+    """GELU with its approximation by tanh, as in GPT-2."""
     return F.gelu(x, approximate="tanh")
 
 
@@ -26,7 +26,7 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {
     "reglu": F.relu,
     "geglu": F.gelu,
     "geglu_tanh": gelu_tanh,
-    "swiglu": F.silu,  # which Shazeer calls Swish
+    "swiglu": F.silu,  # Shazeer calls it Swish
 }
 
 
@@ -39,12 +39,12 @@ class FeedForward(Module):
 
     Args:
         d_model: the size of input and output.
-        d_ff: the size between. A gated network has three matrices for two: with 2/3 of the size it has as many weights.
+        d_ff: the inner size. A gated network has three matrices instead of two: 2/3 of the size gives as many weights.
         activation: one of the names above.
-        dropout: within it, behind the activation.
+        dropout: within it, after the activation.
         bias: whether the maps add a bias.
 
-    `up` is W₁ or V, `down` W₂, `gate` W, which only gated networks have.
+    `up` is W₁ or V, `down` W₂, and `gate`, only in gated networks, W.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
-"""Initial values of parameters, drawn with generators that a seed repeats.
+"""Initial values of parameters, drawn reproducibly from a seed.
 
-Every function fills a Tensor in place, outside of any graph, and returns it. Names, arguments and distributions are
+Every function fills a Tensor in place, outside any graph, and returns it. Names, arguments and distributions are
 PyTorch's.
 """
 
@@ -19,7 +19,7 @@ GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "se
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor by which a nonlinearity's layer is drawn wider, so that the variance stays from layer to layer.
+    """The factor for the initial weights of a nonlinearity's layer that keeps the variance from layer to layer.
 
     Args:
         nonlinearity: "linear", "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
@@ -69,9 +69,9 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with numbers from the normal distribution N(mean, std²), those outside of [a, b] left out.
+    """Fill with numbers from the normal distribution N(mean, std²), without those outside [a, b].
 
-    Drawn by inverting the distribution function: uniform numbers between its values at a and at b.
+    Inverts the distribution function: draws uniform numbers between its values at a and at b.
     """
     from scipy.special import ndtr, ndtri
 
@@ -132,7 +132,7 @@ def kaiming_uniform_(
 
     Args:
         a: the negative slope of the leaky ReLU that follows; 0 for a ReLU.
-        mode: "fan_in" keeps the variance going forward, "fan_out" going backward.
+        mode: "fan_in" keeps the variance in the forward pass, "fan_out" in the backward pass.
         nonlinearity: as in `calculate_gain`.
     """
     if tensor.size == 0:
@@ -148,7 +148,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill from N(0, std²) with std = gain / sqrt(fan); arguments as `kaiming_uniform_`."""
+    """Fill from N(0, std²) with std = gain / sqrt(fan); arguments as for `kaiming_uniform_`."""
     if tensor.size == 0:
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
@@ -157,8 +157,8 @@ def kaiming_normal_(
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with a random matrix whose shorter side is orthonormal, times `gain` (Saxe, McClelland and Ganguli 2014).
 
-    Q of the QR decomposition of normal numbers, its signs such that every direction is as likely. A Tensor of more than
-    2 dimensions is seen as (tensor.shape[0], the rest). Raises ValueError for one of less than 2.
+    It is Q of the QR decomposition of normal numbers, with signs that make every direction equally likely. A Tensor of
+    more than 2 dimensions counts as (tensor.shape[0], the rest). Raises ValueError for fewer than 2 dimensions.
     """
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_: expected 2 dimensions or more, got shape {tensor.shape}")
@@ -171,7 +171,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     return _fill(tensor, np.reshape(gain * (q if rows >= columns else q.T), tensor.shape))
 
 
-if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
         raise tt.missing.no_attribute(__name__, name)

@@ -3,7 +3,7 @@
     x = x + SelfAttention(norm(x))
     x = x + FeedForward(norm(x))
 
-Each sub-layer is given what is normalised (Xiong et al. 2020), and its result is added to what came in.
+Each sub-layer gets its input normalised (Xiong et al. 2020), and its result is added to the input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .transformer import Sublayer, through
 
 
 class AttendToItself(namedtuple("AttendToItself", "attention mask rotation cache"), metaclass=Replaceable):
-    """f(x) = MultiHead(x), of x and of what a cache has of positions before it."""
+    """f(x) = MultiHead(x): x attends to itself and to earlier positions in a cache."""
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.attention(x, self.mask, self.rotation, self.cache)
@@ -36,19 +36,19 @@ class AttendToItself(namedtuple("AttendToItself", "attention mask rotation cache
 def through_layers(
     layers: Iterable[Layer], x: Tensor, mask: Any, rotation: Rotation | None, caches: Sequence[LayerCache] = ()
 ) -> Tensor:
-    """x through layers, one after the other, each with a cache of its own if there are any."""
+    """Pass x through layers, one after the other, each with its own cache if there are any."""
     for layer, cache in itertools.zip_longest(layers, caches):
         x = layer(x, mask, rotation, cache)
     return x
 
 
 class Layer(Module):
-    """Self-attention, then a feed-forward network, each normalised before and added to what comes in.
+    """Self-attention, then a feed-forward network, each on the normalised input and added to the input.
 
     Args:
         self_attn, feed_forward: the sub-layers.
-        norms: what normalises for each.
-        p: the probability with which an element of a sub-layer's result is dropped in training.
+        norms: a normalisation for each.
+        p: the probability of dropping an element of a sub-layer's result in training.
     """
 
     def __init__(self, self_attn: SelfAttention, feed_forward: FeedForward, norms: list[Module], p: float) -> None:
@@ -57,11 +57,11 @@ class Layer(Module):
         self.self_attn, self.feed_forward, self.dropout = self_attn, feed_forward, Dropout(p)
 
     def forward(self, x: Tensor, mask: Any, rotation: Rotation | None, cache: LayerCache | None = None) -> Tensor:
-        """(batch, length, d_model) of both; mask, rotation and cache as for `SelfAttention`."""
+        """From and to (batch, length, d_model); mask, rotation and cache as for `SelfAttention`."""
         return through(x, self.sublayers(AttendToItself(self.self_attn, mask, rotation, cache)))
 
     def sublayers(self, attend: AttendToItself) -> list[Sublayer]:
-        """The sub-layers in their order."""
+        """The sub-layers in order."""
         return [
             Sublayer(attend, self.dropout, self.norm1, norm_first=True),
             Sublayer(self.feed_forward, self.dropout, self.norm2, norm_first=True),

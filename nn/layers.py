@@ -1,4 +1,4 @@
-"""Layers with parameters, and dropout: each holds what the function of the same name in `nn.functional` needs."""
+"""Layers with parameters, and dropout: each holds the arguments of its function in `nn.functional`."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ class Embedding(Module):
     """A table of vectors, one for each id.
 
     Args:
-        num_embeddings: how many ids there are.
+        num_embeddings: the number of ids.
         embedding_dim: the size of each vector.
         padding_idx: an id whose vector starts as zeros and gets no gradient; negative counts from the end.
 
     Shapes: input (...) of integers, output (..., embedding_dim), weight (num_embeddings, embedding_dim), from N(0, 1).
 
-    Raises IndexError for ids out of range. On a GPU its gradients repeat to rounding only, see `F.embedding`.
+    Raises IndexError for ids out of range. On a GPU, gradients may differ by rounding between runs, see `F.embedding`.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
-        """An Embedding that starts from a table (num_embeddings, embedding_dim), which is copied as it is.
+        """An Embedding that starts from an exact copy of a table (num_embeddings, embedding_dim).
 
         Args:
-            freeze: whether the table stays as it is, without a gradient.
+            freeze: whether to keep the table fixed, without a gradient.
         """
         table = Parameter(embeddings, requires_grad=not freeze)
         if table.ndim != 2:
@@ -119,10 +119,10 @@ class LayerNorm(Module):
     """y = (x - mean) / sqrt(variance + eps) * weight + bias, over the last dimensions (Ba, Kiros and Hinton 2016).
 
     Args:
-        normalized_shape: the sizes of these dimensions, or of the one.
+        normalized_shape: the sizes of these dimensions, or the size of a single one.
         eps: keeps the root away from zero.
-        elementwise_affine: whether there are weight and bias, of shape normalized_shape, from ones and zeros.
-        bias: whether there is a bias beside the weight.
+        elementwise_affine: whether to learn a weight and a bias of shape normalized_shape, from ones and zeros.
+        bias: whether to learn a bias beside the weight.
     """
 
     def __init__(
@@ -164,9 +164,9 @@ class RMSNorm(Module):
     """y = x / sqrt(mean(x²) + eps) * weight, over the last dimensions (Zhang and Sennrich 2019).
 
     Args:
-        normalized_shape: the sizes of these dimensions, or of the one.
+        normalized_shape: the sizes of these dimensions, or the size of a single one.
         eps: keeps the root away from zero; default: the distance from 1 to the next number of the input's dtype.
-        elementwise_affine: whether there is a weight, of shape normalized_shape, from ones.
+        elementwise_affine: whether to learn a weight of shape normalized_shape, from ones.
     """
 
     def __init__(
@@ -198,9 +198,9 @@ class RMSNorm(Module):
 
 
 class Dropout(Module):
-    """In training, each element becomes 0 with probability p, the others grow by 1 / (1 - p) (Srivastava et al. 2014).
+    """In training, zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014).
 
-    In evaluation mode the input is given back as it is.
+    In evaluation mode, return the input unchanged.
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -217,7 +217,7 @@ class Dropout(Module):
 
 
 class Identity(Module):
-    """Gives back its input; takes any arguments, so that it can stand in for any layer."""
+    """Returns its input; takes any arguments, so that it can replace any layer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

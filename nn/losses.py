@@ -1,4 +1,4 @@
-"""Losses as modules: each holds the options of the function in `nn.functional` that computes it.
+"""Losses as modules: each holds the options of its function in `nn.functional`.
 
 `reduction` is "mean", "sum" or "none" everywhere.
 """
@@ -14,7 +14,7 @@ from .module import Module
 
 
 class Loss(Module):
-    """What the losses share: `reduction`, checked."""
+    """The base of the losses: it checks `reduction`."""
 
     REDUCTIONS: tuple[str, ...] = ("mean", "sum", "none")
 
@@ -32,11 +32,11 @@ class CrossEntropyLoss(Loss):
     """Minus the log-probability of the target class, from logits.
 
     Args:
-        weight: of each class, (classes).
-        ignore_index: a target that counts for nothing; where all are such, the mean is 0.
-        label_smoothing: how much of the target's probability is spread evenly over all classes (Szegedy et al. 2016).
+        weight: the weight of each class, (classes).
+        ignore_index: a target that does not count; if all targets are ignored, the mean is 0.
+        label_smoothing: the share of the target's probability to spread evenly over all classes (Szegedy et al. 2016).
 
-    Shapes: input (batch, classes, ...) or (classes), target the same without classes (ids), or of the input's shape
+    Shapes: input (batch, classes, ...) or (classes), target the same without classes (ids), or the input's shape
     (probabilities).
     """
 
@@ -67,11 +67,11 @@ class CrossEntropyLoss(Loss):
 
 
 class NLLLoss(Loss):
-    """Minus the input at the target class, the input being log-probabilities.
+    """Minus the input, log-probabilities, at the target class.
 
     Args:
-        weight: of each class, (classes).
-        ignore_index: a target that counts for nothing.
+        weight: the weight of each class, (classes).
+        ignore_index: a target that does not count.
 
     Shapes: input (batch, classes, ...) or (classes), target the same without classes.
     """
@@ -132,12 +132,12 @@ class HuberLoss(Loss):
 
 
 class KLDivLoss(Loss):
-    """target (log target - input), the input being log-probabilities (Kullback and Leibler 1951).
+    """target (log target - input), where the input holds log-probabilities (Kullback and Leibler 1951).
 
     Args:
-        reduction: "batchmean" for the mean over the batch, which is the divergence as it is defined; "mean" is that
-            over all elements.
-        log_target: whether the target is log-probabilities as well.
+        reduction: "batchmean" for the mean over the batch, the divergence as defined; "mean" is the mean over all
+            elements.
+        log_target: whether the target holds log-probabilities as well.
     """
 
     REDUCTIONS = (*Loss.REDUCTIONS, "batchmean")
@@ -165,10 +165,10 @@ class CosineEmbeddingLoss(Loss):
 
 
 class BCELoss(Loss):
-    """-(target log input + (1 - target) log(1 - input)), of probabilities; of logits BCEWithLogitsLoss is exact.
+    """-(target log input + (1 - target) log(1 - input)), of probabilities; for logits BCEWithLogitsLoss is exact.
 
     Args:
-        weight: of each element, broadcast.
+        weight: the weight of each element, broadcast.
 
     Shapes: input and target the same.
     """
@@ -184,11 +184,11 @@ class BCELoss(Loss):
 
 
 class BCEWithLogitsLoss(Loss):
-    """-(target log σ(input) + (1 - target) log(1 - σ(input))), computed so that large logits do no harm.
+    """-(target log σ(input) + (1 - target) log(1 - σ(input))), stable for large logits.
 
     Args:
-        weight: of each element, broadcast.
-        pos_weight: of the positive part, broadcast: above 1 it finds more positives, below 1 it is surer of them.
+        weight: the weight of each element, broadcast.
+        pos_weight: the weight of the positive part, broadcast: above 1 finds more positives, below 1 surer ones.
 
     Shapes: input and target the same.
     """

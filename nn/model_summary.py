@@ -1,4 +1,4 @@
-"""A table of what a model consists of: its modules, the shapes of what they give, and how many weights each has."""
+"""A table of a model: its modules, the shapes of their outputs, and their numbers of weights."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Row(NamedTuple):
     Attributes:
         path: its name in the model, "" for the model itself.
         kind: the name of its class.
-        shape: of what it gave, as text; "" where it was not called.
-        parameters: how many numbers are trained or may be, in it and in all that is inside; a shared one once.
+        shape: the shape of its output, as text; "" if it was not called.
+        parameters: the size of all its parameters, including inner modules, trained or not; shared ones count once.
     """
 
     path: str
@@ -31,8 +31,8 @@ class Summary(Sequence[Row]):
     """Rows, outer modules first; as text a table.
 
     Attributes:
-        parameters: how many numbers the parameters of the model have.
-        trainable: how many of them have a gradient.
+        parameters: the size of all parameters of the model.
+        trainable: the size of those with a gradient.
     """
 
     def __init__(self, rows: Sequence[Row], trainable: int) -> None:
@@ -60,7 +60,7 @@ class Summary(Sequence[Row]):
 
 
 def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
-    """A table of a model: for each module its name, its class, what it gave and how many parameters it has.
+    """A table of a model: the name, the class, the output's shape and the number of parameters of each module.
 
     >>> from tinytensor import nn
     >>> print(nn.summary(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), tt.ones((5, 4))))
@@ -74,8 +74,8 @@ def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
 
     Args:
         model: any module.
-        inputs, options: what it is called with, in evaluation mode and without gradients. Without any it is not called,
-            and the table has no shapes.
+        inputs, options: the arguments to call it with, in evaluation mode and without gradients. Without any, it is not
+            called, and the table has no shapes.
     """
     modules = list(model.named_modules())
     shapes: dict[Module, str] = {}
@@ -102,7 +102,7 @@ def summary(model: Module, *inputs: Any, **options: Any) -> Summary:
 
 
 def _shape(output: Any) -> str:
-    """The shapes of all Tensors in what a module gave."""
+    """The shapes of all Tensors in a module's output."""
     if isinstance(output, Tensor):
         return str(output.shape)
     if isinstance(output, dict):

@@ -1,4 +1,4 @@
-"""The Module: parameters, buffers and other modules under names, and a `forward` that computes with them."""
+"""The Module: named parameters, buffers and inner modules, and a `forward` that computes with them."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ INSTEAD = {
     "set_submodule": "; assign to an attribute of module.get_submodule(path)",
     "share_memory": "; threads share a module's memory as it is",
 }
-"""What to write for methods of PyTorch's modules that are not here."""
+"""Replacements for methods of PyTorch's modules that are not here."""
 
 NOT_MADE = "; Module.__init__() has not run: call super().__init__() first"
 
 
 class Forward(Protocol[P, R]):
-    """What type checkers know of a module: calling it takes what its `forward` takes, and gives what that gives."""
+    """A module for type checkers: calling it takes the arguments of its `forward` and returns its result."""
 
     _scope: str | None
     _forward_pre_hooks: dict[int, Any]
@@ -64,7 +64,7 @@ class Module(metaclass=Replaceable):
                 return self.output(tt.tanh(self.hidden(x)))
 
     Attributes:
-        training: True in training mode, False in evaluation mode; dropout asks for it.
+        training: True in training mode, False in evaluation mode; dropout depends on it.
     """
 
     training: bool
@@ -74,8 +74,8 @@ class Module(metaclass=Replaceable):
     _non_persistent: set[str]
     _forward_pre_hooks: dict[int, Any]
     _forward_hooks: dict[int, Any]
-    _searched = False  # whether plain lists were looked at for layers
-    _scope: str | None = None  # the name in the module that holds this one; errors and pictures show it
+    _searched = False  # True once plain lists were searched for layers
+    _scope: str | None = None  # the name in the outer module; errors and pictures show it
 
     def __init__(self) -> None:
         own = self.__dict__
@@ -90,7 +90,7 @@ class Module(metaclass=Replaceable):
     # ---- calling
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; each module defines its own. Call the module itself, which runs hooks as well."""
+        """The module's computation; each module defines its own. Call the module itself, which runs hooks as well."""
         raise NotImplementedError(f"{type(self).__name__}: this module has no forward(); define it to call the module")
 
     def __call__(self: Forward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -107,7 +107,7 @@ class Module(metaclass=Replaceable):
         except Exception as error:
             if recording is not None:
                 module_failed(type(self).__name__, args)
-            # Every path further in begins with this one, so that only the innermost module is named.
+            # Every inner path begins with this one, so that only the innermost module is named.
             where = f"in module {module_path()}"
             if not any(where in text for text in (str(error), *getattr(error, "__notes__", ()))):
                 plain = isinstance(error, (ValueError, TypeError, RuntimeError, IndexError))
@@ -140,22 +140,22 @@ class Module(metaclass=Replaceable):
         return output
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> Hook:
-        """Call `hook(module, args)` before every forward; what it returns, if anything, replaces the arguments.
+        """Call `hook(module, args)` before every forward; its result, unless None, replaces the arguments.
 
         With `with_kwargs`, call `hook(module, args, kwargs)`, which may return a new `(args, kwargs)`. Returns a handle
-        whose `remove()` takes the hook away.
+        whose `remove()` removes the hook.
         """
         return Hook(self._forward_pre_hooks, (hook, with_kwargs))
 
     def register_forward_hook(self, hook: Callable[..., Any], *, with_kwargs: bool = False) -> Hook:
-        """Call `hook(module, args, output)` after every forward; what it returns, if anything, replaces the output.
+        """Call `hook(module, args, output)` after every forward; its result, unless None, replaces the output.
 
-        With `with_kwargs`, call `hook(module, args, kwargs, output)`. Returns a handle whose `remove()` takes the hook
-        away.
+        With `with_kwargs`, call `hook(module, args, kwargs, output)`. Returns a handle whose `remove()` removes the
+        hook.
         """
         return Hook(self._forward_hooks, (hook, with_kwargs))
 
-    # ---- attributes: Parameters, buffers and Modules live in dictionaries of their own
+    # ---- attributes: Parameters, buffers and Modules live in their own dictionaries
 
     def __setattr__(self, name: str, value: Any) -> None:
         own = self.__dict__
@@ -205,7 +205,7 @@ class Module(metaclass=Replaceable):
         return sorted({*super().__dir__(), *self._parameters, *self._modules, *self._buffers})
 
     def _forget(self, name: str, becoming: str) -> None:
-        """Remove what an attribute was, unless it stays of the same kind (and keeps its place in the order)."""
+        """Remove an attribute's former value, unless it is of the same kind (and keeps its place in the order)."""
         self.__dict__.pop(name, None)
         for kind in ("_parameters", "_modules", "_buffers"):
             if kind != becoming:
@@ -223,7 +223,7 @@ class Module(metaclass=Replaceable):
             raise KeyError(f"{what}: {type(self).__name__} has an attribute {name!r} already")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under a name; None keeps the name for a parameter that this module does without."""
+        """Add a parameter under a name; None keeps the name for a parameter that this module does not have."""
         self._check_name("register_parameter", name, "_parameters")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
@@ -233,7 +233,7 @@ class Module(metaclass=Replaceable):
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a Tensor that belongs to the module's state and is no parameter: `to` moves it, `state_dict` lists it.
+        """Add a Tensor that belongs to the module's state but is not a parameter: `to` moves it, `state_dict` lists it.
 
         A buffer that is not persistent moves along but is left out of `state_dict`.
         """
@@ -257,7 +257,7 @@ class Module(metaclass=Replaceable):
     def _set_scope(self, name: str) -> None:
         self.__dict__["_scope"] = name
 
-    # ---- what is inside
+    # ---- contents
 
     def _named_members(
         self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
@@ -274,7 +274,7 @@ class Module(metaclass=Replaceable):
                     yield f"{path}.{name}" if path else name, member
 
     def _search_lists(self) -> None:
-        """Warn, once, of layers in plain lists and dictionaries, which are not found there."""
+        """Warn, once, about layers in plain lists and dictionaries, where the module does not find them."""
         self.__dict__["_searched"] = True
         known = {id(inner) for module in self.modules() for inner in (module, *module._parameters.values())}
         for module in self.modules():
@@ -288,7 +288,7 @@ class Module(metaclass=Replaceable):
                             f"{type(module).__name__}.{name} is a plain {type(held).__name__}, where no module "
                             f"looks: the parameters of its {type(lost[0]).__name__} are not trained and not saved; "
                             f"make it an {instead}, or assign each to an attribute.",
-                            stacklevel=5,  # who asked for parameters() or named_parameters()
+                            stacklevel=5,  # the caller of parameters() or named_parameters()
                         )
 
     def named_parameters(
@@ -394,10 +394,10 @@ class Module(metaclass=Replaceable):
     def to(self, *args: Any, device: Device = None, dtype: DType = None) -> Self:
         """Move all parameters and buffers to a device and floating ones to a dtype, in place; returns self.
 
-        `to("gpu")`, `to(tt.float64)`, `to("gpu", tt.float32)`, `to(tensor)` (where that Tensor is, and in its dtype).
+        `to("gpu")`, `to(tt.float64)`, `to("gpu", tt.float32)`, `to(tensor)` (to its device and dtype).
         The Parameter objects stay the same, so optimisers go on with them and shared ones stay shared.
 
-        Raises DeviceError where the device is missing, TypeError for a dtype that is not floating.
+        Raises DeviceError if the device is missing, TypeError for a dtype that is not floating.
         """
         for value in args:
             if isinstance(value, Tensor):
@@ -420,7 +420,7 @@ class Module(metaclass=Replaceable):
             for parameter in self.parameters():
                 parameter._data = moved(parameter)._data
                 node = parameter._node
-                if node is not None:  # kept, not renewed: a graph that ends in it still finds this parameter
+                if node is not None:  # keep the node: a graph that ends in it still finds this parameter
                     node.dtype = parameter.dtype
                     node.grad = None if node.grad is None else moved(node.grad)
             buffers: dict[Tensor, Tensor] = {}
@@ -445,7 +445,7 @@ class Module(metaclass=Replaceable):
     # ---- state
 
     def _named_state(self, prefix: str) -> Iterator[tuple[str, Tensor]]:
-        """What `state_dict` lists, in PyTorch's order: own parameters, own buffers, then module after module."""
+        """The entries of `state_dict`, in PyTorch's order: own parameters, own buffers, then module after module."""
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 yield prefix + name, parameter
@@ -459,7 +459,7 @@ class Module(metaclass=Replaceable):
     def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
         """All parameters and persistent buffers by path, in PyTorch's order; a shared one under each of its paths.
 
-        The Tensors are detached and share the module's memory (`keep_vars`: they are the Parameters themselves).
+        The Tensors are detached and share the module's memory (with `keep_vars`, they are the Parameters themselves).
         """
         named = self._named_state(prefix)
         return OrderedDict((name, tensor if keep_vars else tensor.detach()) for name, tensor in named)
@@ -468,11 +468,11 @@ class Module(metaclass=Replaceable):
         """Copy values into the parameters and persistent buffers, in place, in their own dtypes and on their device.
 
         Args:
-            state_dict: by path, a Tensor, a NumPy array, or what `__array__` makes one (a PyTorch CPU tensor).
+            state_dict: by path, a Tensor, a NumPy array, or an object with `__array__` (a PyTorch CPU tensor).
             strict: a missing or an unexpected path is an error; if False, both are only reported in the result.
 
-        Returns the named tuple `(missing_keys, unexpected_keys)`. Everything is checked first: RuntimeError lists all
-        problems (paths, shapes, dtypes, values that are no arrays) in one message, and nothing was changed.
+        Returns the named tuple `(missing_keys, unexpected_keys)`. It checks everything first: RuntimeError lists all
+        problems (paths, shapes, dtypes, values that are not arrays) in one message, and nothing changes.
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"load_state_dict: expected a dictionary, got {type(state_dict).__name__}")
@@ -498,10 +498,10 @@ class Module(metaclass=Replaceable):
                 own[name].copy_(value)
         return IncompatibleKeys(missing, unexpected)
 
-    # ---- how it looks
+    # ---- printing
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of this module's own line of `repr`."""
+        """The text in the parentheses of this module's own line of `repr`."""
         return ""
 
     def __repr__(self) -> str:
@@ -511,7 +511,7 @@ class Module(metaclass=Replaceable):
 
 
 class IncompatibleKeys(NamedTuple):
-    """What `load_state_dict` found missing, and what it had no place for."""
+    """The paths that `load_state_dict` found missing, and those that the module does not have."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -523,7 +523,7 @@ class IncompatibleKeys(NamedTuple):
 
 
 def _values_for(target: Tensor, value: Any) -> Tensor:
-    """A loaded value as a Tensor of its own memory, in the target's dtype and on its device; raises if it cannot be."""
+    """Copy a loaded value to a Tensor with the target's dtype and device; raises if that is impossible."""
     if hasattr(value, "detach"):
         value = value.detach()
     if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
@@ -537,12 +537,12 @@ def _values_for(target: Tensor, value: Any) -> Tensor:
 
 
 def indent(text: str) -> str:
-    """Lines after the first, moved in by two spaces."""
+    """Indent the lines after the first by two spaces."""
     return text.replace("\n", "\n  ")
 
 
 def layout(name: str, extra: list[str], children: list[str]) -> str:
-    """PyTorch's layout of a module: on one line where its own text is one line and nothing is inside."""
+    """PyTorch's layout of a module: one line if its own text is one line and it holds no modules."""
     if len(extra) == 1 and not children:
         return f"{name}({extra[0]})"
     lines = extra + children

@@ -8,10 +8,10 @@ from tinytensor import Tensor
 
 
 class Parameter(Tensor):
-    """A Tensor that a `Module` lists among its parameters when it is assigned to one of its attributes.
+    """A Tensor that becomes a parameter of a `Module` when it is assigned to one of its attributes.
 
     Args:
-        data: what a `Tensor` is made of; it is copied.
+        data: the data for a `Tensor`; it is copied.
         requires_grad: whether `backward` collects its gradient.
 
     Raises TypeError for integers and booleans, which cannot require a gradient, unless `requires_grad` is False.

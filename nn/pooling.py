@@ -1,4 +1,4 @@
-"""Pooling as layers: of each window its largest number, or its mean."""
+"""Pooling as layers: the largest number of each window, or its mean."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .module import Module
 
 
 class MaxPool(Module):
-    """What the pools of largest numbers share: their options."""
+    """The base of the pools of largest numbers: their options."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class MaxPool(Module):
         self.ceil_mode = ceil_mode
 
     def _options(self) -> tuple[Any, ...]:
-        """As the functions take them."""
+        """The options in the order of the functions' arguments."""
         return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
 
     def extra_repr(self) -> str:
@@ -45,7 +45,7 @@ class MaxPool(Module):
 class MaxPool1d(MaxPool):
     """The largest of `kernel_size` neighbours, at every `stride`-th position (default: at every `kernel_size`-th).
 
-    Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions). Arguments as
+    Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions). Arguments as for
     `F.max_pool1d`.
     """
 
@@ -56,7 +56,7 @@ class MaxPool1d(MaxPool):
 class MaxPool2d(MaxPool):
     """The largest number of each window of an image (Ranzato et al. 2007).
 
-    Shapes: (batch, channels, height, width), or without the batch -> (batch, channels, *positions). Arguments as
+    Shapes: (batch, channels, height, width), or without the batch -> (batch, channels, *positions). Arguments as for
     `F.max_pool2d`.
     """
 
@@ -68,8 +68,8 @@ class AvgPool1d(Module):
     """The mean of `kernel_size` neighbours, at every `stride`-th position (default: at every `kernel_size`-th).
 
     Args:
-        padding: how many zeros stand on either side.
-        ceil_mode: whether a window may reach beyond the end, if it begins before it.
+        padding: the number of zeros on either side.
+        ceil_mode: whether a window that begins before the end may reach beyond it.
         count_include_pad: whether these zeros count in the mean.
 
     Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions).
@@ -101,10 +101,10 @@ class AvgPool2d(Module):
     """The mean of each window of an image (LeCun et al. 1989).
 
     Args:
-        padding: how many zeros stand on each side.
-        ceil_mode: whether a window may reach beyond the end, if it begins before it.
+        padding: the number of zeros on each side.
+        ceil_mode: whether a window that begins before the end may reach beyond it.
         count_include_pad: whether these zeros count in the mean.
-        divisor_override: what the sum is divided by in place of the size of the window.
+        divisor_override: divide the sum by this instead of the size of the window.
 
     Shapes: (batch, channels, height, width), or without the batch -> (batch, channels, *positions).
     """
@@ -142,7 +142,7 @@ class AvgPool2d(Module):
 
 
 class AdaptiveAvgPool1d(Module):
-    """Means of as many stretches as there are to be results: (..., length) -> (..., output_size)."""
+    """Means of `output_size` evenly spread stretches: (..., length) -> (..., output_size)."""
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
@@ -156,10 +156,10 @@ class AdaptiveAvgPool1d(Module):
 
 
 class AdaptiveAvgPool2d(Module):
-    """Means of as many windows of an image as there are to be results: (..., height, width) -> (..., *output_size).
+    """Means of evenly spread windows of an image, one per result: (..., height, width) -> (..., *output_size).
 
     Args:
-        output_size: height and width, one number for both, or two; None leaves a side as it is.
+        output_size: height and width, one number for both, or two; None keeps the size of a side.
     """
 
     def __init__(self, output_size: Any) -> None:

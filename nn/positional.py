@@ -13,19 +13,19 @@ from .layers import Dropout
 from .module import Module
 from .parameter import Parameter
 
-LONGEST = 1 << 20  # positions: a table of more is a mistake, or somebody's attack by a file
+LONGEST = 1 << 20  # positions: a larger table is a mistake, or an attack through a file
 
 
 class PositionalEncoding(Module):
-    """Adds to the vector at each position that position's encoding, then drops out (sections 3.5 and 5.4).
+    """Adds each position's encoding to the vector there, then applies dropout (sections 3.5 and 5.4).
 
     Args:
         d_model: the size of the vectors.
-        dropout: the probability with which an element of the sum becomes 0 in training.
+        dropout: the probability of zeroing an element of the sum in training.
         max_len: the longest sequence it takes, at most 1,048,576.
         batch_first: whether the input is (batch, length, d_model) rather than (length, batch, d_model).
 
-    The encoding is computed, not learned, and is no part of the state; it follows the input's dtype and device. An
+    The encoding is computed, not learned, and not part of the state; it follows the input's dtype and device. An
     input of two dimensions is one sequence, (length, d_model).
 
     Raises ValueError for a sequence longer than max_len and for vectors of another size.
@@ -44,7 +44,7 @@ class PositionalEncoding(Module):
         self.encoding = sinusoidal_encoding(max_len, d_model)
 
     def forward(self, x: Tensor, *, start: int = 0) -> Tensor:
-        """x plus the encodings of the positions from `start` on, dropped out."""
+        """x plus the encodings of the positions from `start` on, with dropout."""
         if x.ndim not in (2, 3) or x.shape[-1] != self.d_model:
             axes = "(batch, length, d_model)" if self.batch_first else "(length, batch, d_model)"
             expected = f"{axes} or (length, d_model) with d_model {self.d_model}"
@@ -68,12 +68,12 @@ class PositionalEncoding(Module):
 
 
 class LearnedPositionalEncoding(PositionalEncoding):
-    """Adds to the vector at each position a vector that is learned for it, then drops out (Gehring et al. 2017).
+    """Adds a learned vector for each position to the vector there, then applies dropout (Gehring et al. 2017).
 
-    Arguments and shapes as `PositionalEncoding`'s. The table `encoding` is a parameter, (max_len, d_model), that starts
-    from N(0, 1), as that of `Embedding` does.
+    Arguments and shapes as for `PositionalEncoding`. The table `encoding` is a parameter, (max_len, d_model), that
+    starts from N(0, 1), as that of `Embedding` does.
 
-    Raises ValueError for a sequence longer than max_len, of whose positions nothing was learned, and for vectors of
+    Raises ValueError for a sequence longer than max_len, which has positions without a vector, and for vectors of
     another size.
     """
 
@@ -90,7 +90,7 @@ class LearnedPositionalEncoding(PositionalEncoding):
         init.normal_(self.encoding)
 
     def _follow(self, x: Tensor) -> None:
-        """A parameter goes where its module goes, not where an input is."""
+        """Does nothing: a parameter moves with its module, not with an input."""
 
 
 def sinusoidal_encoding(length: int, d_model: int, *, dtype: DType = None, device: Device = None) -> Tensor:

@@ -21,14 +21,14 @@ NONLINEARITIES = ("tanh", "relu")
 
 
 class RNNBase(Module):
-    """What the recurrent layers share: parameters, layers above each other, both directions, padding.
+    """The base of the recurrent layers: parameters, stacked layers, both directions, padding.
 
     Parameters are PyTorch's in names, order and shapes: for layer k `weight_ih_l{k}`, `weight_hh_l{k}`, `bias_ih_l{k}`,
     `bias_hh_l{k}`, and the same with `_reverse` for the other direction. All start from U(-b, b) with
     b = 1 / sqrt(hidden_size).
     """
 
-    gates = 1  # how many rows of hidden_size each weight has
+    gates = 1  # each weight has gates * hidden_size rows
     state_names: tuple[str, ...] = ("h_0",)
 
     def __init__(
@@ -55,7 +55,7 @@ class RNNBase(Module):
                 f"{name}: dropout={dropout} acts between layers, and there is one layer; use num_layers > 1 or an "
                 "nn.Dropout after it",
                 UserWarning,
-                stacklevel=2 + ("__init__" in vars(type(self))),  # the line that makes the layer
+                stacklevel=2 + ("__init__" in vars(type(self))),  # points at the line that makes the layer
             )
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -178,7 +178,7 @@ def _reset(module: Any) -> None:
 
 
 def _present(name: str, lengths: Any, length: int, batch: int, device: str) -> Tensor | None:
-    """(length, batch, 1) booleans, False at padding; None where there is none."""
+    """(length, batch, 1) booleans, False at padding; None without padding."""
     given = lengths if isinstance(lengths, Tensor) else tt.asarray(lengths, device=device)
     if given.shape != (batch,) or given.dtype.kind not in "iu":
         raise ValueError(
@@ -195,7 +195,7 @@ def _present(name: str, lengths: Any, length: int, batch: int, device: str) -> T
 
 
 class GRU(RNNBase):
-    """Gated recurrent units (Cho et al. 2014), layer above layer; the equations stand at `nn.functional.gru`.
+    """Stacked layers of gated recurrent units (Cho et al. 2014); `nn.functional.gru` has the equations.
 
     The reset gate is applied after the matrix product, as in PyTorch and cuDNN; Cho et al. apply it before.
 
@@ -205,11 +205,11 @@ class GRU(RNNBase):
         bias: whether there are `bias_ih` and `bias_hh`.
         batch_first: inputs and outputs are (batch, length, features) instead of (length, batch, features). The states
             are (layers * directions, batch, hidden_size) in any case.
-        dropout: of every layer's outputs but the last one's.
-        bidirectional: a second set of weights reads from the end; the outputs stand side by side, the forward ones
+        dropout: applies to the outputs of every layer but the last.
+        bidirectional: a second set of weights reads from the end; the outputs are concatenated, the forward ones
             first.
 
-    Raises ValueError where sizes do not fit. Warns (UserWarning) about a dropout that has no place to act.
+    Raises ValueError if sizes do not fit. Warns (UserWarning) about a dropout that has nowhere to act.
     """
 
     gates = 3
@@ -221,12 +221,12 @@ class GRU(RNNBase):
             input: (length, batch, input_size), (batch, length, input_size) with `batch_first`,
                 (length, input_size) without a batch, or a `nn.utils.rnn.PackedSequence`.
             hx: the initial states, (layers * directions, batch, hidden_size); default zeros.
-            lengths: (batch,) integers, how many steps of each sequence are not padding. Results do not depend on the
-                padding then: outputs there are 0, the final state is the one after the last real step, and the
-                reverse direction starts at that step. (PyTorch has no such argument: what
-                `nn.utils.rnn.pack_padded_sequence` makes, which is taken here as well, does the same.)
+            lengths: (batch,) integers, the number of steps of each sequence before padding. Results then do not depend
+                on the padding: outputs there are 0, the final state is the one after the last real step, and the
+                reverse direction starts at that step. (PyTorch has no such argument; a sequence from
+                `nn.utils.rnn.pack_padded_sequence` does the same, here as well.)
 
-        Returns output (length, batch, directions * hidden_size), in the input's layout (packed if that is), and
+        Returns output (length, batch, directions * hidden_size), in the input's layout (packed if it is), and
         h_n (layers * directions, batch, hidden_size), layer by layer, the forward direction first.
         """
         output, (h_n,) = self._run(input, None if hx is None else (hx,), lengths)
@@ -240,13 +240,13 @@ class GRU(RNNBase):
 class LSTM(RNNBase):
     """Long short-term memory (Hochreiter and Schmidhuber 1997) with forget gates (Gers et al. 2000).
 
-    The equations stand at `nn.functional.lstm`. Arguments as `GRU`'s, and:
+    `nn.functional.lstm` has the equations. Arguments as for `GRU`, and:
 
     Args:
         proj_size: PyTorch's projection of the state; only 0 (none) is supported.
 
-    Raises ValueError where sizes do not fit, NotImplementedError for another `proj_size`. Warns (UserWarning) about a
-    dropout that has no place to act.
+    Raises ValueError if sizes do not fit, NotImplementedError for another `proj_size`. Warns (UserWarning) about a
+    dropout that has nowhere to act.
     """
 
     gates = 4
@@ -278,7 +278,7 @@ class LSTM(RNNBase):
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The outputs of the last layer, and the final states h and cells c of all.
 
-        Arguments as `GRU.forward`'s, but `hx` is a pair (h_0, c_0). Returns output and (h_n, c_n), in the shapes of
+        Arguments as for `GRU.forward`, but `hx` is a pair (h_0, c_0). Returns output and (h_n, c_n), in the shapes of
         `GRU.forward`.
         """
         output, (h_n, c_n) = self._run(input, None if hx is None else _pair("LSTM", hx), lengths)
@@ -289,12 +289,12 @@ class LSTM(RNNBase):
 
 
 class RNN(RNNBase):
-    """The simple recurrent network (Elman 1990), h' = tanh(W_ih x + b_ih + W_hh h + b_hh), layer above layer.
+    """The simple recurrent network (Elman 1990), h' = tanh(W_ih x + b_ih + W_hh h + b_hh), in stacked layers.
 
-    Arguments as `GRU`'s, and:
+    Arguments as for `GRU`, and:
 
     Args:
-        nonlinearity: "tanh", or "relu" for max(x, 0) in its place.
+        nonlinearity: "tanh", or "relu" for max(x, 0) instead.
     """
 
     def __init__(
@@ -317,7 +317,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Any, hx: Any = None, *, lengths: Any = None) -> tuple[Tensor, Tensor]:
-        """The outputs of the last layer, and the final states of all; arguments and shapes as `GRU.forward`'s."""
+        """The outputs of the last layer, and the final states of all; arguments and shapes as for `GRU.forward`."""
         output, (h_n,) = self._run(input, None if hx is None else (hx,), lengths)
         return output, h_n
 
@@ -344,7 +344,7 @@ def _pair(name: str, hx: Any) -> tuple[Any, Any]:
 
 
 class RNNCellBase(Module):
-    """What the cells share: `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`, as PyTorch's."""
+    """The base of the cells: `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`, as in PyTorch."""
 
     gates = 1
     state_names: tuple[str, ...] = ("h_0",)
@@ -367,7 +367,7 @@ class RNNCellBase(Module):
         _reset(self)
 
     def _prepared(self, input: Any, states: tuple[Any, ...] | None) -> tuple[Tensor, list[Tensor], bool]:
-        """The input as (1, batch, input_size), the states before it as a batch, and whether they were a batch."""
+        """The input as (1, batch, input_size), the states before it as a batch, and True if they were a batch."""
         name = type(self).__name__
         x = input if isinstance(input, Tensor) else tt.asarray(input, device=self.weight_ih.device)
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
@@ -398,9 +398,9 @@ def _given_back(state: Tensor, batched: bool) -> Tensor:
 
 
 class GRUCell(RNNCellBase):
-    """One step of a gated recurrent unit; the equations stand at `nn.functional.gru`.
+    """One step of a gated recurrent unit; `nn.functional.gru` has the equations.
 
-    Shapes: input (batch, input_size) and state (batch, hidden_size), or both without the batch. Parameters from
+    Shapes: input (batch, input_size) and state (batch, hidden_size), or both without the batch. Parameters start from
     U(-b, b) with b = 1 / sqrt(hidden_size).
     """
 
@@ -413,10 +413,10 @@ class GRUCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of a long short-term memory; the equations stand at `nn.functional.lstm`.
+    """One step of a long short-term memory; `nn.functional.lstm` has the equations.
 
     Shapes: input (batch, input_size), state and cell (batch, hidden_size) each, or all without the batch. Parameters
-    from U(-b, b) with b = 1 / sqrt(hidden_size).
+    start from U(-b, b) with b = 1 / sqrt(hidden_size).
     """
 
     gates = 4
@@ -432,11 +432,11 @@ class LSTMCell(RNNCellBase):
 class RNNCell(RNNCellBase):
     """One step of the simple recurrent network, h' = tanh(W_ih x + b_ih + W_hh h + b_hh).
 
-    Shapes: input (batch, input_size) and state (batch, hidden_size), or both without the batch. Parameters from
+    Shapes: input (batch, input_size) and state (batch, hidden_size), or both without the batch. Parameters start from
     U(-b, b) with b = 1 / sqrt(hidden_size).
 
     Args:
-        nonlinearity: "tanh", or "relu" for max(x, 0) in its place.
+        nonlinearity: "tanh", or "relu" for max(x, 0) instead.
     """
 
     def __init__(

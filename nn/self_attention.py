@@ -1,4 +1,4 @@
-"""Self-attention as models have it since 2017: fewer keys than queries, turned by their positions, normalised.
+"""Self-attention as in models since 2017: fewer keys than queries, turned by their positions, normalised.
 
     MultiHead(x) = Concat(head_1, ..., head_h) W^O,   head_i = softmax(q_i k_jᵀ / √d + mask) v_j
 
@@ -6,8 +6,8 @@
 
 h query heads share kv heads of keys and values: grouped-query attention (Ainslie et al. 2023), for kv = 1 multi-query
 attention (Shazeer 2019), for kv = h the paper's. R turns queries and keys by their positions (Su et al. 2021,
-`F.rotate`), norm is QK-norm (Henry et al. 2020; Dehghani et al. 2023). Both are left out unless they are asked for.
-What a position sees is the mask's affair: `F.causal_mask`, `F.sliding_window_mask`, `F.alibi`.
+`F.rotate`), norm is QK-norm (Henry et al. 2020; Dehghani et al. 2023). Both are optional.
+The mask decides what a position sees: `F.causal_mask`, `F.sliding_window_mask`, `F.alibi`.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Rotation = tuple[Tensor, Tensor]
 
 
 class SelfAttention(Module):
-    """Attention of a sequence to itself; the formula stands at the top of the file.
+    """Attention of a sequence to itself; the formula is at the top of the file.
 
     Args:
         d_model: the size of the vectors.
-        num_heads: how many heads of queries there are.
-        num_kv_heads: how many of keys and values; divides num_heads; default: as many.
+        num_heads: the number of query heads.
+        num_kv_heads: the number of heads of keys and values; divides num_heads; default: num_heads.
         head_dim: the size of a head; default d_model / num_heads.
-        dropout: the probability with which an attention weight is dropped in training.
+        dropout: the probability of dropping an attention weight in training.
         bias: whether the projections add a bias.
         pairing: which elements `forward`'s rotation turns together, see `F.rotate`.
-        qk_norm: eps of the RMS normalisation of each head's queries and keys; None: there is none.
+        qk_norm: eps of the RMS normalisation of each head's queries and keys; None: do not normalise.
 
-    `in_proj` holds W^Q, W^K and W^V of all heads, one under the other.
+    `in_proj` holds W^Q, W^K and W^V of all heads, one below the other.
 
-    Raises ValueError where the numbers of heads do not divide.
+    Raises ValueError if the numbers of heads do not divide.
     """
 
     def __init__(
@@ -83,19 +83,19 @@ class SelfAttention(Module):
 
     @property
     def kv_size(self) -> int:
-        """Of a position's keys and values side by side: what a cache holds of it."""
+        """The size of a position's keys and values side by side in a cache."""
         return 2 * self.num_kv_heads * self.head_dim
 
     def forward(
         self, x: Tensor, mask: Any = None, rotation: Rotation | None = None, cache: LayerCache | None = None
     ) -> Tensor:
-        """Attend within x, (batch, length, d_model), and to what a cache has of positions before it.
+        """Attend within x, (batch, length, d_model), and to earlier positions in a cache.
 
         Args:
-            mask: broadcasts to (batch, heads, length, length); boolean, True where attention is not allowed, or float,
-                added to the scores. With a cache to (batch, heads, length, places), places being all that it has then.
+            mask: broadcasts to (batch, heads, length, length); boolean, True where attention is forbidden, or float,
+                added to the scores. With a cache, to (batch, heads, length, places), where places includes those of x.
             rotation: cos and sin of `F.rotary_angles`, which broadcast to (batch, heads, length, head_dim / 2).
-            cache: keys and values of former positions, (batch, places, kv_size); those of x join it.
+            cache: keys and values of earlier positions, (batch, places, kv_size); those of x join it.
         """
         if rotation is None and cache is None and self._is_multi_head(x.shape[-1]):
             heads, _ = F.attention.multi_head(
@@ -108,7 +108,7 @@ class SelfAttention(Module):
             memory = cache.append(tt.concat([F.attention.join_heads(k), F.attention.join_heads(v)], axis=-1))
             k, v = (F.attention.split_heads(part, self.num_kv_heads) for part in tt.split(memory, 2, axis=-1))
         shared = self.num_heads // self.num_kv_heads
-        if shared > 1:  # each head of keys and values beside all the queries that share it
+        if shared > 1:  # repeat each head of keys and values for all the queries that share it
             k, v = (tt.repeat(part, shared, axis=1) for part in (k, v))
         allowed = ~mask if mask is not None and mask.dtype.kind == "b" else mask  # this function's booleans allow
         out = F.scaled_dot_product_attention(q, k, v, allowed, self._dropout_p, scale=self._scale)
@@ -126,7 +126,7 @@ class SelfAttention(Module):
         return q, k, v
 
     def _is_multi_head(self, d_model: int) -> bool:
-        """Whether this is the attention of 2017, but for what turns queries and keys."""
+        """True if this is the attention of 2017, apart from turning queries and keys."""
         whole = self.num_heads * self.head_dim == d_model
         return whole and self.num_kv_heads == self.num_heads and self.q_norm is None
 

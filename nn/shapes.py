@@ -1,4 +1,4 @@
-"""Modules that change nothing but the shape."""
+"""Modules that only change the shape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .module import Module
 
 
 class Flatten(Module):
-    """The dimensions from start_dim to end_dim as one: by default all but the batch."""
+    """Merge the dimensions from start_dim to end_dim: by default all but the batch."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """A dimension as several, of sizes of which one may be -1: what the others leave."""
+    """Split a dimension into several; one of the sizes may be -1, for the rest."""
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Unflatten(Module):
 
 
 class Unfold(Module):
-    """What a window of an image holds at each of its positions, as columns; arguments and shapes as `F.unfold`."""
+    """The elements of a window at each of its positions in an image, as columns; arguments and shapes as `F.unfold`."""
 
     def __init__(self, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Likeness and distance of vectors as modules."""
+"""Similarity and distance of vectors as modules."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ Masks are boolean (True: must not attend) or floating (added to the scores, so t
 
     attention masks, such as `src_mask` (S, S), `tgt_mask` (T, T), `memory_mask` (T, S), or with one for each head
         (N nhead, ...);
-    key padding masks, such as `src_key_padding_mask` (N, S): padding is attended to by nobody.
+    key padding masks, such as `src_key_padding_mask` (N, S): no position attends to padding.
 
-`is_causal` flags are hints that the mask given beside them is causal; they do not replace it.
+An `is_causal` flag is a hint that the mask beside it is causal; it does not replace the mask.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 class Sublayer(namedtuple("Sublayer", "f dropout norm norm_first", defaults=[False]), metaclass=Replaceable):
-    """f with its residual connection, dropout (section 5.4) and norm: behind the sum, or in front of f."""
+    """f with its residual connection, dropout (section 5.4) and norm: after the sum, or before f."""
 
     def __call__(self, x: Tensor) -> Tensor:
         if self.norm_first:
@@ -57,14 +57,14 @@ class Sublayer(namedtuple("Sublayer", "f dropout norm norm_first", defaults=[Fal
 
 @may_be_faster
 def through(x: Tensor, sublayers: Sequence[Sublayer]) -> Tensor:
-    """x through sub-layers, one after the other."""
+    """Pass x through sub-layers, one after the other."""
     for sublayer in sublayers:
         x = sublayer(x)
     return x
 
 
 class Attend(namedtuple("Attend", "attention memory mask padding is_causal"), metaclass=Replaceable):
-    """f(x) = MultiHead(x, memory, memory): x looks at the memory, or without one at itself (section 3.2.3)."""
+    """f(x) = MultiHead(x, memory, memory): x attends to the memory, or without one to itself (section 3.2.3)."""
 
     def __call__(self, x: Tensor) -> Tensor:
         memory = x if self.memory is None else self.memory
@@ -73,7 +73,7 @@ class Attend(namedtuple("Attend", "attention memory mask padding is_causal"), me
 
 
 class AttendToPast(namedtuple("AttendToPast", "attention cache hidden"), metaclass=Replaceable):
-    """The same for the next position alone: its key and value join those of its past, which a cache keeps."""
+    """The same for the next position alone: its key and value join those of its past in a cache."""
 
     def __call__(self, x: Tensor) -> Tensor:
         query, own = self.attention.project(x)
@@ -105,8 +105,8 @@ class TransformerEncoderLayer(Module):
         d_model: the size of the vectors between the sub-layers.
         nhead: the number of attention heads; divides d_model.
         dim_feedforward: the inner size of the feed-forward network.
-        dropout: of each sub-layer's result before it is added (section 5.4), of the attention weights, and within the
-            feed-forward network.
+        dropout: applies to each sub-layer's result before the sum (section 5.4), to the attention weights, and within
+            the feed-forward network.
         activation: "relu", "gelu" or a function of a Tensor.
         layer_norm_eps: eps of the layer normalisations.
         batch_first: (batch, length, d_model) rather than (length, batch, d_model).
@@ -156,7 +156,7 @@ class TransformerEncoderLayer(Module):
         return through(src, self.sublayers(attend))
 
     def sublayers(self, attend: Any) -> list[Sublayer]:
-        """The sub-layers in their order (Figure 1 of the paper, left)."""
+        """The sub-layers in order (Figure 1 of the paper, left)."""
         feed = Feed(self.linear1, self.activation, self.dropout, self.linear2)
         return [
             Sublayer(attend, self.dropout1, self.norm1, self.norm_first),
@@ -221,14 +221,14 @@ class TransformerDecoderLayer(Module):
     def step(self, x: Tensor, cache: LayerCache, hidden: Tensor, memory_hidden: Tensor | None) -> Tensor:
         """The next position of every branch: `forward` for the last position alone, (batch, branches, d_model).
 
-        Its key and value join the cache; who sees which is told as in `DecoderCache`.
+        Its key and value join the cache; the masks are those of `DecoderCache`.
         """
         attend = AttendToPast(self.self_attn, cache, hidden)
         ask = AttendToMemory(self.multihead_attn, cache, memory_hidden)
         return through(x, self.sublayers(attend, ask))
 
     def sublayers(self, attend: Any, ask: Any) -> list[Sublayer]:
-        """The sub-layers in their order (Figure 1 of the paper, right): `ask` attends to the encoder's output."""
+        """The sub-layers in order (Figure 1 of the paper, right): `ask` attends to the encoder's output."""
         feed = Feed(self.linear1, self.activation, self.dropout, self.linear2)
         return [
             Sublayer(attend, self.dropout1, self.norm1, self.norm_first),
@@ -241,9 +241,9 @@ class TransformerEncoder(Module):
     """A stack of encoder layers.
 
     Args:
-        encoder_layer: the layer, of which each of the stack is a copy: they all start from the same values.
-        num_layers: how many.
-        norm: what is applied at the end, for example a `LayerNorm`.
+        encoder_layer: the layer to copy for each layer of the stack: they all start from the same values.
+        num_layers: the number of layers.
+        norm: a module to apply at the end, for example a `LayerNorm`.
     """
 
     def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
@@ -304,7 +304,7 @@ class TransformerDecoder(Module):
     def start(self, memory: Tensor, memory_key_padding_mask: Tensor | None = None) -> DecoderCache:
         """An empty cache over a memory (batch, source, d_model), whatever `batch_first`, to `step` from.
 
-        The mask (batch, source) is boolean, True for padding. Each layer projects the memory here, once and for all.
+        The mask (batch, source) is boolean, True for padding. Each layer projects the memory here, only once.
         """
         return DecoderCache(
             [layer.multihead_attn.project_memory(memory) for layer in self.layers], memory_key_padding_mask
@@ -312,14 +312,14 @@ class TransformerDecoder(Module):
 
     @may_be_faster
     def step(self, tgt: Tensor, cache: DecoderCache, tgt_key_padding_mask: Tensor | None = None) -> Tensor:
-        """What `forward` gives for the last position, from that position alone and a cache of those before it.
+        """The result of `forward` for the last position, from that position alone and a cache of those before it.
 
         Args:
-            tgt: (batch, branches, d_model), whatever `batch_first`: for each source so many targets, which are equally
-                long; see `DecoderCache`.
+            tgt: (batch, branches, d_model), whatever `batch_first`: for each source, `branches` targets of equal
+                length; see `DecoderCache`.
             tgt_key_padding_mask: (batch, branches), True where no later position may attend to this one.
 
-        Returns (batch, branches, d_model). The cache is one position longer then.
+        Returns (batch, branches, d_model). The cache grows by one position.
         """
         hidden = cache.extend(tgt.shape[:2], tgt_key_padding_mask)
         x = tgt
@@ -329,17 +329,17 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """The encoder and the decoder of the paper, from vectors to vectors: embeddings and logits are the user's.
+    """The encoder and the decoder of the paper, from vectors to vectors, without embeddings and logits.
 
     Args:
         d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, scale: as
             for `TransformerEncoderLayer`.
         num_encoder_layers, num_decoder_layers: N of the paper; both stacks end in a LayerNorm.
-        custom_encoder, custom_decoder: modules to take their place.
+        custom_encoder, custom_decoder: modules to use instead.
 
     All weights of two dimensions start from Xavier's uniform distribution.
 
-    Raises ValueError where source and target do not fit together or are not of size d_model.
+    Raises ValueError if source and target do not fit together or are not of size d_model.
     """
 
     def __init__(

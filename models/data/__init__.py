@@ -1,4 +1,4 @@
-"""What models learn from: datasets and their batches, sequences, toy languages, text files.
+"""Data for models: datasets and their batches, sequences, toy languages, text files.
 
 from tinytensor.models.data import DataLoader, TensorDataset
 
@@ -22,7 +22,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
         raise tt.missing.no_attribute(__name__, name)

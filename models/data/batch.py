@@ -17,8 +17,8 @@ class Batch:
 
     Attributes:
         source: (batch, source), each ending in eos.
-        target_in: (batch, target), beginning with bos: what the decoder sees.
-        target_out: (batch, target), the same shifted by one, ending in eos: what it has to say.
+        target_in: (batch, target), beginning with bos: the input of the decoder.
+        target_out: (batch, target), the same shifted by one, ending in eos: the ids to predict.
     """
 
     source: Any
@@ -37,22 +37,22 @@ class Batch:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """What a model is called with."""
+        """The arguments for calling a model."""
         return self.source, self.target_in
 
     @property
     def tokens(self) -> int:
-        """How many ids are to be predicted, padding not counted."""
+        """The number of ids to predict, without padding."""
         return int((self.target_out != PAD).sum())
 
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Sequences of which a model says something at each place: the next id, or the one that was hidden.
+    """Sequences for predicting an id at each place: the next one, or the hidden one.
 
     Attributes:
-        ids: (batch, length), what the model sees.
-        target_out: (batch, length), what it has to say there; PAD where nothing is asked.
+        ids: (batch, length), the input of the model.
+        target_out: (batch, length), the ids to predict there; PAD where there is none.
     """
 
     ids: Any
@@ -60,12 +60,12 @@ class TextBatch:
 
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """What a model is called with."""
+        """The arguments for calling a model."""
         return (self.ids,)
 
     @property
     def tokens(self) -> int:
-        """How many ids are to be said."""
+        """The number of ids to predict."""
         return int((self.target_out != PAD).sum())
 
 

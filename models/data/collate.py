@@ -1,4 +1,4 @@
-"""A list of samples as one batch."""
+"""Make one batch from a list of samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tinytensor as tt
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Samples as a batch, with a first dimension more, by what they are.
+    """Make a batch from samples, with an additional first dimension, depending on their type.
 
     | samples | batch |
     |---|---|

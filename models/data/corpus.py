@@ -10,18 +10,18 @@ from pathlib import Path
 
 
 class CorpusError(ValueError):
-    """Files that cannot be used as parallel text; the message says in one line which, where and why."""
+    """Files that cannot be used as parallel text; the message is one line that says which, where and why."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Aligned sentences, and how many lines were left out.
+    """Aligned sentences, and the number of skipped lines.
 
     Attributes:
         sources, targets: sentence i of one is the translation of sentence i of the other.
-        empty: pairs that were skipped because a side is empty.
-        lines: of each pair, the number of its line in the files, counted from 1; nothing if it comes from no files.
-        first_empty: the number of the first line that was skipped.
+        empty: the number of pairs skipped because a side is empty.
+        lines: the line number of each pair in the files, counted from 1; empty if they do not come from files.
+        first_empty: the number of the first skipped line.
     """
 
     sources: list[str]
@@ -35,10 +35,10 @@ class Corpus:
 
 
 def read_pairs(source: str | Path, target: str | Path) -> Corpus:
-    """Read two files (plain or .gz, UTF-8, one sentence a line) side by side.
+    """Read two files (plain or .gz, UTF-8, one sentence per line) side by side.
 
-    Pairs with an empty side are skipped and counted. Raises CorpusError for files that cannot be read, are not UTF-8
-    (the line is named), have different numbers of lines, or hold no pair at all.
+    Skips and counts pairs with an empty side. Raises CorpusError for files that cannot be read, are not UTF-8 (it names
+    the line), have different numbers of lines, or hold no pair at all.
     """
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
@@ -65,7 +65,7 @@ def read_lines(path: str | Path) -> list[str]:
         raise CorpusError(f"cannot read {path}: {error.strerror or error}") from None
     lines = data.split(b"\n")
     if lines and not lines[-1]:
-        lines.pop()  # what stands behind the last end of line
+        lines.pop()  # the empty rest after the last end of line
     texts = []
     for number, line in enumerate(lines, 1):
         try:

@@ -1,4 +1,4 @@
-"""Datasets: what has a length and gives sample i. A list is one; these are for arrays, parts, and one's own."""
+"""Datasets have a length and return sample i. A list is one; these are for arrays, parts, and your own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Sample = TypeVar("Sample", covariant=True)
 
 
 class Dataset(Generic[Sample]):
-    """The base of datasets; one of your own writes `__getitem__`, and `__len__`.
+    """The base of datasets; your own one writes `__getitem__` and `__len__`.
 
-    `DataLoader` takes anything that has these two, a list as well.
+    `DataLoader` takes anything that has these two, also a list.
     """
 
     def __getitem__(self, index: int) -> Sample:
@@ -22,14 +22,14 @@ class Dataset(Generic[Sample]):
         raise NotImplementedError(f"{type(self).__name__}: write __getitem__(index), which gives one sample")
 
     def __len__(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         raise NotImplementedError(f"{type(self).__name__}: write __len__(), the number of samples")
 
 
 class TensorDataset(Dataset[tuple[tt.Tensor, ...]]):
     """Tensors (or arrays) of the same length; a sample is one row of each, as a tuple.
 
-    Raises ValueError for none, for one of no dimensions, and for different lengths.
+    Raises ValueError for no Tensors, for one without dimensions, and for different lengths.
     """
 
     def __init__(self, *tensors: Any) -> None:
@@ -60,7 +60,7 @@ class Subset(Dataset[Sample]):
 
 
 def all_at_once(dataset: Any, indices: list[int]) -> list[tt.Tensor] | None:
-    """What `default_collate` makes of samples of a `TensorDataset`, or of a part of one, by one look-up; else None."""
+    """The `default_collate` of samples of a `TensorDataset`, or of a part of one, by one look-up; else None."""
     while isinstance(dataset, Subset):
         indices, dataset = [dataset.indices[i] for i in indices], dataset.dataset
     return [tensor[indices] for tensor in dataset.tensors] if type(dataset) is TensorDataset else None
@@ -69,12 +69,12 @@ def all_at_once(dataset: Any, indices: list[int]) -> list[tt.Tensor] | None:
 def random_split(
     dataset: Any, lengths: Sequence[float], generator: tt.random.Generator | None = None
 ) -> list[Subset[Any]]:
-    """Parts of a dataset with different samples in each, chosen at random; of training and validation, say.
+    """Split a dataset at random into parts with different samples, such as training and validation.
 
     Args:
-        lengths: how many samples each part has, together all of them; or fractions that add up to 1, rounded down, of
-            which the first parts get what is left over.
-        generator: what chooses; the default one if not given.
+        lengths: the numbers of samples of the parts, together all of them; or fractions that add up to 1, rounded
+            down; the first parts get the rest.
+        generator: chooses the samples; default: the default generator.
 
     Raises ValueError for lengths that do not add up.
     """

@@ -1,7 +1,7 @@
-"""Images of digits that are made, not fetched: strokes of a pen, each time shifted, turned, stretched and noisy.
+"""Generated images of digits: strokes of a pen, each time shifted, turned, stretched and noisy.
 
 A digit is a few strokes in a unit square, straight lines and arcs, x to the right and y down. A pen follows them, and
-how dark a pixel becomes depends on its distance from the nearest stroke.
+the distance of a pixel from the nearest stroke decides how dark it becomes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 SIZE = 20
 """Height and width of an image, in pixels."""
 
-AT_A_TIME = 128  # images, whose distances from pixels to strokes are in memory together
+AT_A_TIME = 128  # images to keep the distances from pixels to strokes of in memory
 
 
 def _line(*points: tuple[float, float]) -> Any:
-    """Straight from point to point."""
+    """Straight lines from point to point."""
     return np.array(points)
 
 
@@ -47,7 +47,7 @@ STROKES: list[list[Any]] = [
 
 
 def _segments() -> Any:
-    """The strokes as pairs of points, (digit, segment, end, x and y); what a digit lacks are repeated ones."""
+    """The strokes as pairs of points, (digit, segment, end, x and y); shorter digits repeat their last segment."""
     pairs = [np.concatenate([np.stack([s[:-1], s[1:]], axis=1) for s in strokes]) for strokes in STROKES]
     most = max(map(len, pairs))
     return np.stack([p[np.minimum(np.arange(most), len(p) - 1)] for p in pairs])
@@ -57,14 +57,14 @@ SEGMENTS = _segments()
 
 
 def digits(count: int, seed: Any = 0, size: int = SIZE) -> tuple[Any, Any]:
-    """Images of handwriting, and which digit each is: always the same for the same seed.
+    """Images of handwriting, and the digit of each: always the same for the same seed.
 
-    Each is turned by up to 15 degrees, slanted, made wider and higher by its own factor, shifted, written with a pen of
-    its own thickness, and given noise.
+    Each is turned by up to 15 degrees, slanted, scaled in width and height by its own factors, shifted, written with
+    its own thickness of the pen, and made noisy.
 
     Args:
-        count: how many; every digit is drawn equally often, but for chance.
-        seed: what `numpy.random.default_rng` takes.
+        count: the number of images; every digit is equally likely.
+        seed: the seed for `numpy.random.default_rng`.
         size: height and width in pixels.
 
     Returns float32 (count, 1, size, size), from 0 for paper to 1 for ink, and int64 (count,).
@@ -88,14 +88,14 @@ def digits(count: int, seed: Any = 0, size: int = SIZE) -> tuple[Any, Any]:
 
 
 def _ink(points: Any, thickness: Any, size: int) -> Any:
-    """How dark each pixel is, (n, size, size): 1 on a stroke, less at its edge, 0 away from it."""
+    """The darkness of each pixel, (n, size, size): 1 on a stroke, less at its edge, 0 away from it."""
     middle = (np.arange(size, dtype=np.float32) + 0.5) / size
     start, along = points[:, :, 0], points[:, :, 1] - points[:, :, 0]
     length = np.maximum((along * along).sum(axis=-1), 1e-9)[..., None, None]
     dx = middle - start[:, :, None, None, 0]  # from the start of each segment to each column of pixels
     dy = middle[:, None] - start[:, :, None, None, 1]  # and to each row
     way_x, way_y = along[:, :, None, None, 0], along[:, :, None, None, 1]
-    share = np.clip((dx * way_x + dy * way_y) / length, 0, 1)  # where on the segment the nearest point is
+    share = np.clip((dx * way_x + dy * way_y) / length, 0, 1)  # the place of the nearest point on the segment
     squared = (dx - share * way_x) ** 2 + (dy - share * way_y) ** 2
     distance = np.sqrt(squared.min(axis=1))
     return np.clip((thickness - distance) * size + 0.5, 0, 1)

@@ -1,4 +1,4 @@
-"""Batches of a dataset, epoch after epoch, from any point of which one can go on."""
+"""Batches of a dataset, epoch after epoch, resumable from any point."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from .sampler import BatchSampler, RandomSampler, SequentialSampler
 class DataLoader:
     """Batches of a dataset: `for batch in loader` goes through all samples once, an epoch.
 
-    Everything happens in the thread that asks for a batch: there are no workers to start, and none to wait for. Where
-    reading samples takes long, read them before.
+    Everything happens in the calling thread: there are no workers to start or wait for. If reading samples is slow,
+    read them beforehand.
 
-    `state_dict()` says where the loader is, after the batch that it gave last. A loader that is made alike and gets it
-    by `load_state_dict` goes on with the very next batch: nothing is read that was read before.
+    `state_dict()` holds the loader's position after its last batch. A loader made with the same arguments that loads
+    it by `load_state_dict` goes on with the very next batch, without reading earlier ones again.
 
     Args:
-        dataset: what has `__getitem__` and `__len__`.
-        batch_size: how many samples a batch has.
-        shuffle: whether their order is drawn anew for each epoch.
-        sampler: in place of `shuffle`, what gives the indices of an epoch.
-        batch_sampler: in place of all these and `drop_last`, what gives lists of indices.
-        num_workers: 0, the only number that there is.
-        collate_fn: what makes a batch of a list of samples; `default_collate` if not given.
-        drop_last: leave out the last batch where it has fewer samples.
-        generator: what draws the order. If not given, one that starts from a number of the default generator, so that
-            it follows from `tt.manual_seed`, and no other random number depends on it.
+        dataset: an object with `__getitem__` and `__len__`.
+        batch_size: the number of samples in a batch.
+        shuffle: whether to draw a new order for each epoch.
+        sampler: instead of `shuffle`, an iterable over the indices of an epoch.
+        batch_sampler: instead of all these and `drop_last`, an iterable over lists of indices.
+        num_workers: must be 0.
+        collate_fn: makes a batch from a list of samples; default: `default_collate`.
+        drop_last: leave out the last batch if it has fewer samples.
+        generator: draws the order. Default: one seeded by a number from the default generator, so that the order
+            follows from `tt.manual_seed`, and no other random number depends on it.
 
     Attributes:
-        epoch: how many epochs are over.
+        epoch: the number of finished epochs.
 
-    Raises ValueError for arguments that exclude each other, or are out of range.
+    Raises ValueError for arguments that exclude each other or are out of range.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class DataLoader:
         self.collate_fn = collate_fn or default_collate
         self.generator = getattr(batch_sampler, "generator", None)
         self.epoch = 0
-        self._place: Place | None = None  # in the epoch that somebody is going through
-        self._goes_on = False  # whether the next pass is the rest of one
+        self._place: Place | None = None  # in the current epoch
+        self._goes_on = False  # True if the next pass is the rest of one
 
     def __len__(self) -> int:
-        """How many batches are an epoch."""
+        """The number of batches in an epoch."""
         return len(self.batch_sampler)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of an epoch; after `load_state_dict`, first those that are left of one."""
+        """The batches of an epoch; after `load_state_dict`, first the rest of one."""
         if not self._goes_on or self._place is None:
             self._place = Place(self._drawn_from())
         self._goes_on = False
@@ -97,24 +97,24 @@ class DataLoader:
                 batch = self.collate_fn([self.dataset[i] for i in indices])
             place.batch += 1
             yield batch
-        if self._place is place:  # and nobody has begun another epoch meanwhile
+        if self._place is place:  # no other epoch has begun meanwhile
             self.epoch, self._place = self.epoch + 1, None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, as plain numbers."""
+        """The position of the loader, as plain numbers."""
         place = self._place or Place(self._drawn_from())
         try:
             batches = len(self)
-        except TypeError:  # a sampler of somebody's own may not know
+        except TypeError:  # a custom sampler may have no length
             batches = None
         sizes = {"samples": len(self.dataset), "batches": batches}
         return {"epoch": self.epoch, "batch": place.batch, **sizes, "generator": place.generator}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave. The next `for` goes through the rest of that epoch.
+        """Go on from a `state_dict`. The next `for` goes through the rest of that epoch.
 
-        Raises ValueError for the state of another dataset, another batch size or another kind of order; nothing is
-        changed then.
+        Raises ValueError, and changes nothing, for the state of a dataset or batch size that gives other numbers of
+        samples or batches, or of another kind of order.
         """
         expected = self.state_dict()
         if set(state_dict) != set(expected):
@@ -143,11 +143,11 @@ class DataLoader:
 
 @dataclass
 class Place:
-    """Where somebody is in an epoch.
+    """A position in an epoch.
 
     Attributes:
-        generator: its state before the epoch's order was drawn.
-        batch: how many batches were given.
+        generator: the generator's state before it drew the epoch's order.
+        batch: the number of batches already given.
     """
 
     generator: dict[str, Any] | None

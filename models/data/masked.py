@@ -12,18 +12,18 @@ from .batch import BOS, PAD, TextBatch, padded
 from .languages import Vocabulary, context_pairs
 from .languages.pairs import pairs
 
-SHARE = 0.15  # of the words that are asked for
+SHARE = 0.15  # of the words to predict
 
 
 class MaskedWordTask:
-    """Sentences of which 15 % of the words are to be said: of ten, eight are hidden, one is another, one is as it was.
+    """Sentences with 15 % of the words to predict: eight in ten are hidden, one is replaced, one stays unchanged.
 
     Args:
-        seed: sentences, and what is hidden in them, follow from it.
+        seed: determines the sentences, and the words hidden in them.
 
     Attributes:
         vocabulary: the words.
-        mask_id: what stands where a word is hidden, behind all words.
+        mask_id: the id of a hidden word, after those of all words.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -32,7 +32,7 @@ class MaskedWordTask:
         self.mask_id = len(self.vocabulary)
 
     def __len__(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return self.mask_id + 1
 
     def training_batch(self, step: int, size: int) -> TextBatch:
@@ -43,7 +43,7 @@ class MaskedWordTask:
         return self.asked(self.ids(list(islice(both, size))), np.random.default_rng((self.seed, step)))
 
     def test_batches(self, count: int, size: int = 250) -> Iterator[TextBatch]:
-        """Sentences with combinations of words that training never shows; all that is asked for is hidden."""
+        """Sentences with combinations of words that training never shows; all words to predict are hidden."""
         found = [pair.source for pair in islice(context_pairs("en-fr", f"test {self.seed}", held_out=True), count)]
         rng = np.random.default_rng((self.seed, 0, 0))
         for start in range(0, count, size):
@@ -52,7 +52,7 @@ class MaskedWordTask:
             yield TextBatch(np.where(chosen, self.mask_id, ids), np.where(chosen, ids, PAD))
 
     def asked(self, ids: Any, rng: np.random.Generator) -> TextBatch:
-        """A training batch of sentences (batch, length), with what is asked for drawn."""
+        """A training batch of sentences (batch, length), with words to predict drawn at random."""
         chosen = (rng.random(ids.shape) < SHARE) & (ids > BOS)
         kind = rng.random(ids.shape)
         others = rng.integers(BOS + 1, self.mask_id, ids.shape)
@@ -60,7 +60,7 @@ class MaskedWordTask:
         return TextBatch(np.where(chosen, changed, ids), np.where(chosen, ids, PAD))
 
     def ids(self, sentences: Sequence[Sequence[str]]) -> Any:
-        """The ids of sentences, each behind a bos: (sentences, longest), padded. "[mask]" is a hidden word."""
+        """The ids of sentences, each after a bos: (sentences, longest), padded. "[mask]" is a hidden word."""
         rows = [[self.mask_id if word == HIDDEN else self.vocabulary.ids([word])[0] for word in s] for s in sentences]
         return padded([[BOS, *row] for row in rows])
 

@@ -1,7 +1,7 @@
-"""Samplers: in which order the samples of a dataset are taken, and which of them make a batch.
+"""Samplers choose the order of a dataset's samples, and the samples of each batch.
 
-A sampler is gone through once for each epoch, and gives indices; a batch sampler gives lists of them. One that draws
-its order keeps a `generator` of its own, so that `DataLoader.state_dict` can save it.
+A loader iterates over a sampler once per epoch. A sampler gives indices, a batch sampler lists of them. One that draws
+its order keeps its own `generator`, so that `DataLoader.state_dict` can save it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class SequentialSampler:
 
 
 class RandomSampler:
-    """All indices in an order that is drawn anew for each epoch.
+    """All indices in a random order, drawn anew for each epoch.
 
     Args:
         data_source: the dataset.
         replacement: draw each index from all of them, so that some come several times and others never.
-        num_samples: how many are drawn; as many as there are if not given. Without replacement further ones are of
-            another order.
-        generator: what draws. If not given, one that starts from a number of the default generator.
+        num_samples: how many indices to draw; default: the size of the dataset. Without replacement, further ones come
+            from another order.
+        generator: draws the order; default: one seeded by a number from the default generator.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class RandomSampler:
 
 
 class BatchSampler:
-    """The indices of a sampler, so many at a time.
+    """The indices of a sampler, `batch_size` at a time.
 
     Args:
-        sampler: what gives the indices.
-        batch_size: how many a batch has.
-        drop_last: leave out the last batch where it has fewer.
+        sampler: gives the indices.
+        batch_size: the number of indices in a batch.
+        drop_last: leave out the last batch if it has fewer.
 
     Raises ValueError for a batch size below 1.
     """
@@ -82,7 +82,7 @@ class BatchSampler:
 
     @property
     def generator(self) -> tt.random.Generator | None:
-        """What the sampler draws its order with; None where it draws none."""
+        """The sampler's generator; None if it has none."""
         return getattr(self.sampler, "generator", None)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -102,17 +102,17 @@ class BatchSampler:
 
 
 class TokenBatchSampler:
-    """Batches of sequences of like length, filled by the number of tokens, so that little is padding.
+    """Batches of sequences of similar length, filled by the number of tokens, to keep padding small.
 
-    Sequences are sorted by length and cut into batches; in each epoch those of one length change places, and so do the
-    batches. Vaswani et al. 2017, section 5.1, make batches so.
+    Sequences are sorted by length and cut into batches; each epoch shuffles those of equal length, and the batches.
+    Vaswani et al. 2017, section 5.1, batch in this way.
 
     Args:
-        lengths: of each sequence, padding not counted; of pairs, the longer side's.
-        max_tokens: how many tokens a batch has at most: sequences times the longest of them. A sequence that is longer
-            is a batch of its own.
-        shuffle: whether orders are drawn. Without it, batches go from short to long.
-        generator: what draws. If not given, one that starts from a number of the default generator.
+        lengths: the length of each sequence without padding; of a pair, that of the longer side.
+        max_tokens: the most tokens in a batch: sequences times the length of the longest. A sequence longer than that
+            is its own batch.
+        shuffle: whether to draw orders. Without it, batches go from short to long.
+        generator: draws the orders; default: one seeded by a number from the default generator.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class TokenBatchSampler:
 
 
 def cuts_by_tokens(lengths: np.ndarray, max_tokens: int) -> list[tuple[int, int]]:
-    """Where sorted lengths are cut so that no batch has more than so many tokens (one sequence at least)."""
+    """The (start, end) of each batch of sorted lengths: at most `max_tokens` tokens, but at least one sequence."""
     cuts, start = [], 0
     for end in range(1, len(lengths) + 1):
         if end == len(lengths) or (end + 1 - start) * lengths[end] > max_tokens:
@@ -151,5 +151,5 @@ def cuts_by_tokens(lengths: np.ndarray, max_tokens: int) -> list[tuple[int, int]
 
 
 def own_generator() -> tt.random.Generator:
-    """A generator that starts from a number of the default one: drawing with it disturbs nobody else's numbers."""
+    """A generator seeded by a number from the default one, so that its draws do not disturb other random numbers."""
     return tt.random.Generator(int(tt.random.default_generator.integers(2**62).item()))

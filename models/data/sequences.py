@@ -1,7 +1,7 @@
 """Sequence tasks made on the fly from a seed: copy, reverse, sort.
 
-A sequence is a few letters; the target is the same letters as they are, backwards, or in alphabetical order. Which
-sequences are kept for testing is decided by a checksum of the sequence itself, so none of them is ever trained on.
+A sequence is a few letters; the target is the same letters unchanged, backwards, or in alphabetical order. A checksum
+of the sequence itself decides whether it is kept for testing, so training never sees a test sequence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .batch import EOS, PAD, Batch
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FIRST_LETTER = 3
-HELD_OUT = 8  # one sequence of so many is kept for testing
+HELD_OUT = 8  # one in this many sequences is kept for testing
 
 TASKS: dict[str, Callable[[list[int]], list[int]]] = {
     "copy": lambda letters: letters,
@@ -26,12 +26,12 @@ TASKS: dict[str, Callable[[list[int]], list[int]]] = {
 
 
 class SequenceTask:
-    """Random sequences of letters and what to make of them.
+    """Random sequences of letters and their answers.
 
     Args:
         name: "copy", "reverse" or "sort".
-        seed: all sequences follow from it.
-        min_length, max_length: how many letters a sequence has, evenly distributed.
+        seed: determines all sequences.
+        min_length, max_length: the range of the number of letters, evenly distributed.
     """
 
     vocabulary = FIRST_LETTER + len(LETTERS)
@@ -49,9 +49,9 @@ class SequenceTask:
         return self.make_batch(self._training_sequences(np.random.default_rng((self.seed, 0, step)), size))
 
     def test_sequences(self, count: int) -> list[list[int]]:
-        """Different sequences of which training never sees any; the first are the same whatever the count.
+        """Different sequences that training never sees; the first ones are the same for every count.
 
-        Fewer than `count` where the lengths do not allow so many.
+        Fewer than `count` if the lengths do not allow that many.
         """
         rng = np.random.default_rng((self.seed, 1))
         found: dict[tuple[int, ...], None] = {}
@@ -75,7 +75,7 @@ class SequenceTask:
         return [row[:length].tolist() for row, length in zip(letters, lengths)]
 
     def answer(self, sequence: list[int]) -> list[int]:
-        """What the model should make of a sequence."""
+        """The right answer to a sequence."""
         return TASKS[self.name](sequence)
 
     def make_batch(self, sequences: list[list[int]]) -> Batch:
@@ -89,7 +89,7 @@ class SequenceTask:
 
     @staticmethod
     def to_text(ids: Any) -> str:
-        """Ids up to the end of the sequence, as letters; ids that are no letters as "?"."""
+        """Ids up to the end of the sequence, as letters; other ids as "?"."""
         text = ""
         for i in np.asarray(ids).tolist():
             if i in (EOS, PAD):

@@ -1,4 +1,4 @@
-"""Language modelling as a task: stretches of one long text, of which each id is to be said from those before it."""
+"""Language modelling as a task: stretches of one long text, to predict each id from those before it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .languages.pairs import pairs
 
 
 class StretchTask:
-    """Stretches of a text, as long as the model sees at a time, from anywhere in it.
+    """Stretches of a text, as long as the model's input, from anywhere in it.
 
     Args:
         ids: the text.
-        length: of a stretch.
-        seed: which stretches are drawn follows from it, and from the step.
+        length: the length of a stretch.
+        seed: determines the stretches, together with the step.
 
-    Raises ValueError for a text that is no longer than a stretch.
+    Raises ValueError for a text that is not longer than a stretch.
     """
 
     def __init__(self, ids: Any, length: int, seed: int = 0) -> None:
@@ -37,7 +37,7 @@ class StretchTask:
 
 
 def whole(ids: Any, length: int, size: int = 64) -> Iterator[TextBatch]:
-    """Batches that ask for each id of a text once, but the first: half a stretch or more stands before most of them."""
+    """Batches to predict each id of a text once, except the first: most follow half a stretch or more."""
     ids = np.asarray(ids)
     step = max(1, length // 2)
     rows = []
@@ -47,7 +47,7 @@ def whole(ids: Any, length: int, size: int = 64) -> Iterator[TextBatch]:
         row[: len(part)] = part
         target = row[1:].copy()
         if start:
-            target[: length - step] = PAD  # asked already
+            target[: length - step] = PAD  # predicted already
         rows.append((row[:-1], target))
     waiting = iter(rows)
     while some := list(islice(waiting, size)):
@@ -55,7 +55,7 @@ def whole(ids: Any, length: int, size: int = 64) -> Iterator[TextBatch]:
 
 
 def toy_text(lines: int, seed: int = 0) -> str:
-    """Sentences of the toy English, one a line: everyday ones, and such as go on from one clause to the next."""
+    """Sentences of the toy English, one per line: everyday ones, and ones that continue from clause to clause."""
     everyday = pairs("en-fr", f"text {seed}", False, True)
     context = context_pairs("en-fr", f"text {seed}", held_out=False)
     both = (written(pair.source, "en") for two in zip(everyday, context) for pair in two)

@@ -1,4 +1,4 @@
-"""Translation of real text: batches of sentences of like length, filled by the number of tokens."""
+"""Translation of real text: batches of sentences of similar length, filled by the number of tokens."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ Pair = tuple[list[int], list[int]]
 class TextTask:
     """Pairs of sentences as ids, in batches.
 
-    Every epoch sees each pair once. Pairs are sorted by length and cut into batches, so that little is padding; pairs
-    of the same lengths change places, and so do the batches, from epoch to epoch. The batch of a step follows from the
-    seed and the step's number alone.
+    Every epoch sees each pair once. Pairs are sorted by length and cut into batches, to keep padding small; each epoch
+    shuffles pairs of the same lengths, and the batches. The seed and the step's number alone determine the batch of a
+    step.
 
     Args:
         corpus: the pairs.
-        tokenizer: makes ids of them.
-        seed: the order of the pairs follows from it.
-        max_length: longer sentences (in subwords, with the end) are left out.
-        max_tokens: of a batch: the number of pairs times the longer of the longest sides, padding included.
-        subword_dropout: every epoch draws the ids of its training batches anew, with this probability that a merge of
-            subwords is left out (see `SubwordDropout`). How many pairs a batch holds follows from the first draw, so
-            that later ones may have some tokens more than `max_tokens`.
+        tokenizer: turns them into ids.
+        seed: determines the order of the pairs.
+        max_length: leave out longer sentences (in subwords, with the end).
+        max_tokens: the most tokens of a batch: the number of pairs times the longest side, padding included.
+        subword_dropout: every epoch draws the ids of its training batches anew, with this probability of leaving out a
+            merge of subwords (see `SubwordDropout`). The first draw determines the number of pairs in a batch, so later
+            ones may have slightly more than `max_tokens` tokens.
 
     Attributes:
         pairs: ids of source and target, without begin and end.
-        too_long: how many pairs were left out.
-        first_too_long: the first of them, by its place in the corpus.
+        too_long: the number of pairs left out.
+        first_too_long: the place of the first of them in the corpus.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class TextTask:
 
     @property
     def batches(self) -> int:
-        """How many batches are an epoch."""
+        """The number of batches in an epoch."""
         return len(self._cuts)
 
     def training_batch(self, step: int, size: int = 1) -> Batch:
@@ -77,12 +77,12 @@ class TextTask:
         return Batch.of(self._epoch[1][place])
 
     def all_batches(self) -> list[Batch]:
-        """Every pair once, for validation: batches of like lengths."""
+        """Every pair once, for validation: batches of similar lengths."""
         pairs = _by_length(self.pairs)
         return [Batch.of(pairs[a:b]) for a, b in self._cuts]
 
     def _drawn(self, epoch: int) -> list[Pair]:
-        """The pairs as an epoch sees them; a pair that becomes too long stays as it is."""
+        """The pairs for an epoch, drawn anew with dropout; a pair that becomes too long stays unchanged."""
         if self._dropout is None:
             return self.pairs
         ids = self._dropout.draw(int(np.random.default_rng((self.seed, 1, epoch)).integers(2**63)))
@@ -91,7 +91,7 @@ class TextTask:
 
 
 def _lengths(pairs: Sequence[Pair]) -> np.ndarray:
-    """Of each pair the length of the longer side, of the source and of the target."""
+    """The lengths of each pair's longer side, its source and its target."""
     lengths = [(max(len(s), len(t)), len(s), len(t)) for s, t in pairs]
     return np.array(lengths, dtype=np.int64).reshape(-1, 3)
 

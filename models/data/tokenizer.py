@@ -16,14 +16,14 @@ UNKNOWN = 3
 
 
 class TokenizerError(ValueError):
-    """A text or a file that gives no tokenizer; the message says in one line which, and why."""
+    """A text or a file that does not give a tokenizer; the message is one line that says which, and why."""
 
 
 class Tokenizer:
     """Subwords of one vocabulary for all languages of a model.
 
     Args:
-        model: the bytes of a sentencepiece model, as `train` or `load` give them.
+        model: the bytes of a sentencepiece model, as in `train` and `load`.
     """
 
     def __init__(self, model: bytes) -> None:
@@ -49,7 +49,7 @@ class Tokenizer:
                 bos_id=BOS,
                 eos_id=EOS,
                 unk_id=UNKNOWN,
-                max_sentence_length=2**30,  # bytes; longer ones would be left out without a word
+                max_sentence_length=2**30,  # bytes; longer ones would be left out silently
                 num_threads=1,  # the same text gives the same vocabulary
                 minloglevel=2,
             )
@@ -59,7 +59,7 @@ class Tokenizer:
 
     @staticmethod
     def load(path: Path) -> Tokenizer:
-        """Read a tokenizer's file. Raises TokenizerError, with its name, if it is none."""
+        """Read a tokenizer's file. Raises TokenizerError, with the file's name, for any other file."""
         try:
             return Tokenizer(path.read_bytes())
         except OSError as error:
@@ -72,7 +72,7 @@ class Tokenizer:
         atomic_write(path, self.model)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What `translator` writes of it into a model's folder: plain values and files."""
+        """The data that `translator` writes into a model's folder: plain values and files."""
         return {"kind": "subwords"}, {"tokenizer.model": self.model}
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class Tokenizer:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many ids there are, of the source and of the target."""
+        """The numbers of source ids and of target ids."""
         return len(self), len(self)
 
     def encode(self, text: str) -> list[int]:
@@ -88,22 +88,22 @@ class Tokenizer:
         return self._processor.encode(text)
 
     def words(self, text: str) -> list[str]:
-        """The words that subwords are made of, as the vocabulary spells them, each with an underline for its space."""
+        """The words that subwords come from, in the vocabulary's spelling, each with an underline for its space."""
         return ["▁" + word for word in "".join(self._processor.encode(text, out_type=str)).split("▁") if word]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The sentence of some ids; begin, end and padding are nothing."""
+        """The sentence of some ids; begin, end and padding add nothing."""
         return self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The subwords of some ids, as pictures show them: a space before a word is an underline."""
+        """The subwords of some ids, for pictures: a space before a word is an underline."""
         return [self._processor.id_to_piece(i) for i in ids]
 
     source_pieces = target_pieces = pieces  # one vocabulary for both languages
 
 
 def _reason(message: str) -> str:
-    """What sentencepiece complains about, in our words where they are known."""
+    """The reason from sentencepiece's message, in our words if we know it."""
     if "unk_id" in message:
         return f"padding, begin, end and unknown words take {UNKNOWN + 1}"
     if needed := re.search(r"(\d+) vs (\d+)", message):

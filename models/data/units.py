@@ -1,4 +1,4 @@
-"""What a text is cut into for a language model: bytes, characters, or the subwords of its lines."""
+"""Units of text for a language model: bytes, characters, or the subwords of its lines."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any, Protocol
 from .batch import BOS, EOS, PAD
 from .tokenizer import Tokenizer
 
-FIRST = 3  # the id behind padding, begin and end
+FIRST = 3  # the id after padding, begin and end
 
 
 class Units(Protocol):
     """A text as ids, and ids as a text."""
 
     def __len__(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text. Raises ValueError if it cannot be written in ids."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids; padding and begin are nothing."""
+        """The text of some ids; padding and begin add nothing."""
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id stands for, for pictures."""
+        """The text of each id, for pictures."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What makes the units again: plain values, with their `kind`, and files by their role."""
+        """The data to rebuild the units from: plain values, with their `kind`, and files by their role."""
 
 
 class Bytes:
-    """The bytes of a text in UTF-8: 256 ids for every language, behind the three that mean no byte."""
+    """The bytes of a text in UTF-8: 256 ids for every language, after the three that mean no byte."""
 
     def __len__(self) -> int:
         return FIRST + 256
@@ -46,11 +46,11 @@ class Bytes:
         return bytes(i - FIRST for i in ids if i >= FIRST).decode(errors="replace")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id stands for: a character of ASCII, or a number in hexadecimal."""
+        """The text of each id: a character of ASCII, or a number in hexadecimal."""
         return [_shown(chr(i - FIRST)) if FIRST <= i < FIRST + 128 else f"{max(i - FIRST, 0):02x}" for i in ids]
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What makes the units again."""
+        """The data to rebuild the units from."""
         return {"kind": "bytes"}, {}
 
 
@@ -58,7 +58,7 @@ class Characters:
     """The characters that occur in a text, in the order of Unicode, each with an id.
 
     Args:
-        text: has every character that there is; more than once does not matter.
+        text: contains every character; repeats do not matter.
     """
 
     def __init__(self, text: str) -> None:
@@ -69,7 +69,7 @@ class Characters:
         return FIRST + len(self.characters)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text. Raises ValueError that names the characters which have none."""
+        """The ids of a text. Raises ValueError that names the characters without one."""
         unknown = sorted(set(text) - self._ids.keys())
         if unknown:
             raise ValueError(f"no id for {', '.join(map(repr, unknown[:10]))}: the text of training had none of it")
@@ -80,18 +80,18 @@ class Characters:
         return "".join(self.characters[i - FIRST] for i in ids if i >= FIRST)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id stands for; a space is an underline."""
+        """The text of each id; a space becomes an underline."""
         return [_shown(self.characters[i - FIRST]) if i >= FIRST else "" for i in ids]
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What makes the units again."""
+        """The data to rebuild the units from."""
         return {"kind": "characters", "characters": self.characters}, {}
 
 
 class Subwords:
     """The subwords of a text's lines (Sennrich et al. 2016), by sentencepiece; eos is the end of a line.
 
-    White space within a line becomes one space, as sentencepiece has it.
+    White space within a line becomes one space, as in sentencepiece.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -116,11 +116,11 @@ class Subwords:
         return "\n".join(map(self.tokenizer.decode, lines))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """What each id stands for; a space before a word is an underline."""
+        """The text of each id; a space before a word becomes an underline."""
         return self.tokenizer.pieces(ids)
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What makes the units again."""
+        """The data to rebuild the units from."""
         return {"kind": "subwords of lines"}, self.tokenizer.saved()[1]
 
 
@@ -133,11 +133,11 @@ UNITS: dict[str, Callable[[str, int], Units]] = {
     "characters": lambda text, vocabulary: Characters(text),
     "subwords": lambda text, vocabulary: Subwords(Tokenizer.train(re.split(r"\n+", text.strip()), vocabulary)),
 }
-"""By name, each made of a text and of how many subwords there are to be."""
+"""By name, functions that make units from a text and the number of subwords."""
 
 SAVED: dict[str, Callable[[dict[str, Any], dict[str, bytes]], Units]] = {
     "bytes": lambda values, files: Bytes(),
     "characters": lambda values, files: Characters(values["characters"]),
     "subwords of lines": lambda values, files: Subwords(Tokenizer(files["tokenizer.model"])),
 }
-"""By kind, each made again of what `saved` gave."""
+"""By kind, functions that rebuild units from the data of `saved`."""

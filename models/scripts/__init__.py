@@ -1,1 +1,1 @@
-"""What the scripts in `examples/` share: arguments, exit codes, and the story of a training run."""
+"""The shared parts of the scripts in `examples/`: arguments, exit codes, and the course of a training run."""

@@ -1,4 +1,4 @@
-"""Computation graphs of attention, from a single head to the whole Transformer, and before it: what lessons draw."""
+"""Computation graphs of attention for lessons: from a single head to the whole Transformer, and its predecessors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def head(d_model: int = 64, d_k: int = 16, length: int = LENGTH) -> Graph:
         scores = (Q @ K.mT / math.sqrt(d_k)).masked_fill(future, -math.inf)
         weights = F.softmax(scores, dim=-1)
         result = weights @ V
-    graph.options = Options(fused="folded", direction="TB")  # here softmax is one of the steps, not one to look into
+    graph.options = Options(fused="folded", direction="TB")  # softmax is a single step here, not shown in detail
     return _with_gradients(graph, result, "One attention head: softmax(Q Kᵀ / √dₖ) V")
 
 
@@ -66,10 +66,10 @@ class HeadByHead(nn.Module):
 def heads(d_model: int = 64, num_heads: int = 4, length: int = LENGTH) -> Graph:
     """Multi-head attention head by head: Concat(head_1, ..., head_h) W^O (section 3.2.2, Figure 2).
 
-    The layer computes the same with the weights of all heads in one matrix; `multihead` draws it.
+    The layer that `multihead` draws computes the same with the weights of all heads in one matrix.
 
     Args:
-        d_model, num_heads: the size of the vectors, of which each head has its share.
+        d_model, num_heads: the size of the vectors, and the number of heads to share it.
         length: the number of positions.
     """
     model, X = HeadByHead(d_model, num_heads), tt.random.normal((length, d_model))
@@ -136,7 +136,7 @@ class BahdanauDecoder(nn.Module):
     def forward(self, x: tt.Tensor, target: tt.Tensor) -> tt.Tensor:
         h, last = self.encoder(x)
         Uh = h @ self.U
-        s = tt.tanh(last[1:] @ self.W_s)  # of the direction that ends at the first word
+        s = tt.tanh(last[1:] @ self.W_s)  # the state of the direction that ends at the first word
         states = []
         for i in range(len(target)):
             with tt.named_scope(f"step {i + 1}"):
@@ -152,7 +152,7 @@ def bahdanau(d_model: int = 16, steps: int = 2) -> Graph:
 
     Args:
         d_model: the size of states and annotations.
-        steps: how many.
+        steps: the number of steps.
     """
     model = BahdanauDecoder(d_model)
     return _unrolled(model, d_model, steps, "Additive attention (Bahdanau et al. 2014): look, then step")
@@ -173,7 +173,7 @@ class GeneralAttention(nn.Module):
 
 
 class LuongDecoder(nn.Module):
-    """h_t = GRU([y_{t-1}; h̃_{t-1}], h_{t-1}) and h̃_t = tanh(W_c [c_t; h_t]); returns what was found, h̃."""
+    """h_t = GRU([y_{t-1}; h̃_{t-1}], h_{t-1}) and h̃_t = tanh(W_c [c_t; h_t]); returns all h̃."""
 
     def __init__(self, d_model: int) -> None:
         super().__init__()
@@ -202,14 +202,14 @@ def luong(d_model: int = 16, steps: int = 2) -> Graph:
 
     Args:
         d_model: the size of states and of the memory.
-        steps: how many.
+        steps: the number of steps.
     """
     model = LuongDecoder(d_model)
     return _unrolled(model, d_model, steps, "Multiplicative attention (Luong et al. 2015): step, then look")
 
 
 def _unrolled(model: nn.Module, d_model: int, steps: int, title: str) -> Graph:
-    """The graph of a recurrent model that reads a sentence and is given the words before those that it is to say."""
+    """The graph of a recurrent model that reads a sentence and gets the words before those to predict."""
     x, target = tt.random.normal((LENGTH, d_model)), tt.random.normal((steps, d_model))
     with tt.record() as graph:
         result = model(x, target)
@@ -224,7 +224,7 @@ def _weight(*shape: int) -> nn.Parameter:
 
 
 def _with_gradients(graph: Graph, result: tt.Tensor, title: str) -> Graph:
-    """The graph after a backward pass with a gradient of unit size, so that gradients can be drawn and played."""
+    """The graph after a backward pass with a gradient of norm 1, so that gradients can be drawn and played."""
     gradient = tt.random.normal(result.shape)
     result.backward(gradient / tt.linalg.vector_norm(gradient))
     graph.title = title
@@ -240,4 +240,4 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
     "bahdanau": bahdanau,
     "luong": luong,
 }
-"""By the name that the command line gives them."""
+"""By their names on the command line."""

@@ -1,4 +1,4 @@
-"""What every script here promises at the command line: one line for a mistake, and what the exit codes mean."""
+"""The rules of all scripts at the command line: one line for a mistake, and the meanings of exit codes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXIT_INTERRUPTED = 130
 EXIT_NOBODY_READS = 141
 EXIT_TERMINATED = 143
 
-LARGEST = 10**15  # of whole numbers: NumPy counts bytes in 64 bits
+LARGEST = 10**15  # the largest whole number: NumPy counts bytes in 64 bits
 
 EXIT_CODES = (
     "exit codes: 0 done, 2 bad arguments or files, {}130 interrupted, 141 the output was cut off, 143 ended by SIGTERM"
@@ -35,12 +35,12 @@ TRAINING_CODES = (
 
 
 class UsageError(Exception):
-    """Something the user gave cannot be used: told in one line, exit code 2."""
+    """The user's input cannot be used: one line of message, exit code 2."""
 
 
 @contextmanager
 def told(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
-    """Within it, these errors are the user's to mend: they become a UsageError of one line, after the prefix."""
+    """Within it, these errors are for the user to fix: they become a UsageError of one line, after the prefix."""
     try:
         yield
     except errors as error:
@@ -48,17 +48,17 @@ def told(*errors: type[Exception], prefix: str = "") -> Iterator[None]:
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, where there is one worth showing."""
+    """Shows defaults other than None and False."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return action.help if action.default is None or action.default is False else super()._get_help_string(action)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose complaints are one line on stderr.
+    """An argument parser whose errors are one line on stderr.
 
     Args:
-        trains: whether the script can end as only training does; its help says so.
+        trains: whether the help lists the exit codes of training.
     """
 
     def __init__(self, *, trains: bool = True, **options: Any) -> None:
@@ -117,20 +117,20 @@ def _number(kind: Callable[[str], Any], text: str, what: str) -> Any:
 
 
 def run(main: Callable[[], int]) -> NoReturn:
-    """Run a script's main function and exit with its code; what the user can mend is told in one line.
+    """Run a script's main function and exit with its code; errors that the user can fix take one line.
 
-    Of many ranks that `mpiexec` started, rank 0 alone tells it.
+    Of several ranks that `mpiexec` started, only rank 0 prints it.
     """
     sys.exit(as_rank(lambda: exit_code(main)))
 
 
 def exit_code(main: Callable[[], int]) -> Any:
-    """What a script's main function gives, or the code of what ended it, which is told in one line."""
+    """Call a script's main function; return its result, or the code of the error that ended it, printed in one line."""
     take_any_text()
     code: Any
     try:
         code = main()
-    except SystemExit as end:  # of --help
+    except SystemExit as end:  # from --help
         code = end.code
     except UsageError as error:
         print(f"{_script()}: {error}", file=sys.stderr)
@@ -155,21 +155,21 @@ def exit_code(main: Callable[[], int]) -> Any:
 
 
 def take_any_text() -> None:
-    """See that printing ends nothing: neither a closed stream nor a character that its encoding lacks."""
+    """Keep printing from failing at a closed stream or at a character that its encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # the script was started with it closed
+        if stream is None:  # it was closed when the script started
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
-        elif isinstance(stream, io.TextIOWrapper):  # what it lacks is shown somehow
+        elif isinstance(stream, io.TextIOWrapper):  # show missing characters somehow
             stream.reconfigure(errors="backslashreplace")
 
 
 def _flushed(code: Any) -> Any:
-    """The exit code when all that was printed is written; Python itself does it too late to tell a failure."""
+    """Write all output and return the exit code; Python itself flushes too late to report a failure."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what cannot be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the rest, which cannot be written
         if code in (EXIT_OK, None):
             code = EXIT_NOBODY_READS if isinstance(error, BrokenPipeError) else _cannot_write(error)
     return code

@@ -1,4 +1,4 @@
-"""The copy, reverse and sort tasks: the model for one, its answers, and a trained one from the folder of its run."""
+"""The copy, reverse and sort tasks: a model for one, its answers, and a trained model from the folder of its run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .command_line import UsageError, told
 
 
 def build(arguments: Mapping[str, Any]) -> tuple[Transformer, SequenceTask]:
-    """The task and a new model for it, both determined by the arguments of the run (`seed` among them)."""
+    """A new model and its task, both determined by the arguments of the run (`seed` among them)."""
     tt.manual_seed(arguments["seed"])
     task = SequenceTask(arguments["task"], arguments["seed"], max_length=arguments["max_length"])
     model = Transformer(
@@ -32,9 +32,9 @@ def build(arguments: Mapping[str, Any]) -> tuple[Transformer, SequenceTask]:
 
 
 def load(folder: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask]:
-    """The model that a run trained, in evaluation mode, and its task.
+    """Load the model that a run trained, in evaluation mode, and its task.
 
-    Raises UsageError if the folder holds no run, one of something else, or its checkpoint is damaged.
+    Raises UsageError if the folder holds no run, or one of another script, or if its checkpoint is damaged.
     """
     with told(RunFolderError):
         state = read_checkpoint(folder, device)
@@ -46,7 +46,7 @@ def load(folder: Path, device: str = "cpu") -> tuple[Transformer, SequenceTask]:
 
 
 def attention(model: Transformer, task: SequenceTask) -> SentenceAttention:
-    """What a model looks at while it says the answer to the longest of some test sequences."""
+    """A model's attention while it predicts the answer to the longest of some test sequences."""
     sequence = max(task.test_sequences(20), key=len)
     batch = task.make_batch([sequence])
     read, said = ([*task.to_text(ids), END] for ids in (sequence, task.answer(sequence)))

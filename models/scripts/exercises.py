@@ -1,4 +1,4 @@
-"""Exercises of a lesson: a hole to fill, hints on request, and a check that says in words what is wrong.
+"""Exercises of a lesson: a hole to fill, hints on request, and a check that explains mistakes in words.
 
     @exercise(
         "def score(query, key):",
@@ -10,7 +10,7 @@
         query, key = tt.random.randn(2, 16)
         agree(score(query, key), (query * key).sum() / 4, "score of a query and a key of 16 numbers")
 
-A lesson's exercises stand in `exercises/<lesson>.py`, beside the lesson.
+A lesson's exercises are in `exercises/<lesson>.py`, beside the lesson.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tinytensor import Tensor
 from . import command_line
 
 SOME_ARE_WRONG = 1
-"""The exit code of a check that found an answer wrong, or none."""
+"""The exit code of a check that found an answer wrong or missing."""
 
 
 class Wrong(Exception):
@@ -46,7 +46,7 @@ class Exercise:
         self.task = " ".join(inspect.getdoc(check).split())  # type: ignore[union-attr]
 
     def verdict(self, answers: Mapping[str, Any], source: str = "") -> tuple[bool, str]:
-        """Whether the answer of this exercise's name is right, and a line that says so, or says what is wrong."""
+        """True if the answer with this exercise's name is right; and a line that says so, or names the mistake."""
         answer = answers.get(self.name)
         if answer is None:
             return False, f"{self.name}: there is no function of this name{source and f' in {source}'}"
@@ -65,12 +65,12 @@ def exercise(hole: str, *hints: str) -> Callable[[Callable[[Any], None]], Exerci
 
 
 def agree(got: Any, expected: Any, what: str, tolerance: float = 1e-5) -> None:
-    """Raise Wrong, which says how they differ, unless what an answer gave has the expected shape and numbers.
+    """Raise Wrong, which says how they differ, unless an answer's result has the expected shape and numbers.
 
     Args:
         got, expected: Tensors, arrays, nested lists or numbers.
-        what: what it is, as the message calls it.
-        tolerance: of each number, relative to the largest one expected.
+        what: the message's name for the result.
+        tolerance: the allowed error of each number, relative to the largest one expected.
     """
     if got is None or got is ...:
         raise Wrong(f"{what} is {got}: " + ("the hole is still there" if got is ... else "is a `return` missing?"))
@@ -92,13 +92,13 @@ def agree(got: Any, expected: Any, what: str, tolerance: float = 1e-5) -> None:
 
 
 def _apart(a: Any, b: Any, near: float) -> Any:
-    """Where two arrays differ; infinities and NaN are equal to their like."""
+    """True where two arrays differ; equal infinities count as equal, and so does NaN."""
     with np.errstate(invalid="ignore"):  # inf - inf
         return ~((a == b) | (np.abs(a - b) <= near) | (np.isnan(a) & np.isnan(b)))
 
 
 def _how(a: Any, b: Any, near: float) -> str:
-    """What kind of mistake it looks like."""
+    """A guess at the kind of mistake, for the message."""
     if a.ndim == 2 and a.shape[0] == a.shape[1] and not _apart(a.T, b, near).any():
         return "; it looks transposed"
     if not np.isfinite(a).all() and np.isfinite(b).all():
@@ -117,7 +117,7 @@ def expect(condition: Any, otherwise: str) -> None:
 
 
 def read(path: Path) -> list[Exercise]:
-    """The exercises that a file declares, in its order."""
+    """The exercises that a file declares, in that order."""
     return [value for value in runpy.run_path(str(path)).values() if isinstance(value, Exercise)]
 
 
@@ -135,7 +135,7 @@ def list_holes(name: str, exercises: list[Exercise]) -> int:
 
 
 def give_hint(exercises: list[Exercise], name: str, number: str = "1", *more: str) -> int:
-    """Print one hint of an exercise, and how many there are."""
+    """Print one hint of an exercise, and the number of its hints."""
     chosen = next((e for e in exercises if e.name == name), None)
     if chosen is None:
         known = ", ".join(e.name for e in exercises)
@@ -148,7 +148,7 @@ def give_hint(exercises: list[Exercise], name: str, number: str = "1", *more: st
 
 
 def check_file(exercises: list[Exercise], path: Path) -> int:
-    """Print of each exercise whether the file's answer is right; the exit code says whether all are."""
+    """Print for each exercise whether the file's answer is right; the exit code says whether all are."""
     try:
         answers = runpy.run_path(str(path))
     except OSError as error:
@@ -165,6 +165,6 @@ def check_file(exercises: list[Exercise], path: Path) -> int:
 
 
 def _line_of(error: BaseException, source: str) -> str:
-    """The line of the answers' file in which it was raised, where that is known."""
+    """The line of the answers' file that raised the error, or "" if unknown."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if source and frame.filename == source]
     return f" in line {lines[-1]}" if lines else ""

@@ -1,4 +1,4 @@
-"""What the scripts have in common that train on one text: the text, its units, and figures beside an n-gram's."""
+"""The shared parts of the scripts that train on one text: the text, its units, and figures to compare with n-grams."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..training.evaluation import validation_loss
 from ..training.presets import LANGUAGE_MODELS
 from .command_line import Parser, UsageError, fraction, positive_int, told
 
-ORDERS = (5, 8, 12)  # of n-grams: the usual, and the longer ones that characters need
+ORDERS = (5, 8, 12)  # of n-grams: the usual one, and longer ones for characters
 
 
 class Text:
-    """A text in ids: what is learned from, and what is held out at its end.
+    """A text in ids: the part to learn from, and the held-out part at its end.
 
     Attributes:
-        units: what the ids stand for.
+        units: the units of the ids.
         training, held_out: ids.
-        fingerprint: tells it from others.
-        characters: how many the held-out part has.
+        fingerprint: a hash that identifies it.
+        characters: the number of characters in the held-out part.
     """
 
     def __init__(self, text: str, units: Units, held_out: float) -> None:
@@ -43,14 +43,14 @@ class Text:
 
     @staticmethod
     def of(arguments: argparse.Namespace) -> Text:
-        """The text that the arguments ask for. Raises UsageError if there is none."""
+        """The text that the arguments name. Raises UsageError if there is none."""
         if arguments.units == "subwords" and importlib.util.find_spec("sentencepiece") is None:
             raise UsageError("sentencepiece is not installed; run: pip install -e '.[text]'")
         if arguments.text is None:
             text = toy_text(arguments.lines, arguments.seed)
         else:
             try:
-                text = Path(arguments.text).read_text(encoding="utf-8-sig")  # a name, in a run that goes on
+                text = Path(arguments.text).read_text(encoding="utf-8-sig")  # a string in a resumed run
             except OSError as error:
                 raise UsageError(f"cannot read {arguments.text}: {error.strerror or error}") from None
             except UnicodeDecodeError as error:
@@ -62,12 +62,12 @@ class Text:
         return Text(text, units, arguments.held_out)
 
     def stretches(self, length: int, seed: int) -> StretchTask:
-        """Training on this text. Raises UsageError if it is too short."""
+        """A task of training on this text. Raises UsageError if it is too short."""
         with told(ValueError, prefix="--length: "):
             return StretchTask(self.training, length, seed)
 
     def loss(self, model: Any, length: int) -> float:
-        """The mean negative log-likelihood of an id that was held out (nats), with what stands before it."""
+        """The mean negative log-likelihood of a held-out id (nats), given the ids before it."""
         return validation_loss(model, whole(np.concatenate([self.training[-1:], self.held_out]), length))
 
     def ngram_losses(self) -> dict[int, float]:
@@ -76,14 +76,14 @@ class Text:
         return {n: -ngram.log_probabilities(self.training, self.held_out, vocabulary, n).mean() for n in ORDERS}
 
     def told(self, loss: float) -> str:
-        """A perplexity, of an id and, where it is another number, of a character."""
+        """The perplexity of an id, and of a character if their numbers differ, as text."""
         a_character = math.exp(loss * len(self.held_out) / self.characters)
         more = "" if len(self.held_out) == self.characters else f" ({a_character:.3f} a character)"
         return f"{math.exp(loss):.3f}{more}"
 
 
 def add_text_arguments(p: Parser, *, units: str | None, length: int) -> None:
-    """The arguments of a text and of the model that is trained on it."""
+    """Add the arguments of a text and of the model to train on it."""
     p.add_argument("--text", type=Path, metavar="FILE", help="what to learn from, UTF-8; default: toy sentences")
     p.add_argument("--lines", type=positive_int, default=20_000, help="of toy sentences")
     if units is not None:

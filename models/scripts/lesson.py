@@ -1,4 +1,4 @@
-"""A lesson: a file of cells that is a script, a notebook and a page; it shows pictures and says numbers.
+"""A lesson: a file of cells that is a script, a notebook and a page; it shows pictures and prints numbers.
 
     lesson = Lesson("05_scaling")
     lesson.number("variance of q·k at d_k = 512", scores.var())
@@ -26,15 +26,15 @@ from . import command_line, exercises
 
 
 class Lesson:
-    """What a lesson says and shows.
+    """The numbers and pictures of a lesson.
 
     Args:
-        name: of the lesson's file, without its ending. Run as a script, the file takes its command line here.
+        name: the name of the lesson's file, without its ending. In a script, this also reads the command line.
 
     Attributes:
-        numbers: what was said, by its words.
-        pictures: the files that were drawn, by the names of the pictures.
-        folder: where they are: `runs/lessons/<name>`, or what `--out` says.
+        numbers: the printed numbers, by their descriptions.
+        pictures: the picture files, by the names of the pictures.
+        folder: the folder of the pictures: `runs/lessons/<name>`, or that of `--out`.
     """
 
     def __init__(self, name: str) -> None:
@@ -51,21 +51,21 @@ class Lesson:
             self._follow(_parser(name).parse_args())
 
     def number(self, what: str, value: Any, form: str = ".4g") -> float:
-        """Print and remember a number, a Tensor of one element among them; `form` is how it is written."""
+        """Print and store a number, or a Tensor of one element; `form` is its format."""
         self.numbers[what] = number = float(value)
         print(f"{what}: {number:{form}}", flush=True)
         self._report()
         return number
 
     def show(self, name: str, picture: Any, save: Callable[..., None] | None = None, **options: Any) -> Shown:
-        """Save a picture, and give back what a notebook shows of it.
+        """Save a picture, and return an object that notebooks show.
 
-        The file is `name`.svg, or `name` itself where it has an ending: .html for a page.
+        The file is `name`.svg, or `name` itself if it has an ending: .html for a page.
 
         Args:
-            name: of the file.
-            picture: what is shown.
-            save: called with the path and the options; by default the picture's own `save`.
+            name: the name of the file.
+            picture: the picture.
+            save: called with the path and the options; default: the picture's own `save`.
         """
         path = self.folder / (name if Path(name).suffix else f"{name}.svg")
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,10 +77,10 @@ class Lesson:
         return Shown(path)
 
     def trained(self, model: Any, train: Callable[[Any], Any]) -> Any:
-        """The model as `train(model)` leaves it: trained the first time, read from a file from then on.
+        """The model after `train(model)`: trained the first time, read from a file afterwards.
 
-        The file is in `runs/lessons/trained`, under a name that follows from the text of `train` and from the model, so
-        that whoever changes one of them trains anew.
+        The file is in `runs/lessons/trained`, under a name made from the text of `train` and from the model, so that a
+        change in either of them trains anew.
         """
         content = f"{inspect.getsource(train)}{model!r}".encode()
         path = (
@@ -94,7 +94,7 @@ class Lesson:
         return model.eval()
 
     def check(self, *functions: Callable[..., Any]) -> None:
-        """Say of answers to this lesson's exercises, by their names, whether they are right: for notebooks."""
+        """Print whether answers to this lesson's exercises, by their names, are right: for notebooks."""
         answers = {function.__name__: function for function in functions}
         asked = [e for e in self._all_exercises() if e.name in answers]
         if unknown := answers.keys() - {e.name for e in asked}:
@@ -127,7 +127,7 @@ class Lesson:
 
 
 class Shown:
-    """A picture that was saved, as notebooks show it."""
+    """A saved picture that notebooks show."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""A run of a training script: its arguments, its folder, a new beginning or one that goes on, and its exit code."""
+"""A run of a training script: its arguments, its folder, beginning or resuming, and its exit code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .command_line import (
 )
 from .launched import share_cores
 
-OF_RANKS = ("rank_timeout", "shard_optimizer")  # which a checkpoint does not know
+OF_RANKS = ("rank_timeout", "shard_optimizer")  # not in a checkpoint
 CHANGEABLE = (
     "steps",
     "device",
@@ -48,7 +48,7 @@ CHANGEABLE = (
     "time_limit",
     "checkpoint_every",
     *OF_RANKS,
-)  # what may differ when a run goes on
+)  # may differ in a resumed run
 
 
 class Run:
@@ -62,16 +62,16 @@ class Run:
             accuracy = report(run.arguments, trainer)
         return run.exit_code(accuracy)
 
-    Where `mpiexec` started several of them, they train together, and rank 0 alone writes and reports.
+    If `mpiexec` started several processes, they train together, and only rank 0 writes and reports.
 
     Args:
-        parser: of the script's arguments, with those of `add_arguments`.
-        packages: what has to be installed, each with the extra of ours that brings it.
+        parser: the parser of the script's arguments, including those of `add_arguments`.
+        packages: packages that must be installed, each with our extra that includes it.
 
     Attributes:
-        arguments: those of the command line; with --resume those that the run in --out began with.
+        arguments: those of the command line; with --resume those of the run in --out.
 
-    Raises UsageError where they cannot work; nothing is touched then.
+    Raises UsageError, and changes nothing, if the arguments cannot work.
     """
 
     def __init__(self, parser: Parser, packages: Mapping[str, str]) -> None:
@@ -96,7 +96,7 @@ class Run:
             self._ranks = distributed.init_process_group(backend, timeout=self.arguments.rank_timeout)
 
     def open_folder(self) -> RunFolder:
-        """The folder --out, in which nobody else trains from now on. A run that is in it stays until `begun`."""
+        """The folder --out, locked from now on for other processes. A run in it stays until `begun`."""
         if self._folder is None:
             with told(RunFolderError, prefix="--resume: " if self.arguments.resume else ""):
                 place = launched()
@@ -111,12 +111,12 @@ class Run:
     def begun(
         self, trainer: Trainer, checkpoints: Checkpoints, files: Mapping[str, bytes] | None = None
     ) -> Iterator[None]:
-        """Begin the run or go on with it; within, it is trained and reported. Tells in one line why it could not end.
+        """Begin or resume the run; train and report within it. If it breaks off, one line says why.
 
         Args:
-            files: what the folder of a new run has to hold from the beginning, by name.
+            files: files that the folder of a new run holds from the beginning, by name.
 
-        Raises SystemExit with its exit code after Ctrl-C or SIGTERM, and where the loss or a gradient is not finite.
+        Raises SystemExit with its exit code after Ctrl-C or SIGTERM, and if the loss or a gradient is not finite.
         """
         for rank, other in enumerate(made := self._ranks.gather_objects((checkpoints.arguments, checkpoints.data))):
             if other != made[0]:
@@ -151,7 +151,7 @@ class Run:
                 self._write_page(trainer.step, status)
 
     def exit_code(self, accuracy: float, of: str = "exact match") -> int:
-        """The exit code of a run that has ended: depends on --require-accuracy, the least share `of` something."""
+        """The exit code of a finished run: depends on --require-accuracy, the least share `of` something."""
         required = self.arguments.require_accuracy
         if required is not None and accuracy < required:
             print(f"{self.prog}: {of} {accuracy:.4f} is below the required {required}", file=sys.stderr)
@@ -159,7 +159,7 @@ class Run:
         return EXIT_OK
 
     def _write_page(self, step: int, status: str) -> None:
-        """The last page of this process. What broke a run off is told already, and is all that is told then."""
+        """Write the last page of this process, and print its path unless the run broke off, whose cause is enough."""
         try:
             path = write_page(self.open_folder().path, f"step {step:,} of {self.arguments.steps:,}: {status}")
             told = f"wrote {path}"
@@ -184,7 +184,7 @@ class Run:
         checkpoints.save(trainer)
 
     def _go_on(self, trainer: Trainer, checkpoints: Checkpoints, checkpoint: dict[str, Any]) -> None:
-        """Bring the run to where its checkpoint was written; where it does not fit, the folder stays as it is."""
+        """Bring the run back to its checkpoint; if that does not fit, the folder stays unchanged."""
         with told(KeyError, ValueError, RuntimeError, TypeError, prefix="--resume: the checkpoint does not fit: "):
             checkpoints.restore(trainer, checkpoint)
         steps = self.arguments.steps
@@ -195,18 +195,18 @@ class Run:
 
 
 class LeavesTheRest(Callback):
-    """A rank's last callback: when training ends, all that is left to do is rank 0's."""
+    """A rank's last callback: when training ends, rank 0 does the rest."""
 
     def end(self, trainer: Trainer) -> None:
         raise SystemExit(EXIT_OK)
 
 
 def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
-    """The arguments of every training script, with its defaults.
+    """Add the arguments of every training script, with its defaults.
 
     Args:
-        defaults: of steps, batch_size, dropout and learning_rate. A text is shown in the help, and the argument is None
-            until the script puts something in its place.
+        defaults: those of steps, batch_size, dropout and learning_rate. A string appears in the help, and the argument
+            is None until the script sets it.
     """
 
     def option(name: str, **options: Any) -> None:
@@ -247,7 +247,7 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
 
 
 def plain(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments as a checkpoint keeps them: plain values, and files by a name that holds in every folder."""
+    """The arguments for a checkpoint: plain values, and absolute names of files."""
     left_out = ("resume", *OF_RANKS)
     return {name: _plain(name, value) for name, value in vars(arguments).items() if name not in left_out}
 
@@ -259,7 +259,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _parse(p: Parser) -> tuple[argparse.Namespace, set[str]]:
-    """The arguments, and the names of those that are on the command line."""
+    """The arguments, and the names of those on the command line."""
     arguments = p.parse_args()
     missing = object()
     blank = argparse.Namespace(**dict.fromkeys(vars(arguments), missing))
@@ -268,7 +268,7 @@ def _parse(p: Parser) -> tuple[argparse.Namespace, set[str]]:
 
 
 def _adopt(arguments: argparse.Namespace, explicit: set[str], saved: dict[str, Any]) -> None:
-    """Take the arguments of the run that is resumed; raise UsageError where others were given."""
+    """Take the arguments of the resumed run; raise UsageError if others were given."""
     unlike = ({"resume"} ^ set(saved) ^ set(vars(arguments))) - set(CHANGEABLE)
     if unlike:
         options = ", ".join("--" + name.replace("_", "-") for name in sorted(unlike))

@@ -1,4 +1,4 @@
-"""Training on parallel text, and what comes of it: `train_translation.py` with files."""
+"""Training on parallel text, and its results: `train_translation.py` with files."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from . import run
 from .command_line import UsageError, told
 
 TOKENIZER = "tokenizer.model"
-WATCHED = 500  # sentences of the validation text that are translated, greedily, at every evaluation
-SHOWN = 30  # subwords of a sentence whose attention is in the page of the run, at most
+WATCHED = 500  # sentences of the validation text to translate, greedily, at every evaluation
+SHOWN = 30  # the most subwords of a sentence whose attention is in the page of the run
 
 _pairs = functools.cache(read_pairs)  # each file is read once
 
 
 def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Checkpoints, dict[str, bytes]]:
-    """The trainer for the files that the arguments name, its checkpoints, and the files that a new run has to hold.
+    """The trainer for the files in the arguments, its checkpoints, and the files for a new run.
 
-    Raises UsageError where they cannot be used.
+    Raises UsageError if the files cannot be used.
     """
-    print("reading the text and cutting it into subwords", flush=True)  # which may take a while
+    print("reading the text and cutting it into subwords", flush=True)  # this may take a while
     with told(CorpusError):
         training = _pairs(arguments.train_source, arguments.train_target)
         validation = _pairs(arguments.valid_source, arguments.valid_target)
@@ -91,7 +91,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
 
 
 def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpoints) -> float:
-    """Save the mean of the last weights; print its BLEU, draw pictures. Returns the exact match on the last text."""
+    """Save the mean of the last weights, print its BLEU and draw pictures. Returns the exact match on the last text."""
     model, folder, tokenizer = trainer.model, checkpoints.folder, trainer.task.tokenizer
     averaged = 0 if checkpoints.average is None else checkpoints.average.apply(model)
     model.eval()
@@ -109,14 +109,14 @@ def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpo
         folder.log(event="result", step=trainer.step, text=name, sentences=len(corpus), beam=arguments.beam, **figures)
         print(f"{name}: BLEU {score:.2f} on {len(corpus):,} sentences, beam {arguments.beam} ({signature})")
     sources = _pairs(arguments.valid_source, arguments.valid_target).sources
-    line = next(filter(tokenizer.encode, sources), None)  # one of characters without width has no ids
+    line = next(filter(tokenizer.encode, sources), None)  # a line of zero-width characters has no ids
     seen = None if line is None else translator.sentence_attention(line, translator.translate([line])[0][0])
     plots.draw_run(folder, seen, log=False)
     return exact
 
 
 def _tokenizer(arguments: argparse.Namespace, folder: RunFolder, training: Corpus) -> Tokenizer:
-    """That of the run which goes on, or one learned from the training text."""
+    """The tokenizer of the resumed run, or one learned from the training text."""
     if arguments.resume:
         with told(TokenizerError):
             return Tokenizer.load(folder.path / TOKENIZER)
@@ -137,7 +137,7 @@ def _show_text(model: Any, corpus: Corpus, tokenizer: Tokenizer, count: int, say
 
 
 def _attention_of_first(model: Any, corpus: Corpus, tokenizer: Tokenizer) -> SentenceAttention | None:
-    """What the model looks at to say the first translation of a corpus that is short enough to be shown."""
+    """The model's attention for the first pair of a corpus that is short enough to show."""
     for source, target in zip(corpus.sources, corpus.targets):
         ids = tokenizer.encode(target)
         if 0 < len(ids) <= SHOWN and 0 < len(tokenizer.encode(source)) <= SHOWN:
@@ -147,7 +147,7 @@ def _attention_of_first(model: Any, corpus: Corpus, tokenizer: Tokenizer) -> Sen
 
 
 def _skipped(corpus: Corpus, task: TextTask | None = None) -> str:
-    """What is left out of a corpus, and where the first such line is."""
+    """The numbers of pairs left out of a corpus, and the first such lines."""
     kinds = [(corpus.empty, "with an empty side", corpus.first_empty)]
     if task is not None:
         first = task.first_too_long
@@ -158,7 +158,7 @@ def _skipped(corpus: Corpus, task: TextTask | None = None) -> str:
 
 
 def _fingerprint(tokenizer: Tokenizer, *corpora: Corpus) -> str:
-    """Tells texts and their subwords from others: a run that goes on must have those that it began with."""
+    """A hash of texts and their subwords: a resumed run must have the same ones."""
     digest = hashlib.sha256(tokenizer.model)
     for corpus in corpora:
         for line in (*corpus.sources, *corpus.targets):
@@ -167,7 +167,7 @@ def _fingerprint(tokenizer: Tokenizer, *corpora: Corpus) -> str:
 
 
 def _check_lengths(path: Path, corpus: Corpus, tokenizer: Tokenizer, longest: int) -> None:
-    """Raise UsageError for a sentence that cannot be translated in the end: now, not after hours of training."""
+    """Raise UsageError for a sentence too long to translate in the end: now, not after hours of training."""
     for line, text in zip(corpus.lines, corpus.sources):
         length = len(tokenizer.encode(text)) + 1
         if length > longest:

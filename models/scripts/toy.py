@@ -1,4 +1,4 @@
-"""Training on a toy language, and what comes of it: `train_translation.py` without parallel text."""
+"""Training on a toy language, and its results: `train_translation.py` without parallel text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEST_PAIRS = 1000
 
 
 def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Checkpoints, dict[str, bytes]]:
-    """The trainer for a language pair, its checkpoints, and no files that a new run has to hold."""
+    """The trainer for a language pair, its checkpoints, and no files for a new run."""
     task = TranslationTask(arguments.pair, arguments.seed, arguments.accumulate, arguments.everyday)
     sizes = (len(task.source), len(task.target), PRESETS[arguments.preset] | {"dropout": arguments.dropout})
     model = make_model(arguments.model, *sizes, max_length=task.max_length + 1, joint=False, score=arguments.score)
@@ -42,7 +42,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
 
 
 def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpoints) -> float:
-    """Save the translator; print how good it is on unseen combinations, draw pictures. Returns the exact match."""
+    """Save the translator, print its quality on unseen combinations, and draw pictures. Returns the exact match."""
     model, task, folder = trainer.model, trainer.task, checkpoints.folder
     model.eval()
     Translator(model, ToyText(task.name, task.everyday_too)).save_pretrained(folder.path)
@@ -64,7 +64,7 @@ def report(arguments: argparse.Namespace, trainer: Trainer, checkpoints: Checkpo
 
 
 def _crossing_attention(model: Any, task: TranslationTask) -> tuple[Pair, SentenceAttention]:
-    """A pair in which words cross, and what the model looks at to say its translation."""
+    """A pair with words that cross, and the model's attention while it predicts the translation."""
     pair = crossing(task.name)
     batch = task.make_batch([pair])
     source, said = [*pair.source, END], [*pair.target, END]

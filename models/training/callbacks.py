@@ -1,6 +1,6 @@
-"""What happens beside training: the log, evaluations, samples, checkpoints, a time limit, weights for their mean.
+"""Actions beside training: the log, evaluations, samples, checkpoints, a time limit, weights for their mean.
 
-In the order of a `Trainer`'s callbacks: what is said at a step, and what is in its checkpoint, follows from that.
+The order of a `Trainer`'s callbacks decides the order of messages at a step, and the content of its checkpoint.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .trainer import Callback, StepResult, Trainer
 class Log(Callback):
     """Writes figures of a step into the folder's log, and shows loss, accuracies and tokens per second.
 
-    Besides these the log has the learning rate and, by layer, the norms of the gradient before it was clipped. The
-    last step's figures are in the log, whatever ended training.
+    The log also has the learning rate and the norms of the gradient before clipping, by layer. It always has the
+    figures of the last step, whatever ended training.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -60,13 +60,13 @@ class Evaluation(Callback):
     """Logs and shows figures of the model, computed without dropout.
 
     Args:
-        figures: gives them by name; the first of them is to become small.
+        figures: returns them by name; training should make the first one small.
         every: steps between two evaluations.
-        patience: training ends when so many evaluations in a row brought no improvement (early stopping).
+        patience: training ends after this number of evaluations in a row without improvement (early stopping).
 
     Attributes:
         best: the smallest first figure.
-        without_improvement: how many evaluations there were since.
+        without_improvement: the number of evaluations since.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Evaluation(Callback):
         self.without_improvement = 0
 
     def begin(self, trainer: Trainer) -> None:
-        if self._is_stalled():  # an earlier process came so far
+        if self._is_stalled():  # an earlier process came to this point
             trainer.end()
 
     def after_step(self, trainer: Trainer, result: StepResult) -> None:
@@ -117,7 +117,7 @@ class WeightAverage(Callback):
     """Keeps the weights of several steps, whose mean is often better than the last (Vaswani et al. 2017, section 6.1).
 
     Args:
-        count: how many of the latest weights the mean is of.
+        count: the number of latest weights in the mean.
         every: steps between two of them.
     """
 
@@ -125,7 +125,7 @@ class WeightAverage(Callback):
         self.folder, self.count, self.every = folder, count, every
 
     def is_due(self, step: int) -> bool:
-        """Whether the weights of this step are kept."""
+        """True if this step's weights are to be kept."""
         return step % self.every == 0
 
     def after_step(self, trainer: Trainer, result: StepResult) -> None:
@@ -133,7 +133,7 @@ class WeightAverage(Callback):
             self.folder.keep_weights(trainer.step, trainer.model.state_dict())
 
     def apply(self, model: Any) -> int:
-        """Give the model the mean of the latest weights that were kept; returns of how many (0: it stays as it is)."""
+        """Give the model the mean of the latest kept weights; returns their number (0: the model stays unchanged)."""
         paths = [path for _, path in self.folder.weights()][-self.count :]
         if paths:
             states = [self.folder.load_weights(path) for path in paths]
@@ -143,11 +143,11 @@ class WeightAverage(Callback):
 
 
 class Samples(Callback):
-    """Shows now and then what the model makes of some inputs; the log has these lines, and those before the first step.
+    """Shows the model's outputs for some inputs every few steps; the log also has those from before the first step.
 
     Args:
         show: called with a function that prints a line.
-        every: steps between two times.
+        every: steps between two samples.
     """
 
     def __init__(self, folder: RunFolder, show: Callable[[Callable[[str], None]], None], every: int = 100) -> None:
@@ -160,7 +160,7 @@ class Samples(Callback):
     def after_step(self, trainer: Trainer, result: StepResult) -> None:
         if trainer.step % self.every == 0:
             lines = self._note(trainer)
-            for line in lines if trainer.step < trainer.steps else ():  # the last are in the script's report
+            for line in lines if trainer.step < trainer.steps else ():  # the script's report has the last ones
                 trainer.progress.say(line)
 
     def _note(self, trainer: Trainer) -> list[str]:
@@ -171,7 +171,7 @@ class Samples(Callback):
 
 
 class TimeLimit(Callback):
-    """Ends training after so many minutes; None: never."""
+    """Ends training after `minutes` minutes; None: never."""
 
     def __init__(self, minutes: float | None) -> None:
         self.minutes = math.inf if minutes is None else minutes
@@ -191,13 +191,13 @@ class TimeLimit(Callback):
 
 
 class Checkpoints(Callback):
-    """Writes the checkpoint: now and then, when training ends, on Ctrl-C and SIGTERM. It comes after all that it holds.
+    """Writes the checkpoint every few steps, at the end, and on Ctrl-C and SIGTERM. It comes after all that it saves.
 
     Args:
         arguments: plain values kept in the checkpoint, to build the same run again.
         every: steps between two checkpoints.
-        average: its weights are kept as long as the checkpoint needs them.
-        data: tells the data that the run began with from others; a checkpoint of a run with others is refused.
+        average: the checkpoint keeps its weights as long as it needs them.
+        data: identifies the run's data; `restore` refuses a checkpoint of a run with other data.
     """
 
     def __init__(
@@ -216,12 +216,12 @@ class Checkpoints(Callback):
         is_due = step % self.every == 0 or (self.average is not None and self.average.is_due(step))
         is_due = is_due or step == trainer.steps or trainer.interruption.signal is not None
         if is_due or trainer.ended_early:
-            check_finite(step, result.loss, result.norm)  # on a GPU nobody may have looked at them
+            check_finite(step, result.loss, result.norm)  # on a GPU they may be unchecked so far
         if is_due:
             self.save(trainer)
 
     def end(self, trainer: Trainer) -> None:
-        if trainer.ended_early:  # after the last figures, which an early end adds to the log
+        if trainer.ended_early:  # after the last figures, which an early end logs
             self.save(trainer)
 
     def save(self, trainer: Trainer) -> None:
@@ -230,7 +230,7 @@ class Checkpoints(Callback):
         self.folder.save(state, weights=0 if self.average is None else self.average.count)
 
     def restore(self, trainer: Trainer, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint's state. Raises ValueError, with nothing changed, if it had other data."""
+        """Go on from a checkpoint's state. Raises ValueError, changing nothing, if it had other data."""
         if state["data"] != self.data:
             raise ValueError("the data is not what the run began with")
         trainer.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""Translation: sources to translations, and how good they are."""
+"""Translating sources, and measuring how good the translations are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..data.languages import Pair, TranslationTask, corpus_alignment_error_rate,
 from ..decoding import Hypothesis, beam_search, greedy
 from .loss import cross_entropy
 
-SEEN = 200  # pairs of training that tell which layer shows the alignment
-CHUNK = 256  # sentences that are decoded together
-LIMIT = (1.2, 50)  # of a translation: 1.2 times as many ids as its source, and 50 more
+SEEN = 200  # training pairs to find the layer that shows the alignment
+CHUNK = 256  # sentences to decode together
+LIMIT = (1.2, 50)  # the most ids of a translation: 1.2 times those of its source, and 50 more
 
 
 # ---- translating
@@ -33,8 +33,8 @@ def decode_all(
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source (ids without the end), best first, in the order of the sources.
 
-    Sentences of like length are decoded together, greedily or by beam search, or by `decode(model, ids)`. A translation
-    has at most 1.2 times as many ids as its source, and 50 more.
+    Sentences of similar length are decoded together, greedily, by beam search, or by `decode(model, ids)`. A
+    translation has at most 1.2 times as many ids as its source, and 50 more.
     """
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -43,7 +43,7 @@ def decode_all(
         batch = padded([[*sources[i], model.eos_id] for i in chunk])
         if decode is not None:
             results = [[hypothesis] for hypothesis in decode(model, batch)]
-        elif beam == 1 and length_penalty == 1:  # the same as beam search gives, sooner
+        elif beam == 1 and length_penalty == 1:  # the same result as beam search, sooner
             results = [[hypothesis] for hypothesis in greedy(model, batch, max_length=LIMIT)]
         else:
             results = beam_search(model, batch, beam=beam, length_penalty=length_penalty, max_length=LIMIT)
@@ -53,10 +53,10 @@ def decode_all(
 
 
 def bleu(translations: Sequence[str], references: Sequence[str], tokenize: str = "none") -> tuple[float, str]:
-    """BLEU of a corpus (Papineni et al. 2002), and the signature of how it was computed.
+    """BLEU of a corpus (Papineni et al. 2002), and the signature of its computation.
 
     Args:
-        tokenize: sacrebleu's name of how both sides are cut into words; "none": at spaces, as they are.
+        tokenize: sacrebleu's name of the tokenizer for both sides; "none" only splits at spaces.
     """
     from sacrebleu.metrics import BLEU
 
@@ -69,16 +69,16 @@ def bleu(translations: Sequence[str], references: Sequence[str], tokenize: str =
 
 
 def translate_pairs(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> list[list[str]]:
-    """The words that the model gives for the sources of some pairs (greedily)."""
+    """The model's words for the sources of some pairs, decoded greedily."""
     sources = [task.source.ids(pair.source) for pair in pairs]
     return [task.target.tokens(hypotheses[0].ids) for hypotheses in decode_all(model, sources)]
 
 
 def toy_figures(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> dict[str, float]:
-    """Exact match and BLEU of translations; the alignment error rate of cross-attention, where there is any.
+    """Exact match and BLEU of translations; the alignment error rate of cross-attention, if there is any.
 
-    BLEU is that of sentences as they are written, cut at spaces. The alignment is read from one layer, the mean over
-    its heads, with the true target as input: from the layer that shows it best in pairs of training.
+    BLEU is that of written sentences, split at spaces. The alignment comes from one layer, the mean over its heads,
+    with the true target as input: from the layer that shows it best in training pairs.
     """
     answers = translate_pairs(model, task, pairs)
     exact = sum(tuple(answer) == pair.target for answer, pair in zip(answers, pairs)) / len(pairs)
@@ -94,7 +94,7 @@ def toy_figures(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> dic
 def alignment_error_rates(model: Any, task: TranslationTask, pairs: Sequence[Pair]) -> list[float]:
     """The alignment error rate of each layer's cross-attention: the mean over heads, with the true target as input.
 
-    Row t of the weights is what the model looks at to say word t.
+    Row t of the weights is the attention that predicts word t.
     """
     batch = task.make_batch(pairs)
     rates = []
@@ -105,12 +105,12 @@ def alignment_error_rates(model: Any, task: TranslationTask, pairs: Sequence[Pai
 
 
 def clearest_layer(layers: Sequence[np.ndarray]) -> tuple[int, np.ndarray]:
-    """The layer whose cross-attention points most clearly: its number, and the mean over its heads, (target, source).
+    """The layer with the clearest cross-attention: its number, and the mean over its heads, (target, source).
 
     Args:
         layers: weights (heads, target, source) of each layer.
 
-    Most clearly: on average over the target, the largest weight of the mean over heads is the largest.
+    The clearest layer has the largest average over the target of the largest weight of its mean over heads.
     """
     means = [layer.mean(axis=0) for layer in layers]
     best = max(range(len(means)), key=lambda i: means[i].max(axis=1).mean())

@@ -1,4 +1,4 @@
-"""How large the gradient is, layer by layer: where it vanishes or explodes (Pascanu et al. 2013)."""
+"""The size of the gradient, layer by layer, to see where it vanishes or explodes (Pascanu et al. 2013)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def norms_by_layer(model: nn.Module, total: float) -> dict[str, float]:
     """The Euclidean norm of the gradient of each layer's parameters, in the order of the model.
 
     Args:
-        total: the norm of the whole gradient. Gradients that were clipped since, all by one factor, count as before.
+        total: the norm of the whole gradient. If it was clipped since, by one factor, the norms are those before.
     """
     squares: dict[str, Tensor] = {}
     for name, parameter in model.named_parameters():
@@ -23,9 +23,9 @@ def norms_by_layer(model: nn.Module, total: float) -> dict[str, float]:
 
 
 def layer_of(parameter: str) -> str:
-    """The layer that a parameter is counted with: `encoder.layers.0.linear1.weight` with `encoder.layers.0`.
+    """The layer of a parameter: `encoder.layers.0` for `encoder.layers.0.linear1.weight`.
 
-    That is its module, or of numbered modules the one with the number.
+    That is its module, or the first numbered module around it.
     """
     modules = parameter.split(".")[:-1]
     numbers = [i + 1 for i, part in enumerate(modules) if part.isdecimal()]

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, heeded between two steps."""
+"""Ctrl-C and SIGTERM, which take effect between two steps."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class Interrupted(Exception):
-    """Somebody wants the run to end; the checkpoint is written.
+    """A signal ended the run; the checkpoint is written.
 
     Attributes:
-        step: the last one that was done.
-        signal: what was heeded, `signal.SIGINT` or `signal.SIGTERM`.
+        step: the last finished step.
+        signal: the signal, `signal.SIGINT` or `signal.SIGTERM`.
     """
 
     def __init__(self, step: int, signal: signal.Signals) -> None:
@@ -24,10 +24,10 @@ class Interrupted(Exception):
 class Interruption:
     """A context in which Ctrl-C and SIGTERM set `signal`; Ctrl-C pressed again raises KeyboardInterrupt at once.
 
-    SIGTERM is what `kill`, `timeout`, batch systems and a shutdown send before they use force. Some send it to the
-    process and to its group, so a second one says nothing new.
+    `kill`, `timeout`, batch systems and a shutdown send SIGTERM before they use force. Some send it to the process and
+    to its group, so a second one means nothing new.
 
-    Only the main thread can have it so (a rule of Python); elsewhere `signal` stays None.
+    This works only in the main thread (a rule of Python); elsewhere `signal` stays None.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Interruption:
 
     def __exit__(self, *_: Any) -> None:
         for number, former in self._former.items():
-            signal.signal(number, signal.SIG_DFL if former is None else former)  # None: it was no handler of Python's
+            signal.signal(number, signal.SIG_DFL if former is None else former)  # None: not set by Python
 
     def _heed(self, signal_number: int, frame: FrameType | None) -> None:
         if signal_number == self.signal == signal.SIGINT:

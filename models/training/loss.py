@@ -1,4 +1,4 @@
-"""The loss of a batch and its gradients, and how much of the batch is right."""
+"""The loss of a batch, its gradients, and accuracies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..data.batch import PAD, AnyBatch, Batch
 
 
 class ForwardBackward(metaclass=Replaceable):
-    """Adds to every `.grad` that of the mean loss over all target tokens of some batches.
+    """Adds the gradient of the mean loss over all target tokens of some batches to every `.grad`.
 
     Args:
         model: called as `model(*batch.inputs)`, gives logits (batch, target, vocabulary).
@@ -38,7 +38,7 @@ class ForwardBackward(metaclass=Replaceable):
 
 
 def cross_entropy(logits: Tensor, batch: AnyBatch, label_smoothing: float = 0.0) -> Tensor:
-    """The mean over the batch's target tokens; padding does not count.
+    """The mean cross-entropy of the batch's target tokens; padding does not count.
 
     Args:
         logits: (batch, target, vocabulary).
@@ -50,12 +50,12 @@ def cross_entropy(logits: Tensor, batch: AnyBatch, label_smoothing: float = 0.0)
 
 
 def accuracies(logits: Tensor, batch: AnyBatch) -> dict[str, float]:
-    """The share of target tokens, and of whole answers where there are any, that the most likely ids get right."""
+    """The share of target tokens, and of whole answers if there are any, that the likeliest ids get right."""
     guess = tt.argmax(logits, axis=-1)
     target = tt.asarray(batch.target_out, device=logits.device)
     counted = target != PAD
     right = (guess == target) | ~counted
     shares = {"token accuracy": tt.sum(right & counted).item() / max(int(tt.sum(counted).item()), 1)}
-    if isinstance(batch, Batch):  # a stretch of text is no answer
+    if isinstance(batch, Batch):  # a stretch of text is not an answer
         shares["sequence accuracy"] = tt.mean(tt.astype(tt.all(right, axis=1), tt.float32)).item()
     return shares

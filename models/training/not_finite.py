@@ -1,4 +1,4 @@
-"""What to say when the loss or a gradient became infinite or NaN: which op made it so."""
+"""The error for a loss or a gradient that became infinite or NaN: it names the op that caused it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tinytensor import Tensor, nn
 
 
 class NotFiniteError(RuntimeError):
-    """The loss or a gradient became infinite or NaN; the message names the first op that made it so."""
+    """The loss or a gradient became infinite or NaN; the message names the first op that caused it."""
 
 
 def check_finite(step: int, loss: Tensor, norm: Tensor) -> None:
@@ -27,7 +27,7 @@ def explain(
     """Why the loss of a step or the norm of its gradient is not finite; None if both are.
 
     Args:
-        repeat: computes loss and gradients once more, with the same random numbers; every op of it is watched.
+        repeat: computes loss and gradients again, with the same random numbers; every op in it is checked.
     """
     if not math.isfinite(loss.item()):
         fault, unclear = f"the loss is {loss.item()}", f"the loss is {loss.item()} at step {step}, from finite inputs"

@@ -21,19 +21,19 @@ from .trainer import Callback, StepResult, Trainer
 
 PAGE = "run.html"
 MOST_LOOKS = 24  # in the page; the log has all
-SHARE = 0.01  # of the time that training takes may go into writing the page
+SHARE = 0.01  # the most of the training time for writing the page
 
 
 class RunPage(Callback):
-    """Keeps a page about the run in its folder, and in the log what the model attends to in one sentence.
+    """Keeps a page about the run in its folder, and logs the model's attention in one sentence.
 
-    The page is written again as often as 1 % of the time allows, and shows what the log says: a run that goes on after
-    it was killed goes on in the page too. A browser in which it is open loads it again by itself. It comes after the
-    callbacks whose figures it shows, and before `Checkpoints`.
+    It rewrites the page as often as 1 % of the time allows. The page shows the log: if a killed run goes on, so does
+    the page. An open browser reloads it by itself. The callback comes after those whose figures it shows, and before
+    `Checkpoints`.
 
     Args:
-        look: gives the attention in a sentence that stays the same; default: none is shown. Its cross-attention is
-            taken; of a model without one, what there is.
+        look: returns the attention in one fixed sentence; default: show none. The page shows its cross-attention, or
+            without any, the first kind there is.
         every: steps between two looks; the first is before training.
     """
 
@@ -41,7 +41,7 @@ class RunPage(Callback):
         self, folder: RunFolder, look: Callable[[], SentenceAttention | None] | None = None, every: int = 100
     ) -> None:
         self.folder, self.look, self.every = folder, look, every
-        self._next = 0.0  # when it may be written again
+        self._next = 0.0  # the time when it may be written again
 
     def begin(self, trainer: Trainer) -> None:
         if trainer.step == 0:
@@ -66,18 +66,18 @@ class RunPage(Callback):
         begun = time.monotonic()
         try:
             write_page(self.folder.path, f"training: step {trainer.step:,} of {trainer.steps:,}", live=True)
-        except OSError as error:  # no reason to lose a run
+        except OSError as error:  # not a reason to lose a run
             trainer.progress.say(f"the page of the run could not be written: {error}")
         now = time.monotonic()
         self._next = now + (now - begun) / SHARE
 
 
 def write_page(folder: Path, status: str, *, live: bool = False) -> Path:
-    """Write the page of the run in a folder, `run.html`, whole or not at all; returns where it is.
+    """Write the page of the run in a folder, `run.html`, whole or not at all; returns its path.
 
     Args:
-        status: how far the run is, in words.
-        live: whether the run goes on, so that a browser loads the page again after some seconds.
+        status: the progress of the run, in words.
+        live: whether the run goes on, so that a browser reloads the page every few seconds.
     """
     data = {"live": live, "ramp": {mode: [getattr(c, mode) for c in WEIGHTS.colours] for mode in ("light", "dark")}}
     samples, looks = entries(folder, "samples"), _thinned(entries(folder, "attention"))
@@ -106,7 +106,7 @@ def write_page(folder: Path, status: str, *, live: bool = False) -> Path:
 
 
 def _charts(folder: Path) -> list[visualize.svg.Picture]:
-    """Loss, accuracies, what evaluations gave, gradient norms and learning rate, each where the log has any."""
+    """Charts of loss, accuracies, evaluations, gradient norms and learning rate, for those in the log."""
     steps, evaluations = entries(folder, "step"), entries(folder, "evaluation")
 
     def curve(log: list[dict[str, Any]], key: str) -> Any:
@@ -143,7 +143,7 @@ def _figure(chart: visualize.svg.Picture) -> str:
 
 
 def _thinned(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """So many of them as the page can hold, at even distances, the first and the last among them."""
+    """At most MOST_LOOKS of them, evenly spaced, including the first and the last."""
     if len(looks) <= MOST_LOOKS:
         return looks
     return [looks[round(i * (len(looks) - 1) / (MOST_LOOKS - 1))] for i in range(MOST_LOOKS)]

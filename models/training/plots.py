@@ -34,7 +34,7 @@ def draw_losses(folder: RunFolder, *, log: bool) -> list[Path]:
 
 
 def draw_cross_attention(folder: RunFolder, weights: Any, source: Sequence[str], target: Sequence[str]) -> list[Path]:
-    """Write `cross-attention.svg`: what each output token attended to.
+    """Write `cross-attention.svg`: the attention of each output token.
 
     Args:
         weights: (target, source) NumPy array whose rows add up to 1.
@@ -55,14 +55,14 @@ def draw_attention(
     head: int | None = None,
     token: int | None = None,
 ) -> None:
-    """Write what each word of a sentence looked at, or one word: a page with all there is (.html), or a picture (.svg).
+    """Draw the attention of each word of a sentence, or of one: a page with everything (.html), or a picture (.svg).
 
     Args:
-        kind: of attention, for a picture; so are all that follow. Default: cross-attention, where there is any.
-        layer: default: the one that points most clearly.
+        kind: the kind of attention. This and the rest are for pictures. Default: cross-attention, if there is any.
+        layer: default: the clearest one.
         head: default: the mean of all; with a token, all in their colours.
-        token: the place of the only word to draw, as lines to what it looked at (Vaswani et al. 2017, Figures 3 to 5);
-            default: all words, as a heat map.
+        token: the place of the only word to draw, with lines to the words it looked at (Vaswani et al. 2017, Figures 3
+            to 5); default: all words, as a heat map.
     """
     if path.suffix.lower() == ".html":
         tokens = {name: seen.tokens(name) for name in seen.layers}
@@ -89,11 +89,11 @@ def draw_attention(
 
 
 def draw_run(folder: RunFolder, seen: SentenceAttention | None, *, log: bool) -> None:
-    """Write and name a translator's pictures: `loss.svg`, and with attention `attention.svg` and `.html`.
+    """Write a translator's pictures and print their names: `loss.svg`, and with attention `attention.svg` and `.html`.
 
     Args:
         folder: the run, whose log has the losses.
-        seen: the attention of a sentence.
+        seen: the attention in a sentence.
         log: whether the axis of the loss is logarithmic.
     """
     paths = draw_losses(folder, log=log)

@@ -1,4 +1,4 @@
-"""The models that can be chosen, their sizes, and how each size is trained."""
+"""The models to choose from, their sizes, and how to train each size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODELS = ("transformer", "bahdanau", "luong", "none")
 """Vaswani et al. 2017, Bahdanau et al. 2014, Luong et al. 2015, and Sutskever et al. 2014 without attention."""
 
 SCORES = ("dot", "general", "concat", "local-p")
-"""How Luong et al. 2015 score what the decoder looks at (section 3.1), and their local attention (section 3.2)."""
+"""The attention scores of Luong et al. 2015 (section 3.1), and their local attention (section 3.2)."""
 
 PRESETS: dict[str, dict[str, Any]] = {
     "toy": {"d_model": 96, "num_heads": 4, "num_layers": 2, "d_ff": 384, "dropout": 0.0, "norm_first": True},
@@ -23,7 +23,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Sizes; `base` is the base model of Vaswani et al. 2017 (table 3), `tiny` a model for corpora like Multi30k.
 
-`toy` has few steps, and learns more in them where each sub-layer is normalised first (Xiong et al. 2020).
+`toy` has few steps, and learns more in them with normalisation before each sub-layer (Xiong et al. 2020).
 """
 
 TRAINING: dict[str, dict[str, Any]] = {
@@ -32,9 +32,9 @@ TRAINING: dict[str, dict[str, Any]] = {
     "small": {"steps": 20_000, "learning_rate": 1e-3, "warm_up": 4000, "accumulate": 1, "average": 10},
     "base": {"steps": 100_000, "learning_rate": 7e-4, "warm_up": 4000, "accumulate": 1, "average": 10},
 }
-"""How the sizes are trained; `base` as in sections 5.2 and 5.3 of the paper, `tiny` as for Multi30k with fairseq.
+"""How to train each size; `base` as in sections 5.2 and 5.3 of the paper, `tiny` as for Multi30k with fairseq.
 
-Wu et al. (2021), whose figure is the one to reach on Multi30k, train on two GPUs with a batch each: an update sees two.
+Wu et al. (2021), who set the figure to reach on Multi30k, train on two GPUs with a batch each: an update sees two.
 """
 
 
@@ -45,7 +45,7 @@ LANGUAGE_MODELS: dict[str, dict[str, Any]] = {
     "gpt2-small": GPT2 | {"d_model": 384, "num_heads": 6, "num_layers": 6},
     "llama-small": LLAMA | {"d_model": 384, "num_heads": 6, "num_layers": 6, "num_kv_heads": 2},
 }
-"""Sizes of language models, in the shape of GPT-2 and of Llama; `small` as they are usual for a text of characters."""
+"""Sizes of language models, in the shape of GPT-2 and of Llama; `small` is usual for a text of characters."""
 
 
 def make_model(
@@ -61,10 +61,10 @@ def make_model(
     """A new model of this name.
 
     Args:
-        sizes: d_model, num_heads, num_layers, d_ff, dropout and norm_first, as in PRESETS; recurrent models use d_model
-            and dropout and have one layer.
-        joint: whether both languages share a vocabulary, and then their embeddings.
-        score: of "luong": one of SCORES; default: "general".
+        sizes: d_model, num_heads, num_layers, d_ff, dropout and norm_first, as in PRESETS; recurrent models use only
+            d_model and dropout and have one layer.
+        joint: whether both languages share a vocabulary and embeddings.
+        score: for "luong", one of SCORES; default: "general".
     """
     common: dict[str, Any] = {"max_length": max_length, "tie_weights": True, "share_embeddings": joint}
     if name == "transformer":

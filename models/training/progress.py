@@ -1,4 +1,4 @@
-"""What a training run says while it runs: a bar on a terminal, plain lines anywhere else."""
+"""The output of a training run: a bar on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Progress:
 
     Args:
         total: the number of steps.
-        start: how many of them are done.
-        every: how many steps lie between two plain lines.
+        start: the number of finished steps.
+        every: steps between two plain lines.
     """
 
     def __init__(self, total: int, start: int = 0, every: int = 100) -> None:
@@ -33,17 +33,17 @@ class Progress:
         self.close()
 
     def step(self, tokens: int) -> None:
-        """Count a step that is done, and the target tokens in it."""
+        """Count a finished step, and its target tokens."""
         self._tokens += tokens
         if self._bar is not None:
             self._bar.update(1)
 
     def due(self, step: int) -> bool:
-        """Whether figures are to be shown after this step: on a bar always, as a line now and then."""
+        """True if figures should be shown after this step: on a bar always, as a line every few steps."""
         return self._bar is not None or step % self.every == 0 or step == self.total
 
     def rate(self) -> float:
-        """Tokens per second since the last time it was asked for."""
+        """Tokens per second since the last call."""
         now = time.perf_counter()
         rate = self._tokens / max(now - self._since, 1e-9)
         self._tokens, self._since = 0, now
@@ -52,7 +52,7 @@ class Progress:
     def show(self, step: int, figures: dict[str, float], rate: float) -> None:
         """Show figures after a step, and tokens per second."""
         texts = {name: f"{value:.3f}" if name == "loss" else f"{value:.1%}" for name, value in figures.items()}
-        if self._bar is not None:  # in short, for all of it has to fit into 80 columns
+        if self._bar is not None:  # short, since all of it must fit into 80 columns
             told = ", ".join(f"{name.removesuffix(' accuracy')} {text}" for name, text in texts.items())
             self._bar.set_postfix_str(f"{told}, {rate:,.0f} tokens/s", refresh=False)
         else:
@@ -67,6 +67,6 @@ class Progress:
             print(line, flush=True)
 
     def close(self) -> None:
-        """Leave the bar as it is, and go to a new line."""
+        """Leave the bar in place, and go to a new line."""
         if self._bar is not None:
             self._bar.close()

@@ -2,8 +2,8 @@
 
 Every rank runs the same `Trainer` with the same seed, so that all have the same model, the same batches and the same
 learning rate. `distribute` changes three parts of it: a batch is the rank's share of the batch; the gradient is the
-mean over ranks; and rank 0 alone has callbacks, while the others do as it says. The checkpoint, which rank 0 writes,
-is that of a process that trains alone: any number of ranks can go on with it.
+mean over ranks; and only rank 0 has callbacks, and the others follow it. Rank 0 writes the same checkpoint as a
+process that trains alone: any number of ranks can go on with it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from .loss import cross_entropy
 from .run_folder import RunFolder
 from .trainer import Callback, StepResult, Trainer
 
-BUCKETS = 16  # so that most of a small model's gradients are on their way, too, before the last is there
-GO_ON, END, CONSOLIDATE = 0, 1, 2  # what rank 0 says
+BUCKETS = 16  # so that also a small model sends most gradients before the last arrives
+GO_ON, END, CONSOLIDATE = 0, 1, 2  # the commands of rank 0
 
 
 def distribute(trainer: Trainer, group: Communicator, *, shard_optimizer: bool = False) -> None:
-    """Let a trainer work as one of the ranks of a group; all ranks call it, with trainers made alike.
+    """Let a trainer work as one rank of a group; all ranks call it, with identically made trainers.
 
     Args:
-        shard_optimizer: each rank keeps a share of the optimiser's state (`nn.optim.ZeroRedundancyOptimizer`).
+        shard_optimizer: if True, each rank keeps a share of the optimiser's state (`nn.optim.ZeroRedundancyOptimizer`).
     """
     lockstep = Lockstep(trainer, group)
     if shard_optimizer:
@@ -49,29 +49,29 @@ def distribute(trainer: Trainer, group: Communicator, *, shard_optimizer: bool =
 
 
 class Share:
-    """Some sequences of a batch, padded as the batch is; on a rank beyond the last sequence none.
+    """Some sequences of a batch, with the batch's padding; none on a rank beyond the last sequence.
 
-    It is a batch of the same class besides.
+    It is also a batch of the same class.
 
     Attributes:
-        whole: the target tokens of the whole batch; `tokens` says the same.
+        whole: the number of target tokens of the whole batch, as `tokens`.
     """
 
     whole: int
 
     @property
     def tokens(self) -> int:
-        """How many ids are to be predicted on all ranks together."""
+        """The number of ids to predict on all ranks together."""
         return self.whole
 
     @property
     def own_tokens(self) -> int:
-        """How many ids are to be predicted on this rank."""
+        """The number of ids to predict on this rank."""
         return super().tokens  # type: ignore[misc]
 
 
 class SharedTask:
-    """A task whose training batches are the shares of one rank; all else is the task's own."""
+    """A task whose training batches are the shares of one rank; everything else is the task's own."""
 
     def __init__(self, task: Any, group: Communicator) -> None:
         self._task, self._group = task, group
@@ -80,18 +80,18 @@ class SharedTask:
         return getattr(self._task, name)
 
     def training_batch(self, step: int, size: int) -> Any:
-        """The rank's sequences of the batch of a step."""
+        """The rank's sequences of a step's batch."""
         batch = self._task.training_batch(step, size)
         return share(batch, self._group.rank, self._group.size)
 
 
 def share(batch: Any, rank: int, size: int) -> Any:
-    """Sequences that follow each other, as many for each rank as for the others, or one more for the first ranks."""
+    """The rank's consecutive sequences of a batch: equally many for each rank, give or take one."""
     count = len(batch.target_out)
     start, end = (-(-count * r // size) for r in (rank, rank + 1))
     arrays = {field.name: getattr(batch, field.name)[start:end] for field in fields(batch)}
     made = type("Share", (Share, type(batch)), {})(**arrays)
-    object.__setattr__(made, "whole", batch.tokens)  # a batch is not to be changed, and this one is being made
+    object.__setattr__(made, "whole", batch.tokens)  # a batch is frozen, but this one is just being made
     return made
 
 
@@ -99,10 +99,10 @@ def share(batch: Any, rank: int, size: int) -> Any:
 
 
 class Lockstep(Callback):
-    """Keeps the ranks together: they end at the same step, heed the same signals, and do as rank 0 says.
+    """Keeps the ranks together: they end at the same step, obey the same signals, and follow rank 0.
 
-    Rank 0 says after each step, when its callbacks are done, whether to go on. It draws the seed of each step's
-    dropout, from which each rank makes its own.
+    After each step and its callbacks, rank 0 says whether to go on. It also draws the seed of each step's dropout,
+    from which each rank makes its own.
     """
 
     def __init__(self, trainer: Trainer, group: Communicator) -> None:
@@ -115,10 +115,10 @@ class Lockstep(Callback):
         self._heard: Any = None
 
     def forward_backward(self, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """As `ForwardBackward`, of the shares of all ranks: the same loss and gradients on each.
+        """As `ForwardBackward`, over the shares of all ranks: the same loss and gradients on each.
 
-        Once more in the same step, with every op watched, it is to find what was not finite: each rank looks in its own
-        share.
+        A second call in the same step, with anomaly detection on, looks for an op that was not finite: each rank checks
+        its own share.
         """
         if self._step == self.trainer.step and tt.is_anomaly_enabled():
             return self._look(self.trainer.model, batches, label_smoothing)
@@ -127,7 +127,7 @@ class Lockstep(Callback):
         return logits, tt.asarray(self._agree(loss), dtype=logits.dtype, device=logits.device)
 
     def _compute(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, float]:
-        """The logits for the last batch, and this rank's part of the loss; a batch before the last sends nothing."""
+        """The logits for the last batch, and this rank's part of the loss; only the last batch sends gradients."""
         tokens = max(sum(batch.tokens for batch in batches), 1)
         loss = 0.0
         with using(Generator(self._seed * self.group.size + self.group.rank)):
@@ -135,12 +135,12 @@ class Lockstep(Callback):
                 with nullcontext() if i == len(batches) - 1 else self.model.no_sync():
                     logits = model(*batch.inputs)
                     part = cross_entropy(logits, batch, label_smoothing) * (batch.own_tokens / tokens)
-                    (part * self.group.size).backward()  # whose mean over the ranks is taken
+                    (part * self.group.size).backward()  # the mean over ranks divides by the size
                 loss += part.item()
         return logits.detach(), loss
 
     def _look(self, model: Any, batches: Sequence[Any], label_smoothing: float) -> tuple[Tensor, Tensor]:
-        """Raise FloatingPointError on all ranks if one of them does, with what that one says."""
+        """Raise FloatingPointError on all ranks if one of them does, with its message."""
         found = None
         try:
             logits, loss = self._compute(model, batches, label_smoothing)
@@ -152,7 +152,7 @@ class Lockstep(Callback):
         return logits, tt.asarray(loss)
 
     def _agree(self, loss: float) -> float:
-        """The sum of all ranks' losses. A signal that any of them has heard is heeded by all after this step."""
+        """The sum of all ranks' losses. If any rank has received a signal, all obey it after this step."""
         heard = None if self._heard is None else self._heard.signal
         values = np.array([loss, heard == signal.SIGINT, heard == signal.SIGTERM])
         self.group.all_reduce(values).wait()
@@ -160,10 +160,10 @@ class Lockstep(Callback):
             self.trainer.interruption.signal = signal.SIGTERM if values[2] else signal.SIGINT
         return float(values[0])
 
-    # ---- what rank 0 says
+    # ---- the commands of rank 0
 
     def begin(self, trainer: Trainer) -> None:
-        self._heard, trainer.interruption = trainer.interruption, type(trainer.interruption)()  # set by `_agree` alone
+        self._heard, trainer.interruption = trainer.interruption, type(trainer.interruption)()  # only `_agree` sets it
         self._follow(trainer)
 
     def after_step(self, trainer: Trainer, result: StepResult) -> None:
@@ -178,7 +178,7 @@ class Lockstep(Callback):
         trainer.ended_early = says == END
 
     def ask_to_consolidate(self) -> None:
-        """On rank 0, before it collects the optimiser's state, have the others take part."""
+        """On rank 0, make the others take part before it collects the optimiser's state."""
         self._from_rank_0(CONSOLIDATE)
 
     def _from_rank_0(self, number: int) -> int:
@@ -188,7 +188,7 @@ class Lockstep(Callback):
 
 
 class ShardedOptimizer(nn.optim.ZeroRedundancyOptimizer):
-    """One whose `state_dict` on rank 0 is always whole."""
+    """A ZeroRedundancyOptimizer whose `state_dict` on rank 0 is always whole."""
 
     before_consolidation: Any
 
@@ -200,20 +200,20 @@ class ShardedOptimizer(nn.optim.ZeroRedundancyOptimizer):
 
 
 class FolderOfRank0(RunFolder):
-    """The folder of a run as the other ranks see it: they read what rank 0 wrote, and write nothing."""
+    """The folder of a run for the other ranks: they read the files of rank 0, and write nothing."""
 
     def __init__(self, path: Any) -> None:
         self.path = Path(path)
         self._release = lambda: None
 
     def save(self, state: dict[str, Any], weights: int = 0) -> None:
-        """Rank 0 writes the checkpoint."""
+        """Does nothing: rank 0 writes the checkpoint."""
 
     def rewind(self, state: dict[str, Any]) -> None:
-        """Rank 0 rewinds it."""
+        """Does nothing: rank 0 rewinds the folder."""
 
     def keep_weights(self, step: int, state: dict[str, Any]) -> None:
-        """Rank 0 keeps them."""
+        """Does nothing: rank 0 keeps the weights."""
 
     def log(self, **entry: Any) -> None:
-        """Rank 0 writes the log."""
+        """Does nothing: rank 0 writes the log."""

@@ -1,4 +1,4 @@
-"""The folder of a training run: the checkpoint, the log, and what is needed to go on after any interruption."""
+"""The folder of a training run: the checkpoint, the log, and all else needed to resume after any interruption."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class RunFolderError(ValueError):
 class RunFolder:
     """Files of a run, each written whole or not at all, the log one line at a time.
 
-    Nobody else trains in the folder meanwhile: it is locked until `close`, or until the process ends, however it ends.
+    No other process can train in the folder meanwhile: it is locked until `close`, or until the process ends.
 
     Args:
         path: the folder; made if it is missing.
-        resume: go on with the run in it. Otherwise a run that is already there is moved aside by `begin`, not
-            overwritten.
+        resume: go on with the run in it. Otherwise `begin` moves a run that is already there aside and does not
+            overwrite it.
 
-    Raises RunFolderError if the folder cannot be written to, is another process's at the moment, holds no checkpoint to
+    Raises RunFolderError if the folder cannot be written to, is in use by another process, holds no checkpoint to
     resume from, or holds a run and cannot be moved because it is the current folder.
     """
 
@@ -55,20 +55,20 @@ class RunFolder:
             self._lock()
             atomic_write(self.path / ".writable", b"")
             (self.path / ".writable").unlink()
-            if resume or not self._is_taken():  # else it is another run's, and stays whole until `begin`
-                for unfinished in self.path.glob(f".*.{'[0-9a-f]' * 8}.tmp"):  # of a run that was killed while it wrote
+            if resume or not self._is_taken():  # otherwise it belongs to another run, and stays whole until `begin`
+                for unfinished in self.path.glob(f".*.{'[0-9a-f]' * 8}.tmp"):  # of a run killed while writing
                     unfinished.unlink()
         except OSError as error:
             raise self._cannot_write(error) from None
 
     def begin(self) -> Path | None:
-        """Make the folder free for a new run: one that is in it is moved aside. Returns where it is then."""
+        """Make the folder free for a new run: move a run in it aside, and return its new path, or None without one."""
         if not self._is_taken():
             return None
         aside = self._aside()
         try:
             self.path.rename(aside)
-            self.close()  # the lock has gone with the folder that it is on
+            self.close()  # the lock moved with its folder
             self.path.mkdir()
             self._lock()
         except OSError as error:
@@ -76,7 +76,7 @@ class RunFolder:
         return aside
 
     def close(self) -> None:
-        """Let others train in the folder; nothing more is to be written by this object."""
+        """Let others train in the folder; this object must not write any more."""
         self._release()
 
     def _lock(self) -> None:
@@ -87,7 +87,7 @@ class RunFolder:
         self._release = weakref.finalize(self, os.close, handle)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = os.path.samestat(os.fstat(handle), os.stat(self.path))  # or it was moved aside meanwhile
+            is_ours = os.path.samestat(os.fstat(handle), os.stat(self.path))  # False if it was moved aside meanwhile
         except BlockingIOError:
             is_ours = False
         except OSError:  # some network file systems lock no folders
@@ -97,7 +97,7 @@ class RunFolder:
             raise RunFolderError(f"another run is writing to {self.path}; wait until it ends, or choose another folder")
 
     def _is_taken(self) -> bool:
-        """Whether there is a run, a part of one, or a trained model."""
+        """True if there is a run, a part of one, or a trained model."""
         alone = any((self.path / name).exists() for name in (CHECKPOINT, LOG, CONFIG))
         return alone or (self.path.is_dir() and bool(self.weights()))
 
@@ -105,7 +105,7 @@ class RunFolder:
         return RunFolderError(f"cannot write to the folder {self.path}: {error.strerror or error}")
 
     def _aside(self) -> Path:
-        """A free name beside the folder for the run that is in it."""
+        """A free name beside the folder for the run in it."""
         for number in itertools.count(1):
             candidate = self.path.with_name(f"{self.path.name}.{number}")
             if not candidate.exists():
@@ -115,10 +115,10 @@ class RunFolder:
     # ---- the checkpoint
 
     def save(self, state: dict[str, Any], weights: int = 0) -> None:
-        """Replace the checkpoint; it remembers how long the log is.
+        """Replace the checkpoint, which stores the length of the log.
 
-        Of the weights that were kept only so many remain, the latest. Not before: a run that is killed goes on from the
-        former checkpoint, and needs the weights of that time.
+        Then delete all kept weights but the `weights` latest. Not before: a killed run goes on from the former
+        checkpoint, and needs the weights of that time.
         """
         log = self.path / LOG
         nn.save({**state, "log_bytes": log.stat().st_size if log.exists() else 0}, self.path / CHECKPOINT)
@@ -129,12 +129,12 @@ class RunFolder:
     def load(self, device: str = "cpu") -> dict[str, Any]:
         """The checkpoint's state.
 
-        Raises RunFolderError for a file that is damaged or no checkpoint.
+        Raises RunFolderError for a file that is damaged or not a checkpoint.
         """
         return read_checkpoint(self.path, device)
 
     def rewind(self, state: dict[str, Any]) -> None:
-        """Bring log and weights back to what they were when the checkpoint with this state was written."""
+        """Bring log and weights back to the time when the checkpoint with this state was written."""
         log = self.path / LOG
         content = log.read_bytes() if log.exists() else b""
         if len(content) > state["log_bytes"]:
@@ -146,12 +146,12 @@ class RunFolder:
     # ---- weights of several steps, for their mean
 
     def weights(self) -> list[tuple[int, Path]]:
-        """The weights that were kept: the step and the file, earliest first."""
+        """The kept weights: the step and the file, earliest first."""
         found = ((WEIGHTS.fullmatch(path.name), path) for path in self.path.iterdir())
         return sorted((int(match[1]), path) for match, path in found if match)
 
     def load_weights(self, path: Path) -> dict[str, Any]:
-        """Weights that were kept. Raises RunFolderError, with the file's name, if they cannot be read."""
+        """Load kept weights. Raises RunFolderError, with the file's name, if they cannot be read."""
         try:
             return nn.load(path)["model"]
         except (nn.CheckpointError, OSError, KeyError, TypeError) as error:
@@ -177,9 +177,9 @@ class RunFolder:
 
 
 def read_checkpoint(folder: Path, device: str = "cpu") -> dict[str, Any]:
-    """The state in a run's checkpoint; nothing in the folder is touched.
+    """The state in a run's checkpoint; changes nothing in the folder.
 
-    Raises RunFolderError for a file that is damaged or no checkpoint.
+    Raises RunFolderError for a file that is damaged or not a checkpoint.
     """
     try:
         state = nn.load(folder / CHECKPOINT, device=device)
@@ -193,7 +193,7 @@ def read_checkpoint(folder: Path, device: str = "cpu") -> dict[str, Any]:
 
 
 def entries(folder: Path, event: str) -> list[dict[str, Any]]:
-    """The entries of one kind in a run's log, in order; a line that an interruption left unfinished is passed over."""
+    """The entries of one kind in a run's log, in order, without lines that an interruption left unfinished."""
     log = folder / LOG
     found = []
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else []:

@@ -1,4 +1,4 @@
-"""How models are optimised: Adam, and how its learning rate changes, as factors of the highest rate for `LambdaLR`."""
+"""Optimising models: Adam, and schedules of its learning rate, as factors of the highest rate for `LambdaLR`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def warm_up_and_decay(warm_up: int, steps: int) -> Callable[[int], float]:
 def inverse_square_root(warm_up: int, steps: int) -> Callable[[int], float]:
     """Up in a straight line over `warm_up` steps, then down as 1 / sqrt(step) (Vaswani et al. 2017, section 5.3).
 
-    It does not depend on how many steps there will be.
+    It does not depend on the number of steps.
     """
 
     def factor(step: int) -> float:
@@ -32,7 +32,7 @@ def inverse_square_root(warm_up: int, steps: int) -> Callable[[int], float]:
 
 
 SCHEDULES = {"cosine": warm_up_and_decay, "inverse-square-root": inverse_square_root}
-"""By name, each from the steps of warm-up and all steps."""
+"""By name, functions of the warm-up steps and all steps."""
 
 
 def adam(

@@ -1,8 +1,8 @@
-"""The training loop. What else happens during training is in the room next door, `callbacks.py`.
+"""The training loop. Everything else that happens during training is in `callbacks.py`.
 
-A run can be killed at any instant and resumed: the batch of a step follows from the seed and the step's number, and
+A run can be killed at any instant and resumed: the seed and the step's number determine the batch of a step, and
 `Trainer.state_dict` holds everything else that the next step depends on, so a resumed run ends with the same bits as
-one that was never disturbed.
+an undisturbed one.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .loss import ForwardBackward
 from .not_finite import explain
 from .progress import Progress
 
-LOG_EVERY = 10  # steps: the log is the same whether or not anybody watches
+LOG_EVERY = 10  # steps: the log is the same whether or not anyone watches
 
 
 class Task(Protocol):
-    """What the loop needs to know of a task."""
+    """The method that the loop calls on a task."""
 
     def training_batch(self, step: int, size: int) -> AnyBatch: ...
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a training step computed.
+    """The results of a training step.
 
     Attributes:
-        batches: what it was computed from.
-        logits: (batch, target, vocabulary), for the last of them.
+        batches: the batches of the step.
+        logits: (batch, target, vocabulary), for the last batch.
         loss: the mean over the target tokens of all batches.
-        norm: of the gradient, before it was clipped.
-        learning_rate: that the update was made with.
+        norm: the norm of the gradient before clipping.
+        learning_rate: the learning rate of the update.
     """
 
     batches: Sequence[AnyBatch]
@@ -51,28 +51,28 @@ class StepResult:
 
     @property
     def tokens(self) -> int:
-        """How many ids were to be predicted."""
+        """The number of ids to predict."""
         return sum(batch.tokens for batch in self.batches)
 
 
 class Callback:
-    """What happens beside training. A subclass has the methods whose moments concern it."""
+    """Actions beside training. A subclass overrides the methods of the moments that it needs."""
 
     def begin(self, trainer: Trainer) -> None:
         """Before the first step."""
 
     def after_step(self, trainer: Trainer, result: StepResult) -> None:
-        """After each step; `trainer.step` counts it already."""
+        """After each step, which `trainer.step` already counts."""
 
     def end(self, trainer: Trainer) -> None:
         """After the last step, unless an exception ended training."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What has to be known to go on as if nothing had happened."""
+        """The values that a resumed run needs."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state, among whose keys are those of others."""
+        """Go on from such a state, which also holds the keys of others."""
 
 
 class Trainer:
@@ -80,19 +80,19 @@ class Trainer:
 
     Args:
         model: called as `model(*batch.inputs)`, gives logits (batch, target, vocabulary).
-        optimizer, scheduler: the scheduler's `step` is called after each step of the optimiser.
+        optimizer, scheduler: the trainer calls the scheduler's `step` after each step of the optimiser.
         task: gives the batch of each step.
-        callbacks: what else happens, in this order at each moment.
+        callbacks: further actions, in this order at each moment.
         batch_size: sequences in a batch.
-        max_norm: gradients are clipped to this norm (Pascanu et al. 2013).
-        label_smoothing: of the loss (Szegedy et al. 2016; section 5.4 of the Transformer paper).
-        accumulate: batches whose gradients are added up for one step; the loss is the mean over all their tokens.
-        show_every: steps between two lines of figures off a terminal.
+        max_norm: clip gradients to this norm (Pascanu et al. 2013).
+        label_smoothing: that of the loss (Szegedy et al. 2016; section 5.4 of the Transformer paper).
+        accumulate: the number of batches whose gradients make one step; the loss is the mean over all their tokens.
+        show_every: steps between two lines of figures if the output is no terminal.
 
     Attributes:
-        step: how many steps are done, counted from the beginning of the run.
-        steps: after how many training ends.
-        progress: where callbacks say something.
+        step: the number of finished steps, counted from the beginning of the run.
+        steps: the number of steps after which training ends.
+        progress: prints messages of callbacks.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class Trainer:
         self.step = self.steps = 0
         self.ended_early = False
         self.interruption = Interruption()
-        self.forward_backward: Callable[..., tuple[Tensor, Tensor]] = ForwardBackward(model)  # of ranks: `ranks.py`
+        self.forward_backward: Callable[..., tuple[Tensor, Tensor]] = ForwardBackward(model)  # for ranks: `ranks.py`
 
     def run(self, steps: int) -> None:
-        """Train until `steps` steps are done, counted from the beginning of the run, or until a callback ends it.
+        """Train up to `steps` steps, counted from the beginning of the run, or until a callback ends it.
 
-        Raises NotFiniteError, and Interrupted after Ctrl-C or SIGTERM, which are heeded between two steps.
+        Raises NotFiniteError, and Interrupted after Ctrl-C or SIGTERM, which take effect between two steps.
         """
         self.steps, self.ended_early = steps, False
         self.model.train()
@@ -145,11 +145,11 @@ class Trainer:
     def train_step(self, batches: Sequence[AnyBatch]) -> StepResult:
         """One step: forward, backward, clip, update. Raises NotFiniteError before it would spoil the weights."""
         random_state = tt.random.get_state()
-        with np.errstate(over="ignore", invalid="ignore"):  # told once, by NotFiniteError
+        with np.errstate(over="ignore", invalid="ignore"):  # NotFiniteError reports it once
             self.optimizer.zero_grad()
             logits, loss = self.forward_backward(batches, self.label_smoothing)
             norm = nn.utils.get_total_norm([p.grad for p in self.model.parameters() if p.grad is not None])
-            if loss.device == "cpu" or self.is_noted(self.step + 1):  # a GPU is not waited for in every step: NaN stays
+            if loss.device == "cpu" or self.is_noted(self.step + 1):  # do not wait for a GPU in every step: NaN stays
                 self._check_finite(batches, loss, norm, random_state)
             nn.utils.clip_grads_with_norm_(self.model.parameters(), self.max_norm, norm)
             learning_rate = self.optimizer.param_groups[0]["lr"]
@@ -169,14 +169,14 @@ class Trainer:
             raise error
 
     def is_noted(self, step: int) -> bool:
-        """Whether somebody looks at the figures of a step."""
+        """True if the figures of a step are logged or shown."""
         return step % LOG_EVERY == 0 or step % self.show_every == 0 or step == self.steps
 
     def end(self) -> None:
         """Make this step the last."""
         self.ended_early = True
 
-    # ---- going on after an interruption
+    # ---- resuming after an interruption
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next step depends on, and the callbacks' states."""
@@ -192,7 +192,7 @@ class Trainer:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from such a state. Raises RuntimeError, with nothing changed, if it is another model's."""
+        """Go on from such a state. Raises RuntimeError, changing nothing, if it is another model's."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])

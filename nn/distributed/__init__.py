@@ -36,11 +36,11 @@ def init_process_group(backend: str | None = None, *, timeout: float | timedelta
     """Meet the other processes that `mpiexec` started.
 
     Args:
-        backend: "mpi"; "nccl", which sends what is on GPUs by NCCL and all else by MPI; default: "mpi".
-        timeout: seconds that a rank waits for the others, before RankError names those that do not answer.
+        backend: "mpi"; "nccl", which sends arrays on GPUs by NCCL and all else by MPI; default: "mpi".
+        timeout: seconds that a rank waits for the others before RankError names those that do not answer.
 
-    Returns the process group. Raises RuntimeError where there is one already, ValueError for another backend, and
-    ImportError where mpi4py, an MPI or NCCL is missing.
+    Returns the process group. Raises RuntimeError if there is one already, ValueError for another backend, and
+    ImportError if mpi4py, an MPI or NCCL is missing.
     """
     global _world
     if _world is not None:
@@ -68,22 +68,22 @@ def destroy_process_group() -> None:
 
 
 def is_initialized() -> bool:
-    """Whether there is a process group."""
+    """True if there is a process group."""
     return _world is not None
 
 
 def world() -> Communicator:
-    """The process group of all processes; it is made if there is none."""
+    """The process group of all processes, made on first use."""
     return _world if _world is not None else init_process_group()
 
 
 def get_rank() -> int:
-    """The number of this process, from 0; 0 where there is no process group."""
+    """The number of this process, from 0; 0 without a process group."""
     return 0 if _world is None else _world.rank
 
 
 def get_world_size() -> int:
-    """How many processes there are; 1 where there is no process group."""
+    """The number of processes; 1 without a process group."""
     return 1 if _world is None else _world.size
 
 
@@ -95,7 +95,7 @@ def all_reduce(tensor: Tensor) -> None:
 
 
 def broadcast(tensor: Tensor, src: int = 0) -> None:
-    """Replace a Tensor, in place, by the one of rank `src`."""
+    """Replace a Tensor, in place, by that of rank `src`."""
     array = _writable(tensor)
     world().broadcast(array, src)
     tt.mark_written(array)
@@ -107,13 +107,13 @@ def barrier() -> None:
 
 
 def _writable(tensor: Tensor) -> typing.Any:
-    """The Tensor's array, put in place of one that may not be written to."""
+    """The Tensor's array, after replacing one that is read-only or not contiguous by a copy."""
     if not is_writable(tensor) or not tensor._data.flags.c_contiguous:
         tensor._data, tensor._memory = tensor._data.copy(order="C"), None
     return tensor._data
 
 
-if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
         raise tt.missing.no_attribute(__name__, name)

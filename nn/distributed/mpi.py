@@ -1,8 +1,8 @@
 """MPI (Message Passing Interface Forum, 1994 to 2025), by mpi4py: processes on the cores of one or many machines.
 
-MPI itself waits for ever. Here a rank asks, again and again, whether an operation is done (which is also what lets MPI
-move on), and answers meanwhile when another calls the roll. It calls the roll itself when it has waited for too long:
-whoever does not answer is computing without an end, stopped, or dead, and is named.
+MPI itself waits forever. Here a rank asks, again and again, whether an operation is done (which also lets MPI move on),
+and answers meanwhile when another calls the roll. When it has waited too long, it calls the roll itself, and names the
+ranks that do not answer: they are computing endlessly, stopped, or dead.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tinytensor.machine.extras import how_to_install
 
 from .communicator import Communicator, Pending, RankError
 
-SPIN = 0.05  # seconds of waiting without a pause, since most waits are short
-PAUSE = 0.001  # seconds between two looks after that
+SPIN = 0.05  # seconds to wait without a pause, since most waits are short
+PAUSE = 0.001  # seconds between two checks after that
 GRACE = 5.0  # seconds to answer the roll, or the timeout if that is shorter
 CALL, ANSWER = 1, 2  # tags
 
@@ -29,13 +29,13 @@ class MPICommunicator(Communicator):
     Args:
         timeout: seconds after which a rank that waits calls the roll.
 
-    Raises ImportError where mpi4py or an MPI is missing.
+    Raises ImportError if mpi4py or an MPI is missing.
     """
 
     def __init__(self, timeout: float) -> None:
         try:
             from mpi4py import MPI
-        except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, and no MPI
+        except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py is there, but no MPI
             raise ImportError(
                 f"MPI cannot be loaded ({' '.join(str(error).split())}); run: {how_to_install('distributed')}"
             ) from None
@@ -74,7 +74,7 @@ class MPICommunicator(Communicator):
     # ---- who is there
 
     def _answer(self, *, waiting: bool) -> dict[int, bool]:
-        """Answer those who call the roll. Returns who said something, and whether they wait."""
+        """Answer ranks that call the roll. Returns, for each rank that sent a message, whether it is waiting."""
         heard = {}
         status = self._mpi.Status()
         while self._side.iprobe(status=status):
@@ -85,7 +85,7 @@ class MPICommunicator(Communicator):
         return heard
 
     def call_roll(self) -> None:
-        """Raise RankError, with the ranks that do not answer, or where all wait in vain."""
+        """Raise RankError that names the ranks that do not answer, or if all wait for each other."""
         for other in range(self.size):
             if other != self.rank:
                 self._side.isend(True, other, CALL)
@@ -113,11 +113,11 @@ class MPIPending(Pending):
         self._array = array  # MPI reads and writes its memory until the operation is done
 
     def is_done(self) -> bool:
-        """Whether it is done; to ask lets MPI move on."""
+        """True if it is done; asking lets MPI move on."""
         return bool(self._request.Test())
 
     def wait(self, *, patient: bool = False) -> None:
-        """As `Pending.wait`; a patient one never calls the roll."""
+        """As `Pending.wait`; if `patient`, never call the roll."""
         start = called = time.monotonic()
         while not self.is_done():
             now = time.monotonic()

@@ -1,6 +1,6 @@
-"""NCCL (NVIDIA Collective Communications Library), by CuPy: arrays go from GPU to GPU, each rank having one.
+"""NCCL (NVIDIA Collective Communications Library), by CuPy: arrays go from GPU to GPU, one per rank.
 
-What is on the CPU goes by MPI, which also brings the ranks together: NCCL itself has no way to meet.
+Data on the CPU goes by MPI, through which the ranks also meet: NCCL itself has no way to do that.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ TYPES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "floa
 
 
 class NCCLCommunicator(Communicator):
-    """The processes of another communicator, which send arrays on GPUs by NCCL.
+    """The processes of another communicator, sending arrays on GPUs by NCCL.
 
-    A rank takes the GPU of its machine whose number is its own among the ranks there, so that arrays on a GPU are to be
-    made afterwards, and in the thread that made this. Operations run on a stream of their own, beside the computation:
-    `wait` does not wait, but has what is computed from then on come after.
+    Rank i of those on a machine takes its GPU i, so make arrays on a GPU only afterwards, and in the thread that made
+    this object. Operations run on their own stream, beside the computation: `wait` does not block, but makes later
+    computations on the GPU wait for the operation.
 
     Args:
-        others: sends all that is on the CPU.
+        others: sends everything on the CPU.
 
-    Raises RuntimeError where a machine has fewer GPUs than ranks, and ImportError where NCCL is missing, which does not
-    come with CuPy.
+    Raises RuntimeError if a machine has fewer GPUs than ranks, and ImportError if NCCL, which does not come with CuPy,
+    is missing.
     """
 
     def __init__(self, others: Communicator) -> None:
@@ -67,7 +67,7 @@ class NCCLCommunicator(Communicator):
         NCCLPending(self._cupy, stream.record(), array).wait()
 
     def _after_what_is_computed(self) -> Any:
-        """NCCL's stream, one for all operations of a communicator, so that every rank has them in the same order."""
+        """One stream for all operations, in the same order on every rank, after all computations started so far."""
         self._stream.wait_event(self._cupy.cuda.get_current_stream().record())
         return self._stream
 
@@ -90,7 +90,7 @@ class NCCLPending(Pending):
 
     def __init__(self, cupy: Any, event: Any, array: Any) -> None:
         self._cupy, self._event = cupy, event
-        self._array = array  # its memory must not be another's before the operation is done
+        self._array = array  # keeps its memory from being reused before the operation is done
 
     def wait(self) -> None:
         self._cupy.cuda.get_current_stream().wait_event(self._event)

@@ -1,7 +1,7 @@
 """The functions behind the layers, with PyTorch's names and arguments.
 
-Each is written as a formula, in the notation of its paper. What computes the same faster on raw arrays stands in
-`nn/fast`, in a file of the same name, and is registered on the formula; see `tinytensor.primitive`.
+Each is written as a formula, in the notation of its paper. Faster versions on raw arrays are in `nn/fast`, in a file of
+the same name, and register themselves on the formula; see `tinytensor.primitive`.
 """
 
 import os
@@ -138,7 +138,7 @@ __all__ = [
 looks_through(os.path.dirname(__file__), True)
 
 
-if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
         raise tt.missing.no_attribute(__name__, name)

@@ -86,10 +86,10 @@ def softmax(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
     """exp(x_i) / sum_j exp(x_j) along `dim`, without overflow.
 
     Args:
-        dtype: what the input is cast to before; float32 for 16-bit scores.
+        dtype: cast the input to it first; float32 for 16-bit scores.
 
-    A row in which every entry is -inf gives zeros with zero gradients (PyTorch: NaN), so that attention with
-    everything masked stays harmless.
+    A row of only -inf gives zeros with zero gradients (PyTorch: NaN), so that attention with everything masked stays
+    harmless.
     """
     return _softmax(input if dtype is None else tt.astype(input, dtype), axis=check_dim("softmax", input, dim))
 
@@ -111,6 +111,6 @@ def log_softmax(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tens
     """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000].
 
     Args:
-        dtype: what the input is cast to before.
+        dtype: cast the input to it first.
     """
     return _log_softmax(input if dtype is None else tt.astype(input, dtype), axis=check_dim("log_softmax", input, dim))

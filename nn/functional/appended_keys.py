@@ -1,4 +1,4 @@
-"""Keys and values of attention that come from no input: learnt ones, and zeros."""
+"""Keys and values of attention that do not come from an input: learnt ones, and zeros."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .windows import pad
 def append_keys(
     k: Tensor, v: Tensor, mask: Any, bias_k: Tensor | None, bias_v: Tensor | None, add_zero_attn: bool
 ) -> tuple[Tensor, Tensor, Any]:
-    """Keys and values (batch, source, embed_dim) that go on with one of `bias_k` and `bias_v`, both (1, 1, embed_dim),
-    and one of zeros, each if it is asked for; and the mask, by which every query may attend to them.
+    """Append `bias_k` and `bias_v`, both (1, 1, embed_dim), to keys and values (batch, source, embed_dim) if given, and
+    zeros if asked for; and extend the mask, so that every query may attend to them.
 
     Attending to the zeros returns nothing: a query that matches no key has somewhere to look.
     """

@@ -27,13 +27,13 @@ def batch_norm(
 
     Args:
         input: (batch, channels, ...).
-        running_mean, running_var: (channels,), what mean and variance are in evaluation. In training these are the
-            batch's own, over all axes but that of channels, and the running ones move towards them, in place: by
-            `momentum` of the difference, and towards the variance as it is estimated from n numbers, n / (n - 1) times
-            that of these numbers. None: they are not kept.
+        running_mean, running_var: (channels,), the mean and variance for evaluation. Training takes those of the
+            batch, over all axes except the channels, and moves the running ones towards them, in place, by `momentum`
+            of the difference; the running variance moves towards the unbiased estimate, n / (n - 1) times the variance
+            of the n numbers. None: do not keep them.
         weight, bias: (channels,), or None.
 
-    Raises ValueError in training for one number a channel, and in evaluation without running statistics.
+    Raises ValueError in training for one number per channel, and in evaluation without running statistics.
     """
     x = tt.asarray(input)
     if x.ndim < 2:
@@ -79,7 +79,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 
 
 def _scaled(x: Tensor, weight: Any, bias: Any) -> Tensor:
-    """x * weight + bias, a number each for every channel."""
+    """x * weight + bias, with one weight and one bias per channel."""
     each = (-1, *[1] * (x.ndim - 2))
     if weight is not None:
         x = x * tt.reshape(weight, each)

@@ -1,4 +1,4 @@
-"""What the functions of this folder ask of their arguments, each check with the function's name in its error."""
+"""Checks for the arguments of this folder's functions, each with the function's name in its error."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tinytensor.backend import for_array
 
 
 def beside(value: Any, other: Tensor) -> Tensor:
-    """Numbers and arrays as a Tensor on the other's device; a Tensor as it is, since nothing moves silently."""
+    """Numbers and arrays as a Tensor on the other's device; a Tensor unchanged, since nothing moves silently."""
     return value if isinstance(value, Tensor) else tt.asarray(value, device=other.device)
 
 
 def check_range(name: str, what: str, ids: Tensor, length: int, *, later: bool = False) -> None:
     """Raise IndexError unless every id is from 0 to length - 1 (NumPy would take negative ones, CuPy any).
 
-    If it may be `later`, a GPU may raise it where a number is read next, so that nothing waits for it.
+    If `later`, a GPU may raise it only when a number is next read, so that nothing waits for it.
     """
     if ids.size:
         xp = for_array(ids._data)
@@ -47,7 +47,7 @@ def check_probability(name: str, p: float) -> None:
 
 
 def check_scale(name: str, scale: Any) -> None:
-    """Raise TypeError or ValueError unless what scores are multiplied by is a finite number, or None."""
+    """Raise TypeError or ValueError unless the factor for scores is a finite number or None."""
     if scale is not None and not hasattr(scale, "__float__"):
         raise TypeError(f"{name}: scale must be a number or None, got {scale!r}")
     if scale is not None and not math.isfinite(scale):

@@ -45,14 +45,14 @@ def conv1d(
         input: (batch, in_channels, length), or without the batch. Channels come before positions, as in PyTorch.
         weight: (out_channels, in_channels / groups, kernel_size).
         bias: (out_channels,) or None.
-        stride: how many positions it goes on for each result.
-        padding: how many zeros stand on either side; "valid" for none, "same" for as many as keep the length.
-        dilation: how far apart the positions are that one result is computed from.
-        groups: into how many parts the channels are divided, each with weights and results of its own.
+        stride: the step from one result to the next, in positions.
+        padding: the number of zeros on either side; "valid" for none, "same" to keep the length.
+        dilation: the distance between neighbouring positions of a window.
+        groups: the number of groups of channels, each with its own weights and results.
 
     Returns (batch, out_channels, length of the result), the length being
     (length + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1.
-    Raises ValueError where shapes or sizes do not fit, TypeError for integers.
+    Raises ValueError if shapes or sizes do not fit, TypeError for integers.
     """
     return _convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
 
@@ -74,10 +74,10 @@ def conv2d(
         weight: (out_channels, in_channels / groups, height and width of the kernel).
         bias: (out_channels,) or None.
         stride, padding, dilation: as for `conv1d`, one number, or two for height and width.
-        groups: into how many parts the channels are divided; `in_channels` for one filter a channel.
+        groups: the number of groups of channels; `in_channels` for one filter per channel.
 
     Returns (batch, out_channels, height and width of the result).
-    Raises ValueError where shapes or sizes do not fit, TypeError for integers.
+    Raises ValueError if shapes or sizes do not fit, TypeError for integers.
     """
     return _convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
 
@@ -100,7 +100,7 @@ def _convolve(
 def padding_around(
     name: str, padding: Any, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """How many zeros stand before and after the input, along each axis that the kernel slides along."""
+    """The numbers of zeros before and after the input, along each axis that the kernel slides along."""
     if not isinstance(padding, str):
         return tuple((n, n) for n in sizes(name, "padding", padding, len(kernel), 0))
     if padding not in ("same", "valid"):

@@ -27,7 +27,7 @@ def dropout(
 ) -> Tensor:
     """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014).
 
-    Without `training` the input as it is. Random numbers come from `generator`, by default the library's own.
+    Without `training`, returns the input unchanged. Random numbers come from `generator`, by default the library's own.
     """
     check_probability("dropout", p)
     x = input if isinstance(input, Tensor) else tt.asarray(input)
@@ -63,8 +63,8 @@ class Dropped(metaclass=Replaceable):
     """Which attention weights dropout keeps, and by how much it scales them.
 
     Attributes:
-        keep: booleans, or numbers, that broadcast to the weights: 0 where a weight is dropped.
-        scale: 1 / (1 - p), a factor of the weights that are kept.
+        keep: booleans, or numbers, that broadcast to the weights: 0 for a dropped weight.
+        scale: 1 / (1 - p), the factor for the weights it keeps.
     """
 
     def __init__(self, keep: Any, scale: float) -> None:
@@ -73,7 +73,7 @@ class Dropped(metaclass=Replaceable):
     @staticmethod
     @may_be_faster
     def draw(p: float, shape: tuple[int, ...], device: str) -> Dropped:
-        """For weights of a shape (..., target, source), each dropped with probability p."""
+        """Draw it for weights of a shape (..., target, source), each dropped with probability p."""
         return Dropped(tt.random.bernoulli(1 - p, shape, device=device), 1 / (1 - p) if p < 1 else 0.0)
 
     def apply(self, weights: Tensor) -> Tensor:

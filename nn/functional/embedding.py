@@ -25,11 +25,11 @@ def _embedding(weight, ids, *, padding_idx):
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
     """Row input[i] of the weight for each id: shapes (...), (num_embeddings, embedding_dim) -> (..., embedding_dim).
 
-    The row `padding_idx` gets no gradient. On a GPU the gradients for one row are added in the order in which threads
-    come, so from run to run they may differ in the last digits.
+    The row `padding_idx` gets no gradient. On a GPU, threads add the gradients for one row in any order, so the last
+    digits may differ from run to run.
 
-    Raises TypeError for ids that are no integers, ValueError for a weight that is no matrix, and IndexError for ids out
-    of range; on a GPU where a number is read next.
+    Raises TypeError for ids that are not integers, ValueError for a weight that is not a matrix, and IndexError for ids
+    out of range; on a GPU only when a number is next read.
     """
     ids, length = beside(input, weight), weight.shape[0]
     if weight.ndim != 2:
@@ -45,8 +45,8 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
 
 
 def one_hot(tensor: Any, num_classes: int = -1) -> Tensor:
-    """For each id a row of zeros with a 1 at its place: (...) -> (..., num_classes), of integers.
+    """A row of zeros for each id, with a 1 at the id: (...) -> (..., num_classes), of integers.
 
-    With num_classes -1 it is one more than the largest id. Raises IndexError for ids out of range.
+    num_classes -1 means one more than the largest id. Raises IndexError for ids out of range.
     """
     return tt.one_hot(tensor, num_classes)

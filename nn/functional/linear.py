@@ -28,7 +28,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Tensor:
     """x W^T + b.
 
     Shapes: input (..., in_features), weight (out_features, in_features), bias (out_features,) -> (..., out_features).
-    Raises ValueError, with both shapes, where they do not fit, and TypeError for integers.
+    Raises ValueError, with both shapes, if they do not fit, and TypeError for integers.
     """
     input = input if isinstance(input, Tensor) else tt.asarray(input, device=weight.device)
     shape, weight_shape = input.shape, weight.shape
@@ -49,7 +49,7 @@ def _unfit(input: Tensor, weight: Any) -> Exception:
 
 
 def _misfit(shapes: dict[str, tuple[int, ...]], axes: tuple[int, int], what: str) -> str:
-    """Two shapes that do not agree, the first in one of the axes, the second in the other."""
+    """The message for two shapes that do not agree, with the axis of each."""
     (one, first), (other, second) = shapes.items()
     return (
         f"linear: {one} {tuple(first)} and {other} {tuple(second)} do not agree in {what}\n"

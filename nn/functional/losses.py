@@ -67,14 +67,14 @@ def cross_entropy(
         input: logits, (classes,), (n, classes) or (n, classes, d1, ...).
         target: class indices, of shape (), (n,) or (n, d1, ...); or class probabilities of the input's shape.
         weight: (classes,), how much each class counts; no gradient flows to it.
-        ignore_index: targets of this value do not count.
+        ignore_index: targets with this value do not count.
         reduction: "mean" (over the weights of the targets that count; 0 if none does, where PyTorch gives NaN),
             "sum" or "none".
         label_smoothing: the share of the target that is spread evenly over all classes (Szegedy et al. 2016,
             section 7).
 
-    Raises IndexError for targets out of range; on a GPU where a number is read next, of the loss for example.
-    Raises ValueError for shapes that do not go together.
+    Raises IndexError for targets out of range; on a GPU only when a number is next read, the loss for example.
+    Raises ValueError for shapes that do not fit together.
     """
     _check_reduction("cross_entropy", reduction)
     if not 0 <= label_smoothing <= 1:
@@ -116,7 +116,7 @@ def _class_weight(weight: Any, logits: Tensor, classes: int) -> Tensor:
 
 
 def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: str, label_smoothing: float) -> Tensor:
-    """Against class probabilities; the mean is over rows."""
+    """The cross-entropy against class probabilities; the mean is over rows."""
     if target.ndim > 2:
         target = tt.moveaxis(target, 1, -1)
     if target.shape != logits.shape:
@@ -170,7 +170,7 @@ def nll_loss(
 
 
 def _difference(name: str, input: Any, target: Any) -> Tensor:
-    """input - target. Warns where the shapes differ, as broadcasting is then seldom meant."""
+    """input - target. Warns if the shapes differ, since broadcasting is then seldom intended."""
     x = tt.asarray(input)
     y = beside(target, x)
     if x.shape != y.shape:
@@ -178,13 +178,13 @@ def _difference(name: str, input: Any, target: Any) -> Tensor:
             f"{name}: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
             "reshape one of them if that is not meant",
             UserWarning,
-            stacklevel=4,  # the first is this function's caller, the second what `raised` makes of it
+            stacklevel=4,  # the first is this function's caller, the second its wrapper from `raised`
         )
     return x - y
 
 
 def _weight(name: str, weight: Any, losses: Tensor) -> Tensor:
-    """The weights of losses, of which each must have one."""
+    """The weights of losses, one for each loss."""
     w = beside(weight, losses)
     if w.shape != losses.shape:
         raise ValueError(f"{name}: weight {w.shape} must have the shape of the losses, {losses.shape}")
@@ -192,7 +192,7 @@ def _weight(name: str, weight: Any, losses: Tensor) -> Tensor:
 
 
 def _weigh(name: str, losses: Tensor, weight: Operand | None, reduction: str) -> Tensor:
-    """The losses, each times its weight, reduced; the mean is over the sum of the weights."""
+    """Multiply each loss by its weight and reduce; a mean divides by the sum of the weights."""
     if weight is None:
         return _reduce(losses, reduction)
     w = _weight(name, weight, losses)
@@ -201,10 +201,10 @@ def _weigh(name: str, losses: Tensor, weight: Operand | None, reduction: str) ->
 
 @raised
 def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
-    """The squared difference. Warns where the shapes differ, as broadcasting is then seldom meant.
+    """The squared difference. Warns if the shapes differ, since broadcasting is then seldom intended.
 
     Args:
-        weight: how much each element counts, of the shape of the losses; a mean is over the sum of the weights.
+        weight: how much each element counts, in the shape of the losses; a mean divides by the sum of the weights.
     """
     _check_reduction("mse_loss", reduction)
     return _weigh("mse_loss", tt.square(_difference("mse_loss", input, target)), weight, reduction)
@@ -212,7 +212,7 @@ def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, we
 
 @raised
 def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
-    """The absolute difference. Warns where the shapes differ. `weight` as for `mse_loss`."""
+    """The absolute difference. Warns if the shapes differ. `weight` as for `mse_loss`."""
     _check_reduction("l1_loss", reduction)
     return _weigh("l1_loss", tt.abs(_difference("l1_loss", input, target)), weight, reduction)
 
@@ -221,7 +221,7 @@ def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, wei
 def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """The absolute difference |d| less beta / 2, but d² / (2 beta) below beta (Girshick 2015, equation 3).
 
-    With beta 0 it is `l1_loss`. Warns where the shapes differ. Raises ValueError for a negative beta.
+    With beta 0 it is `l1_loss`. Warns if the shapes differ. Raises ValueError for a negative beta.
     """
     _check_reduction("smooth_l1_loss", reduction)
     if beta < 0:
@@ -242,10 +242,10 @@ def huber_loss(
 ) -> Tensor:
     """d² / 2 where the difference d is small, delta (|d| - delta / 2) where |d| is delta and more (Huber 1964).
 
-    Warns where the shapes differ. Raises ValueError unless delta is above 0.
+    Warns if the shapes differ. Raises ValueError unless delta is above 0.
 
     Args:
-        weight: how much each element counts, of the shape of the losses; a mean is over their number, as in PyTorch.
+        weight: how much each element counts, in the shape of the losses; a mean divides by their number, as in PyTorch.
     """
     _check_reduction("huber_loss", reduction)
     if not delta > 0:
@@ -266,8 +266,8 @@ def kl_div(input: ArrayLike, target: ArrayLike, reduction: str = "mean", log_tar
     Args:
         input: log-probabilities, as from `log_softmax`.
         target: probabilities, or with `log_target` their logarithms. A probability of 0 costs 0.
-        reduction: "batchmean", the sum divided by the length of the first axis, is the divergence as it is defined,
-            of one distribution; "mean" divides by the number of all elements, "sum" and "none" as elsewhere.
+        reduction: "batchmean", the sum divided by the length of the first axis, gives the divergence per distribution,
+            as defined; "mean" divides by the number of all elements, "sum" and "none" as elsewhere.
     """
     if reduction != "batchmean":
         _check_reduction("kl_div", reduction)
@@ -304,16 +304,16 @@ def _binary_cross_entropy(xp, x, y):
 def binary_cross_entropy(
     input: ArrayLike, target: ArrayLike, weight: Operand | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """-(y log x + (1 - y) log(1 - x)) of probabilities x, a logarithm of less than -100 counting as -100.
+    """-(y log x + (1 - y) log(1 - x)) of probabilities x; a logarithm below -100 counts as -100.
 
-    Of logits rather than probabilities `binary_cross_entropy_with_logits` is exact, and this is not.
+    For logits, `binary_cross_entropy_with_logits` is exact, and this is not.
 
     Args:
         input: probabilities, any shape.
         target: probabilities, of the same shape.
         weight: how much each element counts.
 
-    Raises ValueError where shapes differ, and for an input that is not from 0 to 1.
+    Raises ValueError if shapes differ, and for an input that is not from 0 to 1.
     """
     _check_reduction("binary_cross_entropy", reduction)
     x = tt.asarray(input)
@@ -370,7 +370,7 @@ def cosine_embedding_loss(
     """1 - cos of two vectors that belong together (target 1), max(0, cos - margin) of others (target -1).
 
     Shapes: inputs (batch, features) and target (batch,), or (features,) and ().
-    Raises ValueError where they do not fit.
+    Raises ValueError if they do not fit.
     """
     _check_reduction("cosine_embedding_loss", reduction)
     x = tt.asarray(input1)

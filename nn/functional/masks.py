@@ -1,6 +1,6 @@
-"""Masks: which positions attention may not look at (Vaswani et al. 2017, section 3.2.3).
+"""Masks hide positions from attention (Vaswani et al. 2017, section 3.2.3).
 
-A boolean mask is True where attention is not allowed; a floating one is added to the scores, so that -inf forbids.
+A boolean mask is True where attention is forbidden; a floating one is added to the scores, so that -inf forbids.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .checks import beside
 
 
 def causal_mask(target: int, source: int | None = None, *, device: str | None = None) -> Tensor:
-    """(target, source) booleans that are True where the source lies in the future: what must not be seen.
+    """(target, source) booleans that are True for sources in the future, which must stay hidden.
 
-    For `attn_mask` of MultiheadAttention and for `masked_fill`. `scaled_dot_product_attention` means the opposite by
-    its booleans, as in PyTorch: pass it `is_causal=True`.
+    For `attn_mask` of MultiheadAttention and for `masked_fill`. The booleans of `scaled_dot_product_attention` mean the
+    opposite, as in PyTorch: pass it `is_causal=True`.
 
         >>> causal_mask(3).tolist()
         [[False, True, True], [False, False, True], [False, False, False]]
@@ -29,7 +29,7 @@ def causal_mask(target: int, source: int | None = None, *, device: str | None = 
 def sliding_window_mask(target: int, window: int, *, device: str | None = None) -> Tensor:
     """(target, target) booleans that are False for a position itself and the window - 1 before it, True elsewhere.
 
-    Layers that look back so far each see further together: n of them n * (window - 1) positions (Beltagy et al. 2020,
+    Stacked layers look back further: n of them see n * (window - 1) positions back (Beltagy et al. 2020,
     section 3.1; Jiang et al. 2023).
 
         >>> sliding_window_mask(3, 2).tolist()
@@ -47,14 +47,14 @@ def hide(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def checked_mask(mask: Tensor, like: Tensor) -> Tensor:
-    """The mask; a floating one in the dtype of the scores that it is added to."""
+    """The mask; a floating one in the dtype of `like`, the scores to add it to."""
     if mask.dtype.kind not in "bf":
         raise TypeError(f"attention masks must be boolean or floating, got {mask.dtype}")
     return mask if mask.dtype.kind == "b" else tt.astype(mask, like.dtype, copy=False)
 
 
 def merge_masks(key_padding_mask: Any, attn_mask: Any, shape: tuple[int, int, int, int], like: Tensor) -> Any:
-    """One mask that broadcasts to `shape` (batch, heads, target, source): boolean if both are, else to be added."""
+    """One mask that broadcasts to `shape` (batch, heads, target, source): boolean if both are, else floating."""
     batch, heads, target, source = shape
     masks = []
     if key_padding_mask is not None:

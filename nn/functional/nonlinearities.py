@@ -1,6 +1,6 @@
-"""Further activation functions, element by element: kin of ReLU, of the sigmoid and of tanh, and those with a gate.
+"""Further activation functions, element by element: relatives of ReLU, the sigmoid and tanh, and gated ones.
 
-At a kink the gradient is that of the flat side, as that of ReLU is.
+At a kink the gradient is that of the flat side, as for ReLU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _silu(x):
 def silu(input: ArrayLike) -> Tensor:
     """x σ(x), also called Swish (Hendrycks and Gimpel 2016; Ramachandran, Zoph and Le 2017)."""
     x = tt.asarray(input)
-    return _silu(x) if x.dtype.kind == "f" else x * tt.sigmoid(x)  # which casts integers and refuses complex numbers
+    return _silu(x) if x.dtype.kind == "f" else x * tt.sigmoid(x)  # casts integers and refuses complex numbers
 
 
 @raised
@@ -54,7 +54,7 @@ def hardswish(input: ArrayLike) -> Tensor:
 
 @raised
 def glu(input: ArrayLike, dim: int = -1) -> Tensor:
-    """a σ(b), a and b being the halves of the input along `dim` (Dauphin et al. 2017, equation 1).
+    """a σ(b), where a and b are the halves of the input along `dim` (Dauphin et al. 2017, equation 1).
 
     Raises ValueError for an odd length, IndexError for a `dim` that the input does not have.
     """
@@ -73,7 +73,7 @@ def glu(input: ArrayLike, dim: int = -1) -> Tensor:
 def elu(input: ArrayLike, alpha: float = 1.0) -> Tensor:
     """x where x > 0, else alpha (exp(x) - 1) (Clevert, Unterthiner and Hochreiter 2016, equation 15)."""
     x = tt.asarray(input)
-    negative = tt.where(x > 0, 0.0, x)  # so that exp does not overflow where it is not asked for
+    negative = tt.where(x > 0, 0.0, x)  # so that exp does not overflow where it is not needed
     return tt.where(x > 0, x, alpha * tt.expm1(negative))
 
 
@@ -103,13 +103,13 @@ def leaky_relu(input: ArrayLike, negative_slope: float = 0.01) -> Tensor:
 
 
 def prelu(input: ArrayLike, weight: Operand) -> Tensor:
-    """x where x > 0, else w x, with a slope w that is learnt (He et al. 2015, equation 1).
+    """x where x > 0, else w x, with a learnt slope w (He et al. 2015, equation 1).
 
     Args:
-        input: (batch, channels, ...), (channels,) or (), where there is one slope only.
+        input: (batch, channels, ...), (channels,) or (), which takes only one slope.
         weight: (channels,), or (1,) for all.
 
-    Raises ValueError where they do not fit.
+    Raises ValueError if they do not fit.
     """
     x = tt.asarray(input)
     w: Any = beside(weight, x)
@@ -121,11 +121,11 @@ def prelu(input: ArrayLike, weight: Operand) -> Tensor:
     return tt.where(x > 0, x, (tt.reshape(w, ()) if w.size == 1 else w) * x)
 
 
-# ---- ReLU with a roof, and steps
+# ---- ReLU with an upper limit, and steps
 
 
 def hardtanh(input: ArrayLike, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x, no lower than min_val and no higher than max_val: a tanh of three straight lines."""
+    """x limited to [min_val, max_val]: a tanh of three straight lines."""
     x = tt.asarray(input)
     return tt.where(x <= min_val, min_val, tt.where(x >= max_val, max_val, x))
 
@@ -141,7 +141,7 @@ def threshold(input: ArrayLike, threshold: float, value: float) -> Tensor:
     return tt.where(x <= threshold, value, x)
 
 
-# ---- smooth kin of ReLU and of the sigmoid
+# ---- smooth relatives of ReLU and of the sigmoid
 
 
 @raised
@@ -164,12 +164,12 @@ def softsign(input: ArrayLike) -> Tensor:
 
 
 def softmin(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
-    """softmax(-x) along `dim`: the smallest number gets the most. `dtype` is what x is cast to before."""
+    """softmax(-x) along `dim`: the smallest number gets the most. `dtype`: cast x to it first."""
     x = tt.asarray(input if dtype is None else tt.astype(input, dtype))
     return softmax(-x, dim=check_dim("softmin", x, dim))
 
 
-# ---- what becomes of small numbers
+# ---- shrinking small numbers
 
 
 def tanhshrink(input: ArrayLike) -> Tensor:
@@ -185,7 +185,7 @@ def hardshrink(input: ArrayLike, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: ArrayLike, lambd: float = 0.5) -> Tensor:
-    """x - min(max(x, -lambd), lambd): by lambd nearer to 0, and 0 within lambd of it.
+    """x - min(max(x, -lambd), lambd): moves x towards 0 by lambd, and to 0 if it is within lambd of it.
 
     Raises ValueError for a lambd below 0.
     """

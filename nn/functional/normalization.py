@@ -65,8 +65,8 @@ def _rms_norm(x, weight, *, axes, eps):
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Normalisation by the root mean square (Zhang and Sennrich 2019, equation 4) over the last dimensions.
 
-    What layer normalisation does, without the mean and the bias. Shapes: input (..., *normalized_shape); weight of
-    shape `normalized_shape`, or None. `eps` is by default the distance from 1 to the next number of the input's dtype.
+    Layer normalisation without the mean and the bias. Shapes: input (..., *normalized_shape); weight of shape
+    `normalized_shape`, or None. `eps` defaults to the distance from 1 to the next number of the input's dtype.
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape) :]) != shape or tuple(getattr(weight, "shape", shape)) != shape:

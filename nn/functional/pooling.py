@@ -1,4 +1,4 @@
-"""Pooling: of each window its largest number, or its mean."""
+"""Pooling: the largest number of each window, or its mean."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _max_pool(x, *, kernel, stride, dilation, around):
 
 
 def _lowest_around(x: Tensor, around: Sequence[tuple[int, int]]) -> Tensor:
-    """x with so many -inf before and after along each of its last axes."""
+    """x with `around` (before, after) -inf along each of its last axes."""
     if not any(map(any, around)):
         return x
     return pad(x, [n for pair in reversed(around) for n in pair], value=-math.inf)
@@ -46,14 +46,14 @@ def max_pool1d(
     Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions).
 
     Args:
-        stride: how many positions it goes on; default: kernel_size.
-        padding: how many positions that never are the largest stand on either side, at most half of kernel_size.
-        dilation: how far apart the neighbours are.
-        ceil_mode: whether a window may reach beyond the end, if it begins before it, so that no number is left out.
+        stride: the step from window to window, in positions; default: kernel_size.
+        padding: the number of positions to add on either side, never the largest; at most half of kernel_size.
+        dilation: the distance between neighbours.
+        ceil_mode: whether a window that begins before the end may reach beyond it, so that no number is left out.
         return_indices: whether to return a pair, the numbers and their positions (the first of equal ones, int64).
 
-    Equal largest numbers share the gradient evenly (in PyTorch the first of them has it all).
-    Raises ValueError where sizes do not fit.
+    Equal largest numbers share the gradient evenly (in PyTorch the first of them gets it all).
+    Raises ValueError if sizes do not fit.
     """
     return _largest("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -100,7 +100,7 @@ def _largest(
 def _places(
     x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], around: Sequence[tuple[int, int]]
 ) -> Tensor:
-    """Where the largest number of each window is, counted along the last axes: row * width + column."""
+    """The position of the largest number of each window, counted along the last axes: row * width + column."""
     held = windows(_lowest_around(x, around), kernel, stride, dilation)
     element = tt.argmax(held, axis=-1 - len(kernel))
     place = tt.zeros_like(element)
@@ -126,9 +126,9 @@ def avg_pool1d(
     Shapes: (batch, channels, length), or without the batch -> (batch, channels, positions).
 
     Args:
-        stride: how many positions it goes on; default: kernel_size.
-        padding: how many zeros stand on either side, at most half of kernel_size.
-        ceil_mode: whether a window may reach beyond the end, if it begins before it; what is not there does not count.
+        stride: the step from window to window, in positions; default: kernel_size.
+        padding: the number of zeros on either side, at most half of kernel_size.
+        ceil_mode: whether a window that begins before the end may reach beyond it; missing positions do not count.
         count_include_pad: whether the zeros on either side count in the mean.
     """
     return _mean("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
@@ -151,7 +151,7 @@ def avg_pool2d(
     Args:
         kernel_size, stride, padding, ceil_mode: as for `avg_pool1d`, one number, or two for height and width.
         count_include_pad: whether the zeros around count in the mean.
-        divisor_override: what the sum is divided by in place of the size of the window.
+        divisor_override: divide the sum by this instead of the size of the window.
     """
     return _mean("avg_pool2d", 2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
@@ -194,7 +194,7 @@ def _window(
     dilation: tuple[int, ...],
     ceil_mode: bool,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[int, int], ...]]:
-    """Kernel, stride and padding of a pool, checked: a number each for every axis, of padding two."""
+    """Check and return kernel, stride and padding of a pool: one number per axis each, two of padding."""
     if x.ndim not in (axes + 1, axes + 2) or x.dtype.kind != "f":
         raise ValueError(
             f"{name}: expected floats of shape (batch, channels, {', '.join(AXES[axes])}), or without the batch, got "
@@ -216,30 +216,30 @@ def _window(
 
 
 def _beyond(length: int, kernel: int, stride: int, dilation: int, end: int) -> int:
-    """How far one more window would reach beyond this length, if it begins before `end`; else 0."""
+    """How far one more window would reach beyond this length if it begins before `end`; else 0."""
     whole, left = divmod(length - dilation * (kernel - 1) - 1, stride)
     return stride - left if left and (whole + 1) * stride < end else 0
 
 
-# ---- to a size that is given
+# ---- to a given size
 
 
 @raised
 def adaptive_avg_pool1d(input: ArrayLike, output_size: Any) -> Tensor:
-    """Means of as many stretches as there are to be results, evenly spread: (..., length) -> (..., output_size)."""
+    """Means of `output_size` evenly spread stretches: (..., length) -> (..., output_size)."""
     x = tt.asarray(input)
     return _averaged(x, sizes("adaptive_avg_pool1d", "output_size", output_size, 1, 1)[0])
 
 
 @raised
 def adaptive_avg_pool2d(input: ArrayLike, output_size: Any) -> Tensor:
-    """Means of as many windows as there are to be results, evenly spread over an image.
+    """Means of evenly spread windows of an image, one window per result.
 
     Result i along an axis of n is the mean from floor(i n / size) up to ceil((i + 1) n / size).
 
     Args:
         input: (..., height, width).
-        output_size: height and width of the result, one number for both, or two; None leaves a side as it is.
+        output_size: height and width of the result, one number for both, or two; None keeps the size of a side.
     """
     x = tt.asarray(input)
     if x.ndim < 2:

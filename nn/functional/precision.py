@@ -1,6 +1,6 @@
-"""Which functions compute in 16 bits and which in 32 while `nn.amp.autocast` is on (Micikevicius et al. 2018).
+"""Choose the functions that compute in 16 bits and in 32 while `nn.amp.autocast` is on (Micikevicius et al. 2018).
 
-Matrix products gain from 16-bit floats and forgive them; sums over many terms, exponentials and losses do not.
+Matrix products gain from 16-bit floats and tolerate them; sums over many terms, exponentials and losses do not.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ autocast: ContextVar[tuple[Any, str] | None] = ContextVar("autocast", default=No
 
 
 def lowered(function: F) -> F:
-    """The function, with Tensors of 32-bit floats among its arguments cast to 16 bits under autocast."""
+    """Wrap a function so that autocast casts its 32-bit float Tensor arguments to 16 bits."""
     return _casting(function, lambda narrow: (tt.float32, narrow))
 
 
 def raised(function: F) -> F:
-    """The function, with Tensors of 16-bit floats among its arguments cast to 32 bits under autocast."""
+    """Wrap a function so that autocast casts its 16-bit float Tensor arguments to 32 bits."""
     return _casting(function, lambda narrow: (narrow, tt.float32))
 
 
 def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]]) -> F:
-    """The function, with Tensors of one dtype among its arguments cast to another under autocast."""
+    """Wrap a function so that autocast casts its Tensor arguments of one dtype to another."""
 
     @functools.wraps(function)
     def autocasting(*args: Any, **kwargs: Any) -> Any:

@@ -1,10 +1,10 @@
 """Recurrence: gated recurrent units, long short-term memory, and the simple recurrent network before them.
 
-Each is one op over a whole sequence, one layer and one direction. What depends on the inputs alone, W_i x + b_i, is
-computed for all steps in one matrix product before it; the op does the rest, step after step.
+Each is one op over a whole sequence, one layer and one direction. One matrix product before it computes the part that
+depends on the inputs alone, W_i x + b_i, for all steps; the op does the rest, step after step.
 
-A batch of sequences of different lengths has padding. Where `present` is False a step leaves the state as it is, so
-the state after the last step is the one after the last step of the sequence itself, in either direction.
+A batch of sequences of different lengths has padding. Where `present` is False, a step keeps the state, so the final
+state is the one after the last step of the sequence itself, in either direction.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .linear import linear
 
 
 def _order(length: int, reverse: bool) -> range:
-    """The places of a sequence in the order in which they are read."""
+    """The places of a sequence in reading order."""
     return range(length - 1, -1, -1) if reverse else range(length)
 
 
 def _held(present: Any, t: int, new: Any, former: Any) -> Any:
-    """The new state where step t is part of the sequence, else the former one."""
+    """The new state if step t is part of the sequence, else the former one."""
     return new if present is None else tt.where(present[t], new, former)
 
 
@@ -73,10 +73,10 @@ def gru(
 
     Args:
         input: (length, batch, input_size).
-        initial: the state to begin with, (batch, hidden_size).
+        initial: the initial state, (batch, hidden_size).
         weight_ih, weight_hh: (3 * hidden_size, input_size) and (3 * hidden_size, hidden_size), rows of r, z and n.
         bias_ih, bias_hh: (3 * hidden_size,) or None.
-        present: (length, batch, 1) booleans, False at padding; None where there is none.
+        present: (length, batch, 1) booleans, False at padding; None without padding.
         reverse: read from the end.
 
     Returns the states after each step, (length, batch, hidden_size), zeros at padding, and the final state
@@ -137,10 +137,10 @@ def lstm(
 
     Args:
         input: (length, batch, input_size).
-        initial: the state h and the cell c to begin with, (batch, hidden_size) each.
+        initial: the initial state h and cell c, (batch, hidden_size) each.
         weight_ih, weight_hh: (4 * hidden_size, input_size) and (4 * hidden_size, hidden_size), rows of i, f, g and o.
         bias_ih, bias_hh: (4 * hidden_size,) or None.
-        present: (length, batch, 1) booleans, False at padding; None where there is none.
+        present: (length, batch, 1) booleans, False at padding; None without padding.
         reverse: read from the end.
 
     Returns the states h after each step, (length, batch, hidden_size), zeros at padding, and the final h and c
@@ -187,11 +187,11 @@ def rnn(
 
     Args:
         input: (length, batch, input_size).
-        initial: the state to begin with, (batch, hidden_size).
+        initial: the initial state, (batch, hidden_size).
         weight_ih, weight_hh: (hidden_size, input_size) and (hidden_size, hidden_size).
         bias_ih, bias_hh: (hidden_size,) or None.
-        nonlinearity: "tanh", or "relu" for max(x, 0) in its place.
-        present: (length, batch, 1) booleans, False at padding; None where there is none.
+        nonlinearity: "tanh", or "relu" for max(x, 0) instead.
+        present: (length, batch, 1) booleans, False at padding; None without padding.
         reverse: read from the end.
 
     Returns the states after each step, (length, batch, hidden_size), zeros at padding, and the final state

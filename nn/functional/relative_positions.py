@@ -1,7 +1,7 @@
 """Positions that attention sees as distances: rotary positions (Su et al. 2021) and ALiBi (Press et al. 2022).
 
 Sinusoids are added to the vectors once, below the first layer. These act in every layer, on queries and keys or on
-their scores, and what comes of them depends on how far apart two positions are, not on where they are.
+their scores, and the result depends on the distance of two positions, not on where they are.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ PAIRINGS = ("interleaved", "half")
 
 
 class RotaryStretch(NamedTuple):
-    """Rotary positions for texts that are longer than those which a model was trained on: slower angles.
+    """Rotary positions for texts longer than a model's training texts: slower angles.
 
         θ' = θ / factor                                               without `length` (Chen et al. 2023)
         θ' = (1 - γ) θ / factor + γ θ,   γ = (r - low) / (high - low), within [0, 1],   r = length θ / 2π
 
-    r is how often a pair turns within the texts of the training: what turns `high` times or more there tells
-    neighbours apart and stays as it is (Peng et al. 2023, section 3.2, with the numbers of Llama 3.1).
+    r is the number of turns of a pair within a training text: a pair that turns `high` times or more distinguishes
+    neighbours and keeps its angles (Peng et al. 2023, section 3.2, with the numbers of Llama 3.1).
 
     Attributes:
-        factor: by how much longer texts may be.
-        length: of the texts of the training; None: all angles are slower.
+        factor: how many times longer texts may be.
+        length: the length of the training texts; None slows all angles.
         low, high: see above.
     """
 
@@ -77,14 +77,14 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Tensor:
 
         (a, b) -> (a cos - b sin, a sin + b cos)
 
-    A query turned by m angles and a key turned by n have the product of the same two turned by m - n: only the distance
-    counts.
+    A query turned by m angles and a key turned by n have the same product as when one is turned by m - n: only the
+    distance counts.
 
     Args:
         x: (..., length, head_dim), queries or keys.
-        cos, sin: of `rotary_angles`; broadcast to (..., length, head_dim / 2).
-        pairing: which elements are a pair: "interleaved" as in the paper, 2i and 2i + 1, or "half", i and i + d / 2, as
-            in checkpoints of Llama for Hugging Face. The same up to the order of the elements.
+        cos, sin: from `rotary_angles`; broadcast to (..., length, head_dim / 2).
+        pairing: which elements form a pair: "interleaved" as in the paper, 2i and 2i + 1, or "half", i and i + d / 2,
+            as in Hugging Face's checkpoints of Llama. The two differ only in the order of the elements.
     """
     check_pairing("rotate", pairing)
     if not x.shape or x.shape[-1] != 2 * cos.shape[-1] or cos.shape != sin.shape:
@@ -97,7 +97,7 @@ def rotate(x: Any, cos: Any, sin: Any, pairing: str = "interleaved") -> Tensor:
 
 
 def check_pairing(name: str, pairing: str) -> None:
-    """Raise ValueError, naming who asks, unless it is one of `PAIRINGS`."""
+    """Raise ValueError that begins with `name`, unless it is one of `PAIRINGS`."""
     if pairing not in PAIRINGS:
         raise ValueError(f"{name}: pairing must be one of {PAIRINGS}, got {pairing!r}")
 
@@ -121,8 +121,8 @@ def turned(xp: Any, x: Any, cos: Any, sin: Any, pairing: str) -> Any:
 def alibi_slopes(num_heads: int, *, dtype: DType = None) -> Tensor:
     """The slopes of n heads, (n,): 2^(-8 / n), 2^(-16 / n), ..., 2^-8 (Press et al. 2022, section 3).
 
-    Where n is no power of two: those of the power below, then every second one of the power above, as the authors'
-    code has it.
+    If n is not a power of two: the slopes of the power below, then every second one of the power above, as in the
+    authors' code.
     """
     if num_heads < 1:
         raise ValueError(f"alibi_slopes: num_heads must be at least 1, got {num_heads}")
@@ -135,11 +135,11 @@ def alibi_slopes(num_heads: int, *, dtype: DType = None) -> Tensor:
 
 
 def alibi(distances: Tensor, num_heads: int, *, dtype: DType = None) -> Tensor:
-    """-slope * distance: what ALiBi adds to the scores instead of positions to the vectors (Press et al. 2022).
+    """-slope * distance: ALiBi adds it to the scores, instead of positions to the vectors (Press et al. 2022).
 
     Args:
-        distances: (..., target, source) of integers: how many positions a key is before its query. What lies in the
-            future is another mask's affair.
+        distances: (..., target, source) of integers: how many positions a key is before its query. Use another mask
+            to hide the future.
 
     Returns (..., num_heads, target, source).
     """

@@ -1,4 +1,4 @@
-"""Likeness of vectors by their direction, their distance, and vectors made as long as 1."""
+"""The similarity of vectors in direction, their distance, and scaling them to length 1."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .precision import raised
 
 @raised
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1 · x2 / (max(|x1|, eps) max(|x2|, eps)): the cosine of the angle between them, 0 where one is 0.
+    """x1 · x2 / (max(|x1|, eps) max(|x2|, eps)): the cosine of the angle between them, 0 if one is 0.
 
     Args:
         x1, x2: vectors along `dim`; they broadcast against each other.
-        dim: an axis of what they broadcast to; it is gone from the result.
-        eps: the least that is divided by.
+        dim: an axis of the broadcast shape; the result lacks it.
+        eps: the least divisor.
 
     Raises TypeError for integers, ValueError for shapes that do not broadcast, IndexError for a `dim` out of range.
     """
@@ -37,11 +37,11 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tens
 
 @raised
 def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    """|x1 - x2 + eps|, the p-norm along the last axis; they broadcast against each other.
+    """|x1 - x2 + eps|, the p-norm along the last axis; x1 and x2 broadcast against each other.
 
     Args:
-        eps: keeps the distance of a vector to itself, and with it the gradient, away from 0.
-        keepdim: whether the last axis stays, with length 1.
+        eps: keeps the distance of a vector from itself, and so the gradient, away from 0.
+        keepdim: whether to keep the last axis, with length 1.
     """
     x1 = x1 if isinstance(x1, Tensor) else tt.asarray(x1)
     return tt.linalg.vector_norm(x1 - beside(x2, x1) + eps, axis=-1, keepdims=keepdim, ord=p)
@@ -49,7 +49,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
 
 @raised
 def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """x / max(|x|, eps): vectors along `dim` made as long as 1 in the p-norm; one of zeros stays.
+    """x / max(|x|, eps): scale vectors along `dim` to length 1 in the p-norm; a vector of zeros stays.
 
     Raises IndexError for a `dim` out of range.
     """

@@ -1,4 +1,4 @@
-"""The likeliest classes: what decoding asks for at every step."""
+"""The likeliest classes, which decoding needs at every step."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .checks import check_dim
 
 
 def log_softmax_topk(input: Any, k: int, *, excluded: int | None = None) -> tuple[Tensor, Tensor]:
-    """The k largest of log(softmax(x)) along the last axis, in descending order, and the classes that have them.
+    """The k largest of log(softmax(x)) along the last axis, in descending order, and their classes.
 
     Args:
         input: logits, (..., classes).
         k: how many, from 0 to classes; of equal ones, the first.
-        excluded: a class with log-probability -inf, whose share of the probability the others do not get: padding.
+        excluded: a class to give log-probability -inf, such as padding; the others do not get its probability.
 
     Returns log-probabilities (..., k) in float64 and classes (..., k) in int64. Raises ValueError for a k out of range
     and IndexError for an `excluded` out of range.

@@ -1,4 +1,4 @@
-"""Windows that slide over positions: sizes and padding of them, and what each one holds."""
+"""Windows that slide over positions: their sizes, padding and elements."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tinytensor import Tensor
 from tinytensor.typing import ArrayLike
 
 AXES: dict[int, tuple[str, ...]] = {1: ("length",), 2: ("height", "width")}
-"""What the axes that windows slide along are called, by their number."""
+"""The names of the axes that windows slide along, by the number of axes."""
 
 MODES = ("constant", "reflect", "replicate", "circular")
 
 
 def pad(input: ArrayLike, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """The input with more positions before and after, along the last of its axes.
+    """The input with more positions before and after, along its last axes.
 
         F.pad(x, (1, 2))        # one before and two after, along the last axis
         F.pad(x, (1, 2, 3, 4))  # and three before and four after along the axis in front of it
 
     Args:
-        pad: pairs (before, after), the last axis first. A negative number takes positions away.
-        mode: what stands there: "constant" for `value`; "reflect" for the input mirrored at its first and last
-            position, which are not repeated; "replicate" for these two; "circular" for what comes after the end, seen
-            as a ring.
+        pad: pairs (before, after), the last axis first. A negative number removes positions.
+        mode: fills them: "constant" with `value`; "reflect" with the input mirrored at its first and last position,
+            without repeating these; "replicate" with these two; "circular" with the input from its other end, as in a
+            ring.
         value: with "constant"; default 0.
 
     Raises ValueError for pairs that do not fit the input.
@@ -47,7 +47,7 @@ def pad(input: ArrayLike, pad: Sequence[int], mode: str = "constant", value: flo
         return tt.index_set(frame, tuple(place), x[tuple(kept)])
     if value is not None:
         raise ValueError(f"pad: a value is for mode 'constant', got {value} with {mode!r}")
-    if mode == "circular":  # the ring is closed behind what is taken away
+    if mode == "circular":  # remove positions before closing the ring
         ends = [(max(-before, 0), length - max(-after, 0)) for length, (before, after) in zip(x.shape, pairs)]
         x = x[tuple(slice(first, last) for first, last in ends)]
         pairs = [(max(before, 0), max(after, 0)) for before, after in pairs]
@@ -72,7 +72,7 @@ def _pairs(pad: Sequence[int], x: Tensor) -> list[tuple[int, int]]:
 
 
 def _places(mode: str, length: int, before: int, after: int) -> Any:
-    """Which of an axis's positions stands at each place of the padded axis."""
+    """The axis's own position for each place of the padded axis."""
     places = np.arange(-before, length + after)
     most = {"reflect": length - 1, "circular": length, "replicate": max(before, after) if length else 0}[mode]
     if max(before, after) > most:
@@ -86,7 +86,7 @@ def _places(mode: str, length: int, before: int, after: int) -> Any:
 
 
 def unfold(input: ArrayLike, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
-    """What a window of an image holds at each of its positions, as columns.
+    """The elements of a window at each of its positions in an image, as columns.
 
     Args:
         kernel_size, dilation, padding, stride: as for `conv2d`; numbers, or pairs for height and width.
@@ -108,9 +108,9 @@ def unfold(input: ArrayLike, kernel_size: Any, dilation: Any = 1, padding: Any =
 
 
 def windows(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
-    """What windows over the last axes hold: (..., *lengths) -> (..., elements of a window, *positions).
+    """The elements of windows over the last axes: (..., *lengths) -> (..., elements of a window, *positions).
 
-    For each element of the window, what it meets at all positions at once: a slice of x.
+    One element of the window at all positions is a slice of x.
     """
     count = positions(x.shape[-len(kernel) :], kernel, stride, dilation)
     met = [
@@ -121,7 +121,7 @@ def windows(x: Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: S
 
 
 def zeros_around(x: Tensor, around: Sequence[tuple[int, int]]) -> Tensor:
-    """x with so many zeros before and after along each of its last axes."""
+    """x with `around` (before, after) zeros along each of its last axes."""
     if not any(map(any, around)):
         return x
     return pad(x, [n for pair in reversed(around) for n in pair])
@@ -131,7 +131,7 @@ def zeros_around(x: Tensor, around: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def sizes(name: str, what: str, value: Any, axes: int, least: int) -> tuple[int, ...]:
-    """A number for each of so many axes, from one for all or a sequence of them."""
+    """A number for each of `axes` axes, from one number for all or a sequence."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * axes
     try:
         numbers = tuple(map(operator.index, given))
@@ -148,7 +148,7 @@ def sizes(name: str, what: str, value: Any, axes: int, least: int) -> tuple[int,
 def positions(
     lengths: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> tuple[int, ...]:
-    """How many positions a window has along each axis: (length - dilation (kernel - 1) - 1) // stride + 1."""
+    """The number of a window's positions along each axis: (length - dilation (kernel - 1) - 1) // stride + 1."""
     return tuple((n - d * (k - 1) - 1) // s + 1 for n, k, s, d in zip(lengths, kernel, stride, dilation))
 
 
@@ -160,7 +160,7 @@ def count_positions(
     dilation: Sequence[int],
     around: Sequence[tuple[int, int]],
 ) -> tuple[int, ...]:
-    """The positions over an input with zeros around it; ValueError where a window does not fit into it."""
+    """The numbers of positions over an input with zeros around it; ValueError if a window does not fit into it."""
     padded = [n + before + after for n, (before, after) in zip(lengths, around)]
     count = positions(padded, kernel, stride, dilation)
     for axis, n, k, d, (before, after), found in zip(AXES[len(kernel)], lengths, kernel, dilation, around, count):

@@ -1,7 +1,7 @@
 """Optimisers under PyTorch's names, the schedulers of their learning rates, and averages of weights.
 
-`SGD`, `Adam` and `AdamW` are what most models are trained with, and have steps in place in `nn/fast/`. The others are
-their formulas, and are loaded when they are first asked for.
+`SGD`, `Adam` and `AdamW` train most models, and have in-place steps in `nn/fast/`. The others are only formulas, and
+are loaded on first use.
 """
 
 from importlib import import_module
@@ -34,10 +34,10 @@ __all__ = [
 _LATER = {name: name.lower() for name in __all__ if name not in globals()} | {
     "ZeroRedundancyOptimizer": "zero_redundancy"
 }
-"""What is loaded when it is first asked for, by the file that has it."""
+"""The file of each name that is loaded on first use."""
 
 
-if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if not TYPE_CHECKING:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
         if name not in _LATER:

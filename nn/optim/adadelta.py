@@ -12,10 +12,10 @@ from .optimizer import Optimizer
 
 
 class Adadelta(Optimizer):
-    r"""Adadelta: the gradient's root mean square below, that of the steps so far above, so that units agree.
+    r"""Adadelta: the gradient over its root mean square, times that of the steps so far, so that units agree.
 
-    Zeiler 2012, "ADADELTA: An Adaptive Learning Rate Method", Algorithm 1; what Bahdanau et al. 2015 trained the first
-    attention with (rho = 0.95):
+    Zeiler 2012, "ADADELTA: An Adaptive Learning Rate Method", Algorithm 1. Bahdanau et al. 2015 trained the first
+    attention with it (rho = 0.95):
 
         g_t = \nabla f(theta_{t-1}) + weight_decay * theta_{t-1}
         v_t = rho * v_{t-1} + (1 - rho) * g_t^2
@@ -25,9 +25,9 @@ class Adadelta(Optimizer):
 
     Args:
         params: Tensors or groups of them.
-        lr: what steps are multiplied by; 1 in the paper.
+        lr: the factor of the steps; 1 in the paper.
         rho: the decay rate of the running averages.
-        eps: what the first steps are made of, and what keeps the denominator from 0.
+        eps: makes the first steps, and keeps the denominator from 0.
         weight_decay: the L2 penalty's factor.
         maximize: go up the gradient instead of down.
 

@@ -21,15 +21,15 @@ class Adagrad(Optimizer):
         s_t = s_{t-1} + g_t^2,    s_0 = initial_accumulator_value
         theta_t = theta_{t-1} - lr / (1 + (t - 1) * lr_decay) * g_t / (sqrt(s_t) + eps)
 
-    As in PyTorch there is state of a parameter from the beginning, before its first gradient.
+    As in PyTorch, a parameter has state from the beginning, before its first gradient.
 
     Args:
         params: Tensors or groups of them.
         lr: the learning rate.
         lr_decay: how fast it falls with the number of steps.
         weight_decay: the L2 penalty's factor.
-        initial_accumulator_value: what the sums of squares begin with.
-        eps: what keeps the denominator from 0.
+        initial_accumulator_value: the initial value of the sums of squares.
+        eps: keeps the denominator from 0.
         maximize: go up the gradient instead of down.
 
     Raises ValueError for settings out of range.

@@ -26,7 +26,7 @@ class Adam(Optimizer):
         params: Tensors or groups of them.
         lr: the step size, alpha in the paper.
         betas: the decay rates of the first and the second moment.
-        eps: what keeps the denominator from 0.
+        eps: keeps the denominator from 0.
         weight_decay: the L2 penalty's factor; with `decoupled_weight_decay` as in `AdamW`.
         amsgrad: divide by the largest second moment so far (Reddi et al. 2018, "On the Convergence of Adam and
             Beyond", Algorithm 2).
@@ -83,7 +83,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: the parameter shrinks by itself, and its moments do not see it.
+    """Adam with decoupled weight decay: the parameter shrinks separately, without effect on its moments.
 
     Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization", Algorithm 2, with the schedule multiplier in lr:
 

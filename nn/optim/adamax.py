@@ -1,4 +1,4 @@
-"""Adamax: Adam with the largest gradient in place of the mean square."""
+"""Adamax: Adam with the largest gradient instead of the mean square."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Adamax(Optimizer):
         params: Tensors or groups of them.
         lr: the step size.
         betas: the decay rates of the first moment and of the norm.
-        eps: what keeps the denominator from 0.
+        eps: keeps the denominator from 0.
         weight_decay: the L2 penalty's factor.
         maximize: go up the gradient instead of down.
 

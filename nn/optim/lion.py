@@ -19,14 +19,14 @@ class Lion(Optimizer):
         theta_t = theta_{t-1} - lr * (sign(c_t) + weight_decay * theta_{t-1})
         m_t = beta_2 * m_{t-1} + (1 - beta_2) * g_t
 
-    It remembers half of what Adam does. The paper takes a learning rate 3 to 10 times smaller than AdamW's, and a
-    weight decay as many times larger. PyTorch has no Lion; arguments are named as its optimisers' are.
+    Its state is half of Adam's. The paper takes a learning rate 3 to 10 times smaller than AdamW's, and a weight decay
+    larger by the same factor. PyTorch has no Lion; the arguments have the names of PyTorch's optimisers.
 
     Args:
         params: Tensors or groups of them.
         lr: how far each element moves.
-        betas: how much of the momentum the direction takes, and how much of it remains.
-        weight_decay: how much the parameters shrink by themselves, times lr.
+        betas: the share of the momentum in the direction, and the share that remains.
+        weight_decay: how much the parameters shrink in each step, times lr.
         maximize: go up the gradient instead of down.
 
     Raises ValueError for settings out of range.

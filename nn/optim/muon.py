@@ -20,24 +20,24 @@ class Muon(Optimizer):
         M_t = momentum * B_t + (1 - momentum) * G_t               with Nesterov's momentum, else B_t
         theta_t = (1 - lr * weight_decay) * theta_{t-1} - lr * scale * orthogonalized(M_t)
 
-    For matrices alone; the paper gives embeddings, the output layer, biases and the weights of norms to AdamW.
-    PyTorch computes the orthogonal matrix in bfloat16; here it is computed in the parameter's dtype (of float16 in 32
-    bits), so that parameters differ by its rounding.
+    For matrices only; the paper gives embeddings, the output layer, biases and the weights of norms to AdamW.
+    PyTorch computes the orthogonal matrix in bfloat16; here its dtype is the parameter's (float32 for float16), so
+    parameters differ by that rounding.
 
     Args:
         params: matrices or groups of them.
         lr: the learning rate.
-        weight_decay: how much the parameters shrink by themselves, times lr.
+        weight_decay: how much the parameters shrink in each step, times lr.
         momentum: how much of the former momentum remains.
         nesterov: look ahead.
         ns_coefficients: a, b and c of the iteration; see `orthogonalized`.
-        eps: what keeps its first denominator from 0.
-        ns_steps: how many iterations.
+        eps: keeps its first denominator from 0.
+        ns_steps: the number of iterations.
         adjust_lr_fn: the scale of an (m, n) matrix: "original" (and None) is sqrt(max(1, m / n)), the authors';
-            "match_rms_adamw" is 0.2 * sqrt(max(m, n)), with which AdamW's learning rates fit (Liu et al. 2025, "Muon
-            is Scalable for LLM Training", section 2.2).
+            "match_rms_adamw" is 0.2 * sqrt(max(m, n)), which suits AdamW's learning rates (Liu et al. 2025, "Muon is
+            Scalable for LLM Training", section 2.2).
 
-    Raises ValueError for settings out of range, and for parameters that are no matrices.
+    Raises ValueError for settings out of range, and for parameters that are not matrices.
     """
 
     state_names = ("momentum_buffer",)
@@ -102,10 +102,10 @@ def orthogonalized(
     steps: int = 5,
     eps: float = 1e-7,
 ) -> tt.Tensor:
-    """Nearly U V^T of a matrix U S V^T, by products alone: a Newton-Schulz iteration.
+    """Nearly U V^T of a matrix U S V^T, using only products: a Newton-Schulz iteration.
 
     Every singular value s, at most 1 after the division by the norm, becomes a s + b s^3 + c s^5 in each step; with
-    the authors' coefficients it comes near 1 in five (between 0.68 and 1.16), and stays there.
+    the authors' coefficients it comes near 1 in five steps (between 0.68 and 1.16), and stays there.
     """
     a, b, c = coefficients
     if x.shape[0] > x.shape[1]:  # the smaller of the two squares

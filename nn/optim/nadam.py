@@ -28,10 +28,10 @@ class NAdam(Optimizer):
         params: Tensors or groups of them.
         lr: the step size.
         betas: the decay rates of the first and the second moment.
-        eps: what keeps the denominator from 0.
+        eps: keeps the denominator from 0.
         weight_decay: the L2 penalty's factor.
         momentum_decay: how fast mu rises to beta_1.
-        decoupled_weight_decay: shrink the parameters by themselves, as `AdamW` does.
+        decoupled_weight_decay: shrink the parameters separately, as `AdamW` does.
         maximize: go up the gradient instead of down.
 
     Raises ValueError for settings out of range.

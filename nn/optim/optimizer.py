@@ -1,7 +1,7 @@
-"""What every optimiser shares: parameter groups, the loop over parameters, and the state that is saved.
+"""The base of all optimisers: parameter groups, the loop over parameters, and the state to save.
 
-An optimiser of one's own names its hyperparameters in `defaults` and what it remembers in `state_names`, and writes one
-method, `update`: the algorithm of its paper, for one parameter.
+A custom optimiser names its hyperparameters in `defaults` and its state in `state_names`, and writes one method,
+`update`: the algorithm of its paper, for one parameter.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tinytensor.modes import Replaceable
 from tinytensor.tensor import wrap
 
 WIDER = {tt.float16: tt.float32}
-"""What steps are computed in, and their state is kept in: in float16, eps and most squares of gradients are 0."""
+"""The dtypes for steps and their state: in float16, eps and most squares of gradients would be 0."""
 
 
 class Due(NamedTuple):
-    """A parameter with a gradient, what is remembered of it, and its settings."""
+    """A parameter with a gradient, its state, and its settings."""
 
     parameter: tt.Tensor
     state: dict[str, Any]
@@ -34,22 +34,22 @@ class Optimizer(metaclass=Replaceable):
     """The base of all optimisers.
 
     Args:
-        params: Tensors, or dictionaries `{"params": Tensors, "lr": ...}` for groups with settings of their own.
+        params: Tensors, or dictionaries `{"params": Tensors, "lr": ...}` for groups with their own settings.
         defaults: the settings of groups that do not name them.
 
     Attributes:
         param_groups: the groups, each a dictionary of its settings with the list `"params"`.
-        state: what the optimiser remembers of each parameter, a dictionary of Tensors and counters.
+        state: the state of each parameter, a dictionary of Tensors and counters.
 
     Raises ValueError for no parameters, for one named twice, for one that was computed, and for settings out of range;
-    TypeError for what is no Tensor.
+    TypeError for anything that is not a Tensor.
     """
 
     state_names: tuple[str, ...] = ()
-    """Names of the Tensors, of the parameter's shape, that may be remembered of it."""
+    """Names of the Tensors, of the parameter's shape, that its state may hold."""
 
     numbers: ClassVar[dict[str, type]] = {"step": int}
-    """Names and types of the numbers that may be remembered, where the algorithm needs them."""
+    """Names and types of the numbers that a state may hold, if the algorithm needs them."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         self.defaults = defaults
@@ -87,9 +87,9 @@ class Optimizer(metaclass=Replaceable):
         return "\n".join([*lines, ")"])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with settings of their own; settings not named are the optimiser's defaults.
+        """Add parameters with their own settings; the optimiser's defaults replace missing ones.
 
-        Raises as the constructor does, and changes nothing then.
+        Raises the constructor's errors, and then changes nothing.
         """
         if not isinstance(param_group, dict) or "params" not in param_group:
             raise TypeError(f'{self._name}: a group is a dictionary with "params", got {param_group!r}')
@@ -140,12 +140,12 @@ class Optimizer(metaclass=Replaceable):
                 parameter.grad = None if set_to_none or parameter.grad is None else parameter.grad.detach().zero_()
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; one without is left as it is, weight decay included.
+        """Update every parameter that has a gradient; one without stays unchanged, even by weight decay.
 
         Args:
             closure: computes the gradients anew (zero_grad, forward, backward) and returns the loss.
 
-        Returns what the closure returned.
+        Returns the closure's result.
         """
         loss = None
         if closure is not None:
@@ -184,15 +184,15 @@ class Optimizer(metaclass=Replaceable):
     def update(
         self, theta: tt.Tensor, g: tt.Tensor, state: dict[str, Any], group: dict[str, Any]
     ) -> tuple[tt.Tensor, dict[str, Any]]:
-        """One step of one parameter; to be written by each optimiser. It changes nothing: `step` does.
+        """One step of one parameter; each optimiser writes its own. It changes nothing: `step` does.
 
         Args:
-            theta: the parameter; of float16 in 32 bits, as everything is that is remembered of it.
+            theta: the parameter; float16 comes as float32, as does its state.
             g: its gradient, likewise.
-            state: what the last update remembered of it, empty at first.
+            state: the state from the last update, empty at first.
             group: the settings, by name.
 
-        Returns the parameter's new values, and what to remember: Tensors under `state_names`, and numbers.
+        Returns the parameter's new values, and the new state: Tensors under `state_names`, and numbers.
         """
         raise NotImplementedError(f"{self._name}: write update(theta, g, state, group); see nn.optim.SGD")
 
@@ -213,12 +213,11 @@ class Optimizer(metaclass=Replaceable):
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave, here or in PyTorch; its arrays are copied.
+        """Go on from a `state_dict`, from here or from PyTorch; copies its arrays.
 
-        Parameters correspond by their order. State takes the dtype (of float16: float32) and the device of its
-        parameter.
+        Parameters correspond by order. State takes the dtype (float32 for float16) and the device of its parameter.
 
-        Raises ValueError that lists everything that does not fit; nothing is changed then.
+        Raises ValueError that lists everything that does not fit, and then changes nothing.
         """
         if not isinstance(state_dict, dict) or not {"state", "param_groups"} <= set(state_dict):
             raise ValueError(f'{self._name}: load_state_dict expects a dictionary with "state" and "param_groups"')
@@ -267,7 +266,7 @@ class Optimizer(metaclass=Replaceable):
         return group
 
     def _required_state(self, group: dict[str, Any]) -> tuple[str, ...]:
-        """Names without which the state of a parameter is incomplete."""
+        """The names that a complete state of a parameter must have."""
         return ()
 
     def _load_entry(

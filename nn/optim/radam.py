@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits with its second moment until that is known well enough."""
+"""RAdam: Adam that does not use its second moment until its estimate is good enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .optimizer import Optimizer
 
 
 class RAdam(Optimizer):
-    r"""RAdam: Adam with a rectified second moment, which does without a warm-up of the learning rate.
+    r"""RAdam: Adam with a rectified second moment, which needs no warm-up of the learning rate.
 
     Liu et al. 2020, "On the Variance of the Adaptive Learning Rate and Beyond", Algorithm 2:
 
@@ -28,9 +28,9 @@ class RAdam(Optimizer):
         params: Tensors or groups of them.
         lr: the step size.
         betas: the decay rates of the first and the second moment.
-        eps: what keeps the denominator from 0.
+        eps: keeps the denominator from 0.
         weight_decay: the L2 penalty's factor.
-        decoupled_weight_decay: shrink the parameters by themselves, as `AdamW` does.
+        decoupled_weight_decay: shrink the parameters separately, as `AdamW` does.
         maximize: go up the gradient instead of down.
 
     Raises ValueError for settings out of range.

@@ -28,7 +28,7 @@ class RMSprop(Optimizer):
         params: Tensors or groups of them.
         lr: the learning rate.
         alpha: the decay rate of the running averages.
-        eps: what keeps the denominator from 0.
+        eps: keeps the denominator from 0.
         weight_decay: the L2 penalty's factor.
         momentum: how much of the former direction remains.
         centered: divide by the standard deviation of the gradient instead of its root mean square.
@@ -74,7 +74,7 @@ class RMSprop(Optimizer):
         remembered = {"step": state.get("step", 0) + 1, "square_avg": v}
         if group["centered"]:
             a = remembered["grad_avg"] = alpha * state.get("grad_avg", 0.0) + (1 - alpha) * g
-            v = tt.maximum(v - a**2, 0.0)  # a variance is not negative; rounded, it might be
+            v = tt.maximum(v - a**2, 0.0)  # a variance is not negative, but rounding might make it so
         direction = g / (tt.sqrt(v) + group["eps"])
         if momentum:
             direction = remembered["momentum_buffer"] = momentum * state.get("momentum_buffer", 0.0) + direction

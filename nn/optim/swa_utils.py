@@ -37,24 +37,24 @@ __all__ = [
 
 
 class AveragedModel(Module):
-    """A copy of a model whose weights are the average of those that the model had at each `update_parameters`.
+    """A copy of a model whose weights are the average of the model's at each `update_parameters`.
 
-    It is called as the model is, and its `state_dict` has the model's names after `module.`, and `n_averaged`. Only the
-    weights are averaged; buffers are those of the last update, or with `use_buffers=True` averages, too.
+    Call it like the model. Its `state_dict` has the model's names after `module.`, and `n_averaged`. Only weights are
+    averaged; buffers are those of the last update, or with `use_buffers=True` averages, too.
 
     Args:
-        model: what is copied; it goes on training as if nothing were.
-        device: where the copy is kept; the model's if not given.
-        avg_fn: the new average of one Tensor, from the old one, the model's, and how many were averaged so far. By
-            default the mean of all (`get_swa_avg_fn`).
-        multi_avg_fn: the same for lists of Tensors, of which it changes the first in place.
+        model: the model to copy; its own training is not affected.
+        device: the device of the copy; default: the model's.
+        avg_fn: returns the new average of one Tensor, from the old one, the model's, and the number averaged so far;
+            default: the mean of all (`get_swa_avg_fn`).
+        multi_avg_fn: the same for lists of Tensors; it changes the first list in place.
         use_buffers: average buffers as well.
 
     Attributes:
         module: the copy.
-        n_averaged: how many models were averaged, a Tensor of no dimensions.
+        n_averaged: the number of models averaged, a 0-d Tensor.
 
-    Raises ValueError for both functions.
+    Raises ValueError if both functions are given.
     """
 
     n_averaged: tt.Tensor
@@ -79,14 +79,14 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model makes of the arguments."""
+        """Call the averaged model."""
         return self.module(*args, **kwargs)
 
     @tt.no_grad()
     def update_parameters(self, model: Module) -> None:
-        """Take the model's present weights into the average; the first ones are the average.
+        """Add the model's present weights to the average; the first weights are the first average.
 
-        Raises ValueError for a model whose weights have other shapes, and changes nothing then.
+        Raises ValueError for a model whose weights have other shapes, and then changes nothing.
         """
         count = int(self.n_averaged.item())
         averages, present = self._alike(model)
@@ -107,9 +107,9 @@ class AveragedModel(Module):
 
     @contextmanager
     def swapped_into(self, model: Module) -> Iterator[None]:
-        """Within it the model has the averaged weights, and after it its own again, whatever happened.
+        """Within it the model has the averaged weights, and after it its own again, even after an error.
 
-        For what has hold of the model itself: a function that evaluates it, or saves it. (PyTorch has no such method.)
+        For code that uses the model itself, for example to evaluate or to save it. (PyTorch has no such method.)
         """
         averages, present = self._alike(model)
         own = [theta.clone() for theta in present]
@@ -120,7 +120,7 @@ class AveragedModel(Module):
             _write(present, own)
 
     def _alike(self, model: Module) -> tuple[list[tt.Tensor], list[tt.Tensor]]:
-        """What is averaged of the copy, and of the model."""
+        """The Tensors to average, of the copy and of the model."""
         averages, present = _states(self.module, self.use_buffers), _states(model, self.use_buffers)
         for i, (average, theta) in enumerate(itertools.zip_longest(averages, present)):
             shapes = [None if each is None else each.shape for each in (average, theta)]
@@ -133,7 +133,7 @@ class AveragedModel(Module):
 
 
 def _states(model: Module, buffers: bool) -> list[tt.Tensor]:
-    """The Tensors that are averaged, sharing the model's memory, without its graphs."""
+    """The Tensors to average, sharing the model's memory, without its graphs."""
     return [each.detach() for each in itertools.chain(model.parameters(), model.buffers() if buffers else ())]
 
 
@@ -167,12 +167,12 @@ def get_swa_avg_fn() -> Average:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
-    """`get_ema_avg_fn` for lists of Tensors, the first of which it changes in place."""
+    """`get_ema_avg_fn` for lists of Tensors; it changes the first list in place."""
     return _in_place(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> Averages:
-    """`get_swa_avg_fn` for lists of Tensors, the first of which it changes in place."""
+    """`get_swa_avg_fn` for lists of Tensors; it changes the first list in place."""
     return _in_place(get_swa_avg_fn())
 
 
@@ -186,13 +186,13 @@ def _in_place(update: Average) -> Averages:
 
 @tt.no_grad()
 def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -> None:
-    """Have batch normalisations (modules with `reset_running_stats`) see the data anew, after weights were averaged.
+    """Recompute the statistics of batch normalisations (modules with `reset_running_stats`) after averaging weights.
 
     Their running statistics, which belong to other weights, become the means over all batches of one pass.
 
     Args:
-        loader: gives batches; of a tuple or list, the first is what the model is called with.
-        device: where the batches are moved to, if given.
+        loader: gives batches; of a tuple or list, the model gets the first item.
+        device: the device to move the batches to, if given.
     """
     normalisations: list[Any] = [module for module in model.modules() if hasattr(module, "reset_running_stats")]
     if not normalisations:
@@ -213,14 +213,14 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
 
 
 class SWALR(LRScheduler):
-    """From the present rate to a constant one, at which weights are averaged (Izmailov et al. 2018, section 3.2).
+    """From the present rate to a constant one for averaging weights (Izmailov et al. 2018, section 3.2).
 
     lr = lr_0 + (swa_lr - lr_0) * a, where a goes from 0 to 1 in `anneal_epochs`, along half a cosine or a straight
     line; computed from the present rate.
 
     Args:
         swa_lr: the rate at the end, or one for each parameter group.
-        anneal_epochs: how many epochs it takes to get there.
+        anneal_epochs: the number of epochs to get there.
         anneal_strategy: "cos" or "linear".
 
     Raises ValueError for another strategy, or a negative number of epochs.

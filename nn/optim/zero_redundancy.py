@@ -1,4 +1,4 @@
-"""ZeRO stage 1: the optimiser's state is not kept by every rank, but a share of it by each.
+"""ZeRO stage 1: each rank keeps only a share of the optimiser's state.
 
 Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", section 5.1.
 """
@@ -16,12 +16,12 @@ from .optimizer import Optimizer
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """Another optimiser, of which each rank takes the steps of some parameters and sends the others what they became.
+    """Wraps another optimiser: each rank takes the steps of some parameters and sends their new values to the others.
 
         optimizer = nn.optim.ZeroRedundancyOptimizer(model.parameters(), nn.optim.Adam, lr=1e-3)
 
-    The steps are those of the other optimiser to the last bit, where the gradients are the same on all ranks, as after
-    `nn.parallel.DistributedDataParallel`. Of Adam's 8 bytes of state for each parameter in float32 a rank has 8 / n;
+    The steps are those of the other optimiser to the last bit, if the gradients are the same on all ranks, as after
+    `nn.parallel.DistributedDataParallel`. Adam has 8 bytes of state for each float32 parameter, a rank keeps 8 / n;
     a step sends the parameters besides the gradients, half as much again.
 
     Args:
@@ -45,7 +45,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     @classmethod
     def of(cls, optimizer: Optimizer, process_group: Communicator | None = None) -> Self:
-        """Share the work and the state of an optimiser that is there already."""
+        """Share the work and the state of an existing optimiser."""
         shared = cls.__new__(cls)
         shared._share(optimizer, process_group)
         return shared
@@ -53,7 +53,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _share(self, optimizer: Optimizer, process_group: Communicator | None) -> None:
         self.optim = optimizer
         self.process_group = world() if process_group is None else process_group
-        self._whole: dict[int, Any] | None = None  # by parameter, in their order
+        self._whole: dict[int, Any] | None = None  # by parameter, in order
         self._drop_state_of_others()
 
     @property
@@ -63,12 +63,12 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     @property
     def state(self) -> dict[tt.Tensor, dict[str, Any]]:  # type: ignore[override]
-        """What is remembered of this rank's parameters."""
+        """The state of this rank's parameters."""
         return self.optim.state
 
     @property
     def defaults(self) -> dict[str, Any]:  # type: ignore[override]
-        """The settings of groups that do not name them."""
+        """The settings for groups that do not name them."""
         return self.optim.defaults
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._drop_state_of_others()
 
     def owners(self) -> dict[tt.Tensor, int]:
-        """The rank that takes the steps of each parameter: the largest first, each to the rank with the least."""
+        """The rank that takes each parameter's steps: the largest first, each to the rank with the least so far."""
         loads = [0] * self.process_group.size
         owners = {}
         for parameter in sorted(self._parameters(), key=lambda parameter: -parameter.size):
@@ -86,7 +86,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return owners
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient, each on its own rank, and give all ranks all of them."""
+        """Update every parameter that has a gradient, each on its own rank, and send all of them to all ranks."""
         loss = None
         if closure is not None:
             with tt.enable_grad():
@@ -96,7 +96,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         others = {p: p.grad for p, owner in due.items() if owner != self.process_group.rank}
         try:
             for parameter in others:
-                parameter.grad = None  # the other optimiser passes it over
+                parameter.grad = None  # the other optimiser skips it
             self.optim.step()
         finally:
             for parameter, gradient in others.items():
@@ -106,7 +106,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return loss
 
     def _send(self, owner: int, parameters: list[tt.Tensor]) -> None:
-        """Give all ranks the values that parameters have on their owner's, as one array."""
+        """Send all ranks the owner's values of some parameters, as one array."""
         if self.process_group.size == 1:
             return
         xp = for_array(parameters[0]._data)
@@ -128,7 +128,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     # ---- saving
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Collect the state of all ranks on rank `to`, where `state_dict` gives it then. All ranks call it."""
+        """Collect the state of all ranks on rank `to`, for its `state_dict`. All ranks must call it."""
         state: dict[int, Any] = {}
         for rank in range(self.process_group.size):
             own = self.optim.state_dict()["state"]
@@ -152,9 +152,9 @@ class ZeroRedundancyOptimizer(Optimizer):
         return own if self._whole is None else {**own, "state": self._whole}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from the whole state, which each rank takes its share of; any number of ranks may have written it.
+        """Go on from the whole state; each rank takes its share. Any number of ranks may have written it.
 
-        Raises as the other optimiser does.
+        Raises the errors of the other optimiser.
         """
         self.optim.load_state_dict(state_dict)
         self._whole = None

@@ -10,10 +10,10 @@ __all__ = ["DistributedDataParallel", "backward_of_sum", "side_by_side", "worth_
 
 if typing.TYPE_CHECKING:
     from .data_parallel import DistributedDataParallel
-else:  # type checkers know all names from above, and complain of others
+else:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
-        if name == "DistributedDataParallel":  # loaded when it is first asked for
+        if name == "DistributedDataParallel":  # loaded on first use
             from .data_parallel import DistributedDataParallel
 
             return DistributedDataParallel

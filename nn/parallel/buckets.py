@@ -11,14 +11,14 @@ from tinytensor.backend import for_array, for_device
 
 from ..distributed import Communicator, Pending
 
-FIRST_CAP_MB = 1.0  # of the first bucket, so that the first all-reduce begins early; as in PyTorch
-WIDER = {tt.float16: tt.float32}  # what is added up in more digits, and sent so
+FIRST_CAP_MB = 1.0  # of the first bucket, to begin the first all-reduce early; as in PyTorch
+WIDER = {tt.float16: tt.float32}  # dtypes that are sent and added up in a wider one
 
 
 def assigned(parameters: Sequence[Any], order: Iterable[int], cap_mb: float) -> list[list[int]]:
-    """The places of the parameters of each bucket, in the order in which gradients arrive.
+    """The places of each bucket's parameters, in the order given, that of arriving gradients.
 
-    A bucket is of one dtype and device, and at most `cap_mb` million bytes long, if not a single parameter is longer.
+    A bucket has one dtype and device, and at most `cap_mb` million bytes, unless a single parameter has more.
     """
     buckets: list[list[int]] = []
     kind, room = None, 0.0
@@ -35,7 +35,7 @@ def assigned(parameters: Sequence[Any], order: Iterable[int], cap_mb: float) -> 
 
 
 class Bucket:
-    """The gradients of some parameters, one behind another in one array."""
+    """The gradients of some parameters, one after another in one array."""
 
     def __init__(self, parameters: Sequence[Any]) -> None:
         sizes = [parameter.size for parameter in parameters]
@@ -55,11 +55,11 @@ class Bucket:
         self.missing -= 1
 
     def reduce(self, communicator: Communicator) -> None:
-        """Begin to add it up over all ranks."""
+        """Begin to sum the bucket over all ranks."""
         self._pending = communicator.all_reduce(self.flat)
 
     def wait(self, size: int) -> None:
-        """See that it holds the mean over so many ranks."""
+        """Wait for the sum, and divide it by `size`, the number of ranks."""
         assert self._pending is not None
         self._pending.wait()
         if size > 1:

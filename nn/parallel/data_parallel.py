@@ -2,10 +2,10 @@
 
 Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training".
 
-The engine turns to leaves last, so a hook on a parameter would see its gradient when all others are there, too. So a
-module reads, instead of a parameter, a view of it that is made when it is first used: the latest nodes have their turn
-first, and the gradient arrives at the view as soon as nothing is left that may add to it. From there it is copied into
-its bucket, and a full bucket is added up over all ranks while the backward pass goes on.
+The engine visits leaves last, so a hook on a parameter would see its gradient only when all others are there, too. So
+a module reads a view of each parameter, made on first use. The engine visits the latest nodes first, and the gradient
+arrives at the view as soon as nothing can add to it any more. The view's hook copies it into its bucket. A full bucket
+is summed over all ranks while the backward pass goes on.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class DistributedDataParallel(Module):
         loss.backward()  # `.grad` is the same on all ranks
         optimizer.step()
 
-    At the start all ranks get the parameters and buffers of rank 0. Every rank calls `forward` and `backward` as often
-    as the others; the gradient of `loss.backward()` is averaged, a loss in which the parameters occur beside the
-    module, too. The mean of losses over different numbers of tokens is not the loss over all: multiply each by its own
-    number, by the number of ranks, and divide by the number of all. One thread at a time may use it.
+    At the start all ranks get the parameters and buffers of rank 0. All ranks must call `forward` and `backward`
+    equally often. `loss.backward()` averages the whole gradient, even if the loss also uses the parameters outside the
+    module. The mean of losses over different numbers of tokens is not the loss over all: multiply each by its number
+    of tokens and by the number of ranks, and divide by the number of all tokens. Only one thread at a time may use it.
 
     Args:
-        module: what computes; `ddp.module` from then on, so that the keys of `state_dict` begin with "module.".
+        module: the module to train; it becomes `ddp.module`, so the keys of `state_dict` begin with "module.".
         process_group: default: all processes, `nn.distributed.world()`.
-        bucket_cap_mb: million bytes of gradients that are added up at once.
-        find_unused_parameters: parameters that a forward pass does not use count as having a gradient of 0, unless no
-            rank uses them, and then they keep what they have. Otherwise they are an error.
+        bucket_cap_mb: million bytes of gradients to sum at once.
+        find_unused_parameters: if True, a parameter that a forward pass does not use counts as having a gradient of 0,
+            or, if no rank uses it, keeps its gradient. If False, it is an error.
 
-    Raises RuntimeError for a module without parameters that require a gradient, and where ranks have other parameters
-    than rank 0; `backward` raises it for a parameter that got no gradient. Second derivatives raise
+    Raises RuntimeError if no parameter of the module requires a gradient, or if a rank's parameters or buffers differ
+    from rank 0's; `backward` raises it for a parameter that got no gradient. Second derivatives raise
     NotImplementedError.
     """
 
@@ -89,9 +89,9 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within it, gradients add up on each rank alone; the next backward pass after it averages the sums.
+        """Within it, each rank sums its own gradients; the next backward pass after it averages the sums.
 
-        It is the forward pass that has to be in it.
+        The forward pass must run within it.
         """
         former, self._is_synchronised = self._is_synchronised, False
         try:
@@ -101,7 +101,7 @@ class DistributedDataParallel(Module):
 
 
 def same_everywhere(group: Communicator, module: Module) -> None:
-    """Give all ranks the parameters and buffers of rank 0. Raises RuntimeError where a rank has others."""
+    """Give all ranks the parameters and buffers of rank 0. Raises RuntimeError if they differ."""
     tensors = [*module.named_parameters(), *module.named_buffers()]
     shapes = [(name, tensor.shape, str(tensor.dtype)) for name, tensor in tensors]
     all_shapes = group.gather_objects(shapes)
@@ -125,15 +125,15 @@ def zip_all(first: Sequence[Any], second: Sequence[Any]) -> Iterator[tuple[Any, 
         yield first[i] if i < len(first) else None, second[i] if i < len(second) else None
 
 
-# ---- views in the place of parameters
+# ---- views in place of parameters
 
-# Of the forward pass that runs; and where `nn.utils.checkpoint` runs a part of it once more, the views of that part.
+# The views of the running forward pass; and those of a part of it that `nn.utils.checkpoint` runs again.
 _views: ContextVar[Views | None] = ContextVar("views", default=None)
 _twins: ContextVar[dict[Tensor, Tensor] | None] = ContextVar("twins", default=None)
 
 
 class Watched(dict[str, Any]):
-    """A module's parameters; in a forward pass of DistributedDataParallel, reading one gives the pass's view of it."""
+    """A module's parameters; in a forward pass of DistributedDataParallel, reading one returns that pass's view."""
 
     def __getitem__(self, name: str) -> Any:
         parameter = super().__getitem__(name)
@@ -141,7 +141,7 @@ class Watched(dict[str, Any]):
         return parameter if views is None else views.of(parameter)
 
     def get(self, name: str, default: Any = None) -> Any:
-        return self[name] if name in self else default  # noqa: SIM401 (which would ask itself)
+        return self[name] if name in self else default  # noqa: SIM401 (which would recurse)
 
 
 class Views:
@@ -153,13 +153,13 @@ class Views:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: nothing has arrived."""
+        """Start over with no gradients."""
         self.buckets: list[Bucket] = []
         self.next = 0  # the first bucket that is not being added up
         self.arrived: dict[int, Any] = {}
 
     def of(self, parameter: Any) -> Any:
-        """What stands for a parameter in this pass."""
+        """The view that replaces a parameter in this pass, or the parameter itself if it has no place in a bucket."""
         place = self._reducer.places.get(parameter)
         if place is None:
             return parameter
@@ -180,7 +180,7 @@ class Views:
 
 
 def _twin(parameter: Tensor) -> Tensor:
-    """A view that was made in a part which runs once more is made once more, too, so that the part has the same ops."""
+    """Make a view again for a part that runs again, so that the part has the same ops as before."""
     twins = _twins.get()
     if twins is None:
         _twins.set(twins := {})
@@ -190,10 +190,10 @@ def _twin(parameter: Tensor) -> Tensor:
 
 
 class Reducer:
-    """Adds up gradients over ranks, bucket after bucket, in the same order on every rank.
+    """Sums gradients over ranks, bucket after bucket, in the same order on every rank.
 
     Attributes:
-        places: of the parameters, by the parameter.
+        places: the place of each parameter.
     """
 
     def __init__(
@@ -205,8 +205,8 @@ class Reducer:
         self.places = {parameter: place for place, parameter in enumerate(self.parameters)}
         self._cap_mb, self._has_seen_order = cap_mb, False
         self._assign(reversed(range(len(named))))  # a guess: the last layers have their gradients first
-        self._passes: list[Views] = []  # with gradients that have arrived
-        self._means: dict[int, tuple[Any, Any]] = {}  # by place, until collected: the mean, and what it is the mean of
+        self._passes: list[Views] = []  # those with gradients
+        self._means: dict[int, tuple[Any, Any]] = {}  # by place, until collected: the mean, and this rank's gradient
         for place, parameter in enumerate(self.parameters):
             parameter.register_hook(partial(self._collect, place))
 
@@ -215,14 +215,14 @@ class Reducer:
         self.where = {place: (b, i) for b, places in enumerate(self.assigned) for i, place in enumerate(places)}
 
     def begin(self) -> Views:
-        """The views for a forward pass. What a backward pass has left that ended in an error is forgotten."""
+        """The views for a forward pass. Forgets the gradients of a backward pass that ended in an error."""
         for views in self._passes:
             views.forget()
         self._passes, self._means = [], {}
         return Views(self)
 
     def put(self, views: Views, place: int, gradient: Any) -> None:
-        """A gradient has arrived. It joins what `no_sync` has left in the parameter's `.grad`."""
+        """Put a gradient, plus what `no_sync` left in the parameter's `.grad`, into its bucket."""
         if not views.buckets:
             self._passes.append(views)
             views.buckets = [Bucket([self.parameters[i] for i in places]) for places in self.assigned]
@@ -235,9 +235,9 @@ class Reducer:
         self.group.poke()
 
     def _reduce(self, *, complete: bool) -> None:
-        """Begin to add up the next buckets; where `complete` is asked for, up to the first that lacks a gradient.
+        """Begin to sum the next buckets; if `complete`, only those before the first that lacks a gradient.
 
-        It is the order that has to be the same on all ranks, also where one lacks what another has.
+        All ranks must sum in the same order, even if one lacks a gradient that another has.
         """
         for views in self._passes:
             while views.next < len(views.buckets):
@@ -247,22 +247,22 @@ class Reducer:
                 views.next += 1
 
     def _collect(self, place: int, gradient: Tensor) -> Tensor | None:
-        """The mean in the place of a parameter's gradient: the engine has come to the leaves, so all has arrived."""
+        """The mean in place of a parameter's gradient. The engine has come to the leaves: all gradients are here."""
         if self._passes:
             self._finish()
         if place not in self._means:
-            return None  # of a backward pass within no_sync, or one that is not through the module
+            return None  # a backward pass within no_sync, or not through the module
         mean, own = self._means.pop(place)
         array = gradient._data
         xp = for_array(array)
-        if own is None or xp.storage(array) != xp.storage(own):  # the parameter is also used beside the module
+        if own is None or xp.storage(array) != xp.storage(own):  # the parameter is also used outside the module
             rest = xp.copy(array) if own is None else array - own
             self.group.all_reduce(rest).wait()
             mean = mean + rest * (1 / self.group.size)
         return wrap(mean.astype(array.dtype, copy=False), None)
 
     def _finish(self) -> None:
-        """See that all buckets of all passes are added up, the gradients that did not arrive counting as 0."""
+        """Sum all buckets of all passes; gradients that did not arrive count as 0."""
         passes = self._passes
         used = np.array([any(i in views.arrived for views in passes) for i in range(len(self.names))], np.float64)
         unused = [i for i in range(len(self.names)) if not used[i]]

@@ -1,7 +1,7 @@
 """Data parallelism on the cores of one machine: parts of a batch side by side, one graph for each.
 
-Work that is split inside every op meets after every op, and waits each time for the slowest; a thread with a part of
-the batch of its own meets the others once in a step.
+Threads that share every op must wait after every op for the slowest. A thread with its own part of the batch waits for
+the others once per step.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tinytensor.random import Generator, using
 
 T = TypeVar("T")
 
-WORTH_IT = 10**9  # parameters times tokens from which on two threads save more time than a second graph costs
-MOST_WEIGHTS = 20_000  # parameters for each token; with more, adding up two gradients costs more than is saved
+WORTH_IT = 10**9  # parameters times tokens; from here on two threads save more time than a second graph costs
+MOST_WEIGHTS = 20_000  # parameters per token; with more, adding two gradients costs more than the threads save
 
 
 def worth_splitting(parameters: Iterable[Tensor], tokens: int) -> bool:
-    """Whether a batch of so many tokens is computed faster in two halves: on a CPU, and unless it is small.
+    """True if a batch with `tokens` tokens is faster in two halves: on a CPU, unless the batch or the model is small.
 
-    That does not depend on the number of threads, so that neither the numbers do.
+    The answer does not depend on the number of threads, and so neither do the numbers that follow.
     """
     given = list(parameters)
     size = sum(p.size for p in given)
@@ -34,21 +34,21 @@ def worth_splitting(parameters: Iterable[Tensor], tokens: int) -> bool:
 
 
 def backward_of_sum(losses: Sequence[Callable[[], Tensor]], parameters: Iterable[Tensor]) -> Tensor:
-    """Add the gradient of the sum of several losses to `.grad` of the parameters, each loss on a thread of its own.
+    """Add the gradient of the sum of several losses to `.grad` of the parameters, each loss on its own thread.
 
         halves = [(x[:32], y[:32]), (x[32:], y[32:])]
         losses = [lambda x=x, y=y: F.mse_loss(model(x), y) / 2 for x, y in halves]
         loss = nn.parallel.backward_of_sum(losses, model.parameters())
         optimizer.step()
 
-    All graphs are there at the same time. Hooks of the parameters see the gradient of each loss, from its thread.
-    What is computed does not depend on the number of threads (`tt.set_num_threads`), and neither does dropout: each
-    loss draws from a generator of its own, whose seed comes from the default one. A single loss draws from that itself.
+    All graphs exist at the same time. Hooks of the parameters see the gradient of each loss, from its thread.
+    The results do not depend on the number of threads (`tt.set_num_threads`), not even with dropout: each loss draws
+    from its own generator, seeded by the default one. A single loss draws from the default generator itself.
 
     Args:
-        losses: functions without arguments, each of which gives a Tensor of one element. They must not write to
-            anything that they share.
-        parameters: whose `.grad` is filled; one that no loss depends on is passed over.
+        losses: functions without arguments that each return a Tensor of one element. They must not write to anything
+            that they share.
+        parameters: the Tensors to add gradients to; one that no loss depends on is left alone.
 
     Returns the sum of the losses, 0-d, without a graph. Raises ValueError for no losses.
     """
@@ -79,7 +79,7 @@ def _gradients(
 
 
 def _add_up(of_each: Sequence[tuple[Any, ...]]) -> None:
-    """Add to `.grad` of some parameters the sum of the gradients that stand beside each."""
+    """Add to each parameter's `.grad` the sum of the gradients that follow it in its tuple."""
     for parameter, *gradients in of_each:
         total = None
         for gradient in gradients:
@@ -92,9 +92,9 @@ def _add_up(of_each: Sequence[tuple[Any, ...]]) -> None:
 
 
 def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[T]:
-    """What some functions give, each called on a thread of its own with gradients on or off as they are here.
+    """Call some functions, each on its own thread with gradients on or off as here, and return their results.
 
-    One after another where they compute on a GPU, or where what they compute is recorded.
+    Calls them one after another if they compute on a GPU, or if their ops are being recorded.
     """
     if device != "cpu" or state.recording is not None or state.told is not None:
         return [task() for task in tasks]
@@ -102,7 +102,7 @@ def side_by_side(tasks: Sequence[Callable[[], T]], device: str = "cpu") -> list[
 
 
 def _in_modes(modes: Modes, task: Callable[[], T]) -> T:
-    """Call it in the given modes of whichever thread this is."""
+    """Call it with this thread in the given modes."""
     former = state.change(**modes)
     try:
         return task()

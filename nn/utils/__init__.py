@@ -1,4 +1,4 @@
-"""What training needs beside layers: clipping, recomputation, parameters as one vector, packed sequences."""
+"""Tools for training beside layers: clipping, recomputation, parameters as one vector, packed sequences."""
 
 from tinytensor.derivatives.checkpoint import checkpoint
 

@@ -13,7 +13,7 @@ from tinytensor.backend import for_array
 from tinytensor.grad_mode import may_be_faster
 from tinytensor.in_place import is_writable
 
-CHUNK = 1 << 15  # elements of which a copy in float64 is made at a time on the CPU
+CHUNK = 1 << 15  # elements to copy to float64 at a time on the CPU
 
 
 def clip_grad_norm_(
@@ -25,16 +25,16 @@ def clip_grad_norm_(
     """Scale all gradients down in place, by one factor, so that their common norm is at most `max_norm`.
 
     The norm is that of all gradients as one vector (Pascanu et al. 2013, "On the difficulty of training recurrent
-    neural networks", Algorithm 1). Parameters without a gradient are passed over; gradients of 0 stay 0.
+    neural networks", Algorithm 1). Skips parameters without a gradient; gradients of 0 stay 0.
 
     Args:
-        parameters: whose gradients are scaled.
-        max_norm: how large their norm may be.
+        parameters: the Tensors whose gradients to scale.
+        max_norm: the largest allowed norm.
         norm_type: the p of the p-norm, above 0; `inf` for the largest absolute value.
-        error_if_nonfinite: raise if the norm is infinite or NaN. Otherwise the gradients become 0 or NaN with it.
+        error_if_nonfinite: raise if the norm is infinite or NaN. Otherwise it turns the gradients to 0 or NaN.
 
-    Returns the norm before the scaling, 0-d. Raises RuntimeError for a norm that is not finite, if asked to; no
-    gradient is changed then.
+    Returns the norm before scaling, 0-d. With error_if_nonfinite, raises RuntimeError for a norm that is not finite,
+    and then changes no gradient.
     """
     parameters = _as_list(parameters)
     total = get_total_norm([p.grad for p in parameters if p.grad is not None], norm_type, error_if_nonfinite)
@@ -62,10 +62,10 @@ def clip_grad_value_(parameters: tt.Tensor | Iterable[tt.Tensor], clip_value: fl
 def get_total_norm(
     tensors: tt.Tensor | Iterable[tt.Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> tt.Tensor:
-    """The p-norm of all Tensors as one vector, added up in float64.
+    """The p-norm of all Tensors as one vector, summed in float64.
 
-    Returns a Tensor of no dimensions, in the Tensors' dtype (float32 for float16) and on the first one's device.
-    Raises ValueError unless `norm_type` is above 0, and RuntimeError for a norm that is not finite, if asked to.
+    Returns a 0-d Tensor, in the Tensors' dtype (float32 for float16) and on the first one's device. Raises ValueError
+    unless `norm_type` is above 0, and with `error_if_nonfinite` RuntimeError for a norm that is not finite.
     """
     tensors = _as_list(tensors)
     p = float(norm_type)
@@ -90,9 +90,9 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: tt.Tensor | Iterable[tt.Tensor], max_norm: float, total_norm: tt.Tensor | float
 ) -> None:
-    """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) where that is below 1."""
+    """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) if that is below 1."""
     if isinstance(total_norm, tt.Tensor) and total_norm.device == "gpu":
-        norm = total_norm._data  # an array on the GPU: to ask whether it is below 1 would be to wait
+        norm = total_norm._data  # an array on the GPU: testing whether it is below 1 would mean waiting
         coefficient = for_array(norm).minimum(float(max_norm) / (norm + 1e-6), 1.0)
     else:
         coefficient = float(max_norm) / (float(total_norm) + 1e-6)
@@ -113,7 +113,7 @@ def unscale_(parameters: list[Any], scale: float) -> None:
 
 
 def are_finite(tensors: list[tt.Tensor]) -> bool:
-    """True if no element is infinite or NaN. A GPU is waited for once, not for each Tensor."""
+    """True if no element is infinite or NaN. If so, waits for a GPU once, not for each Tensor."""
     with np.errstate(all="ignore"):
         if math.isfinite(float(_power_sums([t._data for t in tensors], 2.0))):
             return True
@@ -125,7 +125,7 @@ def _as_list(tensors: tt.Tensor | Iterable[tt.Tensor]) -> list[Any]:
 
 
 def _writable(gradient: tt.Tensor) -> Any:
-    """The gradient's array, put in place of one that may not be written to."""
+    """The gradient's array, after replacing a read-only one by a copy."""
     if not is_writable(gradient):
         gradient._data, gradient._memory = for_array(gradient._data).copy(gradient._data), None
     return gradient._data
@@ -138,9 +138,9 @@ def _largest(array: Any) -> float:
 
 @may_be_faster
 def _power_sums(arrays: list[Any], p: float) -> Any:
-    """The sum of |x|^p over all arrays in float64; where they are on one device, an array there: no wait.
+    """The sum of |x|^p over all arrays in float64; if they are on one device, an array there, without waiting.
 
-    On the CPU arrays are turned into float64 piece by piece, so that no large copy is made.
+    On the CPU it converts arrays to float64 piece by piece, to avoid a large copy.
     """
     sums: dict[Any, Any] = {}
     for array in arrays:

@@ -8,7 +8,7 @@ import tinytensor as tt
 
 
 def parameters_to_vector(parameters: Iterable[tt.Tensor]) -> tt.Tensor:
-    """The elements of all Tensors in their order, as one of a single dimension; gradients pass.
+    """The elements of all Tensors in order, as one 1-d Tensor; gradients flow through.
 
     Raises ValueError for no Tensors.
     """
@@ -19,9 +19,9 @@ def parameters_to_vector(parameters: Iterable[tt.Tensor]) -> tt.Tensor:
 
 
 def vector_to_parameters(vec: tt.Tensor, parameters: Iterable[tt.Tensor]) -> None:
-    """Write the elements of a vector into the Tensors, in their order; the reverse of `parameters_to_vector`.
+    """Write the elements of a vector into the Tensors, in order; the reverse of `parameters_to_vector`.
 
-    Raises ValueError unless the vector has as many elements as the Tensors together; nothing is changed then.
+    Raises ValueError, and changes nothing, unless the vector has as many elements as the Tensors together.
     """
     parameters = list(parameters)
     expected = sum(parameter.size for parameter in parameters)

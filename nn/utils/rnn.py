@@ -1,9 +1,9 @@
 """Sequences of different lengths: padded to one Tensor, or packed without padding, and back.
 
-Packed, the steps stand one after the other: the first of all sequences, the longest sequence first, then the second of
-those that have one, and so on. It is the form in which PyTorch's recurrent layers take a batch without its padding.
-`nn.RNN`, `nn.GRU` and `nn.LSTM` take it and give it back; they compute with masks (`lengths=` does the same without
-packing), and with the same results.
+Packed data holds the steps one after the other: the first of all sequences, the longest sequence first, then the second
+of those that have one, and so on. PyTorch's recurrent layers take a batch without padding in this form. `nn.RNN`,
+`nn.GRU` and `nn.LSTM` take it and return it; they compute with masks (`lengths=` does the same without packing), with
+the same results.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class PackedSequence(NamedTuple):
 
     Attributes:
         data: (steps of all sequences, *): the first steps of all, then the second ones, ...
-        batch_sizes: of each step, how many sequences have one; integers on the CPU.
-        sorted_indices: which sequences these are, the longest first; None where they came sorted.
+        batch_sizes: the number of sequences that have each step; integers on the CPU.
+        sorted_indices: the original indices of the sequences, the longest first; None if they came sorted.
         unsorted_indices: the places of the sequences in that order.
     """
 
@@ -37,7 +37,7 @@ class PackedSequence(NamedTuple):
     unsorted_indices: tt.Tensor | None = None
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same with its data on another device, or of another dtype."""
+        """The same sequences with their data on another device, or in another dtype."""
         data = self.data.to(*args, **kwargs)
         order = [None if i is None else i.to(data.device) for i in (self.sorted_indices, self.unsorted_indices)]
         return PackedSequence(data, self.batch_sizes, *order)
@@ -49,9 +49,9 @@ def pad_sequence(
     """Sequences (length, *) as one Tensor (longest, batch, *), or with `batch_first` (batch, longest, *).
 
     Args:
-        sequences: Tensors alike but for their first dimension.
-        padding_value: what fills up the shorter ones.
-        padding_side: "right", behind them, or "left", before them.
+        sequences: Tensors that differ only in their first dimension.
+        padding_value: fills up the shorter ones.
+        padding_side: "right", after them, or "left", before them.
 
     Raises ValueError for no sequences, for some that differ in more than length, and for another side.
     """
@@ -70,7 +70,7 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: tt.Tensor, lengths: Any, batch_first: bool = False) -> list[tt.Tensor]:
-    """The sequences (length, *) of what `pad_sequence` made, given how long they were."""
+    """The sequences (length, *) from a batch of `pad_sequence`, given their lengths."""
     padded = padded_sequences if batch_first else tt.moveaxis(padded_sequences, 1, 0)
     return [padded[i, :length] for i, length in enumerate(_as_lengths("unpad_sequence", lengths, padded.shape[:2]))]
 
@@ -81,11 +81,11 @@ def pack_padded_sequence(
     """A padded batch (length, batch, *), or with `batch_first` (batch, length, *), without its padding.
 
     Args:
-        lengths: (batch,) integers, how many steps of each sequence are not padding, at least 1.
-        enforce_sorted: whether the sequences stand in order of their lengths, the longest first. With False they are
-            put in order, and `pad_packed_sequence` puts them back.
+        lengths: (batch,) integers, the number of steps of each sequence before padding, at least 1.
+        enforce_sorted: whether the sequences must come in order of length, the longest first. If False, this sorts
+            them, and `pad_packed_sequence` restores their order.
 
-    Raises ValueError for lengths that do not fit, or are not sorted and should be.
+    Raises ValueError for lengths that do not fit, or that are not sorted and should be.
     """
     x = tt.moveaxis(input, 1, 0) if batch_first else input
     sizes = np.array(_as_lengths("pack_padded_sequence", lengths, (x.shape[1], x.shape[0])))
@@ -103,7 +103,7 @@ def pack_padded_sequence(
 
 
 def packed_like(input: tt.Tensor, like: PackedSequence, batch_first: bool = False) -> PackedSequence:
-    """A padded batch without its padding, packed in the order and to the lengths of another."""
+    """Pack a padded batch in the order and to the lengths of another."""
     x = tt.moveaxis(input, 1, 0) if batch_first else input
     steps, ranks = _places(like)
     order = np.arange(x.shape[1]) if like.sorted_indices is None else np.asarray(like.sorted_indices.tolist())
@@ -120,8 +120,8 @@ def pad_packed_sequence(
     """The padded batch (length, batch, *), or with `batch_first` (batch, length, *), and the lengths (batch,).
 
     Args:
-        padding_value: what the padding is filled with.
-        total_length: how long the batch is to be; as long as its longest sequence if not given.
+        padding_value: fills the padding.
+        total_length: the length of the batch; default: that of its longest sequence.
 
     Raises ValueError for a `total_length` below the longest sequence.
     """
@@ -139,19 +139,19 @@ def pad_packed_sequence(
 
 
 def pack_sequence(sequences: Sequence[tt.Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Sequences (length, *) packed; arguments and errors as `pack_padded_sequence`'s."""
+    """Pack sequences (length, *); arguments and errors as for `pack_padded_sequence`."""
     lengths = [sequence.shape[0] for sequence in sequences]
     return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[tt.Tensor]:
-    """The sequences (length, *) of a packed batch, in the order that they had before it was packed."""
+    """The sequences (length, *) of a packed batch, in their order before packing."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
 
 
 def _rows(x: tt.Tensor, places: np.ndarray, padding_value: float | None = None) -> tt.Tensor:
-    """The rows of x at these places, in their shape; behind the last row stands one of padding."""
+    """The rows of x at these places, in their shape; with a padding_value, a row of it follows the last."""
     if padding_value is not None:
         padding = tt.full((1, *x.shape[1:]), padding_value, dtype=x.dtype, device=x.device)
         x = tt.concat([x, padding])
@@ -159,7 +159,7 @@ def _rows(x: tt.Tensor, places: np.ndarray, padding_value: float | None = None) 
 
 
 def _places(packed: PackedSequence) -> tuple[np.ndarray, np.ndarray]:
-    """Of each row of the data, its step, and its sequence, counted from the longest."""
+    """The step of each row of the data, and its sequence, counted from the longest."""
     sizes = np.asarray(packed.batch_sizes.tolist())
     return np.repeat(np.arange(len(sizes)), sizes), np.concatenate([np.arange(size) for size in sizes])
 

@@ -1,4 +1,4 @@
-"""Toy languages to translate between: English and French, English and Korean, from a grammar of our own."""
+"""Toy languages to translate between: English and French, English and Korean, from our own grammar."""
 
 from .alignment import alignment_error_rate, corpus_alignment_error_rate
 from .context import context_pairs

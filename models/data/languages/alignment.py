@@ -1,4 +1,4 @@
-"""How well attention finds the words that belong together."""
+"""The alignment error rate: how well attention finds corresponding words."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ def alignment_error_rate(weights: Any, alignment: Iterable[tuple[int, int]]) -> 
 
     AER = 1 - (|A & S| + |A & P|) / (|A| + |S|), where all true links are sure, so that P = S. A has one link for each
     target word that has a true one: to the source word of the largest weight, the first of equals. Target words
-    without counterpart (particles, the rest of a contraction) are left out, for attention has to go somewhere; so a
-    perfect rate needs every target word to have one link only, and a word with two adds its second to what is missed.
+    without counterpart (particles, the rest of a contraction) do not count, since attention must go somewhere. If a
+    word has two true links, the second always counts as missed, so a perfect rate needs one link per target word.
 
     Args:
-        weights: (target, source), rows and columns of padding and of the sentences' ends allowed behind the words.
+        weights: (target, source); rows and columns of padding and of the sentences' ends may follow the words.
         alignment: pairs (source index, target index).
 
-    Raises ValueError where there is no link, or where a link is outside the weights.
+    Raises ValueError if there is no link, or if a link is outside the weights.
     """
     return corpus_alignment_error_rate([(weights, alignment)])
 
 
 def corpus_alignment_error_rate(sentences: Iterable[tuple[Any, Iterable[tuple[int, int]]]]) -> float:
-    """The same over many sentences: links are counted together.
+    """The same over many sentences, counting their links together.
 
     Args:
         sentences: weights and alignment of each.
 
-    Raises ValueError where none of them has a link, or where a link is outside the weights.
+    Raises ValueError if none of them has a link, or if a link is outside the weights.
     """
     found = true = right = 0
     for weights, alignment in sentences:

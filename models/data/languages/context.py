@@ -1,11 +1,11 @@
-"""Short sentences with a word whose translation depends on another word: what self-attention has to find.
+"""Short sentences with a word whose translation depends on another word, which self-attention must find.
 
     the woman finds a box in the garden and closes it.  ->  la femme trouve une boîte dans le jardin et la ferme.
     Marie watched the phone that Paul sold.             ->  Marie a regardé le téléphone que Paul a vendu.
     Paul sold her chair.                                ->  Paul a vendu sa chaise.
     Paul gave her a chair.                              ->  Paul lui a donné une chaise.
 
-They are sentences of the grammar as well, so few and so short that a small model learns them within seconds.
+They also belong to the grammar, but are so few and so short that a small model learns them within seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GIVING = [verb for verb in VERBS if "recipient" in verb.frames]
 
 
 def context_pairs(name: str, seed: int | str, held_out: bool) -> Iterator[Pair]:
-    """Endless sentence pairs of this kind; arguments and errors as of `pairs`."""
+    """Endless sentence pairs of this kind; arguments and errors as for `pairs`."""
     speaker = ContextSpeaker(seed)
     while True:
         pair = translate(name, speaker.meaning())
@@ -32,10 +32,10 @@ def context_pairs(name: str, seed: int | str, held_out: bool) -> Iterator[Pair]:
 
 
 class ContextSpeaker(Speaker):
-    """Makes such meanings."""
+    """Makes meanings for such sentences."""
 
     def meaning(self) -> Meaning:
-        """The next one."""
+        """Make the next meaning."""
         noun = self._pick(THINGS)
         adjectives = (self._pick(ADJECTIVES_OF[noun]),) if ADJECTIVES_OF[noun] and self._chance(0.3) else ()
         thing = NounPhrase(noun, self._pick(("the", "a")), adjectives=adjectives)

@@ -1,4 +1,4 @@
-"""How English says a meaning."""
+"""Expressing a meaning in English."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POSSESSIVES = {"my", "his", "her", "their"}
 
 
 def say(meaning: Meaning) -> list[Word]:
-    """The words of a sentence, the final mark among them."""
+    """The words of a sentence, including the final mark."""
     words: list[Word] = []
     for clause in meaning.clauses:
         if words:
@@ -45,7 +45,7 @@ def say(meaning: Meaning) -> list[Word]:
 
 
 def vocabulary() -> set[str]:
-    """Every word that English can say."""
+    """Every word that English can use."""
     words = {"and", ",", ".", "?", "that", "who", "there", *ARTICLES, *POSSESSIVES}
     words |= {"not", "never", "do", "does", "did", "will", "can", "to", "be", "is", "are", "was", "were"}
     words |= {pronoun.english[0] for pronoun in (I, HE, SHE, THEY)}
@@ -76,7 +76,7 @@ def _clause(c: Clause) -> list[Word]:
 
 
 def _verb(c: Clause) -> tuple[list[Word], list[Word]]:
-    """The auxiliary, and the rest with "not" and adverbs: a question puts the subject between them."""
+    """The auxiliary, and the rest with "not" and adverbs; a question puts the subject between them."""
     middle = [Word(c.negation, ((c, "not"),))] if c.negation else []
     if c.frequency is not None:
         middle += expression("english", c.frequency, (c, "frequency"))

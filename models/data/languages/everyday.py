@@ -1,10 +1,10 @@
-"""Everyday sentences, for those who want to type them: greetings, requests, a thief. The default corpus has none.
+"""Everyday sentences, for users to type: greetings, requests, a thief. The default corpus has none.
 
     hi, my name is Kyoungmin.           give me a second, please.           I came second in the exam.
     give me the second book, please.    my dog chases after the thief.
 
-"Second" is the example of a word whose meaning its neighbours decide: seconde, deuxième; 잠깐, 2등, 두번째. None of
-these sentences is kept for testing, so the test pairs are the same with them and without.
+"Second" is an example of a word with a meaning that depends on its neighbours: seconde, deuxième; 잠깐, 2등, 두번째.
+None of these sentences is kept for testing, so the test pairs are the same with and without them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .lexicon import NAMES, NOUNS, Adjective, Expression, I, Noun, Verb
 from .meaning import Clause, Meaning, NounPhrase, Word
 from .speaker import COMMON_PEOPLE, DEFINITE, FAMILY, POSSESSIVE, TENSES, Speaker
 
-SHARE = 0.15  # of the sentences that an `EverydaySpeaker` makes
+SHARE = 0.15  # of the sentences of an `EverydaySpeaker`
 
 
 def _name(english: str, gender: str, korean: str) -> Noun:
@@ -60,7 +60,7 @@ SECOND = Adjective(
 GIVEN = [noun for noun in NOUNS if noun.kinds & SECOND.kinds]
 ANIMALS = [noun for noun in NOUNS if "animal" in noun.kinds]
 
-# {} is the place of a noun phrase; of Korean particles the form after a consonant stands here
+# {} is the place of a noun phrase; Korean particles have their form after a consonant here
 NAME = Expression(
     "hi:1 ,:2 my:3 name:4 is:5 {} .:6",
     "salut:1 ,:2 mon:3 nom:4 est:5 {} .:6",
@@ -90,7 +90,7 @@ IN_EXAM = Expression(
 
 
 class Phrase(Meaning):
-    """A fixed sentence, with something of its own in the place that it leaves open."""
+    """A fixed sentence, with a noun phrase in its open place, if it has one."""
 
     __slots__ = ("filled", "frame")
 
@@ -99,7 +99,7 @@ class Phrase(Meaning):
         self.frame, self.filled = frame, filled
 
     def said(self, name: str, language: ModuleType) -> list[Word]:
-        """The words of the sentence in a language, of this name."""
+        """The words of the sentence in the language with this name."""
         words: list[Word] = []
         for text, digits in self.frame.parsed[name]:
             if text == "{}":
@@ -121,10 +121,10 @@ def _particle(text: str, after: str) -> str:
 
 
 class EverydaySpeaker(Speaker):
-    """Makes meanings of the grammar, and everyday sentences between them."""
+    """Makes meanings of the grammar, mixed with everyday sentences."""
 
     def meaning(self) -> Meaning:
-        """The next one."""
+        """Make the next meaning."""
         if not self._chance(SHARE):
             return super().meaning()
         kind = self._random()

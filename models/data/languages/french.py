@@ -1,4 +1,4 @@
-"""How French says a meaning: agreement, the place of adjectives and clitics, negation, elision, contraction."""
+"""Expressing a meaning in French: agreement, the place of adjectives and clitics, negation, elision, contraction."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ALLER, POUVOIR = ("vais", "va", "vont"), ("peux", "peut", "peuvent")
 
 
 def say(meaning: Meaning) -> list[Word]:
-    """The words of a sentence, the final mark among them; an elided word ends in its apostrophe."""
+    """The words of a sentence, including the final mark; an elided word ends in its apostrophe."""
     words: list[Word] = []
     for clause in meaning.clauses:
         if words:
@@ -62,7 +62,7 @@ def say(meaning: Meaning) -> list[Word]:
 
 
 def vocabulary() -> set[str]:
-    """Every word that French can say."""
+    """Every word that French can use."""
     words = {"et", ",", ".", "?", "ne", "pas", "jamais", "est-ce", "que", "qui", "y", "de", "des", "à", "beaucoup"}
     words |= {form for forms in DETERMINERS.values() for form in forms} - {""}
     words |= {pronoun.french[0] for pronoun in (I, HE, SHE, THEY)}
@@ -84,7 +84,7 @@ def vocabulary() -> set[str]:
 
 
 def _numbers(kinds: frozenset[str]) -> set[tuple[str, bool]]:
-    """Gender and number, plural or not, of the nouns that are of one of the kinds."""
+    """Gender and number (True for plural) of the nouns of one of the kinds."""
     nouns = [noun for noun in NOUNS if noun.kinds & kinds]
     singular: set[tuple[str, bool]] = {(noun.gender, False) for noun in nouns}
     return singular | {(noun.gender, True) for noun in nouns if noun.countable}
@@ -110,9 +110,9 @@ def _clause(c: Clause) -> list[Word]:
 def _predicate(c: Clause) -> list[Word]:
     """The verb with its clitics, auxiliaries, negation and adverbs.
 
-    Before the finite verb stands "ne", after it "pas" or "jamais"; clitics stand before the infinitive where there is
-    one, else before the finite verb. A participle with être agrees with the subject, one with avoir with a direct
-    object that precedes it.
+    "ne" precedes the finite verb, "pas" or "jamais" follows it; clitics precede the infinitive if there is one, else
+    the finite verb. A participle with être agrees with the subject, one with avoir with a direct object that precedes
+    it.
     """
     verb, person = c.verb, _person(c.subject)
     auxiliary, main = ((c, "auxiliary"),), ((c, "verb"),)
@@ -156,7 +156,7 @@ def _clitics(c: Clause) -> list[Word]:
 
 
 def _preceding_object(c: Clause) -> NounPhrase | None:
-    """The direct object, where it stands before the verb."""
+    """The direct object if it precedes the verb."""
     if c.gap == "object" or (c.object is not None and c.object.pronoun and not c.verb.dative):
         return c.object
     return None
@@ -200,7 +200,7 @@ def _person(subject: NounPhrase) -> int:
 def noun_phrase(np: NounPhrase, negated: bool = False) -> list[Word]:
     """Determiner, adjectives that precede, noun, adjectives that follow, relative clause.
 
-    What is indefinite has "de" in the object of a negated verb, and in the plural before an adjective.
+    An indefinite one has "de" as the object of a negated verb, and in the plural before an adjective.
     """
     noun = np.noun
     name = Word(noun.french[np.several], ((np, "noun"),))
@@ -258,7 +258,7 @@ def _participle(masculine: str, gender: str, plural: bool) -> str:
 
 
 def joined(words: list[Word]) -> list[Word]:
-    """Elide before vowels, then contract prepositions with the articles left over, from the last word to the first."""
+    """Elide before vowels, then contract prepositions with the remaining articles, from the last word to the first."""
     joined: list[Word] = []
     for word in reversed(words):
         text, parts = word

@@ -1,11 +1,11 @@
-"""Korean word forms, computed from the letters that a syllable is made of.
+"""Korean word forms, computed from the letters of a syllable.
 
-Unicode puts the 11,172 syllables in the order of their letters, 19 initials by 21 vowels by 28 finals (none is the
-first), from U+AC00 on (The Unicode Standard, section 3.12): whether a word ends in a consonant, and what becomes of a
-stem before an ending, is arithmetic.
+Unicode puts the 11,172 syllables in the order of their letters, 19 initials by 21 vowels by 28 finals (the first means
+none), from U+AC00 on (The Unicode Standard, section 3.12). So arithmetic shows whether a word ends in a consonant, and
+how a stem changes before an ending.
 
-A stem is what a verb has before "-다"; a "*" after it marks one that is irregular in ㄷ, ㅂ or ㅎ (듣다, 돕다, 빨갛다,
-but not 닫다, 입다, 좋다), which its letters do not tell.
+A stem is the part of a verb before "-다"; a "*" after it marks one that is irregular in ㄷ, ㅂ or ㅎ (듣다, 돕다,
+빨갛다, but not 닫다, 입다, 좋다), which its letters do not show.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RIEUL = 5  # ㄹ among the initials
 FIRST = 0xAC00
 
 PARTICLES = {"은": "는", "이": "가", "을": "를", "과": "와", "으로": "로"}
-"""After a consonant and after a vowel."""
+"""The forms after a consonant and after a vowel."""
 
 
 def final(word: str) -> str:
@@ -27,7 +27,7 @@ def final(word: str) -> str:
 
 
 def particle(after: str, which: str) -> str:
-    """A particle in the form it has after a word: which is the one of `PARTICLES` that follows consonants."""
+    """The form of a particle after a word; `which` is its form in `PARTICLES` after consonants."""
     consonant = final(after) != " " and not (which == "으로" and final(after) == "ㄹ")
     return which if consonant else PARTICLES[which]
 
@@ -46,7 +46,7 @@ def past(stem: str) -> str:
 
 @cache
 def prospective(stem: str) -> str:
-    """What stands before 거예요 (will) and 수 있어요 (can), "-(으)ㄹ": 먹- gives 먹을."""
+    """The form before 거예요 (will) and 수 있어요 (can), "-(으)ㄹ": 먹- gives 먹을."""
     return _closed(_open(stem), "ㄹ")
 
 
@@ -76,7 +76,7 @@ def honorific_present(stem: str) -> str:
 
 
 def negated(stem: str) -> str:
-    """What stands before 않아요 (not), "-지": 먹- gives 먹지."""
+    """The form before 않아요 (not), "-지": 먹- gives 먹지."""
     return stem.rstrip("*") + "지"
 
 
@@ -102,7 +102,7 @@ def _open(stem: str) -> str:
 
 
 def _informal(stem: str) -> str:
-    """The stem with "-아" or "-어", contracted as it is spoken; it ends in a vowel."""
+    """The stem with "-아" or "-어", contracted as in speech; it ends in a vowel."""
     plain = stem.rstrip("*")
     consonant, vowel = final(plain), _vowel(plain)
     if stem != plain and consonant == "ㅎ":  # 빨갛- 빨개

@@ -1,6 +1,6 @@
-"""How Korean says a meaning: the verb last, modifiers before their noun, particles, counters, respect.
+"""Expressing a meaning in Korean: the verb last, modifiers before their noun, particles, counters, respect.
 
-Particles are words of their own, written with a hyphen where they attach: 고양이 -가. A definite subject is the
+Particles are separate words, written with a hyphen where they attach: 고양이 -가. A definite subject is the
 topic (-은/-는), an indefinite one or that of a relative clause the subject (-이/-가); an honoured one has -께서(는),
 and the verb -시-. The speech is polite throughout (-아요/-어요). Particles of subject, topic and object and counters
 have no counterpart in English and are not aligned; neither are English articles, "do", and "is" before an adjective.
@@ -38,13 +38,13 @@ from .meaning import Clause, Meaning, NounPhrase, Place, Word, expression
 
 DETERMINERS = {"this": "이", "my": "제", "his": "그의", "her": "그녀의", "their": "그들의", "many": "많은"}
 NUMERALS = {"two": "두", "three": "세", "four": "네", "five": "다섯", "some": "몇"}
-OUR = "우리"  # what Koreans say for "my" of their family
+OUR = "우리"  # Koreans say it for "my" family
 NEVER = "절대"
 Parts = tuple[Hashable, ...]
 
 
 def say(meaning: Meaning) -> list[Word]:
-    """The words of a sentence, the final mark among them."""
+    """The words of a sentence, including the final mark."""
     *first, last = meaning.clauses
     words: list[Word] = []
     for clause in first:
@@ -53,7 +53,7 @@ def say(meaning: Meaning) -> list[Word]:
 
 
 def vocabulary() -> set[str]:
-    """Every word that Korean can say."""
+    """Every word that Korean can use."""
     words = {",", ".", "?", "거예요", "수", OUR, NEVER, "-들", *DETERMINERS.values(), *NUMERALS.values()}
     words |= {"-" + form for pair in hangul.PARTICLES.items() for form in pair}
     words |= {"-께서", "-께서는", "-에게", "-께", "-에"}
@@ -94,7 +94,7 @@ def _honoured_forms(stem: str) -> set[str]:
 
 
 def _clause(c: Clause, joined: Parts = ()) -> list[Word]:
-    """A clause; one that is `joined` to the next ends in "-고", which stands for the parts given."""
+    """A clause; one `joined` to the next ends in "-고", aligned with the parts in `joined`."""
     words: list[Word] = []
     if c.time is not None and c.front:
         words += [*expression("korean", c.time, c), Word(",", ((c, "comma"),))]
@@ -163,7 +163,7 @@ def _place(place: Place) -> list[Word]:
 
 
 def _verb(c: Clause, of: Clause) -> list[Word]:
-    """The verb of c with the ending that the subject, tense and negation of the clause `of` ask for."""
+    """The verb of c with the ending for the subject, tense and negation of the clause `of`."""
     main: Parts = ((c, "verb"),)
     auxiliary, negation = (of, "auxiliary"), (of, "not")
     if c.gap:
@@ -226,7 +226,7 @@ def _with(np: NounPhrase, particle: str) -> list[Word]:
 
 
 def noun_phrase(np: NounPhrase) -> list[Word]:
-    """Relative clause, determiner, adjectives, noun, and behind it the number with its counter."""
+    """Relative clause, determiner, adjectives, noun, and after it the number with its counter."""
     noun, determiner = np.noun, (np, "determiner")
     words = _clause(np.relative) if np.relative is not None else []
     if np.determiner in DETERMINERS:
@@ -245,7 +245,7 @@ def noun_phrase(np: NounPhrase) -> list[Word]:
 
 
 def _attribute(adjective: Adjective) -> str:
-    """What stands before the noun: -(으)ㄴ, and -는 for 있다 and what is made of it."""
+    """The form of an adjective before the noun: -(으)ㄴ, and -는 for 있다 and its compounds."""
     if not adjective.stem:
         return adjective.attribute
     before_noun = hangul.imperfective if adjective.stem.endswith("있") else hangul.perfective

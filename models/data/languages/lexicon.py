@@ -1,7 +1,7 @@
-"""The words of the toy languages: what each is called in English, French and Korean, and what it goes with.
+"""The words of the toy languages: their forms in English, French and Korean, and the words they go with.
 
-Regular forms are computed; the tables say only what cannot be. A kind ("person", "food", ...) says which nouns a verb
-or an adjective may have beside it, so that sentences make sense.
+Regular forms are computed; the tables hold only the rest. A kind ("person", "food", ...) limits the nouns that a verb
+or an adjective may go with, so that sentences make sense.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Noun:
     """A noun, or a name.
 
     Attributes:
-        english, french: singular and plural; the same twice for what has no plural.
-        gender: "m" or "f", of the French noun.
-        korean: the only form; particles are words of their own.
-        counter: what Korean counts it with.
-        kinds: what it is.
-        honoured: whether Korean speaks of this person with respect.
+        english, french: singular and plural; the same form twice without a plural.
+        gender: "m" or "f", that of the French noun.
+        korean: the only form; particles are separate words.
+        counter: the Korean word for counting it.
+        kinds: the kinds it belongs to.
+        honoured: True if Korean speaks of this person with respect.
     """
 
     english: tuple[str, str]
@@ -36,18 +36,18 @@ class Noun:
 
     @property
     def countable(self) -> bool:
-        """Whether the languages make a plural of it."""
+        """True if the languages form a plural of it."""
         return self.kinds.isdisjoint(("mass", "place", "single"))
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Pronoun(Noun):
-    """A personal pronoun: its nominative is what `english` and `french` give.
+    """A personal pronoun: `english` and `french` hold its nominative.
 
     Attributes:
-        plural: whether it stands for several.
-        accusative: in English.
-        clitics: in French, before the verb: as a direct and as an indirect object.
+        plural: True if it refers to several.
+        accusative: the English accusative.
+        clitics: the French forms before the verb, as a direct and as an indirect object.
     """
 
     plural: bool = False
@@ -62,10 +62,10 @@ class Adjective:
     Attributes:
         english: its only form.
         french: masculine, feminine, and masculine before a vowel.
-        before: whether it stands before the French noun.
-        stem: of the Korean descriptive verb; a "*" after it marks an irregular one. What never is a predicate has none.
-        attribute: what stands before the Korean noun, where there is no stem.
-        kinds: of the nouns it describes.
+        before: True if it precedes the French noun.
+        stem: that of the Korean descriptive verb; a "*" after it marks an irregular one. "" if it is never a predicate.
+        attribute: the form before the Korean noun, if there is no stem.
+        kinds: the kinds of nouns it describes.
     """
 
     english: str
@@ -82,21 +82,21 @@ class Verb:
 
     Attributes:
         english: base, third person and past, each with its preposition ("looks for").
-        infinitive, participle: in French.
+        infinitive, participle: those in French.
         present: first and third person singular, third person plural.
-        imperfect: what stands for the past instead of the perfect, persons as in `present`.
-        être: whether it makes its past with être, the participle agreeing with the subject.
-        dative: whether what is the direct object in English is an indirect one in French and Korean (parler à, -에게).
-        stem: of the Korean verb; a "*" after it marks an irregular one.
-        honorific: its stem where an honoured subject makes it another word.
-        humble: its stem where an honoured recipient does.
-        negative: its stem where negation does.
-        subjects: kinds of its subject.
-        objects: kinds of its object; none for what takes none.
-        frames: what else may follow: "recipient", "destination", "back", "direction", "arrival", "manner", "place",
-            "companion", "tool"; "second" where it may come second ("buys a cake and eats it"), "last" where no other
-            verb follows, "stative" where it has no place and time.
-        tools: what it is done with.
+        imperfect: the past forms instead of the perfect, persons as in `present`.
+        être: True if it forms its past with être; the participle then agrees with the subject.
+        dative: True if the direct object in English is an indirect one in French and Korean (parler à, -에게).
+        stem: that of the Korean verb; a "*" after it marks an irregular one.
+        honorific: its stem if an honoured subject changes the word.
+        humble: its stem if an honoured recipient changes the word.
+        negative: its stem if negation changes the word.
+        subjects: the kinds of its subject.
+        objects: the kinds of its object; empty if it takes none.
+        frames: further parts that may follow: "recipient", "destination", "back", "direction", "arrival", "manner",
+            "place", "companion", "tool"; "second" if it may come second ("buys a cake and eats it"), "last" if no other
+            verb may follow, "stative" if it has no place and time.
+        tools: the kinds of tools for it.
     """
 
     english: tuple[str, str, str]
@@ -136,7 +136,7 @@ class Expression:
 
 
 def starts_with_vowel(french: str) -> bool:
-    """Whether words before it are elided: it begins with a vowel or a mute h."""
+    """True if words before it are elided: it begins with a vowel or a mute h."""
     if french[0] == "h":
         return not french.startswith(H_ASPIRÉ)
     return french[0].lower() in VOWELS
@@ -279,7 +279,7 @@ def _english_plural(noun: str) -> str:
 
 
 def french_plural(word: str) -> str:
-    """The plural of a French noun or of a masculine adjective, where it is regular."""
+    """The regular plural of a French noun or of a masculine adjective."""
     if word.endswith(("s", "x", "z")):
         return word
     if word.endswith("al"):
@@ -346,7 +346,7 @@ THINGS = {gender: _pronoun("they", "them", "", "les leur", gender, "그것들", 
 
 
 def pronoun_for(noun: Noun, plural: bool) -> Pronoun:
-    """What stands for a noun that was named before: in French it has the noun's gender."""
+    """The pronoun for a noun mentioned before; in French it has the noun's gender."""
     if "person" in noun.kinds:
         if plural:
             return THEY if noun.gender == "m" else THEY_FEMININE

@@ -1,9 +1,9 @@
-"""What a sentence means, before any language says it.
+"""The meaning of a sentence, before any language expresses it.
 
-A meaning is a small tree: clauses with their subject, verb, object and what else belongs to them. Each language says
-the same tree in its own order and with its own agreement, which is what makes the grammar synchronous; and since every
-word says which part of the tree it stands for, the alignment of two sentences is known: words of the same part are
-aligned, function words without a counterpart are not.
+A meaning is a small tree: clauses with their subject, verb, object and other parts. Each language expresses the same
+tree in its own order and with its own agreement, which makes the grammar synchronous. Every word names its part of the
+tree, so the alignment of two sentences is known: words of the same part are aligned, function words without a
+counterpart are not.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .lexicon import Adjective, Expression, Noun, Pronoun, Verb
 
 @dataclass(eq=False, slots=True)
 class NounPhrase:
-    """A noun, name or pronoun with what belongs to it.
+    """A noun, name or pronoun with its modifiers.
 
     Attributes:
-        determiner: in English, "this" for "these" too; "" for none.
-        relative: a clause whose subject or object is this very noun phrase (its `gap` says which).
-        other: joined to it by "and".
+        determiner: the English one, "this" for "these" too; "" for none.
+        relative: a clause whose subject or object is this noun phrase itself (its `gap` says which).
+        other: a noun phrase joined to it by "and".
     """
 
     noun: Noun
@@ -52,7 +52,7 @@ class NounPhrase:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """A preposition and where, whither, with whom or with what."""
+    """A preposition and a place, a destination, a companion or a tool."""
 
     preposition: Expression
     of: NounPhrase
@@ -60,16 +60,16 @@ class Place:
 
 @dataclass(eq=False, slots=True)
 class Clause:
-    """A subject and what is said of it.
+    """A subject and its predicate.
 
     Attributes:
         tense: "present", "past", "future" or "can".
         negation: "", "not" or "never".
-        adjective: the predicate, where the verb is "be".
+        adjective: the predicate if the verb is "be".
         goal, companion, place: "to the school", "with a friend" or "with a knife", "in the garden".
-        front: whether the time comes first.
-        then: a second verb of the same subject; its object is a pronoun.
-        gap: "subject" or "object": the one that a relative clause leaves out, since it stands before it.
+        front: True if the time comes first.
+        then: a second verb with the same subject; its object is a pronoun.
+        gap: "subject" or "object": the part that a relative clause leaves out, since it precedes the clause.
     """
 
     subject: NounPhrase
@@ -108,7 +108,7 @@ class Meaning:
 
 
 class Word(NamedTuple):
-    """A word of a sentence and the parts of the meaning that it stands for."""
+    """A word of a sentence and the parts of the meaning that it expresses."""
 
     text: str
     parts: tuple[Hashable, ...] = ()
@@ -120,7 +120,7 @@ def expression(language: str, of: Expression, owner: object) -> list[Word]:
 
 
 def align(source: list[Word], target: list[Word]) -> frozenset[tuple[int, int]]:
-    """The pairs (source index, target index) of words that stand for the same part of the meaning."""
+    """The pairs (source index, target index) of words that express the same part of the meaning."""
     places: dict[Hashable, list[int]] = {}
     for i, word in enumerate(source):
         for part in word.parts:

@@ -1,12 +1,12 @@
-"""Sentence pairs with their true alignment, and which of them are kept for testing.
+"""Sentence pairs with their true alignment, and the split into training and test pairs.
 
-What is kept is combinations: of a verb and its object, of an adjective and its noun. A checksum of the two words says
-whether a combination is held out. Training never shows one that is; every test sentence has one at least. The words
+The split holds out combinations: of a verb and its object, of an adjective and its noun. A checksum of the two words
+decides whether a combination is held out. Training never shows one; every test sentence has at least one. The words
 themselves, and all constructions, occur in training.
 
-Aligned are words that say the same, many to many: "ate" with "a mangé", "to the" with "au", "not" with "ne" and "pas",
-"in front of" with "devant". What has no counterpart is not aligned: in English "do" and "does" (and "did", where French
-has no auxiliary), in French "est-ce que", in Korean what `korean` lists. Every English sentence has one translation.
+Words with the same meaning are aligned, many to many: "ate" with "a mangé", "to the" with "au", "not" with "ne" and
+"pas", "in front of" with "devant". Words without a counterpart are not: English "do" and "does" (and "did", if French
+has no auxiliary), French "est-ce que", and those that `korean` lists. Every English sentence has one translation.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .speaker import Speaker
 LANGUAGES: dict[str, ModuleType] = {"en": english, "fr": french, "ko": korean}
 NAMED: dict[ModuleType, str] = {english: "english", french: "french", korean: "korean"}
 PAIRS = ("en-fr", "en-ko")
-HELD_OUT = 8  # one combination of so many
-SHORTEST, LONGEST = 3, 20  # words, the final mark among them
+HELD_OUT = 8  # one in this many combinations
+SHORTEST, LONGEST = 3, 20  # words, including the final mark
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Pair:
     """A sentence in two languages.
 
     Attributes:
-        source, target: the words, punctuation among them.
-        combinations: what the split goes by: (adjective, noun) and (verb, noun), in English.
-        said: the words of both with the parts of the meaning that they stand for.
+        source, target: the words, including punctuation.
+        combinations: those that decide the split: (adjective, noun) and (verb, noun), in English.
+        said: the words of both with the parts of the meaning that they express.
     """
 
     source: tuple[str, ...]
@@ -44,14 +44,14 @@ class Pair:
     combinations: tuple[tuple[str, str], ...]
     said: tuple[list[Word], list[Word]] = field(repr=False, compare=False)
 
-    @cached_property  # training, which has no use for it, draws hundreds of pairs for a step
+    @cached_property  # training does not need it, and draws hundreds of pairs for a step
     def alignment(self) -> frozenset[tuple[int, int]]:
-        """Pairs (source index, target index) of words that say the same."""
+        """Pairs (source index, target index) of words with the same meaning."""
         return align(*self.said)
 
     @property
     def held_out(self) -> bool:
-        """Whether it has a combination of words that training never shows."""
+        """True if it has a combination of words that training never shows."""
         return _any_held_out(self.combinations)
 
 
@@ -60,9 +60,9 @@ def pairs(name: str, seed: int | str, held_out: bool, everyday_too: bool = False
 
     Args:
         name: "en-fr" or "en-ko".
-        seed: all follow from it.
-        held_out: whether every pair has a combination that is kept for testing, or none has.
-        everyday_too: whether training has everyday sentences between those of the grammar, see `everyday`.
+        seed: determines all pairs.
+        held_out: if True, every pair has a combination that is kept for testing; if False, none has.
+        everyday_too: whether training also has everyday sentences among those of the grammar, see `everyday`.
 
     Raises ValueError for another name.
     """
@@ -79,7 +79,7 @@ def pairs(name: str, seed: int | str, held_out: bool, everyday_too: bool = False
 def languages_of(name: str) -> tuple[ModuleType, ModuleType]:
     """The languages of a pair, source and target.
 
-    Raises ValueError for a name that is no pair.
+    Raises ValueError for another name.
     """
     if name not in PAIRS:
         raise ValueError(f"unknown pair of languages {name!r}; expected one of {', '.join(PAIRS)}")
@@ -118,7 +118,7 @@ def crossing(name: str) -> Pair:
 
 
 def written(words: Sequence[str], language: str) -> str:
-    """Words as a text: particles, elided words and punctuation where they belong, without a space."""
+    """Words as a text, without spaces before particles and punctuation and after elided words."""
     text = ""
     for word in words:
         particle = word.startswith("-")

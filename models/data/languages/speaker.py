@@ -1,7 +1,7 @@
-"""What can be meant: a speaker makes meanings at random, of words that go together.
+"""A speaker makes random meanings, from words that go together.
 
-All is drawn from `random.Random.random`, whose sequence Python guarantees for a seed, so that a seed gives the same
-sentences everywhere.
+It draws everything from `random.Random.random`, whose sequence Python guarantees for a seed, so that a seed gives the
+same sentences everywhere.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ DOING = {
 
 
 def _weighted(**weights: int) -> tuple[str, ...]:
-    """Each word as often as its weight says."""
+    """Each word repeated by its weight."""
     return tuple(word for word, weight in weights.items() for _ in range(weight))
 
 
@@ -79,7 +79,7 @@ class Speaker:
     """Makes meanings.
 
     Args:
-        seed: all follows from it.
+        seed: determines all meanings.
     """
 
     def __init__(self, seed: int | str) -> None:
@@ -87,7 +87,7 @@ class Speaker:
         self._combinations: list[tuple[str, str]] = []
 
     def meaning(self) -> Meaning:
-        """The next one."""
+        """Make the next meaning."""
         self._combinations = []
         kind = self._random()
         if kind < 0.06:
@@ -99,7 +99,7 @@ class Speaker:
             first = self._action(tense, simple=True, respect=False)
             second = self._action(tense, simple=True, besides=first.subject)
             if first.tense != second.tense:
-                return self.meaning()  # Korean says the tense once
+                return self.meaning()  # Korean expresses the tense once
             clauses = first, second
         else:
             clauses = (self._action(self._pick(TENSES)),)
@@ -119,7 +119,7 @@ class Speaker:
         return Clause(subject, THERE_BE, tense, place=self._where())
 
     def _description(self) -> Clause:
-        """Somebody or something is so."""
+        """A clause that describes somebody or something by an adjective."""
         tense = self._pick(TENSES[:-2])
         question, negated = self._chance(0.15), self._chance(0.2)
         adjective = self._pick(PREDICATES)
@@ -135,12 +135,12 @@ class Speaker:
     def _action(
         self, tense: str, simple: bool = False, respect: bool = True, besides: NounPhrase | None = None
     ) -> Clause:
-        """Somebody does something.
+        """A clause about somebody who does something.
 
         Args:
             simple: neither negated nor a question, with little around it.
             respect: whether the subject may be honoured.
-            besides: who does not do it.
+            besides: a noun phrase whose noun cannot be the subject.
         """
         verb = HAVE if tense != "can" and self._chance(0.05) else self._pick(VERBS)
         negation = ""
@@ -162,9 +162,9 @@ class Speaker:
 
     @staticmethod
     def _clear(tense: str, verb: Verb, subject: NounPhrase, auxiliary: bool) -> str:
-        """The tense, or the present where English or French would not tell.
+        """The tense, or the present if English or French would be ambiguous.
 
-        "They read" says no tense, and "je suis allé" is said by a man.
+        "They read" does not show the tense, and only a man says "je suis allé".
         """
         first = subject.noun is I
         silent = verb.english[0] == verb.english[2] and (first or subject.plural) and not auxiliary
@@ -209,7 +209,7 @@ class Speaker:
                 self._combine(verb.english[0], c.object.other)
 
     def _add_second(self, c: Clause) -> bool:
-        """ "... and reads it": a second verb, whose object is the same."""
+        """ "... and reads it": a second verb with the same object."""
         thing = c.object
         assert thing is not None
         if c.tense == "can" or thing.pronoun or thing.other is not None or "name" in thing.noun.kinds:
@@ -238,10 +238,10 @@ class Speaker:
             c.goal = Place(to["at" if "at" in where.noun.kinds else "in"], where)
 
     def _add_circumstances(self, c: Clause) -> None:
-        """Where, with whom, how, when: two of them at most."""
+        """Add at most two of where, with whom, how and when."""
         self._add_goal(c)
         if "stative" in c.verb.frames or (c.object is not None and c.object.relative is not None):
-            return  # after a relative clause it would be said of that one
+            return  # after a relative clause it would belong to that one
         frames, room = c.verb.frames, 2
         if "tool" in frames and self._chance(0.3):
             tool = self._pick([noun for noun in NOUNS if noun.kinds & c.verb.tools])
@@ -319,11 +319,11 @@ class Speaker:
         """A noun with its determiner.
 
         Args:
-            determiners: to choose from; default what the number allows.
-            plain: without adjectives.
-            several: whether plural; default by chance.
+            determiners: the determiners to choose from; default: all that the number allows.
+            plain: if True, no adjectives.
+            several: whether plural; default: at random.
             relatives: whether a relative clause may follow.
-            any: what "some" becomes under negation.
+            any: the word that replaces "some" under negation.
         """
         if "name" in noun.kinds:
             return NounPhrase(noun)

@@ -1,4 +1,4 @@
-"""Translation between toy languages as a task: pairs made from a seed, as batches of ids."""
+"""Translation between toy languages as a task: pairs from a seed, as batches of ids."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .pairs import LANGUAGES, LONGEST, NAMED, Pair, languages_of, pairs, written
 
 
 class Vocabulary:
-    """The words of a language and their ids, known before a sentence is made: sorted, after pad, bos and eos.
+    """The words of a language and their ids, known before any sentence: sorted, after pad, bos and eos.
 
-    English has 433 ids, French 667, Korean 840. With the words of everyday sentences, which stand at the end, they have
-    450, 687 and 861.
+    English has 433 ids, French 667, Korean 840. With the words of everyday sentences, which come last, they have 450,
+    687 and 861.
     """
 
     def __init__(self, language: str, everyday_too: bool = False) -> None:
@@ -33,7 +33,7 @@ class Vocabulary:
     def ids(self, words: Iterable[str]) -> list[int]:
         """The ids of words.
 
-        Raises ValueError that names all those that the language does not have.
+        Raises ValueError that names all words that the language does not have.
         """
         words = list(words)
         try:
@@ -55,7 +55,7 @@ class Vocabulary:
         return words
 
     def text(self, ids: Any) -> str:
-        """Ids up to the end of the sentence, as it is written."""
+        """Ids up to the end of the sentence, as written text."""
         return written(self.tokens(ids), self.language)
 
 
@@ -64,15 +64,15 @@ class TranslationTask:
 
     Args:
         name: "en-fr" or "en-ko".
-        seed: all sentences follow from it; which combinations are kept for testing does not depend on it.
-        together: batches whose pairs are drawn together and divided by length, so that little is padding. Where their
-            gradients are added up for one step of training, it sees what it would see in one batch.
-        everyday_too: whether training has everyday sentences as well ("give me a second, please."), see `everyday`. The
+        seed: determines all sentences, but not the combinations kept for testing.
+        together: the number of batches to draw together and divide by length, to keep padding small. If one training
+            step sums their gradients, it sees the same pairs as in one batch.
+        everyday_too: whether training also has everyday sentences ("give me a second, please."), see `everyday`. The
             test pairs are the same.
 
     Attributes:
         source, target: the vocabularies.
-        max_length: of a sentence in words, its end not counted.
+        max_length: the most words of a sentence, without its end.
 
     Raises ValueError for another name.
     """
@@ -83,17 +83,17 @@ class TranslationTask:
         languages_of(name)
         self.name, self.seed, self.together, self.everyday_too = name, seed, together, everyday_too
         self.source, self.target = (Vocabulary(language, everyday_too) for language in name.split("-"))
-        self._made: tuple[tuple[int, int], list[list[Pair]]] | None = None  # the pairs drawn last, and which
+        self._made: tuple[tuple[int, int], list[list[Pair]]] | None = None  # the last pairs, and which they are
 
     def training_batch(self, step: int, size: int) -> Batch:
         """The batch of a training step: always the same for the same seed and step."""
         return self.make_batch(self.training_pairs(step, size))
 
     def training_pairs(self, step: int, size: int) -> list[Pair]:
-        """The pairs of a training step, none of which has a combination that is kept for testing.
+        """The pairs of a training step, without combinations that are kept for testing.
 
-        Two of three are the longest of three that were drawn: a long sentence is more likely to have such a combination
-        and be left out, and it shows more of the grammar.
+        Two in three are the longest of three drawn: a long sentence is more likely to have such a combination and be
+        left out, and it shows more of the grammar.
         """
         group, place = divmod(step, self.together)
         if self._made is None or self._made[0] != (group, size):
@@ -119,7 +119,7 @@ class TranslationTask:
         return Batch.of((self.source.ids(pair.source), self.target.ids(pair.target)) for pair in pairs)
 
     def to_text(self, ids: Any) -> str:
-        """Ids of the target language up to the end of the sentence, as it is written."""
+        """Ids of the target language up to the end of the sentence, as written text."""
         return self.target.text(ids)
 
 

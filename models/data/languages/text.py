@@ -1,4 +1,4 @@
-"""Toy languages as text: a line to the ids of a model trained on them, and ids back to a line."""
+"""Toy languages as text: from a line to the ids of a model trained on them, and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ToyText:
 
     Args:
         pair: "en-fr" or "en-ko".
-        everyday_too: whether the words of everyday sentences are known as well, see `everyday`.
+        everyday_too: whether to know the words of everyday sentences as well, see `everyday`.
 
     Raises ValueError for another pair.
     """
@@ -29,28 +29,28 @@ class ToyText:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many ids there are, of the source and of the target."""
+        """The numbers of source ids and of target ids."""
         return len(self.source), len(self.target)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a line, without begin and end; words as `written` has them, or with spaces between all.
+        """The ids of a line, without begin and end; words as `written` joins them, or with spaces between all.
 
         Raises ValueError for a word that the language does not have.
         """
         return self.source.ids(TOKEN.findall(text))
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The line that ids up to the end of the sentence say."""
+        """The line for ids up to the end of the sentence."""
         return self.target.text(list(ids))
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
-        """The words of source ids, as pictures show them."""
+        """The words of source ids, for pictures."""
         return [self.source.words[i] for i in ids]
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
-        """The words of target ids, as pictures show them."""
+        """The words of target ids, for pictures."""
         return [self.target.words[i] for i in ids]
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """What `translator` writes of it into a model's folder: plain values and files."""
+        """The data that `translator` writes into a model's folder: plain values and files."""
         return {"kind": "toy", "pair": self.pair} | ({"everyday_too": True} if self.everyday_too else {}), {}

@@ -1,8 +1,8 @@
 """Schedules of the learning rate, under PyTorch's names and with PyTorch's values.
 
-A scheduler sets the learning rate of every parameter group when it is made and at each `step()`, to be called after
-the optimiser's. Most compute the new rate from the present one (the chained form), so several of them may work on one
-optimiser, and a rate that was changed by hand stays changed.
+A scheduler sets the learning rate of every parameter group when it is made and at each `step()`; call that after the
+optimiser's. Most compute the new rate from the present one (the chained form), so several of them may work on one
+optimiser, and a rate changed by hand stays changed.
 """
 
 import typing
@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain of others
+if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain about others
 
     def __getattr__(name):
         raise tt.missing.no_attribute(__name__, name)

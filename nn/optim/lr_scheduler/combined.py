@@ -12,7 +12,7 @@ from .scheduler import LRScheduler
 
 
 class _Combined(LRScheduler):
-    """What both share: schedules of one optimiser, and their states."""
+    """The base of both: schedules of one optimiser, and their states."""
 
     def __init__(self, optimizer: Optimizer | None, schedulers: Sequence[LRScheduler]) -> None:
         name = type(self).__name__
@@ -56,17 +56,17 @@ class _Combined(LRScheduler):
 
 
 class SequentialLR(_Combined):
-    """One schedule after the other: a warm-up, say, and then a cosine.
+    """One schedule after the other: for example a warm-up, and then a cosine.
 
     Each begins at its own epoch 0, from the initial rate, when its turn comes (`MultiplicativeLR` goes on from the
-    rate that it finds).
+    present rate).
 
     Args:
-        schedulers: of this optimiser, in their order. What they did to the rates when they were made is undone.
-        milestones: the epochs at which the second, the third, ... begins.
+        schedulers: schedulers of this optimiser, in order. Undoes their changes to the rates when they were made.
+        milestones: the epochs when the second, the third, ... begins.
 
-    Raises ValueError for schedulers of another optimiser, a `ReduceLROnPlateau` among them, and another number of
-    milestones than one less than schedulers.
+    Raises ValueError for schedulers of another optimiser, for a `ReduceLROnPlateau`, and unless there is one milestone
+    fewer than schedulers.
     """
 
     def __init__(
@@ -101,13 +101,13 @@ class SequentialLR(_Combined):
 
 
 class ChainedScheduler(_Combined):
-    """Several schedules at once: each changes the rate that the one before it left.
+    """Several schedules at once: each changes the rate from the one before it.
 
     Args:
-        schedulers: of one optimiser.
-        optimizer: theirs.
+        schedulers: schedulers of one optimiser.
+        optimizer: their optimiser.
 
-    Raises ValueError for schedulers of another optimiser, and a `ReduceLROnPlateau` among them.
+    Raises ValueError for schedulers of another optimiser, and for a `ReduceLROnPlateau`.
     """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:

@@ -37,12 +37,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     """Half a cosine from the initial rate down to eta_min, again and again, each `T_mult` times as long as the last.
 
     Loshchilov & Hutter 2017, "SGDR: Stochastic Gradient Descent with Warm Restarts", equation 5:
-    lr = eta_min + (base_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2, where T_cur epochs of the T_i of the present
-    turn are over.
+    lr = eta_min + (base_lr - eta_min) * (1 + cos(pi * T_cur / T_i)) / 2, after T_cur of the T_i epochs of the present
+    turn.
 
     Args:
-        T_0: how many epochs the first turn has.
-        T_mult: how many times as long each turn is as the one before.
+        T_0: the number of epochs of the first turn.
+        T_mult: how many times longer each turn is than the one before.
         eta_min: the lowest rate.
     """
 
@@ -63,7 +63,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         super()._start(last_epoch)
 
     def step(self) -> None:
-        """Go on to the next epoch (or step); after the last one of a turn the next begins."""
+        """Go on to the next epoch (or step); after the last one of a turn, begin the next turn."""
         self.T_cur += 1
         while self.T_cur >= self.T_i:
             self.T_cur -= self.T_i

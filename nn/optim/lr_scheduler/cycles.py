@@ -14,28 +14,28 @@ from .scheduler import LRScheduler, check_optimizer, for_each_group
 class OneCycleLR(LRScheduler):
     """Up to a high rate and down to almost none in a given number of steps; the momentum goes down and up meanwhile.
 
-    Smith & Topin 2018, "Super-Convergence: Very Fast Training of Neural Networks Using Large Learning Rates". Between
-    the ends a and b of a phase, of which the part p is over, the rate is b + (a - b) * (1 + cos(pi * p)) / 2:
+    Smith & Topin 2018, "Super-Convergence: Very Fast Training of Neural Networks Using Large Learning Rates". In a
+    phase from a to b, after the part p of it, the rate is b + (a - b) * (1 + cos(pi * p)) / 2:
 
         max_lr / div_factor  ->  max_lr  ->  max_lr / div_factor / final_div_factor
 
-    To be called after every batch, `total_steps` - 1 times.
+    Call `step` after every batch, `total_steps` - 1 times.
 
     Args:
         max_lr: the highest rate, or one for each parameter group.
-        total_steps: how many steps the cycle has; or give `epochs` and `steps_per_epoch`.
-        epochs, steps_per_epoch: whose product is the number of steps.
-        pct_start: the part of the steps in which the rate rises.
+        total_steps: the number of steps of the cycle; or give `epochs` and `steps_per_epoch`.
+        epochs, steps_per_epoch: their product is the number of steps.
+        pct_start: the share of the steps with a rising rate.
         anneal_strategy: "cos", or "linear" for straight lines.
         cycle_momentum: whether the momentum (of Adam: beta1) changes as well.
         base_momentum: the lowest momentum, at the highest rate; or one for each group.
         max_momentum: the highest momentum, at the ends.
         div_factor: how many times smaller the first rate is than the highest.
         final_div_factor: how many times smaller the last rate is than the first.
-        three_phase: down as far as it went up, and then to the last rate.
+        three_phase: go down as far as up, and then to the last rate.
 
     Raises ValueError for arguments out of range, for an optimiser without a momentum to change, and for more steps
-    than there are.
+    than `total_steps`.
     """
 
     def __init__(
@@ -117,17 +117,17 @@ class CyclicLR(LRScheduler):
     """Up and down in straight lines, again and again; the momentum goes down and up meanwhile.
 
     Smith 2017, "Cyclical Learning Rates for Training Neural Networks". With x the distance from the nearest valley, 1
-    at the peak, lr = base_lr + (max_lr - base_lr) * x * scale. To be called after every batch.
+    at the peak, lr = base_lr + (max_lr - base_lr) * x * scale. Call `step` after every batch.
 
     Args:
         base_lr, max_lr: the lowest and the highest rate, or one for each parameter group.
-        step_size_up: how many steps it rises.
-        step_size_down: how many steps it falls; as many if not given.
+        step_size_up: the number of rising steps.
+        step_size_down: the number of falling steps; default: `step_size_up`.
         mode: "triangular", every peak alike; "triangular2", half as high each time; "exp_range", times gamma^step.
         gamma: for "exp_range".
-        scale_fn: in place of a mode, the scale as a function. Functions are not saved; of callable objects, the
-            attributes are.
-        scale_mode: what `scale_fn` is a function of: the number of the "cycle", from 1, or the "iterations", from 0.
+        scale_fn: instead of a mode, the scale as a function. Functions are not saved, but the attributes of callable
+            objects are.
+        scale_mode: the argument of `scale_fn`: the number of the "cycle", from 1, or the "iterations", from 0.
         cycle_momentum: whether the momentum (of Adam: beta1) changes as well.
         base_momentum: the lowest momentum, at the peaks; or one for each group.
         max_momentum: the highest momentum, in the valleys.
@@ -177,7 +177,7 @@ class CyclicLR(LRScheduler):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """What the height of a cycle is multiplied by: at the cycle x, or the iteration x (`scale_mode`)."""
+        """The factor of a cycle's height, at the cycle x or the iteration x (`scale_mode`)."""
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return MODES[self.mode][1](self.gamma, x)
@@ -208,7 +208,7 @@ MODES: dict[str, tuple[str, Callable[[float, float], float]]] = {
     "triangular2": ("cycle", lambda gamma, cycle: 0.5 ** (cycle - 1)),
     "exp_range": ("iterations", lambda gamma, iteration: gamma**iteration),
 }
-"""By mode: what the scale is a function of, and the function of gamma and that."""
+"""By mode: the argument of the scale, and its function of gamma and that argument."""
 
 
 def _uses_beta1(name: str, optimizer: Optimizer) -> bool:
@@ -222,7 +222,7 @@ def _uses_beta1(name: str, optimizer: Optimizer) -> bool:
 def _set_momenta(
     optimizer: Optimizer, base: Any, highest: Any, use_beta1: bool, last_epoch: int
 ) -> tuple[list[float], list[float]]:
-    """The lowest and the highest momentum of each group; at the beginning the groups get them."""
+    """The lowest and the highest momentum of each group; at the beginning, store them in the groups."""
     lows = for_each_group("base_momentum", base, optimizer)
     highs = for_each_group("max_momentum", highest, optimizer)
     if last_epoch == -1:

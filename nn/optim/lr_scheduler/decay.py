@@ -1,4 +1,4 @@
-"""Schedules that multiply the rate by a number now and then: steps, lines and powers."""
+"""Schedules that multiply the rate by a number at some epochs: steps, lines and powers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times gamma at each of the epochs `milestones`: lr = base_lr * gamma^(how many of them are reached)."""
+    """The rate times gamma at each of the epochs `milestones`: lr = base_lr * gamma^(number reached)."""
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -109,7 +109,7 @@ class LinearLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """Down to 0 in `total_iters` epochs: lr = base_lr * (1 - min(epoch, total_iters) / total_iters)^power.
 
-    With a power of 1 a straight line. Computed from the present rate.
+    A power of 1 gives a straight line. Computed from the present rate.
     """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:

@@ -1,4 +1,4 @@
-"""Schedules by a function of one's own."""
+"""Schedules by your own function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .scheduler import LRScheduler, check_optimizer
 
 
 class _ByFunction(LRScheduler):
-    """What `LambdaLR` and `MultiplicativeLR` share: a function for each group, and what of it is saved."""
+    """The base of `LambdaLR` and `MultiplicativeLR`: a function for each group, and how to save it."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class LambdaLR(_ByFunction):
     """The initial rate times a function of the epoch: lr = base_lr * lr_lambda(epoch).
 
     Args:
-        lr_lambda: the function, or one for each parameter group. Functions are not saved; of callable objects, the
-            attributes are.
+        lr_lambda: the function, or one for each parameter group. Functions are not saved, but the attributes of
+            callable objects are.
     """
 
     def get_lr(self) -> list[float]:
@@ -52,7 +52,7 @@ class LambdaLR(_ByFunction):
 class MultiplicativeLR(_ByFunction):
     """The present rate times a function of the epoch: lr = base_lr * lr_lambda(1) * ... * lr_lambda(epoch).
 
-    Arguments as `LambdaLR`'s.
+    Arguments as for `LambdaLR`.
     """
 
     def get_lr(self) -> list[float]:
@@ -61,11 +61,11 @@ class MultiplicativeLR(_ByFunction):
         return [lr * float(function(self.last_epoch)) for lr, function in zip(self._present(), self.lr_lambdas)]
 
     def _restart(self) -> None:
-        """In a `SequentialLR` it goes on from the rate that it finds, and begins with lr_lambda(0), as in PyTorch."""
+        """In a `SequentialLR`, go on from the present rate, and begin with lr_lambda(0), as in PyTorch."""
         self.last_epoch = -1
         self.step()
 
 
 def is_function(value: Any) -> bool:
-    """Whether it is no object with attributes to save: a function, a built-in one, or None."""
+    """True if it has no attributes to save: a function, a built-in one, or None."""
     return not hasattr(value, "__dict__") or hasattr(value, "__code__")

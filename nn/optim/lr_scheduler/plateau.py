@@ -1,4 +1,4 @@
-"""The schedule that looks at the loss."""
+"""The schedule that depends on the loss."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from .scheduler import LRScheduler, check_optimizer, for_each_group
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times `factor` where a loss has not become better for more than `patience` epochs.
+    """Multiplies the rate by `factor` after more than `patience` epochs without a better loss.
 
     `step(loss)` takes the loss (or an accuracy, with `mode="max"`), a number or a Tensor of one element.
 
     Args:
-        mode: "min" where smaller is better, "max" where larger is.
-        factor: what the rates are multiplied by, below 1.
-        patience: how many epochs without improvement are let pass.
-        threshold: how much better is better; of the best so far (`threshold_mode` "rel"), or in its unit ("abs").
-        cooldown: for how many epochs after a reduction none is counted.
-        min_lr: below which no rate goes, or one for each parameter group.
-        eps: a reduction by less than this is left out.
+        mode: "min" if smaller is better, "max" if larger is.
+        factor: the factor of the rates, below 1.
+        patience: the number of epochs without improvement to tolerate.
+        threshold: the least improvement; relative to the best so far (`threshold_mode` "rel"), or absolute ("abs").
+        cooldown: the number of epochs after a reduction that do not count.
+        min_lr: the lowest rate, or one for each parameter group.
+        eps: skip a reduction by less than this.
 
-    Raises ValueError for arguments out of range, and at a reduction where groups were added that `min_lr` does not
-    count.
+    Raises ValueError for arguments out of range, and at a reduction if groups were added to the optimiser that a list
+    `min_lr` lacks.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class ReduceLROnPlateau(LRScheduler):
 
     @property
     def in_cooldown(self) -> bool:
-        """Whether epochs are let pass because the rate was reduced just now."""
+        """True during the epochs after a reduction that do not count."""
         return self.cooldown_counter > 0
 
     def _is_better(self, value: float) -> bool:

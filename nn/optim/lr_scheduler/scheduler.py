@@ -1,4 +1,4 @@
-"""What every schedule shares: counting, the rates of the groups, and the state that is saved."""
+"""The base of all schedules: counting, the rates of the groups, and the state to save."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ..optimizer import Optimizer
 
 
 class LRScheduler:
-    """The base of all schedulers; one of your own writes `get_lr`.
+    """The base of all schedulers; your own one writes `get_lr`.
 
     Args:
-        optimizer: whose parameter groups get the rates.
+        optimizer: the optimiser whose parameter groups get the rates.
         last_epoch: the number of steps already taken; -1 at the beginning. Otherwise every group must have its
             `"initial_lr"`, as groups loaded from a `state_dict` have.
 
     Attributes:
         base_lrs: the learning rate of each group at the beginning.
-        last_epoch: how often `step` was called.
+        last_epoch: the number of calls of `step`.
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -36,16 +36,16 @@ class LRScheduler:
         self._start(last_epoch)
 
     def _start(self, last_epoch: int = -1) -> None:
-        """Set the rates to begin with, or with another `last_epoch` to go on with."""
+        """Set the initial rates, or with another `last_epoch` those to go on with."""
         self.last_epoch, self._step_count = last_epoch, 0
         self.step()
 
     def _retake(self) -> None:
-        """Take the step that was taken when it was made anew, after others have set the rates."""
+        """Repeat the step from when it was made, after others have set the rates."""
         self._start(self.last_epoch - 1)
 
     def _restart(self) -> None:
-        """Begin anew from the initial rates, whatever they are now: it is a schedule's turn in a `SequentialLR`."""
+        """Begin again from the initial rates, whatever they are now, for a schedule's turn in a `SequentialLR`."""
         for group, base in zip(self.optimizer.param_groups, self.base_lrs):
             group["lr"] = base
         self._start()
@@ -55,7 +55,7 @@ class LRScheduler:
         raise NotImplementedError
 
     def get_last_lr(self) -> list[float]:
-        """The rate that each group was given last."""
+        """The last rate set for each group."""
         return list(self._last_lr)
 
     def step(self) -> None:
@@ -71,7 +71,7 @@ class LRScheduler:
 
     @property
     def _just_made(self) -> bool:
-        """Whether the rate is still the one to begin, or to go on, with."""
+        """True if the rate is still the one it began or went on with."""
         return self._step_count == 1
 
     def state_dict(self) -> dict[str, Any]:
@@ -79,9 +79,9 @@ class LRScheduler:
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave, here or in PyTorch. The rates themselves are the optimiser's state.
+        """Go on from a `state_dict`, from here or from PyTorch. The rates themselves are the optimiser's state.
 
-        Raises ValueError for the state of another kind of scheduler or of other groups; nothing is changed then.
+        Raises ValueError, and changes nothing, for the state of another kind of scheduler or of other groups.
         """
         self._check_state(state_dict)
         self._load({key: state_dict[key] for key in self.state_dict()})
@@ -104,13 +104,13 @@ class LRScheduler:
 
 
 def check_optimizer(scheduler: LRScheduler, optimizer: Any) -> None:
-    """Raise TypeError unless it is one."""
+    """Raise TypeError unless it is an Optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(scheduler).__name__}: expected an Optimizer, got a {type(optimizer).__name__}")
 
 
 def for_each_group(name: str, value: Any, optimizer: Optimizer) -> list[float]:
-    """One number for each parameter group, given one for all, or a list of them.
+    """One number for each parameter group, from one number for all or a list.
 
     Raises ValueError for a list of another length.
     """

@@ -13,12 +13,12 @@ class TransformerLR(LRScheduler):
 
         lrate = factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)
 
-    The first step of the optimiser is step 1. Every group gets this rate, whatever rate it was made with.
+    The first step of the optimiser is step 1. Every group gets this rate, whatever its initial rate.
 
     Args:
         d_model: the model's width.
-        warmup_steps: when the rate is highest.
-        factor: what the rate is multiplied by; 1 in the paper.
+        warmup_steps: the step with the highest rate.
+        factor: the factor of the rate; 1 in the paper.
     """
 
     def __init__(
