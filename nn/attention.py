@@ -26,11 +26,11 @@ class MultiheadAttention(Module):
         embed_dim: the size of queries and results; `num_heads` divides it.
         num_heads: how many heads share it.
         dropout: the probability with which an attention weight is dropped in training.
-        bias: whether the projections add a bias.
-        add_bias_kv: whether the keys and values go on with one each that is learnt.
-        add_zero_attn: whether they go on with zeros.
+        bias: if True, the projections add a bias.
+        add_bias_kv: if True, append a learnt key and a learnt value.
+        add_zero_attn: if True, append zeros to the keys and values.
         kdim, vdim: the sizes of keys and values; default `embed_dim`.
-        batch_first: whether sequences are (batch, length, features) instead of (length, batch, features).
+        batch_first: sequences are (batch, length, features) if True, else (length, batch, features).
         scale: what the scores are multiplied by; default 1 / sqrt(embed_dim / num_heads), section 3.2.1. PyTorch has no
             such argument.
     """

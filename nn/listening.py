@@ -1,4 +1,4 @@
-"""Listeners: who is told the variables of a function by their names while it runs, and may put others in their place.
+"""Listeners: they receive the variables of a function by name while it runs, and may replace them.
 
     with listening(lambda function, name, value: value * 0 if name == "weights" else None, F.attention.attention):
         model(source, target)
@@ -25,7 +25,7 @@ Listener = Callable[[str, str, Any], Any]
 
 
 class _Here(threading.local):
-    """By the name of a function who listens in this thread, the innermost first; and if one replaced a value."""
+    """The listeners of this thread by the name of a function, the innermost first; and if one replaced a value."""
 
     heard: dict[str, tuple[Listener, ...]] = {}  # noqa: RUF012  (never changed in place)
     replaced = False
@@ -33,15 +33,17 @@ class _Here(threading.local):
 
 _here = _Here()
 _lock = threading.Lock()
-_own: dict[Any, tuple[int, CodeType]] = {}  # by how many a function is heard, in all threads, and its own code
+_own: dict[
+    Any, tuple[int, CodeType]
+] = {}  # of a function: the number of its listeners, in all threads, and its own code
 
 
 @contextmanager
 def listening(listener: Listener, *functions: Any) -> Iterator[None]:
     """Within it, this thread calls `listener(name of the function, name of the variable, value)`.
 
-    Parameters are told when the function is called, other variables once they have their last value. What the listener
-    returns goes on in the variable's place, unless it is None; of two listeners, the inner one is told first.
+    Parameters come when the function is called, other variables once they have their last value. Unless it is None, the
+    listener's result replaces the variable. Of two listeners, the inner one comes first.
 
     Raises RuntimeError for a function whose text is not at hand, or is not the one that runs.
     """
@@ -57,7 +59,7 @@ def listening(listener: Listener, *functions: Any) -> Iterator[None]:
 
 
 def listeners() -> set[Any]:
-    """Who listens in this thread."""
+    """The listeners of this thread."""
     return {listener for those in _here.heard.values() for listener in those}
 
 
@@ -69,7 +71,7 @@ def _tell(function: str, name: str, value: Any) -> Any:
 
 
 def _told(called: Any, faster: Any, args: Any, kwargs: Any) -> Any:
-    """What a function, or an op by its formula, gives that is heard or calls one that is; None for others."""
+    """The result of a function or op that somebody hears, or that calls such a function; None for others."""
     own = getattr(called, "function", called)
     if getattr(called, "pure", False) or _here.heard.keys().isdisjoint([own.__name__, *own.__code__.co_names]):
         return None
@@ -91,7 +93,7 @@ def _told(called: Any, faster: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _add(functions: tuple[Any, ...], more: int) -> None:
-    """So many more listen to these functions: with none, their own code runs, in any thread."""
+    """Count listeners of these functions; without any, their own code runs, in every thread."""
     with _lock:
         entries = [(f, *_own.get(f, (0, f.__code__))) for f in functions]
         codes = [_telling(own) if count + more else own for _, count, own in entries]
@@ -141,6 +143,6 @@ def _call(function: str, name: str, place: ast.stmt) -> ast.stmt:
 
 
 def _compiled(tree: ast.Module, like: CodeType) -> Any:
-    """What becomes of a function of a module: it is compiled with it, whose imports make a difference to its code."""
+    """A function compiled anew with its whole module, since the imports there change its code."""
     parts = compile(tree, like.co_filename, "exec", dont_inherit=True).co_consts
     return next(part for part in parts if isinstance(part, CodeType) and part.co_firstlineno == like.co_firstlineno)

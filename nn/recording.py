@@ -122,7 +122,7 @@ class record_attention:
             mask: boolean (True: hidden) or added to the scores.
             scale: what the products of queries and keys are multiplied by; None likewise.
             weights: (..., target, source).
-            same: whether queries and keys come from one sequence; None if that cannot be seen.
+            same: True if queries and keys come from one sequence; None if unknown.
         """
         arrays: Any = [None if x is None else _four(_numpy(x)) for x in (q, k, v, weights)]
         query, key, value, w = arrays
@@ -196,7 +196,7 @@ def _kind(scopes: tuple[str, ...], same: bool | None, causal: bool, square: bool
 
 
 def _is_causal(array: np.ndarray) -> bool:
-    """Whether every later position is hidden from an earlier one."""
+    """True if every later position is hidden from an earlier one."""
     if array.ndim < 2 or array.shape[-2] != array.shape[-1] or array.shape[-1] < 2:
         return False
     hidden = array if array.dtype.kind == "b" else array == -math.inf

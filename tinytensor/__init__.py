@@ -1,7 +1,7 @@
 """tinytensor: arrays that remember how they were made, so that gradients can be taken.
 
-The names are those of the Python array API standard (2024.12), over NumPy on the CPU and CuPy on a GPU; what is
-PyTorch's (`backward`, `no_grad`, `requires_grad`, ...) bears PyTorch's names. Start with `tensor`, `Tensor.backward`
+The names are those of the Python array API standard (2024.12), over NumPy on the CPU and CuPy on a GPU; features of
+PyTorch (`backward`, `no_grad`, `requires_grad`, ...) keep PyTorch's names. Start with `tensor`, `Tensor.backward`
 and `op`, the decorator that declares new ops.
 """
 
@@ -11,7 +11,7 @@ from importlib import import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-if not os.path.isdir(os.path.join(__path__[0], "nn")):  # a checkout without links (Windows): nn and models stand beside
+if not os.path.isdir(os.path.join(__path__[0], "nn")):  # a checkout without links (Windows) has nn and models beside it
     __path__.append(os.path.dirname(__path__[0]))
 
 from .backend import DeviceError
@@ -268,13 +268,13 @@ _ROOMS = {
     "derivatives.jacobians": "hessian jacobian jvp vjp", "derivatives.vectorizing": "vmap",
 }  # fmt: skip
 _LATER = {name: room for room, names in _ROOMS.items() for name in names.split()}
-"""What an attention model seldom needs, by the module that has it, which is loaded when it is first asked for."""
+"""Names that an attention model seldom needs, and their modules, which are loaded when first asked for."""
 
 _MODULES_LATER = {name: name for name in ("fft", "graph", "linalg", "models", "nn", "special", "testing")}
 _MODULES_LATER |= {"complex_gradients": "derivatives.complex_gradients", "hints": "tensors.hints"}
 
 if "IPython" in sys.modules:
-    from . import recording  # in a notebook, an op that fails shows unasked what led to it
+    from . import recording  # in a notebook, a failing op shows what led to it without being asked
 
 
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others

@@ -1,4 +1,4 @@
-"""`python -m tinytensor`: what this machine computes with, and what would make it faster."""
+"""`python -m tinytensor`: print what this machine computes with, and what would make it faster."""
 
 from .doctor import describe, examine
 from .machine.speed import speed_up

@@ -1,6 +1,6 @@
-"""A matrix as a product of simpler ones, and what is read off them: eigenvalues, singular values, Q and R, inverses.
+"""A matrix as a product of simpler ones, and what follows from them: eigenvalues, singular values, Q and R, inverses.
 
-`tt.linalg` has all of it under the names of the array API standard, and loads this file when it is first asked for.
+`tt.linalg` has all of it under the names of the array API standard, and loads this file on first use.
 Matrices are the last two dimensions; those before are batches. Aᴴ (`_adjoint`) is the conjugated transpose.
 
 The rules are those of Giles (2008), "Collected matrix derivative results for forward and reverse mode algorithmic
@@ -9,8 +9,8 @@ differentiation" (eigenvalues), Townsend (2016), "Differentiating the singular v
 R of tall matrices), Roberts and Roberts (2020), "QR and LQ decomposition matrix backpropagation algorithms for square,
 wide, and deep matrices" (of wide ones) and Golub and Pereyra (1973) (pinv).
 
-An op gives one array, so that the parts of a decomposition stand in it one behind the other, flat: `_packed` puts them
-there, `_parts` takes them out.
+An op gives one array, so it holds the parts of a decomposition flattened, one after another: `_packed` puts them there,
+`_parts` takes them out.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from .typing import ArrayLike
 
 
 class EigResult(NamedTuple):
-    """What `eig` gives: the eigenvalues, (..., n), and the eigenvectors as columns, (..., n, n), both complex."""
+    """The result of `eig`: the eigenvalues, (..., n), and the eigenvectors as columns, (..., n, n), both complex."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class EighResult(NamedTuple):
-    """What `eigh` gives: the eigenvalues, (..., n), in ascending order, and the eigenvectors as columns."""
+    """The result of `eigh`: the eigenvalues, (..., n), in ascending order, and the eigenvectors as columns."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class QRResult(NamedTuple):
-    """What `qr` gives: the orthogonal Q and the upper triangular R."""
+    """The result of `qr`: the orthogonal Q and the upper triangular R."""
 
     Q: Tensor
     R: Tensor
 
 
 class SVDResult(NamedTuple):
-    """What `svd` gives: the left singular vectors as columns, the singular values, the right ones as rows."""
+    """The result of `svd`: the left singular vectors as columns, the singular values, the right ones as rows."""
 
     U: Tensor
     S: Tensor
@@ -60,14 +60,14 @@ class SVDResult(NamedTuple):
 
 
 def _packed(xp, x, *parts):
-    """The parts of the decomposition of x, flat, one behind the other: (..., n)."""
+    """The parts of the decomposition of x, flattened, one after another: (..., n)."""
     batch = x.shape[:-2]
     flat = [xp.reshape(part, (*batch, math.prod(part.shape[len(batch) :]))) for part in parts]
     return xp.concat(flat, axis=len(batch))
 
 
 def _parts(xp, packed, *shapes):
-    """The parts again, whose shapes are these (behind the batch)."""
+    """The parts again, in these shapes (after the batch dimensions)."""
     parts, begin = [], 0
     for shape in shapes:
         end = begin + math.prod(shape)
@@ -87,13 +87,13 @@ def _as_diagonal(xp, values, like):
 
 
 def _over_gap(xp, x, gap):
-    """x / gap, and 0 where both are 0: equal eigenvalues are no harm to what does not depend on their vectors."""
+    """x / gap, and 0 where both are 0: equal eigenvalues do no harm to results that do not depend on their vectors."""
     nothing = (gap == 0) & (x == 0)
     return xp.where(nothing, 0.0, x / xp.where(nothing, 1.0, gap))
 
 
 def _check_phase(xp, what, turned):
-    """Raise where a gradient asks how the phase of complex vectors changes, which is anybody's choice."""
+    """Raise if a gradient asks how the phase of complex vectors changes: the phase is arbitrary."""
     if turned.dtype.kind == "c" and turned.size:
         change, scale = xp.max(xp.abs(xp.imag(_diagonal(xp, turned)))), 1 + xp.max(xp.abs(turned))
         if bool(change > 100 * math.sqrt(dtypes.finfo(turned.dtype).eps) * scale):
@@ -127,9 +127,9 @@ def _eigh(xp, x):
 def eigh(x: ArrayLike, /, **unknown: Never) -> EighResult:
     """Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices: x = V diag(λ) Vᴴ.
 
-    Of x, (..., n, n), which is taken for symmetric, only the lower triangle is read. The eigenvectors of equal
-    eigenvalues are not determined, and have infinite gradients or none; the eigenvalues have theirs. An eigenvector's
-    sign is not determined either, nor is the phase of a complex one: what depends on the phase has no gradient, and
+    x, (..., n, n), is assumed to be symmetric; only its lower triangle is read. The eigenvectors of equal eigenvalues
+    are not determined, and have infinite gradients or none; the eigenvalues have theirs. An eigenvector's sign is not
+    determined either, nor is the phase of a complex one: a result that depends on the phase has no gradient, and
     backward raises RuntimeError.
     """
     if unknown:
@@ -169,7 +169,7 @@ def _eig(xp, x):
 def eig(x: ArrayLike, /) -> EigResult:
     """Eigenvalues and eigenvectors, of length 1, of any square matrices: x V = V diag(λ), in no particular order.
 
-    Both are complex, also those of real matrices. What depends on the phase of an eigenvector has no gradient, and
+    Both are complex, even for real matrices. A result that depends on the phase of an eigenvector has no gradient, and
     backward raises RuntimeError; at equal eigenvalues the gradients are infinite.
     """
     x = square("eig", x)
@@ -186,7 +186,7 @@ def eigvals(x: ArrayLike, /) -> Tensor:
 
 
 def _svd_rule(xp, g, out, shape, full):
-    """U (skew(UᴴgU) / E S + S skew(VᴴgV) / E + diag(gS)) Vᴴ, E = sⱼ² - sᵢ², and what leaves the spaces of U and V."""
+    """U (skew(UᴴgU) / E S + S skew(VᴴgV) / E + diag(gS)) Vᴴ, E = sⱼ² - sᵢ², and the part outside U's and V's spans."""
     (u, s, vh), (gu, gs, gvh) = (_parts(xp, each, *_svd_shapes(shape, full)) for each in (out, g))
     k = s.shape[-1]
     beyond = [part for part in (gu[..., k:], gvh[..., k:, :]) if part.size]
@@ -231,7 +231,7 @@ def svd(x: ArrayLike, /, *, full_matrices: bool = True) -> SVDResult:
     (..., k, n). S is in descending order.
 
     The first k singular vectors have gradients, where the singular values differ; those beyond have none, and backward
-    raises NotImplementedError. What depends on the phase of complex vectors has none either (RuntimeError).
+    raises NotImplementedError. Results that depend on the phase of complex vectors have none either (RuntimeError).
     """
     x = as_matrix("svd", x)
     u, s, vh = _parts(tt, _svd(x, full=full_matrices), *_svd_shapes(x.shape, full_matrices))
@@ -246,7 +246,7 @@ def svdvals(x: ArrayLike, /) -> Tensor:
 def matrix_rank(
     x: ArrayLike, /, *, rtol: float | ArrayLike | None = None, atol: float | ArrayLike | None = None, **unknown: Never
 ) -> Tensor:
-    """How many singular values are larger than `rtol` times the largest, and than `atol`.
+    """The number of singular values that are larger than `rtol` times the largest, and than `atol`.
 
     Shapes: (..., m, n) -> (...). An integer, without a gradient.
 
@@ -274,7 +274,7 @@ def _check_tolerances(name, x, *tolerances):
 
 
 def _cutoff(xp, s, shape, rtol, atol):
-    """Below which singular values count as 0, which `rtol` and `atol` say for each matrix."""
+    """The bound up to which singular values count as 0, for each matrix, by `rtol` and `atol`."""
     if rtol is None:
         rtol = max(shape[-2:]) * dtypes.finfo(s.dtype).eps if atol is None else 0.0
     rtol, atol = (t if t is None or isinstance(t, (int, float)) else t[..., None] for t in (rtol, atol))
@@ -296,7 +296,7 @@ def _pinv_rule(xp, g, out, x):
 def _pinv(xp, x, *, rtol, atol):
     u, s, vh = xp.linalg.svd(x, full_matrices=False)
     if not s.shape[-1]:
-        return xp.copy(xp.matrix_transpose(x))  # of nothing
+        return xp.copy(xp.matrix_transpose(x))  # an empty matrix
     kept = s > _cutoff(xp, s, x.shape, rtol, atol)
     inverse = xp.where(kept, 1 / xp.where(kept, s, 1.0), 0.0)
     return xp.matmul(_adjoint(xp, vh) * inverse[..., None, :], _adjoint(xp, u))
@@ -312,8 +312,8 @@ def pinv(
 ) -> Tensor:
     """The (Moore-Penrose) pseudo-inverse: (..., m, n) -> (..., n, m).
 
-    Singular values up to `rtol` times the largest, or up to `atol`, count as 0; these are as for `matrix_rank`. The
-    gradient holds where a small step changes the rank of no matrix.
+    Singular values up to `rtol` times the largest, or up to `atol`, count as 0; both are as in `matrix_rank`. The
+    gradient holds where a small step changes no matrix's rank.
     """
     if unknown:
         raise tt.hints.unknown_keyword("pinv", unknown)
@@ -327,7 +327,7 @@ def pinv(
 
 
 def _qr_rule(xp, g, out, shape, mode):
-    """(gQ + Q copyltu(R gRᴴ - gQᴴ Q)) R⁻ᴴ for a square R; of a wide one the rest is Q times columns."""
+    """(gQ + Q copyltu(R gRᴴ - gQᴴ Q)) R⁻ᴴ for a square R; in a wide one the rest is Q times columns."""
     m, n = shape[-2:]
     if mode == "complete" and m > n:
         raise NotImplementedError(
@@ -337,7 +337,7 @@ def _qr_rule(xp, g, out, shape, mode):
     (q, r), (gq, gr) = (_parts(xp, each, *_qr_shapes(shape, mode)) for each in (out, g))
     k = min(m, n)
     r, rest, gr, g_rest = r[..., :k], r[..., k:], gr[..., :k], gr[..., k:]
-    if n > k:  # the columns behind the first k are Q rest, and lead to Q by it
+    if n > k:  # the columns after the first k are Q rest, so their gradient reaches Q
         gq = gq + xp.matmul(xp.matmul(q, rest), _adjoint(xp, g_rest))
     inner = xp.matmul(r, _adjoint(xp, gr)) - xp.matmul(_adjoint(xp, gq), q)
     below = xp.tril(inner) - _diagonal(xp, inner)
@@ -361,7 +361,7 @@ def qr(x: ArrayLike, /, *, mode: str = "reduced") -> QRResult:
     """The decomposition x = Q R of matrices (..., m, n): Q has orthogonal columns of length 1, R is upper triangular.
 
     With k = min(m, n), Q is (..., m, k) and R (..., k, n) if `mode` is "reduced", (..., m, m) and (..., m, n) if it is
-    "complete", where the further columns have no gradient (backward raises NotImplementedError). The gradient exists
+    "complete"; Q's further columns have no gradient (backward raises NotImplementedError). The gradient exists
     where the first k columns of x are independent.
     """
     if mode not in ("reduced", "complete"):

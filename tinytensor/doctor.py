@@ -1,4 +1,4 @@
-"""What this machine computes with, and what would make it faster: `python -m tinytensor`."""
+"""A report of what this machine computes with and what would make it faster: `python -m tinytensor`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .backend import DeviceError, for_device
 from .machine import cores
 from .machine.speed import Report
 
-BUSY = 0.25  # cores that other programs use: from so many on it is worth telling
+BUSY = 0.25  # cores that other programs use: from this many on they are reported
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What was found.
+    """The findings of `examine`.
 
     Attributes:
         processor: its name.
         cores: how many this process may use.
         busy: how many of them other programs use; None if unknown.
-        flags: the processor's instruction sets, of those that matter here.
+        flags: the processor's instruction sets that matter here.
         blas: the library of matrix products that NumPy calls, with its version.
-        kernels: which of its kernels it runs; "" if unknown.
-        blas_threads: on how many threads; 0 if unknown.
+        kernels: the kernels that it runs; "" if unknown.
+        blas_threads: the number of its threads; 0 if unknown.
         gpu: the GPU, or why there is none.
     """
 
@@ -64,7 +64,7 @@ def examine() -> Machine:
 
 
 def describe(machine: Machine, report: Report) -> str:
-    """What was found, what `tt.speed_up` does here, and what would make it faster, as lines of text.
+    """Lines of text: the findings, what `tt.speed_up` does here, and what would make this machine faster.
 
     Args:
         report: what `tt.speed_up` returned in this process, after `examine`.
@@ -92,7 +92,7 @@ def describe(machine: Machine, report: Report) -> str:
 
 
 def advice(report: Report) -> list[str]:
-    """What would make this machine faster, a line each."""
+    """Steps that would make this machine faster, one line each."""
     reasons: dict[str, list[str]] = {}
     for outcome in report.outcomes:
         if outcome.advice:
@@ -101,7 +101,7 @@ def advice(report: Report) -> list[str]:
 
 
 def _cpuinfo() -> str:
-    """What Linux says of the processor; nothing elsewhere."""
+    """Linux's description of the processor; "" elsewhere."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -68,7 +68,7 @@ def default_complex() -> np.dtype[Any]:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether `dtype` is of a kind: a dtype, a kind's name (`"real floating"`, ...), or a tuple of these."""
+    """True if `dtype` is of a kind: a dtype, a kind's name (`"real floating"`, ...), or a tuple of these."""
     if isinstance(kind, tuple):
         return any(isdtype(dtype, one) for one in kind)
     if isinstance(kind, str) and kind in KINDS:
@@ -84,11 +84,11 @@ class FloatInfo:
     """Machine limits of a floating dtype, as Python numbers; of a complex dtype, those of its parts.
 
     Attributes:
-        bits: of one number.
+        bits: the bits of one number.
         eps: the distance from 1 to the next number.
         max, min: the largest and the smallest number.
         smallest_normal: the smallest positive number that has all digits.
-        dtype: of these numbers.
+        dtype: the dtype of these numbers.
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
@@ -112,7 +112,7 @@ def iinfo(type: Any, /) -> np.iinfo[Any]:
 
 
 def can_cast(from_: Any, to: Any, /) -> bool:
-    """Whether promotion alone may turn `from_` (a dtype or an array) into the dtype `to`."""
+    """True if promotion alone may turn `from_` (a dtype or an array) into the dtype `to`."""
     return np.can_cast(getattr(from_, "dtype", from_), to)
 
 
@@ -126,9 +126,9 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function on 32-bit floats where it is given 16-bit ones, arrays or Tensors; its result has 16 bits again.
+    """The function, computed in 32 bits if it is given 16-bit floats, arrays or Tensors; its result has 16 bits again.
 
-    For what goes through squares and sums of numbers that 16 bits hold, but not these (float16 ends at 65504).
+    For functions whose squares and sums exceed 16 bits where their inputs do not (float16 ends at 65504).
     """
 
     @functools.wraps(function)
@@ -145,7 +145,7 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def has_floats(values: Sequence[Any]) -> bool:
-    """Whether one of some values is of floats: a fast pair takes no others, of which formulas make what they need."""
+    """True if a value is float or complex: a fast pair takes no others, while formulas convert what they need."""
     kinds = {getattr(getattr(x, "dtype", None), "kind", "") for x in values}
     return "f" in kinds or "c" in kinds or any(isinstance(x, (float, complex)) for x in values)
 
@@ -158,7 +158,7 @@ def common(values: list[Any], floating: bool) -> np.dtype[Any]:
 
 
 def is_weak(value: Any) -> bool:
-    """Whether a value takes the dtype of the arrays it meets: Python scalars do, and so does `np.float64`."""
+    """True if a value takes the dtype of the arrays it meets: Python scalars do, and so does `np.float64`."""
     return isinstance(value, (int, float, complex)) and (not isinstance(value, np.generic) or isinstance(value, float))
 
 

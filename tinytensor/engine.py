@@ -32,7 +32,7 @@ TENSORS: Any = tt  # the namespace that rules get as `xp` when they run on Tenso
 
 
 def backward(output: Tensor, gradient: Any, retain_graph: bool | None, create_graph: bool) -> None:
-    """What `Tensor.backward` does; see there."""
+    """The work of `Tensor.backward`; see there."""
     seeds = [(node_of(output, "backward"), seed_of(output, gradient, "backward"))]
     run(seeds, None, create_graph if retain_graph is None else retain_graph, create_graph)
 
@@ -105,10 +105,10 @@ def reachable(roots: list[Node]) -> list[Node]:
 
 
 def _leading_to(nodes: list[Node], targets: list[Node]) -> set[Node]:
-    """Those of the nodes, earliest first, from which a path leads to a target."""
+    """The nodes from which a path leads to a target; `nodes` come earliest first."""
     useful = set(targets)
     for node in nodes:
-        # Of a freed one nobody knows where it led: going through it must raise.
+        # Nobody knows where a freed node led: going through it must raise.
         if (node.op is not None and node.freed) or any(p in useful for p in node.parents if p is not None):
             useful.add(node)
     return useful
@@ -118,7 +118,7 @@ class Arrived(dict[Node, Any]):
     """Gradients on their way: for each node, the sum of what has arrived so far.
 
     They are added into the first buffer that nobody else holds, or into a new one: this class alone knows who owns a
-    buffer. Those of float16 add up in float32 until the node's turn comes, since thousands of paths may join.
+    buffer. float16 gradients add up in float32 until the node's turn comes, since thousands of paths may join.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ class Arrived(dict[Node, Any]):
         self._owned: set[Node] = set()  # nodes whose sum is a buffer that nobody else holds
 
     def add(self, node: Node, gradient: Any, owned: bool) -> None:
-        """One more path to a node; `owned` says that nobody else holds the gradient's buffer."""
+        """Add what one more path brings to a node; `owned` says that nobody else holds the gradient's buffer."""
         total = self.get(node)
         if total is None:
             self[node] = gradient
@@ -155,7 +155,7 @@ class Arrived(dict[Node, Any]):
 
 
 def _is_new(gradient: Any, g: Any, node: Node, gradients: Sequence[Any], place: int) -> bool:
-    """Whether nobody else can hold this array: not g, no view, nothing saved, not given to a second input."""
+    """True if nobody else can hold this array: not g, no view, nothing saved, not given to a second input."""
     if gradient is g or type(gradient.base) is type(gradient):
         return False
     for i, other in enumerate(gradients):
@@ -221,7 +221,7 @@ def op_vjp(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ...], 
 
 
 def _vjp_by_rules(node: Node, op: Primitive, g: Any, parents: tuple[Node | None, ...], create_graph: bool) -> list[Any]:
-    """By the gradient rules: on raw arrays, or on Tensors where the gradient itself shall be differentiated."""
+    """Apply the gradient rules: to raw arrays, or to Tensors if the gradient itself is to be differentiated."""
     xp = TENSORS if create_graph else NAMESPACES[type(g)]
     kept = _as_tensors(node, op) if create_graph else node.kept
     values = {**kept, "g": g, "xp": xp, **op.defaults, **node.params}  # type: ignore[dict-item]
@@ -239,7 +239,7 @@ def _vjp_by_rules(node: Node, op: Primitive, g: Any, parents: tuple[Node | None,
 
 
 def _as_tensors(node: Node, op: Primitive) -> dict[str, Any]:
-    """What is saved, as Tensors that point to where it came from, so that derivatives flow on through it."""
+    """The saved values, as Tensors that point to where they came from, so that derivatives flow on through them."""
     values: dict[str, Any] = {}
     for name, value, source in node.saved():
         tensor = wrap(value, source) if hasattr(value, "dtype") else value
@@ -291,7 +291,7 @@ def _fit(gradient: Any, parent: Node, node: Node, place: int) -> Any:
 
 
 def _unbroadcast(gradient: Any, shape: tuple[int, ...], node: Node, place: int) -> Any:
-    """Summed over the axes along which the input was broadcast."""
+    """Sum a gradient over the axes along which the input was broadcast."""
     xp = TENSORS if isinstance(gradient, Tensor) else for_array(gradient)
     extra = len(gradient.shape) - len(shape)
     if extra < 0 or not all(n in (1, m) for n, m in zip(shape, gradient.shape[extra:])):

@@ -2,10 +2,10 @@
 
     X[k] = sum_j x[j] exp(-2 pi i j k / n)        (`ifft`: with a plus, and divided by n)
 
-A transform is the product with a symmetric matrix, so that its gradient rule is the transform itself: F' g = F g. Real
-numbers have a spectrum of which one half is the conjugate of the other, and `rfft`, `irfft`, `hfft` and `ihfft` keep
-one. Of `rfft` and `irfft` each one's gradient is the other, but for the factor 2 of what stands for two conjugates.
-These four, which NumPy's or CuPy's fast Fourier transform computes, are ops; all others are made of them.
+A transform is the product with a symmetric matrix, so its gradient rule is the transform itself: F' g = F g. In the
+spectrum of real numbers one half is the conjugate of the other, and `rfft`, `irfft`, `hfft` and `ihfft` keep one half.
+`rfft` and `irfft` are each other's gradient, except for a factor 2 where one element represents two conjugates. `fft`,
+`ifft`, `rfft` and `irfft` are ops, by NumPy's or CuPy's fast Fourier transform; all others are made of them.
 
 `norm` says which of the pair is divided by n: "backward" `ifft`, "forward" `fft`, "ortho" both, by sqrt(n).
 """
@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 OTHER_WAY = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
-"""The norm of a transform under which its inverse is divided by as much."""
+"""For each norm of a transform, the norm under which its inverse is divided by as much."""
 
 
 @op(floating=True, x=lambda xp, g, axis, norm: xp.fft.fft(g, axis=axis, norm=norm))
@@ -43,7 +43,7 @@ def _ifft(xp, x, *, axis, norm):
 
 
 def _with_twins(xp, x, n, axis, factor):
-    """Half of a spectrum of n, times a factor but for the frequencies 0 and n / 2, which have no conjugate twin."""
+    """Half of a spectrum of n, times a factor except at the frequencies 0 and n / 2, which have no conjugate twin."""
     first, last = (slice(0, 1), slice((n + 1) // 2, None))
     twins = x[_along(axis, slice(1, (n + 1) // 2))] * factor
     return xp.concat([x[_along(axis, first)], twins, x[_along(axis, last)]], axis=axis)
@@ -82,7 +82,7 @@ def _along(axis: int, part: slice) -> tuple[slice, ...]:
 
 
 def _of_length(x: Tensor, n: int, axis: int) -> Tensor:
-    """x cut, or filled up with zeros, to length n along an axis."""
+    """x cut, or padded with zeros, to length n along an axis."""
     if x.shape[axis] < n:
         zeros = tt.zeros((*x.shape[:axis], n - x.shape[axis], *x.shape[axis + 1 :]), dtype=x.dtype, device=x.device)
         return tt.concat([x, zeros], axis=axis)
@@ -93,7 +93,7 @@ def fft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "b
     """The transform along `axis`, complex.
 
     Args:
-        n: the length along the axis to which x is cut or filled up with zeros before; default: its own.
+        n: the length along the axis to which x is first cut or padded with zeros; default: its own.
         norm: "backward" (divided by nothing), "ortho" (by sqrt(n)) or "forward" (by n).
     """
     x, n, axis = _checked("fft", x, n, axis, norm)
@@ -107,7 +107,7 @@ def ifft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "
 
 
 def rfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The first n // 2 + 1 elements of the transform of real numbers, of which the others are the conjugates."""
+    """The first n // 2 + 1 elements of the transform of real numbers; the others are their conjugates."""
     x, n, axis = _checked("rfft", x, n, axis, norm)
     if x.dtype.kind == "c":
         raise TypeError(f"rfft: expected real numbers, got {x.dtype}; use fft")
@@ -117,7 +117,7 @@ def rfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "
 def irfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `rfft`: n real numbers from the first n // 2 + 1 elements of their transform.
 
-    Default of n: 2 (m - 1), for m elements along the axis. For an odd number of them n has to be given.
+    The default of n is 2 (m - 1), for m elements along the axis. Give n if it is odd.
     """
     x = tt.asarray(x)
     axis = normalize_axis("irfft", axis, x.shape)
@@ -127,7 +127,7 @@ def irfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = 
 
 
 def hfft(x: ArrayLike, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
-    """The transform, real, of n numbers of which the second half is the conjugate of the first, which is given."""
+    """The real transform of n numbers, given their first half; the second half is its conjugate."""
     x, _, axis = _checked("hfft", x, 1 if n is None else n, axis, norm)
     return irfft(tt.conj(x), n=n, axis=axis, norm=OTHER_WAY[norm])
 
@@ -178,7 +178,7 @@ def ifftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None,
 
 
 def rfftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None, norm: str = "backward") -> Tensor:
-    """The transform of real numbers along several axes, of which the last has n // 2 + 1 elements, as `rfft` gives."""
+    """The transform of real numbers along several axes; the last has n // 2 + 1 elements, as in `rfft`."""
     x = tt.asarray(x)
     axes, lengths = _checked_axes("rfftn", x, s, axes)
     half = rfft(x, n=lengths[-1], axis=axes[-1], norm=norm)
@@ -186,7 +186,7 @@ def rfftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None,
 
 
 def irfftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None, norm: str = "backward") -> Tensor:
-    """The inverse of `rfftn`; where the last axis had an odd number of elements, s has to be given."""
+    """The inverse of `rfftn`; give s if the last axis had an odd number of elements."""
     x = tt.asarray(x)
     axes, lengths = _checked_axes("irfftn", x, s, axes)
     whole = _over_axes(ifft, x, lengths[:-1], axes[:-1], norm)
@@ -194,13 +194,13 @@ def irfftn(x: ArrayLike, /, *, s: Sequence[int] | None = None, axes: Axis = None
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: Device = None) -> Tensor:
-    """The frequencies that belong to the n elements of `fft`, for samples d apart: 0, 1, ..., -2, -1, each / (n d)."""
+    """The frequencies of the n elements of `fft`, for samples d apart: 0, 1, ..., -2, -1, each / (n d)."""
     order = [*range((n + 1) // 2), *range(-(n // 2), 0)]
     return tt.asarray([k / (n * d) for k in order], dtype=_real_dtype("fftfreq", dtype), device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DType = None, device: Device = None) -> Tensor:
-    """The frequencies that belong to the n // 2 + 1 elements of `rfft`: 0, 1, ..., n // 2, each / (n d)."""
+    """The frequencies of the n // 2 + 1 elements of `rfft`: 0, 1, ..., n // 2, each / (n d)."""
     order = range(n // 2 + 1)
     return tt.asarray([k / (n * d) for k in order], dtype=_real_dtype("rfftfreq", dtype), device=device)
 

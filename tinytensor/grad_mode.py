@@ -24,7 +24,7 @@ class Mode:
         self._former: dict[int, list[Modes]] = {}  # by thread
 
     def _modes(self) -> Modes:
-        """What it sets."""
+        """The modes that it sets."""
         raise NotImplementedError
 
     def _clone(self) -> Mode:
@@ -126,8 +126,8 @@ class enable_grad(Mode):
 class textbook(Mode):
     """Within it, this thread computes by formulas and gradient rules alone: what you read is what runs.
 
-    Nothing of the engine room (`fast`, `nn.fast`, `models.fast`) is entered: no fast pairs of fused ops, no compiled
-    loops or kernels, no short cuts. For a walk with a debugger, and to tell whether a number comes from a formula or
+    It stays out of the engine room (`fast`, `nn.fast`, `models.fast`): no fast pairs of fused ops, no compiled loops
+    or kernels, no short cuts. For a walk with a debugger, and to tell whether a number comes from a formula or
     from its fast twin. With `TINYTENSOR_TEXTBOOK=1` in the environment, the engine room is not loaded at all. Context
     manager and decorator.
     """
@@ -137,20 +137,20 @@ class textbook(Mode):
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops are recorded in this thread."""
+    """True if ops are recorded in this thread."""
     return state.grad_enabled
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether `detect_anomaly` is on in this thread."""
+    """True if `detect_anomaly` is on in this thread."""
     return state.anomaly
 
 
 def may_be_faster(function: F) -> F:
     """The function, with a faster way in front where there is one: `function.faster = way`.
 
-    The way takes the same arguments and gives the same, or None where it does not apply: then the function's own lines
-    compute. They do so always in textbook mode, and where `fast/` is left out.
+    The way takes the same arguments and gives the same result, or None where it does not apply: then the function's
+    own lines compute. They always do in textbook mode, and without `fast/`.
     """
 
     @functools.wraps(function)

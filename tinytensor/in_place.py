@@ -1,4 +1,4 @@
-"""Changes of a Tensor in place: `x += y`, `x.fill_(0)`, and what they all come down to.
+"""Changes of a Tensor in place: `x += y`, `x.fill_(0)`, and the step that they all share.
 
 `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
 """
@@ -29,7 +29,7 @@ VIEWS = {"broadcast_to", "expand_dims", "getitem", "matrix_transpose", "permute_
 
 @part_of_tensor
 class InPlace(TensorCore):
-    """What `Tensor` has of `x += y`, `x.fill_(0)`, ..."""
+    """The part of `Tensor` behind `x += y`, `x.fill_(0)`, ..."""
 
     __slots__ = ()
 
@@ -107,9 +107,9 @@ class InPlace(TensorCore):
     def _become(self, result: Tensor) -> None:
         """Take over the values of a result computed from this Tensor.
 
-        In a graph the Tensor moves on to the new node and the new array, and what was kept of the old one stays as it
-        was: right without a check. Views of the old array would not see that, so there must be none. Outside of a
-        graph the memory itself is written, so views see it, as in NumPy, and a graph that kept this memory finds the
+        In a graph the Tensor moves on to the new node and the new array. A graph that kept the old array still has it
+        unchanged, which needs no check; views of it would not see the change, so there must be none. Outside of a
+        graph the memory itself is written: views see it, as in NumPy, and a graph that kept this memory finds the
         write.
         """
         array, node = self._data, self._node
@@ -144,7 +144,7 @@ class InPlace(TensorCore):
 
 
 class ReadOnly:
-    """In place of the mark that views share with their base: of a Tensor whose memory must not be written to."""
+    """Replaces the mark that views share with their base, for a Tensor whose memory must not be written to."""
 
     __slots__ = ("base", "owner")
 
@@ -154,7 +154,7 @@ class ReadOnly:
 
 
 def read_only(x: Tensor) -> Tensor:
-    """Note that nobody may write to the memory of a Tensor just made, be it through its views; returns it.
+    """Note that nobody may write to the memory of a new Tensor, not even through its views; returns it.
 
     NumPy's arrays have a flag for that. CuPy's have none, so the Tensor has to know.
     """
@@ -163,10 +163,10 @@ def read_only(x: Tensor) -> Tensor:
 
 
 def is_writable(x: TensorCore) -> bool:
-    """Whether the memory of a Tensor may be written to; where not, it moves to memory of its own when it is changed."""
+    """True if the memory of a Tensor may be written to; if not, a change moves the Tensor to memory of its own."""
     return getattr(x._data.flags, "writeable", True) and type(getattr(x, "_memory", None)) is not ReadOnly
 
 
 def _reads_only(x: TensorCore) -> bool:
-    """Whether a Tensor is a view of another one whose memory must not be written to."""
+    """True if a Tensor is a view of another one whose memory must not be written to."""
     return type(memory := getattr(x, "_memory", None)) is ReadOnly and memory.owner() is not x

@@ -34,12 +34,12 @@ _LATER = {"eig", "eigh", "eigvals", "eigvalsh", "matrix_rank", "pinv", "qr", "sv
 
 
 def adjoint(xp: Any, x: Any) -> Any:
-    """The transpose of matrices, conjugated: what the transpose is to real ones."""
+    """The conjugated transpose of matrices: to complex ones what the transpose is to real ones."""
     return xp.matrix_transpose(xp.conj(x) if x.dtype.kind == "c" else x)
 
 
 def square(name: str, x: Any) -> Tensor:
-    """x as a Tensor of square matrices; ValueError where it is none."""
+    """x as a Tensor of square matrices; ValueError if it is not one."""
     x = tt.asarray(x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"{name}: expected square matrices (..., n, n), got shape {x.shape}")
@@ -80,7 +80,7 @@ def _det(xp, x):
 
 
 def det(x: ArrayLike, /) -> Tensor:
-    """The determinant. At a singular matrix its gradient is the adjugate (transposed), as everywhere."""
+    """The determinant. Its gradient is the adjugate (transposed), at singular matrices too."""
     return _det(square("det", x))
 
 
@@ -141,16 +141,16 @@ def _signdet(xp, x):
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` gives: the sign of the determinant, and the logarithm of its absolute value."""
+    """The result of `slogdet`: the sign of the determinant, and the logarithm of its absolute value."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 def slogdet(x: ArrayLike, /) -> SlogdetResult:
-    """The sign of the determinant (of complex matrices det / |det|) and the logarithm of its absolute value.
+    """The sign of the determinant (for complex matrices det / |det|) and the logarithm of its absolute value.
 
-    The sign of real matrices has no gradient. At a singular matrix these are 0 and -inf; backward through -inf raises
+    The sign of real matrices has no gradient. At a singular matrix the two are 0 and -inf; backward through -inf raises
     RuntimeError.
     """
     x = square("slogdet", x)
@@ -177,7 +177,7 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Tensor:
     """The lower triangular L with L @ conj(L).mT = x (or the upper conj(L).mT).
 
     Raises ValueError unless x is positive definite.
-    Of x, which is taken for symmetric, only the lower triangle is read.
+    x is assumed to be symmetric; only its lower triangle is read.
     """
     lower = _cholesky(square("cholesky", x))
     return adjoint(tt, lower) if upper else lower
@@ -246,9 +246,9 @@ def _euclidean(xp, x, *, axis):
 
 
 def vector_norm(x: ArrayLike, /, ord: float = 2, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """(sum |x|**ord)**(1/ord) over `axis`; `ord` may be infinite or 0 (how many are not zero).
+    """(sum |x|**ord)**(1/ord) over `axis`; `ord` may be infinite or 0 (the number of nonzero elements).
 
-    The gradient of the norm of zero is 0, and so is that of an element which is 0, where |x|**ord has none.
+    At zero the norm has gradient 0, and so has an element that is 0 where |x|**ord has none.
     """
     x = tt.asarray(x)
     axes = normalize_axes("vector_norm", axis, x.shape, unknown=unknown)
@@ -265,7 +265,7 @@ def vector_norm(x: ArrayLike, /, ord: float = 2, axis: Axis = None, keepdims: bo
     elif ord == 1:
         norm = tt.sum(tt.abs(x), axis=axes, keepdims=True)
     else:
-        absent = x == 0  # whose power may have no derivative, or be infinite itself
+        absent = x == 0  # their powers may have no derivative, or be infinite
         powers = tt.pow(tt.abs(tt.where(absent, 1.0, x)), ord)
         total = tt.sum(tt.where(absent, 0.0 if ord > 0 else math.inf, powers), axis=axes, keepdims=True)
         zero = total == 0
@@ -304,7 +304,7 @@ def matrix_norm(
 def multi_dot(arrays: Sequence[ArrayLike], /) -> Tensor:
     """The product of several matrices, multiplied in the order that takes the fewest multiplications.
 
-    The first may be a vector, and the last: (n, k), (k, l), ..., (o, p) -> (n, p). The order is that of Cormen,
+    The first and the last may be vectors: (n, k), (k, l), ..., (o, p) -> (n, p). The order is that of Cormen,
     Leiserson, Rivest and Stein, "Introduction to Algorithms", section 15.2.
     """
     tensors = [tt.asarray(x) for x in arrays]
@@ -315,7 +315,7 @@ def multi_dot(arrays: Sequence[ArrayLike], /) -> Tensor:
         raise ValueError(f"multi_dot: expected matrices (the first or last may be vectors), got dimensions {ranks}")
     sizes = [x.shape[-2] if x.ndim == 2 else 1 for x in tensors[:1]] + [x.shape[0] for x in tensors[1:]]
     sizes.append(tensors[-1].shape[1] if ranks[-1] == 2 else 1)
-    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(tensors))}  # cost, where to part
+    best: dict[tuple[int, int], tuple[int, int]] = {(i, i): (0, i) for i in range(len(tensors))}  # cost, where to split
     for length in range(1, len(tensors)):
         for i in range(len(tensors) - length):
             j = i + length

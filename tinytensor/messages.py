@@ -1,4 +1,4 @@
-"""What an error says of operands: a shape and a dtype, and several shapes under each other."""
+"""Operands in error messages: a shape and a dtype, and several shapes under each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def aligned(shapes: Mapping[str, Sequence[int]], misfits: Callable[[int, int], b
 
     Args:
         shapes: by the name of the operand.
-        misfits: whether an axis of an operand does not fit, by the operand's number and the axis counted from the end
+        misfits: says if an axis of an operand does not fit, by the operand's number and the axis counted from the end
             (-1 is the last); default: lengths that do not broadcast.
     """
     rows = [tuple(shape) for shape in shapes.values()]
@@ -46,7 +46,7 @@ def aligned(shapes: Mapping[str, Sequence[int]], misfits: Callable[[int, int], b
 
 
 def operands(op: str, shapes: Mapping[str, Sequence[int]]) -> str:
-    """The operands' shapes axis by axis, with what does not fit in brackets; "" where there are fewer than two."""
+    """The operands' shapes axis by axis, with axes that do not fit in brackets; "" for fewer than two."""
     if len(shapes) < 2:
         return ""
     rows = list(shapes.values())

@@ -21,14 +21,14 @@ class State(threading.local):
     """The modes of a thread.
 
     Attributes:
-        grad_enabled: whether ops leave nodes behind.
-        textbook: whether ops compute by their formulas and rules alone, without what is in `fast/`.
-        anomaly: whether the first number that is not finite raises.
-        recording: what remembers ops for pictures, if anything does.
-        observer: makes the nodes in place of `Node`, and sees all that is computed; None where nobody watches.
-        told: computes where somebody listens to the variables of what is called (`nn.listening`); or None.
-        plain: grad_enabled where nothing else is asked for, else None: the one question that the short cuts ask.
-        recomputing: whether what runs is the second call of a checkpoint.
+        grad_enabled: True if ops leave nodes behind.
+        textbook: True if ops compute by their formulas and rules alone, without `fast/`.
+        anomaly: True if the first number that is not finite raises.
+        recording: the `Recording` that remembers ops for pictures, or None.
+        observer: makes the nodes in place of `Node`, and sees every op that computes; None if nobody watches.
+        told: computes a function whose variables somebody listens to (`nn.listening`); or None.
+        plain: grad_enabled if nothing else is asked for, else None; short cuts look at this alone.
+        recomputing: True during the second call of a checkpoint.
         scopes: names of the modules and stages being called, outermost first.
     """
 
@@ -53,7 +53,7 @@ class State(threading.local):
 
     @property
     def modes(self) -> Modes:
-        """All that `change` can set, as another thread may want it."""
+        """The modes as they are, for another thread to set by `change`."""
         return {name: getattr(self, name) for name in ("grad_enabled", "textbook", "anomaly", "recording", "observer")}
 
 
@@ -64,13 +64,13 @@ failure_listeners: list[Callable[..., None]] = []
 
 
 class Stage(str):
-    """A name on the stack of scopes that is no module, so that a module's path leaves it out."""
+    """A name on the stack of scopes that is not a module's, so a module's path leaves it out."""
 
     __slots__ = ()
 
 
 class Replaceable(ABCMeta):
-    """The type of a class that tells when a method is put in place of its own: formulas obey, and `fast` has to."""
+    """The type of a class that reports when one of its methods is replaced: formulas obey, and `fast` has to."""
 
     __instancecheck__, __subclasscheck__ = type.__instancecheck__, type.__subclasscheck__  # ABC's take longer
     _tell: Any = staticmethod(lambda cls, name, before: None)  # `fast` puts its own here

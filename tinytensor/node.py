@@ -28,7 +28,7 @@ class Saved(NamedTuple):
     """One value that a node saved for backward.
 
     Attributes:
-        name: of the input, or "out"; of what the fast pair of a fused op put aside, "residual 0", "residual 1", ...
+        name: the input's, or "out"; "residual 0", "residual 1", ... for what a fused op's fast pair put aside.
         value: an array, or a number.
         source: the node it is the result of; None where no gradient flows to it, and for residuals.
     """
@@ -44,19 +44,19 @@ class Node:
     Attributes:
         op: the op's record; None for a leaf.
         parents: the node of each input, None where an input needs no gradient.
-        kept: what is saved for backward, by the name in the gradient rules (of a fused op all inputs, by theirs); None
-            once it was freed. `saved` tells it value by value.
-        residuals: what the fast pair of a fused op put aside for its backward half.
+        kept: the values saved for backward, by name in the gradient rules (for a fused op all inputs, by name); None
+            once they were freed. `saved` lists them one by one.
+        residuals: the values that a fused op's fast pair put aside for its backward half.
         params: the op's keyword arguments.
         shape, dtype: of the result.
         serial: the tick of the clock at which the node was made.
         hooks: functions that see, and may replace, the gradient of the result.
         grad: the Tensor that collects the gradient, for leaves and where `retain_grad` asked for it.
-        retains_grad: whether `grad` is to be filled.
-        recomputation: what computes `kept` again, where `checkpoint` dropped it.
-        renewed: the tick at which what is saved was computed again, if it was.
-        variable, owned, arrived, origin, traced, witness, constants: what `recording` knows of it; here, the values of
-            a node that was not recorded.
+        retains_grad: True if backward is to fill `grad`.
+        recomputation: computes `kept` again, if `checkpoint` dropped it; or None.
+        renewed: the tick at which the saved values were computed again; 0 if they were not.
+        variable, owned, arrived, origin, traced, witness, constants: known from `recording`; the values here are those
+            of a node that was not recorded.
     """
 
     __slots__ = ("__dict__", "__weakref__", "dtype", "kept", "op", "params", "parents", "residuals", "serial", "shape")
@@ -101,20 +101,20 @@ class Node:
 
     @property
     def freed(self) -> bool:
-        """Whether what it saved is gone for good."""
+        """True if the saved values are gone for good."""
         return self.kept is None and self.recomputation is None
 
     def saved(self) -> list[Saved]:
-        """What is saved for backward, value by value."""
+        """The values saved for backward, one by one."""
         return _saved(self, self.kept, self.parents)
 
     def restore(self) -> None:
-        """See that what `checkpoint` dropped is there again."""
+        """Bring back the values that `checkpoint` dropped."""
         while self.recomputation is not None:
             self.recomputation.restore()
 
     def free(self) -> None:
-        """Let go of what is saved, and of the nodes behind."""
+        """Let go of the saved values, and of the parent nodes."""
         self.kept, self.residuals, self.parents = None, None, ()
 
 

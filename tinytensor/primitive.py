@@ -28,9 +28,8 @@ A *fused* op is a formula in tinytensor's own functions and, beside it, a fast p
         ...
         return (gx,)                               # one gradient for each input, None where needs[i] is False
 
-The formula is the definition; the pair, which stands in a room of its own (`fast/`), is a faster way to the same
-numbers. Higher derivatives differentiate the formula, `tt.textbook()` computes by it, and tests hold the pair against
-it.
+The formula is the definition; the pair, in a room of its own (`fast/`), is a faster way to the same numbers.
+Higher derivatives differentiate the formula, `tt.textbook()` computes by it, and tests hold the pair against it.
 
 Positional parameters are the op's inputs (Tensors, arrays, Python numbers or None), which may be given by name as well;
 keyword-only parameters are passed on as they are.
@@ -59,10 +58,10 @@ OPS: dict[str, Primitive] = {}
 """Every declared op by name."""
 
 ONE_FLOAT_DTYPE = [{d, *number} for d in (dtypes.float32, dtypes.float64, dtypes.float16) for number in ((), (None,))]
-"""Sets of the dtypes in a call that needs no conversion: one, and None for Python numbers, which have no dtype."""
+"""The dtypes in a call that needs no conversion: one, and None for Python numbers, which have no dtype."""
 
 shortcut_for: list[Callable[[Primitive], Callable[..., Any] | None]] = []
-"""Gives the short cut of an op, if there is one; `fast/shortcuts.py` puts itself here."""
+"""Functions that give the short cut of an op, or None; `fast/shortcuts.py` adds one here."""
 
 
 class Primitive:
@@ -74,12 +73,12 @@ class Primitive:
         function: the forward function of a pure op, the formula of a fused one.
         rules: by input name, the gradient rule and the names it reads (pure ops).
         fast_forward, fast_backward: the pair of a fused op, where one is registered.
-        shortcut: does the same as a call at half the price where nothing is unusual, else None.
-        way: says whether the pair still stands for the formula; None where nothing has to be asked.
-        floating, wide: whether integers become the default float dtype first; 16-bit floats are computed in 32 bits.
-        params, variadic: the names of all other parameters; whether there may be any number of inputs.
-        promoted, reads: the places of inputs that get one dtype; what is saved, by which inputs need a gradient.
-        call: what users call.
+        shortcut: does the same as a call at half the price; gives None if anything is unusual.
+        way: says if the pair still computes what the formula does; None if there is no doubt.
+        floating, wide: if True, integers become the default float dtype first; 16-bit floats are computed in 32 bits.
+        params, variadic: the names of all other parameters; True if the op takes any number of inputs.
+        promoted, reads: the places of inputs that get one dtype; the names to save, by which inputs need a gradient.
+        call: the function that users call.
     """
 
     def __init__(self, function: Any, rules: dict[str, Any], floating: bool, wide: bool) -> None:
@@ -133,7 +132,7 @@ class Primitive:
 
 
 class Reads(dict[tuple[bool, ...], tuple[str, ...]]):
-    """What an op saves for backward, given which of its inputs need gradients: names of inputs, and "out"."""
+    """The values that an op saves for backward, given which inputs need gradients: names of inputs, and "out"."""
 
     def __init__(self, primitive: Primitive) -> None:
         super().__init__()
@@ -190,7 +189,7 @@ def _register(primitive: Primitive, half: str, function: Callable[..., Any]) -> 
 
 
 def _signature(primitive: Primitive) -> inspect.Signature:
-    """What users may pass: all but `xp`. (`inspect.signature` takes four times as long.)"""
+    """The parameters that users may pass: all but `xp`. (`inspect.signature` takes four times as long.)"""
     parameter, empty, hints = inspect.Parameter, inspect.Parameter.empty, primitive.function.__annotations__
     place = parameter.VAR_POSITIONAL if primitive.variadic else parameter.POSITIONAL_OR_KEYWORD
     kinds = dict.fromkeys(primitive.inputs, place) | dict.fromkeys(primitive.params, parameter.KEYWORD_ONLY)
@@ -202,7 +201,7 @@ def _signature(primitive: Primitive) -> inspect.Signature:
 
 
 def _call_of(primitive: Primitive) -> Callable[..., Any]:
-    """The function that users call: Tensors in, a Tensor out, and a node where a gradient may be asked for."""
+    """The function that users call: Tensors in, a Tensor out, and a node if a gradient may be asked for."""
 
     def call(*inputs: Any, **params: Any) -> Any:
         if (plain := state.plain) is not None and (found := primitive.shortcut(plain, inputs, params)) is not None:
@@ -238,7 +237,7 @@ def _call_of(primitive: Primitive) -> Callable[..., Any]:
 
 
 def named_after(primitive: Primitive, function: Any) -> Any:
-    """The function under the op's own name, which is what a traceback shows."""
+    """The function under the op's own name, which a traceback shows."""
     function.__code__ = function.__code__.replace(co_name=primitive.name, co_qualname=primitive.name)
     return function
 
@@ -250,7 +249,7 @@ def has_pair(primitive: Primitive) -> bool:
 
 
 def by_name(primitive: Primitive, inputs: tuple[Any, ...], params: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The inputs in their places, where some were given by name, and the other arguments."""
+    """The inputs in their places, even those given by name, and the other arguments."""
     rest = primitive.inputs[len(inputs) :]
     missing, too_many = [name for name in rest if name not in params], len(inputs) > len(primitive.inputs)
     if missing or too_many:
@@ -264,7 +263,7 @@ def gather(primitive: Primitive, inputs: Sequence[Any]) -> tuple[Any, list[Any],
     """The inputs of a call as raw arrays of one dtype on one device: their namespace, the arrays, and their nodes."""
     arrays = [x._data if isinstance(x, Tensor) else _constant(primitive, x, i) for i, x in enumerate(inputs)]
     nodes = tuple([x._node if isinstance(x, Tensor) else None for x in inputs])
-    # Of one kind and float dtype, as most are, they stay as they are; a Python number takes the dtype it meets.
+    # Arrays of one kind and float dtype, as most are, stay as they are; a Python number takes the dtype it meets.
     kinds = {type(a) for a in arrays} - {float, int}
     met = {getattr(a, "dtype", None) for i, a in enumerate(arrays) if primitive.variadic or i in primitive.promoted}
     if len(kinds) == 1 and kinds <= NAMESPACES.keys() and met in ONE_FLOAT_DTYPE:
@@ -273,7 +272,7 @@ def gather(primitive: Primitive, inputs: Sequence[Any]) -> tuple[Any, list[Any],
 
 
 def as_array(primitive: Primitive, xp: Any, out: Any) -> Any:
-    """What a forward function gave, as an array: NumPy's reductions give scalars."""
+    """The result of a forward function as an array: NumPy's reductions give scalars."""
     if not hasattr(out, "dtype") and not isinstance(out, (bool, int, float, complex)):
         raise TypeError(f"{primitive.name}: its forward function gave a {type(out).__name__}; expected one array")
     return xp.asarray(out)
@@ -296,7 +295,7 @@ def _constant(primitive: Primitive, value: Any, place: int) -> Any:
 
 
 def _unify(primitive: Primitive, arrays: list[Any]) -> Any:
-    """Bring the inputs to one dtype, in place of the list's items, and see that they are on one device.
+    """Bring the inputs to one dtype, in the list itself, and check that they are on one device.
 
     Returns the namespace that computes with them.
     """
@@ -308,7 +307,7 @@ def _unify(primitive: Primitive, arrays: list[Any]) -> Any:
         chosen = list(range(len(arrays)))
     elif primitive.pure:
         chosen = sorted(primitive.promoted)
-    else:  # of a fused op's inputs, masks and indices stay what they are
+    else:  # masks and indices among a fused op's inputs stay as they are
         chosen = [i for i, a in enumerate(arrays) if not hasattr(a, "dtype") or a.dtype.kind in "fc"]
     chosen = [i for i in chosen if arrays[i] is not None]
     if not chosen:
@@ -320,13 +319,13 @@ def _unify(primitive: Primitive, arrays: list[Any]) -> Any:
             arrays[i] = value.astype(dtype)
             if state.recording is not None:
                 state.recording.cast(value, arrays[i])
-    if not any(hasattr(arrays[i], "dtype") for i in chosen):  # numbers alone: one as an array carries the dtype
+    if not any(hasattr(arrays[i], "dtype") for i in chosen):  # only numbers: one becomes an array to carry the dtype
         arrays[chosen[0]] = xp.asarray(arrays[chosen[0]], dtype=dtype)
     return xp
 
 
 def explain(primitive: Primitive, arrays: Sequence[Any], nodes: Sequence[Node | None], error: Exception) -> Exception:
-    """The same kind of exception, with the op, what it met, the module it was called in, and the shapes aligned."""
+    """The same kind of exception, with the op, its inputs, the module it was called in, and the shapes aligned."""
     names = primitive.inputs
     if primitive.variadic:
         names = tuple(f"{names[0]}[{i}]" for i in range(len(arrays)))

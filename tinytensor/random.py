@@ -1,9 +1,9 @@
 """Random numbers from generators of our own, never NumPy's global one.
 
-One seed repeats everything: `manual_seed(0)` for the generator that the library uses where none is given, or a
-`Generator(0)` of one's own. A generator's state is a dictionary of plain numbers, so it can be saved as JSON and set
-again. Numbers are drawn on the CPU and moved, so that every device sees the same ones; but for the masks of dropout
-(`bernoulli`), of which there are too many to move.
+One seed repeats everything: `manual_seed(0)` for the generator that the library uses by default, or a
+`Generator(0)` of your own. A generator's state is a dictionary of plain numbers, so it can be saved as JSON and set
+again. Numbers are drawn on the CPU and moved, so that every device sees the same ones, except the masks of
+dropout (`bernoulli`), which are too many to move.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Generator(metaclass=Replaceable):
     def bernoulli(self, p: float, shape: Shape = (), *, device: Device = None) -> Tensor:
         """Booleans that are true with probability p.
 
-        Each has 16 random bits, which stand for a number from [0, 1) and are compared with the first 16 of p; where
-        they are equal, 53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each. On a GPU
+        Each takes 16 random bits, a number in [0, 1), and compares them with the first 16 of p; where they are equal,
+        53 more decide. That is p to 69 bits, at a quarter of the price of one float32 each. On a GPU
         they are drawn there, p to 32 bits, from a seed that this generator gives.
         """
         shape = tt.functions.creation.as_shape("bernoulli", shape)
@@ -132,7 +132,7 @@ class Generator(metaclass=Replaceable):
         bits = self._generator.integers(2**64, size=words, dtype=np.uint64).view(np.uint16)
         first, rest = divmod(p * 2**16, 1)
         values = bits < int(first)
-        equal = (bits == int(first)).view(np.uint32)  # four at a time, since they are rare
+        equal = (bits == int(first)).view(np.uint32)  # checked four at a time, since they are rare
         four = np.flatnonzero(equal)
         undecided = (4 * four[:, None] + np.arange(4))[equal[four].view(np.bool_).reshape(-1, 4)]
         undecided = undecided[undecided < count]
@@ -152,9 +152,9 @@ _thread = threading.local()
 
 @contextmanager
 def using(generator: Generator) -> Iterator[None]:
-    """Within it, this thread draws from a generator of its own where none is given.
+    """Within it, this thread draws from a generator of its own by default.
 
-    What several threads draw from one generator would depend on which comes first.
+    If several threads drew from one generator, their numbers would depend on which comes first.
     """
     former = getattr(_thread, "generator", None)
     _thread.generator = generator
@@ -259,7 +259,7 @@ def randn(
 
 
 def _shape(name: str, shape: Any, unknown: Any) -> tuple[int, ...]:
-    """The shape of what is drawn; TypeError where a number that is no length says that another order was meant."""
+    """The shape to draw; TypeError if a number that is no length shows that another order was meant."""
     if isinstance(shape, (int, float)) and (shape < 1 or shape != int(shape)):
         raise TypeError(
             f"{name}: the shape comes first, got {shape!r}; write tt.random.{name}((2, 3), ...), or (0,) for no numbers"

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def logit(x: ArrayLike, /, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)), the inverse of expit; NaN outside of 0 to 1, unless x is kept from `eps` to 1 - `eps`."""
+    """log(x / (1 - x)), the inverse of expit; NaN outside of 0 to 1, unless `eps` limits x to `eps` to 1 - `eps`."""
     x = x if eps is None else tt.clip(x, eps, 1 - eps)
     return tt.log(x) - tt.log1p(tt.negative(x))
 
@@ -47,7 +47,7 @@ def xlogy(xp, x, y):
 
 @op(floating=True, x=lambda xp, g, x: g * (-2 / math.sqrt(math.pi)) * xp.exp(-x * x))
 def erfc(xp, x):
-    """1 - erf(x), accurate also where that is close to 0."""
+    """1 - erf(x), accurate even where that is close to 0."""
     return xp.special.erfc(x)
 
 

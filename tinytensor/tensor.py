@@ -1,6 +1,6 @@
 """The Tensor: an array that remembers how it was made.
 
-What is here is what gradients need. `in_place.py` and `tensors/` add the rest; the mathematics is in `functions/`.
+This file has what gradients need. `in_place.py` and `tensors/` add the rest; the mathematics is in `functions/`.
 `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
 """
 
@@ -27,7 +27,7 @@ class Tensor(Added, metaclass=Replaceable):
 
     Args:
         data: a number, nested lists of numbers, a NumPy or CuPy array, or a Tensor. It is copied.
-        requires_grad: whether `backward` shall collect a gradient in `.grad`; only for floating and complex dtypes.
+        requires_grad: if True, `backward` collects a gradient in `.grad`; only for floating and complex dtypes.
         dtype: default: the array's own; Python integers become int64, Python floats the default dtype (float32).
         device: `"cpu"` or `"gpu"`; default: where `data` is.
     """
@@ -52,8 +52,8 @@ class Tensor(Added, metaclass=Replaceable):
     def data(self) -> Any:
         """The NumPy or CuPy array itself. Assigning to it replaces the values, unseen by the gradients.
 
-        Writing into its elements (`t.data[0] = 1`) goes behind the back of the checks on arrays that a graph keeps:
-        write `t[0] = 1` instead. `t.data -= step` is seen.
+        Writing into its elements (`t.data[0] = 1`) bypasses the checks on arrays that a graph keeps: write `t[0] = 1`
+        instead. `t.data -= step` is seen.
         """
         return self._data
 
@@ -108,7 +108,7 @@ class Tensor(Added, metaclass=Replaceable):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to or through this Tensor."""
+        """True if gradients flow to or through this Tensor."""
         return self._node is not None
 
     @requires_grad.setter
@@ -190,6 +190,6 @@ def wrap(data: Any, node: Node | None) -> Tensor:
 
 
 def shares(view: Tensor, base: Tensor) -> Tensor:
-    """Note that a Tensor just made lies over another's memory, so that changes in place find it; returns it."""
+    """Note that a new Tensor shares another's memory, so that changes in place find it; returns it."""
     view._memory = base._memory = getattr(base, "_memory", None) or object()
     return view

@@ -1,8 +1,8 @@
-"""What is remembered of each op while `record` or `detect_anomaly` is on: where it was called, and on what.
+"""Memory of each op while `record` or `detect_anomaly` is on: where it was called, and on what.
 
 An ordinary node holds what its gradient needs. A `TracedNode` knows the source line and the module as well, and while
-recording it also keeps its inputs and its result, ops without a gradient included: what pictures, films and printed
-programs are made of. Ordinary nodes pay nothing for it.
+recording it also keeps its inputs and its result, even for ops without a gradient: pictures, films and printed programs
+are made of these. Ordinary nodes pay nothing for it.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class TracedNode(Node):
         origin: the source line of the call, and the modules around it.
         variable: the name that this line gave the result, if any.
         scope: while recording, the call of the module it was made in.
-        needs: while recording, whether each input wanted a gradient.
+        needs: while recording, for each input, True if it wanted a gradient.
         sources: while recording, each input: a node, None, or a number as it is. Arrays that no recorded op made have a
             node of their own, without an op.
         values: while recording, the arrays (or numbers) of the inputs and, last, of the result.
-        kept_before: while recording, what was kept for the gradient, also after it was freed; None where none flows.
-        residuals_before: while recording, what the fast pair of a fused op put aside, once it was freed.
+        kept_before: while recording, the values kept for the gradient, even once freed; None if no gradient flows.
+        residuals_before: while recording, the residuals of a fused op's fast pair, once they were freed.
         seconds: while recording, the time from the end of the op before to the end of this one.
-        step: what the last backward pass did here, once it was run.
+        step: the op's turn in the last backward pass, once it was run.
     """
 
     __slots__ = (
@@ -103,10 +103,10 @@ class Scope:
     """One call of a module, or a stage named by `named_scope`.
 
     Attributes:
-        name: of the module in the module that holds it; the outermost has the name of its class.
+        name: the module's name in the module that holds it; the outermost has the name of its class.
         kind: the module's class; "" for a stage.
         parent: the scope around it.
-        arguments: of a module, the names of Tensors that it was given by position, and their nodes.
+        arguments: the names of the Tensors that a module was given by position, and their nodes.
     """
 
     __slots__ = ("arguments", "kind", "name", "parent")
@@ -131,9 +131,9 @@ class Statistics(NamedTuple):
 
     @staticmethod
     def of(array: Any, shape: tuple[int, ...] | None = None) -> Statistics:
-        """Of an array of any backend, summed to the shape that was broadcast to its own, as the engine sums gradients.
+        """Statistics of any backend's array, summed to `shape` if that was broadcast to its own, as the engine does.
 
-        An empty one has norm 0 and no extremes (NaN); those of complex numbers are their magnitudes'.
+        An empty array has norm 0 and no extremes (NaN); complex numbers count by their magnitudes.
         """
         x = np.asarray(array if isinstance(array, np.generic) else for_array(array).to_numpy(array))
         if shape is not None and x.shape != shape:
@@ -156,11 +156,11 @@ class Step(NamedTuple):
     """One op's turn in a backward pass.
 
     Attributes:
-        number: of the turn, from 1.
+        number: the number of the turn, from 1.
         arrived: the gradient of the op's result, summed over the paths that lead here.
         left: the gradients of its inputs, None where none was wanted.
         seconds: how long the rules took.
-        given: the shapes in which the rules gave them; the engine sums them to the inputs' over broadcast axes.
+        given: the shapes that the rules gave; the engine sums them over broadcast axes to the inputs' shapes.
     """
 
     number: int
@@ -171,7 +171,7 @@ class Step(NamedTuple):
 
     @staticmethod
     def of(number: int, g: Any, contributions: Any, parents: tuple[Node | None, ...], seconds: float) -> Step:
-        """Arrays are summed up at once: the engine may add to them later."""
+        """Take the arrays' statistics at once: the engine may add to the arrays later."""
         left = [
             None if parent is None or c is None else Statistics.of(getattr(c, "_data", c), parent.shape)
             for parent, c in zip(parents, contributions)
@@ -186,7 +186,7 @@ class Recording:
     Args:
         outer: the recording around it.
         scopes: the stages around it.
-        site: where an op was called, and the variable that holds its result.
+        site: gives the line where an op was called, and the variable that holds its result.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class Recording:
         self.site = site or call_site
         self.nodes: list[TracedNode] = []
         self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
-        self.failed: TracedNode | None = None  # what an error is about
+        self.failed: TracedNode | None = None  # the op that an error is about
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # given to the outermost module
         self.scope: Scope | None = None if outer is None else outer.scope
@@ -205,7 +205,7 @@ class Recording:
         self.last = time.perf_counter()
 
     def enter(self, name: str, module: Any, arguments: tuple[Any, ...]) -> None:
-        """A module is called. The outermost tells its parameters' names, and what its forward calls its arguments."""
+        """Enter the call of a module. The outermost names its parameters, and its arguments as its forward does."""
         if not self._in_module():
             for path, parameter in module.named_parameters():
                 if parameter._node is not None:
@@ -213,7 +213,7 @@ class Recording:
             self.foreign = []
             for word, value in zip(_words(type(module).forward), arguments):
                 if hasattr(value, "_data") and self.node(value).op is None:
-                    self.name(value, word)  # what was computed has the name of a variable, or none
+                    self.name(value, word)  # a computed Tensor has the name of a variable, or none
                 elif isinstance(value, np.ndarray):
                     self.foreign.append((word, value))
         given = [(w, self.node(x)) for w, x in zip(_words(type(module).forward), arguments) if hasattr(x, "_data")]
@@ -231,17 +231,17 @@ class Recording:
             self.scope = self.scope.parent
 
     def name(self, tensor: Any, name: str) -> None:
-        """Say what a Tensor is called, unless that is known; many a `forward` calls anything an input."""
+        """Name a Tensor, unless it has a name; "input" does not count, as many a `forward` calls anything that."""
         node = self.node(tensor)
         if node.variable in ("", "input"):
             node.variable = name
 
     def node(self, tensor: Any) -> Node:
-        """The node of a Tensor, also of one that needs no gradient."""
+        """The node of a Tensor, even of one that needs no gradient."""
         return tensor._node or self.maker(tensor._data)
 
     def maker(self, array: Any) -> Node:
-        """The node of an array that needs no gradient: what computed it, or one without an op."""
+        """The node of an array that needs no gradient: that of the op that computed it, or one without an op."""
         node = self.makers.get(id(array))
         if node is None:
             node = self.makers[id(array)] = self._fill(TracedNode(None, (), {}, {}, array), (), (array,))
@@ -249,20 +249,20 @@ class Recording:
         return node
 
     def _word_for(self, array: Any) -> str:
-        """What the outermost module's forward calls the array of NumPy's of which this one is a copy."""
+        """The name that the outermost module's forward gives the NumPy array that this one copies; or ""."""
         for i, (word, given) in enumerate(self.foreign):
             if isinstance(array, np.ndarray) and given.shape == array.shape and np.array_equal(given, array):
-                self.foreign.append(self.foreign.pop(i))  # of equal ones, each has its turn
+                self.foreign.append(self.foreign.pop(i))  # equal arrays take turns
                 return word
         return ""
 
     def cast(self, array: Any, other: Any) -> None:
-        """An array is computed with as another, of the dtype of the op's other inputs: pictures show it as itself."""
+        """An op uses `other` in place of an array, to match its other inputs' dtype: pictures show the array itself."""
         self.makers[id(other)] = self.maker(array)
         self.casts.append(other)
 
     def add(self, node: TracedNode, parents: tuple[Node | None, ...], values: Any) -> None:
-        """One more op was computed; `values` are its inputs and its result."""
+        """Add an op that was computed; `values` are its inputs and its result."""
         now = time.perf_counter()
         sources: list[Any] = []
         for parent, value in zip(parents, values):
@@ -275,7 +275,7 @@ class Recording:
         node.kept_before, node.needs = node.kept, tuple([p is not None for p in parents])
         node.seconds = now - self.last
         node.origin, node.variable = self.site()
-        if node.variable and self.nodes:  # of the ops in one call, the last makes what the variable holds
+        if node.variable and self.nodes:  # the last op of a call makes what the variable holds
             former = self.nodes[-1]
             if former.variable == node.variable and former.origin is not None and former.origin.startswith(node.origin):
                 former.variable = ""
@@ -292,7 +292,7 @@ class Recording:
 
 @functools.cache
 def _words(forward: Callable[..., Any]) -> list[str]:
-    """What a module's `forward` calls its arguments, `self` left out."""
+    """The names that a module's `forward` gives its arguments, without `self`."""
     parameters = list(inspect.signature(forward).parameters.values())[1:]
     return [p.name for p in itertools.takewhile(lambda p: p.kind is p.POSITIONAL_OR_KEYWORD, parameters)]
 
@@ -319,7 +319,7 @@ class Witness:
         return watched_vjp
 
     def arrived(self, node: Node, g: Any) -> None:
-        """The gradient of a leaf is complete."""
+        """Note the complete gradient of a leaf."""
         if node.op is None and self.turns:
             node.arrived = Statistics.of(getattr(g, "_data", g))
 
@@ -329,7 +329,7 @@ def trace(
 ) -> TracedNode | None:
     """Leave a node that knows where it was made; None where gradients are off, or no input needs one.
 
-    In anomaly mode, raises FloatingPointError if its op is the first to leave finite numbers.
+    In anomaly mode, raises FloatingPointError if its op is the first to give numbers that are not finite.
     """
     if state.recording is None and not (state.grad_enabled and any(parents)):
         return None
@@ -360,12 +360,12 @@ def trace(
 
 _CORE = os.path.dirname(__file__) + os.sep
 
-# Whether files in a folder are looked through; the innermost folder that is named says.
+# True for folders whose files are looked through; the innermost folder named here decides.
 _folders = {"": False, _CORE: True}
 
 
 def looks_through(folder: str, answer: bool) -> None:
-    """Say that files in this folder are not (or are) where an op was called; if not, the line that called them is."""
+    """If `answer`, an op called in this folder's files counts as called by their callers; otherwise as called there."""
     _folders[folder + os.sep] = answer
     _is_looked_through.cache_clear()
 
@@ -385,7 +385,7 @@ def call_site() -> tuple[str, str]:
 
 
 def formula_site() -> tuple[str, str]:
-    """The line of a fused op's formula, and the variable it assigns to; of a formula in this package, ""."""
+    """The line of a fused op's formula, and the variable it assigns to; both "" for a formula in this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _innermost(frame.f_code.co_filename) == _CORE:
         if frame.f_code.co_name == "formula_of":
@@ -410,7 +410,7 @@ def calling_frame() -> types.FrameType:
 
 @functools.lru_cache(maxsize=512)
 def _assigned(code: Any) -> dict[int, str]:
-    """For each instruction of a function whose result is at once assigned to a variable: the variable."""
+    """For each instruction of a function whose result goes straight into a variable: the variable."""
     found: dict[int, str] = {}
     before = None
     for instruction in dis.get_instructions(code):

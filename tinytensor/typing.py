@@ -1,13 +1,13 @@
-"""Names for type hints: what the library's functions take, and what `op` makes of a function.
+"""Names for type hints: the arguments of the library's functions, and the ops that `op` makes.
 
-With them a function of one's own says the same as those of the library:
+With them your own function can say the same as those of the library:
 
     from tinytensor.typing import ArrayLike, Axis
 
     def centred(x: ArrayLike, axis: Axis = None) -> tt.Tensor:
         return tt.asarray(x) - tt.mean(x, axis=axis, keepdims=True)
 
-They are checked by type checkers alone; nothing looks at them while a program runs.
+Only type checkers check them; nothing looks at them while a program runs.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ class SupportsDLPack(Protocol):
 
 
 class SupportsArray(Protocol):
-    """What NumPy knows how to make an array of."""
+    """An object that NumPy can turn into an array."""
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
 Operand: TypeAlias = Union["Tensor", complex, np.ndarray[Any, Any], np.generic, SupportsDLPack]
-"""What `+` and its like take beside a Tensor: a Tensor, a number, another library's array, but no list.
+"""The other operand of `+` and its like: a Tensor, a number, another library's array, but no list.
 
-(To type checkers `complex` stands for every Python number: a float is a complex number, and so are int and bool.)
+(To type checkers `complex` covers every Python number: a float is a complex number, and so are int and bool.)
 """
 
 ArrayLike: TypeAlias = Operand | range | list[Any] | tuple[Any, ...] | SupportsArray
-"""What becomes a Tensor where one is expected: a Tensor, a number, nested lists of numbers, another library's array."""
+"""A value accepted as a Tensor: a Tensor, a number, nested lists of numbers, another library's array."""
 
 DType: TypeAlias = np.dtype[Any] | type[Any] | str | None
 """A dtype: `tt.float32`, NumPy's `np.float32`, Python's `float`, a name, `"float32"`; None for the default."""
@@ -68,11 +68,11 @@ Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 """A shape: the lengths of all dimensions, or the one length of a vector."""
 
 Device: TypeAlias = str | None
-"""Where a Tensor is to live: `"cpu"`, `"gpu"`, or None for where its data are; of numbers, the CPU."""
+"""The device of a Tensor: `"cpu"`, `"gpu"`, or None for the device of its data; for numbers, the CPU."""
 
 
 class Op(Protocol[P]):
-    """What `op` makes of a function: it takes what the function takes, but for `xp`, and gives a Tensor.
+    """The op that `op` makes of a function: it takes the function's arguments, except `xp`, and gives a Tensor.
 
     Attributes:
         op: the record of the op.
@@ -94,7 +94,7 @@ class PureFunction(Protocol[P]):
 
 
 class Declaration(Protocol):
-    """What `op(...)` gives, with options or rules: it declares an op."""
+    """The result of `op(...)` with options or rules: it declares an op."""
 
     @overload
     def __call__(self, function: PureFunction[P], /) -> Op[P]: ...
@@ -105,12 +105,12 @@ class Declaration(Protocol):
 if TYPE_CHECKING:
 
     class Added(Operators, Methods, InPlace, Conversions, Hooks):
-        """What other files add to the Tensor."""
+        """The parts that other files add to the Tensor."""
 
         __slots__ = ()
 
     class TensorCore:
-        """What `tensor.py` has of a Tensor, for the parts of the class that stand in other files."""
+        """The part of a Tensor in `tensor.py`, for the parts of the class in other files."""
 
         __slots__ = ("_data", "_memory", "_node")
 

@@ -95,7 +95,7 @@ def scaled_dot_product_attention(
 
 
 def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> tuple[int, ...]:
-    """What stands before the last two dimensions, broadcast; ValueError where shapes do not fit."""
+    """The dimensions before the last two, broadcast. Raises ValueError if shapes do not fit."""
     mask_shape = (1, 1) if mask is None else mask.shape
     if min(query.ndim, key.ndim) < 2 or query.shape[-1] != key.shape[-1] or key.shape[-2:-1] != value.shape[-2:-1]:
         raise _misfit(query.shape, key.shape, value.shape)
@@ -178,7 +178,7 @@ def multi_head(
 def attend_projected(
     query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
 ) -> Tensor:
-    """What `multi_head` does after the projections: Concat(head_1, ..., head_h).
+    """`multi_head` after the projections: Concat(head_1, ..., head_h).
 
     Args:
         query: Q of all heads, (batch, target, embed_dim).
@@ -231,7 +231,7 @@ def multi_head_attention_forward(
         in_proj_bias: (3 * embed_dim,) or None.
         key_padding_mask: (batch, source); boolean, True for positions to ignore, or float, added to the scores.
         attn_mask: (target, source) or (batch * heads, target, source); likewise.
-        need_weights, average_attn_weights: whether to return the weights, and whether their mean over heads.
+        need_weights, average_attn_weights: whether to return the weights, and their mean over heads.
 
     Returns the result (batch, target, embed_dim), and the weights, (batch, target, source) or
     (batch, heads, target, source), or None.

@@ -1,8 +1,8 @@
 """Where arrays live: one small namespace module per array library, with the same names in each.
 
 `NAMESPACES` maps an array's type to the module that computes with it. Ops receive that module as `xp`, so no op asks
-which library it runs on; everything that differs between NumPy and CuPy stands in the modules beside this file. CuPy
-is imported when it is first asked for.
+which library it runs on; everything that differs between NumPy and CuPy is in the modules beside this file. CuPy is
+imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def for_array(array: Any) -> ModuleType:
 
 
 def common_namespace(name: str, arrays: Sequence[Any]) -> Any:
-    """The namespace that computes with all these arrays; NumPy's where there are Python numbers alone.
+    """The namespace that computes with all these arrays; NumPy's if there are only Python numbers.
 
-    A namespace that has `adopt` takes over the arrays of others, in place of the list's items. Raises DeviceError, with
-    the name of the op, where arrays are on different devices.
+    A namespace that has `adopt` takes over the arrays of others, in the list itself. Raises DeviceError, with the name
+    of the op, if arrays are on different devices.
     """
     kinds = {type(a): for_array(a) for a in arrays if hasattr(a, "dtype") and not isinstance(a, np.generic)}
     if len(kinds) < 2:
@@ -70,7 +70,7 @@ def common_namespace(name: str, arrays: Sequence[Any]) -> Any:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether a value, an array or several hold finite numbers only (what has no numbers counts as finite)."""
+    """True if a value, an array or several hold finite numbers only (a value without numbers counts as finite)."""
     if isinstance(value, (tuple, list)):
         return all(is_finite(v) for v in value)
     if value is None or isinstance(value, (bool, str)):
@@ -109,7 +109,7 @@ def _load_cupy() -> ModuleType:
 
 
 def _first_cause(error: BaseException) -> str:
-    """The exception that all began with, in one line: CuPy wraps it into pages of advice."""
+    """The exception that started it all, in one line: CuPy wraps it in pages of advice."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__  # type: ignore[assignment]
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,7 +1,7 @@
 """The CuPy namespace: the same names as `numpy.py`, over arrays on the GPU.
 
 Where CuPy's own name or behaviour differs from the standard's, the difference ends here. Versions 13 and 14 of CuPy
-differ in which of the standard's names they have, so names are taken from where both have them.
+have different names of the standard, so this file uses the names that both have.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ device = "gpu"
 
 
 def __getattr__(name: str) -> Any:
-    """What is not here is CuPy's: looked up once, then kept."""
+    """A name that is not here is CuPy's: looked up once, then kept."""
     function = globals()[name] = getattr(cupy, name)
     return function
 
 
 def is_available() -> bool:
-    """Whether there is a GPU to use; a driver too old for this CuPy counts as none, where CuPy raises."""
+    """True if there is a GPU to use; a driver too old for this CuPy, for which CuPy raises, counts as none."""
     try:
         return bool(cupy.cuda.is_available())
     except cupy.cuda.runtime.CUDARuntimeError:
@@ -47,7 +47,7 @@ def is_available() -> bool:
 
 
 def asarray(value: Any, dtype: Any = None) -> Any:
-    """An array of this backend: the very same object where nothing has to change."""
+    """An array of this backend: the very same object if nothing has to change."""
     return cupy.asarray(value, dtype=dtype)
 
 
@@ -60,7 +60,7 @@ def copy(x: Any) -> Any:
 
 
 def read_only(x: Any) -> Any:
-    """What may be handed out: CuPy knows no views that cannot be written to, so it is a copy."""
+    """An array that may be handed out: CuPy has no read-only views, so it is a copy."""
     return copy(x)
 
 
@@ -73,7 +73,7 @@ def from_numpy(x: Any) -> Any:
 
 
 def is_view(x: Any) -> bool:
-    """Whether an array is over the memory of another one."""
+    """True if an array is over the memory of another one."""
     return x.base is not None
 
 
@@ -139,12 +139,12 @@ def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
 
 
 def _with_plain_nan(x: Any) -> Any:
-    """x with NaNs without a sign: CuPy sorts a vector by its bits, those with one (0 / 0 on many CPUs) to the front."""
+    """x, its NaNs without a sign: CuPy sorts a vector by its bits, and signed NaNs (0 / 0 on many CPUs) come first."""
     return where(x == x, x, math.nan) if x.dtype.kind == "f" else x
 
 
 def largest_places(x: Any, k: int) -> Any:
-    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    """The places of the k largest in each row of x (rows, n), the largest first; equal ones keep their order."""
     return stable_argsort(x, descending=True)[:, :k]
 
 
@@ -169,7 +169,7 @@ def erf(x: Any) -> Any:
 def where(condition: Any, x1: Any, x2: Any) -> Any:
     """`cupy.where` with Python numbers in the dtype of the array they meet.
 
-    Numbers are handed to the kernel as such: to make arrays of them would be a copy to the GPU each.
+    The kernel takes the numbers as they are: an array made of one would cost a copy to the GPU.
     """
     known = [a.dtype for a in (x1, x2) if hasattr(a, "dtype")]
     if not known:
@@ -198,7 +198,7 @@ def floor_divide(x1: Any, x2: Any) -> Any:
 
 
 def remainder(x1: Any, x2: Any) -> Any:
-    """By way of `fmod`: of an infinite x2, CuPy's x1 - floor(x1 / x2) * x2 is NaN."""
+    """By way of `fmod`: for an infinite x2, CuPy's x1 - floor(x1 / x2) * x2 is NaN."""
     dtype, a, b = _operands(x1, x2)
     if dtype.kind != "f":
         return cupy.remainder(a, b)
@@ -207,33 +207,33 @@ def remainder(x1: Any, x2: Any) -> Any:
 
 
 def _crosses(rest: Any, divisor: Any) -> Any:
-    """Whether `fmod`, which rounds the quotient towards 0, has the floor still one below it."""
+    """True where the floor is one below the quotient of `fmod`, which rounds it towards 0."""
     return (rest != 0) & ((rest < 0) != (divisor < 0))
 
 
 def _operands(x1: Any, x2: Any) -> tuple[Any, Any, Any]:
-    """The dtype of two operands, one of which may be a number, and both as arrays of it; float16 in 32 bits."""
+    """The dtype of two operands (one may be a number), and both as arrays of that dtype; float16 in 32 bits."""
     dtype = (x1 if hasattr(x1, "dtype") else x2).dtype
     wide = np.float32 if dtype == np.float16 else dtype
     return dtype, astype(asarray(x1, dtype=dtype), wide), astype(asarray(x2, dtype=dtype), wide)
 
 
 def pow(x1: Any, x2: Any) -> Any:
-    """`cupy.power`; negative powers of integers, where it gives 0, are an error as they are for NumPy."""
+    """`cupy.power`; negative powers of integers, for which it gives 0, are an error, as in NumPy."""
     if (x1 if hasattr(x1, "dtype") else x2).dtype.kind == "i" and bool(cupy.any(asarray(x2 < 0))):
         raise ValueError("Integers to negative integer powers are not allowed.")
     return cupy.power(x1, x2)
 
 
 def bitwise_left_shift(x1: Any, x2: Any) -> Any:
-    """No bit is left of one that is shifted by its width, or further; CUDA's shift is undefined then."""
+    """A shift by the width or more leaves no bits; CUDA's shift is undefined then."""
     _, a, b = _operands(x1, x2)
     near = (b >= 0) & (b < 8 * a.itemsize)
     return where(near, cupy.left_shift(a, b * near), 0)
 
 
 def bitwise_right_shift(x1: Any, x2: Any) -> Any:
-    """As to the left, but of a negative number the sign remains."""
+    """The same to the right, but the sign of a negative number remains."""
     _, a, b = _operands(x1, x2)
     near = (b >= 0) & (b < 8 * a.itemsize)
     shifted = cupy.right_shift(a, b * near)
@@ -241,7 +241,7 @@ def bitwise_right_shift(x1: Any, x2: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """NaN of NaN, and x / |x| of complex numbers: CuPy 13's gives 0, and the sign of the real part."""
+    """NaN for NaN, and x / |x| for complex numbers: CuPy 13 gives 0, and the sign of the real part."""
     if x.dtype.kind == "c":
         return x / where(x == 0, 1.0, cupy.abs(x))
     return where(x != x, x, cupy.sign(x)) if x.dtype.kind == "f" else cupy.sign(x)
@@ -287,7 +287,7 @@ def index_add(x: Any, key: Any, values: Any) -> None:
 
 
 def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros of a shape with `values` added at `key`, a place named twice receiving both."""
+    """Zeros of a shape with `values` added at `key`; a place named twice gets both."""
     if any_array(key):
         wide = np.dtype("float64") if values.dtype.kind == "f" else values.dtype  # a place may be read many times
         out = cupy.zeros(shape, dtype=wide)
@@ -299,7 +299,7 @@ def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
 
 
 def any_array(key: tuple[Any, ...]) -> bool:
-    """Whether a key holds arrays, so that it may name a place twice."""
+    """True if a key holds arrays, so that it may name a place twice."""
     return bool([part for part in key if isinstance(part, ndarray)])
 
 

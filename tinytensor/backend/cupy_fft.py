@@ -1,4 +1,4 @@
-"""What `xp.fft` is on a GPU: `cupy.fft`, but cuFFT refuses to transform nothing."""
+"""`xp.fft` on a GPU: `cupy.fft`, and empty arrays, which cuFFT refuses to transform."""
 
 from __future__ import annotations
 

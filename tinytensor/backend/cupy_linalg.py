@@ -1,6 +1,6 @@
-"""What `xp.linalg` is on a GPU: `cupy.linalg`, which says nothing of singular input unless it is asked to.
+"""`xp.linalg` on a GPU: `cupy.linalg`, which says nothing about singular input unless it is asked to.
 
-It would give infinities, NaN or any numbers where NumPy raises. Further it solves for no batches that broadcast, hands
+It would give infinities, NaN or any numbers where NumPy raises. Also, its `solve` does not broadcast batches; it hands
 empty matrices on to cuSOLVER, which refuses them, and has `eig` from version 14 on.
 """
 
@@ -52,14 +52,14 @@ def qr(x: Any, mode: str = "reduced") -> Any:
 
 
 def _parts(function: Callable[..., Any], of_nothing: Callable[..., Any], x: Any, **options: Any) -> Any:
-    """What a decomposition gives; of empty matrices, where there are only shapes to find out, NumPy's does."""
+    """The result of a decomposition; for empty matrices NumPy's, since only the shapes matter."""
     if x.size:
         return function(x, **options)
     return [cupy.asarray(part) for part in of_nothing(np.empty(x.shape, x.dtype), **options)]
 
 
 def _heard(complaint: str, function: Callable[..., Any], *matrices: Any) -> Any:
-    """What a function gives that has the shape of its last argument; LinAlgError where cuSOLVER or cuBLAS complains."""
+    """The result of a function, in its last argument's shape; LinAlgError if cuSOLVER or cuBLAS complains."""
     if not matrices[-1].size:
         return cupy.array(matrices[-1])
     try:

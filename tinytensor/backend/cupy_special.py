@@ -1,4 +1,4 @@
-"""What `xp.special` is on a GPU: the special functions of `cupyx.scipy`, in the dtype of their last argument."""
+"""`xp.special` on a GPU: the special functions of `cupyx.scipy`, in the dtype of their last argument."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .numpy_special import in_dtype
 
 
 def polygamma(n: int, x: Any) -> Any:
-    """Of CuPy's, which takes the order as an array only."""
+    """CuPy's function, which takes the order only as an array."""
     from cupyx.scipy import special
 
     return in_dtype(special.polygamma, cupy.asarray(n), x)
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """A function of CuPy's: looked up once, then kept."""
+    """A CuPy function: looked up once, then kept."""
     from cupyx.scipy import special
 
     function = globals()[name] = partial(in_dtype, getattr(special, name))

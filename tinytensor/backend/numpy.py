@@ -1,4 +1,4 @@
-"""The NumPy namespace: the standard's names, which are NumPy's own but for what follows, and the few it lacks."""
+"""The NumPy namespace: the standard's names, which are NumPy's own except for those below, and the few it lacks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ndarray = np.ndarray
 
 
 def __getattr__(name: str) -> Any:
-    """What is not here is NumPy's: looked up once, then kept."""
+    """A name that is not here is NumPy's: looked up once, then kept."""
     function = globals()[name] = getattr(np, name)
     return function
 
@@ -32,7 +32,7 @@ def copy(x: Any) -> Any:
 
 
 def read_only(x: Any) -> Any:
-    """What may be handed out: nobody can write through it."""
+    """A view that may be handed out: nobody can write through it."""
     view = x.view()
     view.flags.writeable = False
     return view
@@ -118,7 +118,7 @@ def stable_argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
 
 
 def largest_places(x: Any, k: int) -> Any:
-    """Where the k largest of each row of x (rows, n) are, from the largest on, the first of equal ones first."""
+    """The places of the k largest in each row of x (rows, n), the largest first; equal ones keep their order."""
     return stable_argsort(x, descending=True)[:, :k]
 
 
@@ -137,7 +137,7 @@ def erf(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    with np.errstate(under="ignore"):  # far out it is 0 or 1, whatever the caller wants to hear of
+    with np.errstate(under="ignore"):  # far out it is 0 or 1, whatever warnings the caller asks for
         e = np.exp(-np.abs(x))  # of a negative number only, so that nothing overflows: 1/(1 + e^-x) = e^x/(1 + e^x)
     return np.where(x >= 0, x.dtype.type(1), e) / (1 + e)
 
@@ -148,7 +148,7 @@ def index_add(x: Any, key: Any, values: Any) -> None:
 
 
 def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
-    """Zeros of a shape with `values` added at `key`, a place named twice receiving both."""
+    """Zeros of a shape with `values` added at `key`; a place named twice gets both."""
     if any_array(key):
         wide = np.dtype("float64") if values.dtype.kind == "f" else values.dtype  # a place may be read many times
         out = np.zeros(shape, dtype=wide)
@@ -160,7 +160,7 @@ def scatter(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
 
 
 def any_array(key: tuple[Any, ...]) -> bool:
-    """Whether a key holds arrays, so that it may name a place twice."""
+    """True if a key holds arrays, so that it may name a place twice."""
     return bool([part for part in key if isinstance(part, ndarray)])
 
 
@@ -184,7 +184,7 @@ def last_of_each(ids: Any, length: int) -> Any:
 
 
 def check_range(name: str, what: str, ids: Any, length: int) -> None:
-    """Raise IndexError unless all ids, one at least, are from 0 to length - 1."""
+    """Raise IndexError unless all ids (at least one) are from 0 to length - 1."""
     low, high = int(ids.min()), int(ids.max())
     if low < 0 or high >= length:
         raise out_of_range(name, what, low if low < 0 else high, length)

@@ -1,4 +1,4 @@
-"""What `xp.special` is on the CPU: SciPy's special functions, in the dtype of their last argument. Loaded when used."""
+"""`xp.special` on the CPU: SciPy's special functions, in the dtype of their last argument. Loaded when used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """A function of SciPy's: looked up once, then kept."""
+    """A SciPy function: looked up once, then kept."""
     from scipy import special
 
     function = globals()[name] = partial(in_dtype, getattr(special, name))

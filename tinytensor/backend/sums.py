@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 CHUNK = 8
-BLOCK = 64  # rows that a product with ones adds up, in groups of its own
-SMALL = 2 * CHUNK  # so few terms are added up in any order
-ONES = {np.dtype(c): [np.ones(n, c) for n in range(SMALL + 1)] for c in "fd"}  # what so few are summed by
-NARROW = 16  # rows shorter than this are turned round first, so that NumPy's own pairwise sum applies
-LONG = 8192  # products with more terms in a sum are made of parts
-PART = 1024  # so many terms each, where the result is large enough for shorter ones to cost time
-SHORT_PART = 256  # and so many where it is not
-FEW = 1024  # elements of such a result
+BLOCK = 64  # rows in a group that one product with ones adds up
+SMALL = 2 * CHUNK  # up to this many terms are added up in any order
+ONES = {np.dtype(c): [np.ones(n, c) for n in range(SMALL + 1)] for c in "fd"}  # they sum so few terms by a product
+NARROW = 16  # shorter rows are transposed first, so that NumPy's own pairwise sum applies
+LONG = 8192  # products with more terms in a sum are split into parts
+PART = 1024  # terms in a part, if the result is so large that shorter parts cost time
+SHORT_PART = 256  # terms in a part, if the result is small
+FEW = 1024  # a result with fewer elements is small
 
 
 def accurate_sum(x: Any, axis: int | tuple[int, ...] | None = None, dtype: Any = None, keepdims: bool = False) -> Any:
@@ -89,14 +89,14 @@ def _sum_axis(x: Any, axis: int) -> Any:
 
 
 def accurate_matmul(x1: Any, x2: Any, out: Any = None) -> Any:
-    """Matrix product of NumPy arrays; float16 is multiplied in float32, and long sums of float32 are made of parts.
+    """Matrix product of NumPy arrays; float16 is multiplied in float32, and long sums of float32 are split into parts.
 
     Where the result is small, BLAS may keep one running sum for each element, and in float32 the rounding errors pile
     up: a row of 2,000,000 times 0.1 by two such columns is off by 0.4 %.
     """
     if x1.size <= LONG and x1.itemsize > 2:
         if out is None and x1.ndim == 2 == x2.ndim and x1.size != 1 != x2.size:  # by a single 0, `dot` loses NaN
-            return x1.dot(x2)  # half of what `np.matmul` takes for a small product
+            return x1.dot(x2)  # takes half as long as `np.matmul` for a small product
         return np.matmul(x1, x2, out)
     if x1.dtype == x2.dtype == np.float16:
         product = accurate_matmul(x1.astype(np.float32), x2.astype(np.float32)).astype(np.float16)

@@ -1,1 +1,1 @@
-"""What is made of gradients: `grad`, Jacobians, maps over a batch, complex rules, checkpoints."""
+"""Results made of gradients: `grad`, Jacobians, maps over a batch, complex rules, checkpoints."""

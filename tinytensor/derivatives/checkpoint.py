@@ -1,4 +1,4 @@
-"""Recomputation: what a part of a graph keeps for its gradients is dropped, and computed again when it is needed.
+"""Recomputation: drop the arrays that a part of a graph keeps for its gradients, and compute them again when needed.
 
 Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost". The part's nodes stay, with their parents, so paths
 through the graph, hooks and higher derivatives are what they were; only the arrays go. When the backward pass reaches
@@ -26,20 +26,20 @@ def checkpoint(
     use_reentrant: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Call a function, and keep nothing of what is computed in it: the backward pass calls it a second time.
+    """Call a function, and keep nothing that it computes: the backward pass calls it a second time.
 
-    Memory for time: of a deep network in which every layer is called this way, the graph holds what goes into each
-    layer and comes out, and of one layer at a time what is in it, for about a third more time.
+    Memory for time: if every layer of a deep network is called this way, the graph holds what goes into each layer and
+    comes out, and the inside of one layer at a time, for about a third more time.
 
         for layer in layers:
             x = nn.utils.checkpoint(layer, x)
 
     Args:
         function: gives a Tensor or a nesting of tuples, lists and dictionaries of them. It must compute the same thing
-            when it is called again: no state may have changed that it depends on.
+            when it is called again: state that it depends on must not change.
         *args, **kwargs: passed on to the function.
-        preserve_rng_state: whether the default generator starts the second call where it started the first, so that
-            dropout drops the same. If not, results are not compared.
+        preserve_rng_state: if True, the default generator starts the second call where it started the first, so that
+            dropout drops the same. If False, results are not compared.
         use_reentrant: False, the one way there is here (PyTorch has another).
 
     Returns what the function gave. Backward raises RuntimeError if the second call computes anything else: other ops,
@@ -50,7 +50,7 @@ def checkpoint(
     if not state.grad_enabled:
         return function(*args, **kwargs)
     generator = random.get_state() if preserve_rng_state else None
-    # The caller's Tensors, and those that the function is given, may be moved on in place: neither moves these.
+    # The caller and the function may move their Tensors on in place: neither moves these.
     call = Call(function, _handles(args), _handles(kwargs), generator, contextvars.copy_context())
     start = tick()
     result = function(*_handles(args), **_handles(kwargs))
@@ -86,13 +86,13 @@ class Call:
 
 
 class Recomputation:
-    """What the nodes of a checkpointed call keep instead of their arrays.
+    """The nodes of a checkpointed call keep this instead of their arrays.
 
     Attributes:
-        call: what is to be called again.
-        nodes: those of the call, earliest first; weakly, as they hold this.
+        call: the call to make again.
+        nodes: the call's nodes, earliest first; weak references, as the nodes hold this.
         described: their ops, shapes and dtypes.
-        results: the arrays of what the call gave, which the second call must give again.
+        results: the arrays that the call gave, which the second call must give again.
     """
 
     def __init__(self, call: Call, nodes: list[Node], results: list[Any]) -> None:
@@ -122,7 +122,7 @@ class Recomputation:
         partner = {weakref.ref(twin): node for twin, node in zip(twins, self.nodes)}
         for twin, reference in zip(twins, self.nodes):
             inner = twin.recomputation
-            if inner is not None:  # a call within this one, which shall restore our nodes
+            if inner is not None:  # a checkpoint within this one, which is to restore our nodes
                 inner.nodes = [partner.get(n, n) for n in inner.nodes]
             node = reference()
             if node is not None and node.recomputation is self:  # else it was used and freed already
@@ -131,7 +131,7 @@ class Recomputation:
 
 
 def _handles(value: Any) -> Any:
-    """The value, with Tensors of their own over the same memory and nodes."""
+    """The value, with new Tensors over the same memory and nodes."""
     if isinstance(value, Tensor):
         return wrap(value._data, value._node)
     if isinstance(value, dict):
@@ -162,7 +162,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether two results are equal bit for bit; a GPU, which may add up in another order, is not asked."""
+    """True if two results are equal bit for bit, and always on a GPU, which may add up in another order."""
     if for_array(first).device != "cpu":
         return True
     return bool(((first == second) | (first != first)).all())
@@ -173,6 +173,6 @@ def _describe(node: Node) -> tuple[Any, tuple[int, ...], Any]:
 
 
 def _text(nodes: list[tuple[Any, tuple[int, ...], Any]]) -> str:
-    """A few of them, in words."""
+    """A few of the described nodes, in words."""
     words = [f"{op.name} {shape}" for op, shape, _ in nodes[:4]]
     return ", ".join(words) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "") if words else "nothing"

@@ -48,7 +48,7 @@ def vjp(
 ) -> list[Any]:
     """The gradient of each input of a node with a complex result, given that of the result.
 
-    That of a fused op is the gradient of its formula, whose ops come here one by one.
+    For a fused op it is the gradient of its formula, whose ops come here one by one.
     Raises NotImplementedError for an op whose rules are not known to hold for complex numbers.
     """
     if not op.pure:

@@ -1,6 +1,6 @@
 """Jacobians and Hessians as results, and the products with them that never build one: `tt.vjp` and `tt.jvp`.
 
-A function y = f(x) has the Jacobian J, J[i, j] = dy_i / dx_j. One backward pass gives g J for a g of one's choice, the
+A function y = f(x) has the Jacobian J, J[i, j] = dy_i / dx_j. One backward pass gives g J for any g, the
 vector-Jacobian product, so J costs one pass for each element of y. The product J t in a direction t needs no other
 machinery: g J is linear in g, and its derivative with respect to g, taken backward once more, is J t.
 """
@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 def jacobian(function: Function, *inputs: Tensor, create_graph: bool = False) -> Any:
     """The derivative of every element of a function's result by every element of its inputs.
 
-    As `torch.autograd.functional.jacobian`, but the inputs stand one after the other, as in a call of the function.
+    As `torch.autograd.functional.jacobian`, but the inputs follow one another, as in a call of the function.
 
     Args:
         function: takes the inputs and gives a Tensor or a tuple of Tensors.
@@ -31,7 +31,7 @@ def jacobian(function: Function, *inputs: Tensor, create_graph: bool = False) ->
 
     Returns a Tensor of shape (*result.shape, *input.shape): for vectors the matrix J[i, j] = dy_i / dx_j. For several
     inputs a tuple, one for each; for a tuple of results a tuple of these. Zeros where a result does not depend on an
-    input; a function that depends on none of them is an error, as it is one whose graph was cut.
+    input; a function that depends on none of them is an error, as its graph may have been cut.
 
         >>> tt.jacobian(lambda x: x * x, tt.asarray([1.0, 2.0])).tolist()
         [[2.0, 0.0], [0.0, 4.0]]
@@ -45,7 +45,7 @@ def jacobian(function: Function, *inputs: Tensor, create_graph: bool = False) ->
 def hessian(function: Function, *inputs: Tensor, create_graph: bool = False) -> Any:
     """The second derivatives of a function of one value: the Jacobian of its gradient.
 
-    As `torch.autograd.functional.hessian`, but the inputs stand one after the other, as in a call of the function.
+    As `torch.autograd.functional.hessian`, but the inputs follow one another, as in a call of the function.
 
     Args:
         function: takes the inputs and gives a Tensor of one element.
@@ -67,7 +67,7 @@ def hessian(function: Function, *inputs: Tensor, create_graph: bool = False) -> 
 
 
 def vjp(function: Function, *inputs: Tensor, create_graph: bool = False) -> tuple[Any, Callable[..., tuple[Any, ...]]]:
-    """A function's result, and what multiplies a g of the result's shape by the Jacobian: g J, for any number of g.
+    """A function's result, and a function that multiplies any g of the result's shape by the Jacobian: g J.
 
     As `torch.func.vjp`.
 
@@ -77,7 +77,7 @@ def vjp(function: Function, *inputs: Tensor, create_graph: bool = False) -> tupl
         create_graph: record the computation, so that the result and the products can be differentiated in turn.
 
     Returns the result and a function of g (of a tuple of them, where the result is one; default 1 for one element). It
-    gives a tuple with a Tensor of each input's shape, also for a single one.
+    gives a tuple with a Tensor of each input's shape, even for a single one.
 
         >>> result, multiply = tt.vjp(lambda x: x * x, tt.asarray([1.0, 2.0]))
         >>> multiply(tt.asarray([1.0, 1.0]))
@@ -139,7 +139,7 @@ def _leaves(name: str, inputs: Sequence[Any], create_graph: bool) -> list[Tensor
 
 @enable_grad()
 def _outputs(name: str, function: Function, leaves: list[Tensor]) -> tuple[list[Tensor], bool]:
-    """What the function gives, checked, as a list, and whether it was one."""
+    """The function's results, checked, as a list, and True if it gave several."""
     result = function(*leaves)
     several = isinstance(result, (tuple, list))
     outputs: list[Any] = list(result) if several else [result]

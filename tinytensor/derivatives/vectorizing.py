@@ -1,8 +1,8 @@
-"""`tt.vmap`: a function of one sample, for a batch of them. An honest loop: one call for each sample, and a stack.
+"""`tt.vmap`: a function of one sample, applied to a batch. An honest loop: one call for each sample, and a stack.
 
-It has the arguments and the results of PyTorch's `torch.func.vmap`, and gradients flow through it. What it has not is
-the speed: nothing is computed for all samples at once. A function that is written for a batch is faster; `vmap` says
-what it has to give.
+It has the arguments and the results of PyTorch's `torch.func.vmap`, and gradients flow through it. It lacks the
+speed: nothing is computed for all samples at once. A function that is written for a batch is faster; `vmap` shows what
+it has to give.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def vmap(
         func: takes Tensors without that dimension and gives a Tensor or a tuple of them, of one shape for all samples.
         in_dims: the dimension of each argument to map over, or None for an argument that is the same for all; an
             integer or None for all arguments, or a tuple with one for each (a tuple again, for a tuple of Tensors).
-        out_dims: where the dimension stands in the result; a tuple for several results.
+        out_dims: the place of the dimension in the result; a tuple for several results.
         randomness: whether `func` may draw random numbers of the default generator: "error" raises RuntimeError,
             "different" draws new ones for each sample, "same" the same ones.
 
@@ -69,7 +69,7 @@ def vmap(
 
 
 def _lengths(argument: Any, dim: Any) -> Iterator[int]:
-    """How many samples an argument has, for each Tensor in it."""
+    """The number of samples in an argument, for each Tensor in it."""
     if isinstance(argument, (tuple, list)):
         dims = dim if isinstance(dim, (tuple, list)) else (dim,) * len(argument)
         for part, each in zip(argument, dims, strict=True):

@@ -1,4 +1,4 @@
-"""Comparisons, tests and bits: element-wise functions of boolean or integer results, without a gradient."""
+"""Comparisons, tests and bits: element-wise functions with boolean or integer results, without a gradient."""
 
 from __future__ import annotations
 
@@ -43,49 +43,49 @@ def greater_equal(xp, x1, x2):
 
 @op
 def isfinite(xp, x):
-    """Whether each element is neither infinite nor NaN."""
+    """True where x is neither infinite nor NaN."""
     return xp.isfinite(x)
 
 
 @op
 def isinf(xp, x):
-    """Whether each element is infinite."""
+    """True where x is infinite."""
     return xp.isinf(x)
 
 
 @op
 def isnan(xp, x):
-    """Whether each element is NaN."""
+    """True where x is NaN."""
     return xp.isnan(x)
 
 
 @op
 def signbit(xp, x):
-    """Whether the sign bit is set: true for negative numbers and for -0."""
+    """True where the sign bit is set: for negative numbers and for -0."""
     return xp.signbit(x)
 
 
 @op
 def logical_and(xp, x1, x2):
-    """Whether both are true."""
+    """True where both are true."""
     return xp.logical_and(x1, x2)
 
 
 @op
 def logical_or(xp, x1, x2):
-    """Whether either is true."""
+    """True where either is true."""
     return xp.logical_or(x1, x2)
 
 
 @op
 def logical_xor(xp, x1, x2):
-    """Whether exactly one is true."""
+    """True where exactly one is true."""
     return xp.logical_xor(x1, x2)
 
 
 @op
 def logical_not(xp, x):
-    """Whether it is false."""
+    """True where x is false."""
     return xp.logical_not(x)
 
 
@@ -109,17 +109,17 @@ def bitwise_xor(xp, x1, x2):
 
 @op
 def bitwise_invert(xp, x):
-    """Every bit turned over."""
+    """Every bit inverted."""
     return xp.bitwise_invert(x)
 
 
 @op
 def bitwise_left_shift(xp, x1, x2):
-    """x1 shifted to the left by x2 bits; from its width on nothing is left."""
+    """x1 shifted to the left by x2 bits; by its width or more, nothing is left."""
     return xp.bitwise_left_shift(x1, x2)
 
 
 @op
 def bitwise_right_shift(xp, x1, x2):
-    """x1 shifted to the right by x2 bits; from its width on only the sign is left, 0 or -1."""
+    """x1 shifted to the right by x2 bits; by its width or more, only the sign is left, 0 or -1."""
     return xp.bitwise_right_shift(x1, x2)

@@ -22,9 +22,9 @@ from ..typing import ArrayLike, Device, DType, Shape, SupportsDLPack
 
 
 def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | None) -> Any:
-    """A raw array made of whatever can be made one; `copy=True` never shares memory with `data`.
+    """A raw array of anything that can become one; `copy=True` never shares memory with `data`.
 
-    Raises TypeError for what is no number, and ValueError for ragged lists or where `copy=False` cannot be kept.
+    Raises TypeError for anything but numbers, and ValueError for ragged lists or if `copy=False` is impossible.
     """
     array, fresh, natural = _as_array(name, data._data if isinstance(data, Tensor) else data, copy)
     dtype = natural if dtype is None else dtypes.as_dtype(dtype)
@@ -46,7 +46,7 @@ def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | No
 
 
 def _as_array(name: str, value: Any, copy: bool | None) -> tuple[Any, bool, Any]:
-    """An array, whether it shares memory with nothing, and the dtype that Python numbers take; None: the array's."""
+    """An array, True if it shares no memory, and the dtype that Python numbers take (None: the array's)."""
     if isinstance(value, np.generic):  # a NumPy float64 scalar counts as a Python float; others keep their type
         return np.asarray(value), True, dtypes.get_default_dtype() if isinstance(value, float) else None
     if isinstance(value, np.ndarray):
@@ -80,14 +80,14 @@ def _no_numbers(name: str, data: Any, array: Any) -> TypeError:
 
 
 def _dtype_of_numbers(array: Any) -> Any:
-    """What Python numbers become that NumPy made an array of."""
+    """The dtype of Python numbers, given the array that NumPy made of them; None if they are no numbers."""
     if array.dtype.kind == "c":
         return dtypes.default_complex()
     if array.dtype.kind == "f" or not array.size:
         return dtypes.get_default_dtype()
     if array.dtype.kind in "iu":
         return array.dtype if array.dtype.kind == "u" else dtypes.int64
-    return None  # what Python's numbers are not, to be refused
+    return None  # not Python numbers: to be refused
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -118,9 +118,9 @@ def _from_buffer(name: str, value: Any) -> Any:
 def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, copy: bool | None = None) -> Tensor:
     """A Tensor of numbers, nested lists, an array of NumPy or CuPy, anything with DLPack, or a Tensor.
 
-    A Tensor is given back as it is if nothing has to change. Other libraries' arrays are copied, so that later writes
-    to them cannot change what a gradient needs. `copy=False` shares the memory of an array instead, to which the Tensor
-    never writes; one of NumPy's is made read-only from then on, its bases included.
+    A Tensor is returned as it is if nothing has to change. Other libraries' arrays are copied, so that later writes
+    to them cannot change what a gradient needs. `copy=False` shares the memory of an array instead; the Tensor
+    never writes to it, and a NumPy array is made read-only from then on, its bases included.
     """
     if isinstance(obj, Tensor):
         result = obj
@@ -212,7 +212,7 @@ def full(
 
 
 def empty(shape: Shape, *lengths: Never, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
-    """Memory of a shape, with whatever values stand there."""
+    """Memory of a shape, with whatever values are there."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
     return wrap(for_device(device).empty(as_shape("empty", shape, lengths, unknown), dtype=dtype), None)
 

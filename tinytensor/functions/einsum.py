@@ -22,7 +22,7 @@ def _einsum_rule(xp, g, index, arrays, subscripts, shape):
     present = set(output).union(*other_terms)
     found = "".join(c for c in mine if c in present)
     result = _contract(xp, [output, *other_terms], found, [g, *others])
-    for axis, c in enumerate(mine):  # a letter that stood in this operand alone was summed over
+    for axis, c in enumerate(mine):  # a letter of this operand alone was summed over
         if c not in present:
             result = xp.expand_dims(result, axis=axis)
     return xp.broadcast_to(result, shape)
@@ -35,7 +35,7 @@ def _einsum(xp, *arrays, subscripts):
 
 
 def _contract(xp, terms, output, arrays):
-    """Einstein's summation of arrays whose terms name no letter twice, in memory of its own.
+    """Einstein's summation of arrays whose terms repeat no letter; the result has memory of its own.
 
     It is made of sums, products and matrix products of two operands at a time, and as accurate and fast as these.
     """
@@ -83,7 +83,7 @@ def _multiply_pair(xp, left, x, right, y, kept):
 
 
 def _sum_out(xp, term, x, kept):
-    """An operand summed over the letters that are not kept; where that are none, a copy."""
+    """An operand summed over the letters that are not kept; a copy if all are kept."""
     axes = tuple(i for i, c in enumerate(term) if c not in kept)
     return "".join(c for c in term if c in kept), xp.sum(x, axis=axes, dtype=x.dtype)
 
@@ -99,7 +99,7 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Tensor:
     """Einstein's summation: `einsum("bqd,bkd->bqk", query, key)`; `...` stands for leading dimensions.
 
     Letters that are missing on the right are summed over; without `->` those that appear once remain, in
-    alphabetical order. A letter twice in one operand takes its diagonal.
+    alphabetical order. A letter that one operand repeats takes its diagonal.
 
         >>> query, key = tt.ones((2, 4, 8)), tt.ones((2, 5, 8))
         >>> tt.einsum("bqd,bkd->bqk", query, key).shape
@@ -131,7 +131,7 @@ def einsum(subscripts: str, /, *operands: ArrayLike) -> Tensor:
 def _without_ellipsis(
     subscripts: str, terms: list[str], output: str, explicit: bool, tensors: list[Tensor]
 ) -> tuple[list[str], str]:
-    """Letters for `...`, and a result side where there is none."""
+    """The terms with letters for `...`, and a result side if it was missing."""
     used = set("".join(terms) + output) - {"."}
     free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" if c not in used]
     rank = max((x.ndim - len(t.replace("...", "")) for t, x in zip(terms, tensors) if "..." in t), default=0)
@@ -151,7 +151,7 @@ def _without_ellipsis(
 
 
 def _without_repeats(term: str, x: Tensor, lengths: dict[str, int]) -> tuple[str, Tensor]:
-    """Diagonals taken of letters that stand twice, and dimensions of length 1 that broadcast stretched."""
+    """A term and x, with diagonals taken for repeated letters, and broadcast dimensions of length 1 stretched."""
     for c in dict.fromkeys(term):
         while term.count(c) > 1:
             first = term.index(c)

@@ -185,7 +185,7 @@ def _check_real(x: Any) -> None:
 
 @op(floating=True, x=lambda xp, g, out: g * (out * (1 - out)))
 def sigmoid(xp, x):
-    """1 / (1 + exp(-x)), without overflow, of real numbers."""
+    """1 / (1 + exp(-x)), without overflow, for real numbers."""
     _check_real(x)
     return xp.sigmoid(x)
 
@@ -331,7 +331,7 @@ def _smaller(x, other):
 
 
 def _share(xp, g, chosen, other):
-    """The gradient of a value that was chosen; if the other could have been as well, they share it evenly."""
+    """The gradient of a value that was chosen; if the other could have been chosen as well, they share it evenly."""
     return xp.where(chosen, xp.where(other, 0.5 * g, g), 0.0)
 
 
@@ -393,7 +393,7 @@ def _clip(xp, x, low, high):
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
-    """x limited to the interval from min to max, of which either may be missing; at a bound the gradient passes."""
+    """x limited to the interval from min to max (either may be missing); at a bound the gradient passes."""
     return _clip(x, min, max)
 
 
@@ -460,7 +460,7 @@ def _sign(xp, x):
 
 
 def sign(x: Any, /) -> Any:
-    """-1, 0 or 1; of a complex number x / |x|, or 0."""
+    """-1, 0 or 1; for a complex number x / |x|, or 0."""
     if getattr(x, "dtype", None) is None or x.dtype.kind != "c":
         return _sign(x)
     return x / where(x == 0, 1.0, abs(x))

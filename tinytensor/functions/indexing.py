@@ -28,7 +28,7 @@ def _is_array(part: Any) -> bool:
 
 
 def _raw_key(x: Tensor, key: Any, keep: bool) -> Any:
-    """The key with raw arrays of x's device in it; copies of them if they are to be kept."""
+    """The key with raw arrays on x's device in it; copies of them if they are to be kept."""
     parts = key if isinstance(key, tuple) else (key,)
     raw = []
     for part in parts:
@@ -77,7 +77,7 @@ def _check_bounds(x: Tensor, key: list[Any]) -> None:
 
 
 def _consumed(part: Any) -> int:
-    """How many dimensions of the array a part of a key stands for."""
+    """The number of dimensions of the array that a part of a key uses up."""
     if part is None:
         return 0
     return part.ndim if hasattr(part, "dtype") and part.dtype.kind == "b" else 1
@@ -100,7 +100,7 @@ def _scatter(xp, values, *, key, to):
 
 
 def scatter(values: ArrayLike, key: Any, shape: tuple[int, ...]) -> Tensor:
-    """Zeros of a shape with `values` added at `key`, places named twice receiving both: the transpose of reading."""
+    """Zeros of a shape with `values` added at `key`; a place named twice gets both: the transpose of reading."""
     values = tt.asarray(values)
     target = tt.broadcast_to(tt.zeros((), dtype=values.dtype, device=values.device), shape)
     return _scatter(values, key=_raw_key(target, key, keep=True), to=target.shape)
@@ -127,14 +127,14 @@ def _index_set(xp, x, values, *, key, wins):
 
 
 def index_set(x: ArrayLike, key: Any, values: ArrayLike) -> Tensor:
-    """A copy of x in which `values`, broadcast, stand at `key`; of several at one place the last remains."""
+    """A copy of x with `values`, broadcast, at `key`; of several values at one place the last remains."""
     x = tt.asarray(x)
     raw = _raw_key(x, key, keep=True)
     return _index_set(x, values, key=raw, wins=_winners(x, raw))
 
 
 def _winners(x: Tensor, key: tuple[Any, ...]) -> Any:
-    """Which of the written elements are the last at their place; None where no place can be written twice."""
+    """True for the written elements that are the last at their place; None if no place can be written twice."""
     if not any(hasattr(part, "dtype") and part.dtype.kind != "b" for part in key):
         return None
     xp = tt.backend.for_array(x._data)
@@ -208,8 +208,8 @@ def put_along_axis(
 ) -> Tensor:
     """A copy of x with `values`, broadcast to `indices`, at the index that `indices` names at each place along `axis`.
 
-    What `take_along_axis` reads, this writes; of several values for one place the last remains, and alone has a
-    gradient. Indices have x's shape but for the axis. (NumPy's writes into x; PyTorch's `scatter` is like it.)
+    This writes where `take_along_axis` reads; of several values for one place the last remains, and it alone has a
+    gradient. Indices have x's shape except along the axis. (NumPy's writes into x; PyTorch's `scatter` is like it.)
     """
     x, key, values = _for_writing("put_along_axis", x, indices, values, axis, unknown)
     return index_set(x, key, values)
@@ -218,7 +218,7 @@ def put_along_axis(
 def scatter_add(x: ArrayLike, indices: ArrayLike, values: ArrayLike, /, *, axis: int = -1, **unknown: Never) -> Tensor:
     """x with `values`, broadcast to `indices`, added at the index that `indices` names at each place along `axis`.
 
-    A place that is named twice receives both. Indices have x's shape but for the axis.
+    A place that is named twice gets both. Indices have x's shape except along the axis.
 
     >>> tt.scatter_add(tt.zeros(3), tt.asarray([0, 2, 0]), tt.asarray([1.0, 2.0, 3.0])).tolist()
     [4.0, 0.0, 2.0]
@@ -228,7 +228,7 @@ def scatter_add(x: ArrayLike, indices: ArrayLike, values: ArrayLike, /, *, axis:
 
 
 def _for_writing(name: str, x: Any, indices: Any, values: Any, axis: int, unknown: Any) -> tuple[Tensor, Any, Tensor]:
-    """x, the key of the places that are written to, and the values in the shape of the indices."""
+    """x, the key of the places to write to, and the values in the shape of the indices."""
     x = tt.asarray(x)
     indices = _indices(x, indices)
     axis = normalize_axis(name, axis, x.shape, unknown=unknown)

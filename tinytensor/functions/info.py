@@ -1,4 +1,4 @@
-"""What this implementation of the array API standard offers: `__array_namespace_info__`."""
+"""The features of this implementation of the array API standard: `__array_namespace_info__`."""
 
 from __future__ import annotations
 

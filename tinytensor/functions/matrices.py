@@ -1,6 +1,6 @@
 """Matrices made of vectors and of other matrices, under the names that NumPy and PyTorch share.
 
-Loaded when first asked for. `tt.linalg` has what is computed of one matrix.
+Loaded when first asked for. `tt.linalg` has the functions of one matrix.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .products import tensordot
 
 
 def diag(x: ArrayLike, /, k: int = 0, **unknown: Never) -> Tensor:
-    """A matrix with a vector on its k-th diagonal; of a matrix, its k-th diagonal.
+    """A matrix with a vector on its k-th diagonal; for a matrix, its k-th diagonal.
 
     Shapes: (n,) -> (n + |k|, n + |k|); (n, m) -> (min(n, m),) for k = 0.
     """
@@ -34,7 +34,7 @@ def diag(x: ArrayLike, /, k: int = 0, **unknown: Never) -> Tensor:
 def kron(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     """The Kronecker product: each element of x1 times the whole of x2, as blocks.
 
-    Shapes: (n, m), (k, l) -> (n k, m l), and so for any dimensions; those that one has fewer are of length 1.
+    Shapes: (n, m), (k, l) -> (n k, m l), and likewise for any number of dimensions; missing ones have length 1.
     """
     a, b = tt.asarray(x1), tt.asarray(x2)
     ndim = max(a.ndim, b.ndim)

@@ -1,4 +1,4 @@
-"""What passes over NaN, or puts a number in its place: it counts as missing. Loaded when first asked for."""
+"""Functions that skip NaN, or replace it with a number: it counts as missing. Loaded when first asked for."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def nan_to_num(x: ArrayLike, /, nan: float = 0.0, posinf: float | None = None, n
 
 
 def nansum(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The sum over `axis` of what is not NaN; of nothing it is 0."""
+    """The sum of the elements over `axis` that are not NaN; 0 if there are none."""
     x = tt.asarray(x)
     axes = normalize_axes("nansum", axis, x.shape, unknown=unknown)
     return tt.sum(tt.where(tt.isnan(x), 0, x), axis=axes, keepdims=keepdims)
 
 
 def nanmean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The mean over `axis` of what is not NaN; of nothing it is NaN."""
+    """The mean of the elements over `axis` that are not NaN; NaN if there are none."""
     x = tt.asarray(x)
     axes = normalize_axes("nanmean", axis, x.shape, unknown=unknown)
     count = tt.count_nonzero(~tt.isnan(x), axis=axes, keepdims=keepdims)
@@ -69,7 +69,7 @@ def nanmean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unk
 
 
 def nanmax(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The largest over `axis` of what is not NaN; NaN where there is nothing else. Equal ones share the gradient."""
+    """The largest element over `axis` that is not NaN; NaN if there is none. Equal ones share the gradient."""
     x = tt.asarray(x)
     axes = normalize_axes("nanmax", axis, x.shape, unknown=unknown)
     if x.dtype.kind != "f":
@@ -79,7 +79,7 @@ def nanmax(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unkn
 
 
 def nanmin(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The smallest over `axis` of what is not NaN; NaN where there is nothing else. Equal ones share the gradient."""
+    """The smallest element over `axis` that is not NaN; NaN if there is none. Equal ones share the gradient."""
     x = tt.asarray(x)
     axes = normalize_axes("nanmin", axis, x.shape, unknown=unknown)
     return tt.negative(nanmax(tt.negative(x), axis=axes, keepdims=keepdims))

@@ -78,7 +78,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     float32 is as accurate as `sum`, and float16 is multiplied and added up in float32.
     """
     a, b = tt.asarray(x1), tt.asarray(x2)
-    # As in the standard: from the end, in both; a positive axis counts in the broadcast shape.
+    # As in the standard, it counts from the end, in both; a positive axis counts in the broadcast shape.
     longer = max(a.shape, b.shape, key=len)
     axis = normalize_axis("vecdot", axis, longer) - len(longer)
     if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:

@@ -1,4 +1,4 @@
-"""Quantiles: below which value a share of the elements lies. Loaded when first asked for."""
+"""Quantiles: the value below which a share of the elements falls. Loaded when first asked for."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ INTERPOLATIONS: dict[str, Callable[[Any], Any]] = {
     "nearest": np.rint,
     "midpoint": lambda rank: (np.floor(rank) + np.ceil(rank)) / 2,
 }
-"""What is made of a rank that lies between two elements."""
+"""By name, the function applied to a rank, which may be between two elements."""
 
 ELEMENTS = ("lower", "higher", "nearest")
-"""Those that give an element itself, in the dtype of x."""
+"""The interpolations that give an element itself, in the dtype of x."""
 
 
 def quantile(
@@ -38,15 +38,15 @@ def quantile(
     interpolation: str = "linear",
     **unknown: Never,
 ) -> Tensor:
-    """The values below which the shares `q`, from 0 to 1, of the elements over `axis` lie; NaN where one is NaN.
+    """The values below which the shares `q`, from 0 to 1, of the elements over `axis` fall; NaN if an element is NaN.
 
     The q-quantile of n sorted elements is the one of rank q (n - 1), counted from 0 (Hyndman and Fan, 1996, type 7).
 
     Args:
-        q: a number or a vector; the result has its shape, and behind it what is left of the shape of x. A Tensor that
-            requires a gradient has one under "linear": how far apart the two elements are, times n - 1.
+        q: a number or a vector; the result has its shape, followed by what is left of the shape of x. A Tensor that
+            requires a gradient has one under "linear": the distance between the two elements, times n - 1.
         axis: one, several, or None for all.
-        interpolation: where the rank lies between two elements: "linear" between them, the "lower", the "higher", the
+        interpolation: for a rank between two elements: "linear" between them, the "lower", the "higher", the
             "nearest", or the "midpoint". NumPy calls it `method`.
     """
     x = tt.asarray(x)
@@ -80,9 +80,9 @@ def quantile(
 
 
 def median(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The element in the middle of those over `axis`; of an even number the lower of the two, as in PyTorch.
+    """The middle element over `axis`; for an even number the lower of the two, as in PyTorch.
 
-    `quantile(x, 0.5)` is NumPy's, the mean of the two. NaN where one is NaN; of integers it is one.
+    `quantile(x, 0.5)` is NumPy's, the mean of the two. NaN if an element is NaN; an integer for integers.
     """
     x = tt.asarray(x)
     axes = normalize_axes("median", axis, x.shape, unknown=unknown)

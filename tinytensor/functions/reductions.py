@@ -28,8 +28,8 @@ def normalize_axes(
 ) -> tuple[int, ...]:
     """An `axis` argument as a tuple of distinct axes from 0 to ndim - 1, in increasing order.
 
-    Errors say `name`, the function that was called, and `argument`, what `axis` is called there. Raises IndexError for
-    an axis out of range, ValueError for one named twice and TypeError for what is no integer, or for arguments that are
+    Errors give `name`, the function that was called, and `argument`, its name for `axis`. Raises IndexError for an axis
+    out of range, ValueError for one named twice, and TypeError for anything but integers, or for arguments that are
     `unknown` to the function.
     """
     if unknown:
@@ -49,7 +49,7 @@ def normalize_axes(
 def normalize_axis(
     name: str, axis: Any, shape: tuple[int, ...], argument: str = "axis", room: int = 0, unknown: Unknown = NOTHING
 ) -> int:
-    """One axis as an integer from 0 to ndim - 1; `room` is how many dimensions the result has more than `shape`."""
+    """One axis as an integer from 0 to ndim - 1; the result has `room` more dimensions than `shape`."""
     if unknown:
         raise tt.hints.unknown_keyword(name, unknown)
     ndim = len(shape) + room
@@ -102,7 +102,7 @@ def _count(x: Any, axes: tuple[int, ...]) -> int:
 
 
 def _mean_rule(xp, g, shape, axis, keepdims):
-    """g / n, repeated along the axes, n being how many elements the mean is of."""
+    """g / n, repeated along the axes; n is the number of elements in the mean."""
     count = math.prod(shape[i] for i in axis)
     return xp.broadcast_to(_restore(xp, g, axis, keepdims) * (1 / builtins.max(count, 1)), shape)
 
@@ -113,7 +113,7 @@ def _mean(xp, x, *, axis, keepdims):
 
 
 def mean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """The arithmetic mean over `axis`; of nothing it is NaN."""
+    """The arithmetic mean over `axis`; NaN for no elements."""
     x = tt.asarray(x)
     return _mean(x, axis=normalize_axes("mean", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
@@ -136,7 +136,7 @@ def var(
     """
     x = _real("var", x, correction)
     axes = normalize_axes("var", axis, x.shape, unknown=unknown)
-    if x.dtype == dtypes.float16:  # in which squares overflow from 256 on
+    if x.dtype == dtypes.float16:  # its squares overflow from 256 on
         wide = var(tt.astype(x, dtypes.float32), axis=axes, correction=correction, keepdims=keepdims)
         return tt.astype(wide, dtypes.float16)
     deviation = x - mean(x, axis=axes, keepdims=True)
@@ -147,7 +147,7 @@ def var(
 
 
 def _std_rule(xp, g, out, x, axis, correction, keepdims):
-    """g ⊙ (x − mean) / ((n − correction) out), n being how many elements it is of."""
+    """g ⊙ (x − mean) / ((n − correction) out); n is the number of elements."""
     out, g = _restore(xp, out, axis, keepdims), _restore(xp, g, axis, keepdims)
     free = math.prod(x.shape[i] for i in axis) - correction
     # All elements equal: gradient 0. The deviation itself may be a rounding error away from 0.
@@ -193,7 +193,7 @@ def _prod_rule(xp, g, x, axis, keepdims):
 def _prod(xp, x, *, axis, keepdims):
     if x.dtype.kind != "f":
         return xp.prod(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
-    # In 64 bits, so that a product of float32 which is representable does not overflow on the way to it.
+    # In 64 bits, so that a float32 product that is representable does not overflow on the way.
     return xp.astype(xp.prod(x, axis=axis, dtype=dtypes.float64, keepdims=keepdims), x.dtype)
 
 
@@ -212,7 +212,7 @@ def prod(
 
 
 def _extreme_rule(xp, g, out, x, axis, keepdims):
-    """Elements equal to the extreme share its gradient evenly; where there are NaNs, these are it."""
+    """Elements equal to the extreme share its gradient evenly; if there are NaNs, they are the extreme."""
     hit = (x == _restore(xp, out, axis, keepdims)) | (x != x)
     ties = xp.sum(xp.astype(hit, g.dtype), axis=axis, keepdims=True)
     return xp.where(hit, _restore(xp, g, axis, keepdims) / ties, 0.0)
@@ -231,7 +231,7 @@ def _max(xp, x, *, axis, keepdims):
 def max(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The largest element over `axis`, NaN before all; equal ones share the gradient evenly.
 
-    Raises ValueError for the largest of nothing.
+    Raises ValueError if there are no elements.
     """
     x = tt.asarray(x)
     axes = normalize_axes("max", axis, x.shape, unknown=unknown)
@@ -248,7 +248,7 @@ def _min(xp, x, *, axis, keepdims):
 def min(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
     """The smallest element over `axis`, NaN before all; equal ones share the gradient evenly.
 
-    Raises ValueError for the smallest of nothing.
+    Raises ValueError if there are no elements.
     """
     x = tt.asarray(x)
     axes = normalize_axes("min", axis, x.shape, unknown=unknown)
@@ -275,7 +275,7 @@ def _logsumexp(xp, x, *, axis, keepdims):
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and of nothing it is -inf."""
+    """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and no entries give -inf."""
     x = tt.asarray(x)
     axes = normalize_axes("logsumexp", axis, x.shape, unknown=unknown)
     if 0 in [x.shape[i] for i in axes]:
@@ -373,7 +373,7 @@ def _all(xp, x, *, axis, keepdims):
 
 
 def all(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """Whether every element over `axis` is true (not zero)."""
+    """True if every element over `axis` is true (not zero)."""
     x = tt.asarray(x)
     return _all(x, axis=normalize_axes("all", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
@@ -384,7 +384,7 @@ def _any(xp, x, *, axis, keepdims):
 
 
 def any(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """Whether some element over `axis` is true (not zero)."""
+    """True if some element over `axis` is true (not zero)."""
     x = tt.asarray(x)
     return _any(x, axis=normalize_axes("any", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
@@ -395,7 +395,7 @@ def _count_nonzero(xp, x, *, axis, keepdims):
 
 
 def count_nonzero(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unknown: Never) -> Tensor:
-    """How many elements over `axis` are not zero."""
+    """The number of elements over `axis` that are not zero."""
     x = tt.asarray(x)
     return _count_nonzero(x, axis=normalize_axes("count_nonzero", axis, x.shape, unknown=unknown), keepdims=keepdims)
 
@@ -410,10 +410,10 @@ def diff(
     append: ArrayLike | None = None,
     **unknown: Never,
 ) -> Tensor:
-    """The differences between neighbours along `axis`, taken n times; with n = 0 nothing is changed, or joined.
+    """The differences between neighbours along `axis`, taken n times; with n = 0 nothing is changed or joined.
 
     Args:
-        prepend, append: joined to x before; a number stands for one element of it in each row.
+        prepend, append: joined to x first; a number counts as one element in each row.
 
     Raises ValueError for a negative n.
     """

@@ -75,7 +75,7 @@ def topk(
 
     Args:
         largest: False for the k smallest, in ascending order.
-        sorted: they are in order whatever it says.
+        sorted: has no effect; they are always in order.
 
     >>> values, places = tt.topk(tt.asarray([3, 1, 2]), 2)
     >>> values, places
@@ -109,7 +109,7 @@ def nonzero(x: ArrayLike, /, **unknown: Never) -> tuple[Tensor, ...]:
 def searchsorted(
     x1: ArrayLike, x2: ArrayLike, /, *, side: str = "left", sorter: ArrayLike | None = None, **unknown: Never
 ) -> Tensor:
-    """Where in the sorted vector x1 each element of x2, or the number x2, would have to stand."""
+    """The place in the sorted vector x1 where each element of x2, or the number x2, would go."""
     if unknown:
         raise tt.hints.unknown_keyword("searchsorted", unknown)
     if side not in ("left", "right"):
@@ -130,7 +130,7 @@ def _isin(xp, x1, x2, *, invert):
 
 
 def isin(x1: ArrayLike, x2: ArrayLike, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of x1 is one of x2 (with `invert`: none of x2), in the shape of x1. NaN is in nothing."""
+    """True where an element of x1 is in x2 (with `invert`: is not), in the shape of x1. NaN is in nothing."""
     return _isin(_beside(x1, x2), _beside(x2, x1), invert=invert)
 
 
@@ -185,7 +185,7 @@ def unique_values(x: ArrayLike, /) -> Tensor:
 def one_hot(x: ArrayLike, /, num_classes: int = -1, *, dtype: DType = None, **unknown: Never) -> Tensor:
     """For each integer i in x, a row of zeros with a 1 at i: (...,) -> (..., num_classes).
 
-    With num_classes -1 it is one more than the largest of them. Raises IndexError for integers out of range.
+    num_classes=-1 means one more than the largest of them. Raises IndexError for integers out of range.
 
     >>> tt.one_hot(tt.asarray([2, 0]), 3).tolist()
     [[0, 0, 1], [1, 0, 0]]

@@ -299,7 +299,7 @@ def _roll(xp, x, *, shift, axis):
 
 
 def roll(x: ArrayLike, /, shift: int | tuple[int, ...] | list[int], axis: Axis = None, **unknown: Never) -> Tensor:
-    """x with the elements along `axis` shifted, those that leave at one end coming in at the other."""
+    """x with the elements along `axis` shifted; those that leave at one end come in at the other."""
     x = tt.asarray(x)
     shift = tuple(shift) if isinstance(shift, (tuple, list)) else int(shift)
     axis = tuple(axis) if isinstance(axis, list) else axis

@@ -1,1 +1,1 @@
-"""The machine that computes: its cores, what makes it faster, files on its disk, and what is to be installed."""
+"""The machine that computes: its cores, what makes it faster, files on its disk, and how to install what is missing."""

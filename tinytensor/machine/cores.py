@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import time
 
-WINDOW = 0.25  # seconds that are looked at together: the system counts idle time in hundredths of a second
+WINDOW = 0.25  # seconds to measure over: the system counts idle time in hundredths of a second
 
 
 def count() -> int:
-    """How many cores this process may use: those it may run on, or fewer where its control group has a quota."""
+    """The number of cores that this process may use: those it may run on, or fewer if its control group has a quota."""
     return max(1, int(min(len(_allowed()), quota())))
 
 
 def quota() -> float:
-    """How many cores' worth of time the control groups of this process grant it (Linux); infinite without a limit."""
+    """The time that the control groups of this process grant it, in cores (Linux); infinite without a limit."""
     limits = [float("inf")]
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers == "":  # version 2: one tree for everything, in which every folder above counts
+        if controllers == "":  # version 2: one tree for everything; every folder above counts
             names = path.strip("/").split("/")
             folders = ["/".join(["/sys/fs/cgroup", *names[:depth]]) for depth in range(len(names) + 1)]
             limits += [_quotient(_read(f"{folder}/cpu.max")) for folder in folders]
@@ -29,7 +29,7 @@ def quota() -> float:
 
 
 def used_by_others(seconds: float = WINDOW) -> float | None:
-    """How many of the cores other programs use now, looked at for so long; None where the system does not tell."""
+    """The number of cores that other programs use now, measured for `seconds`; None if the system does not tell."""
     allowed = _allowed()
     start, idle, own = time.monotonic(), idle_seconds(allowed), time.process_time()
     time.sleep(seconds)
@@ -41,19 +41,19 @@ def used_by_others(seconds: float = WINDOW) -> float | None:
 
 
 def can_tell() -> bool:
-    """Whether the system tells how long its cores were idle, and all of the idle time is this process's to use."""
+    """True if the system tells how long its cores were idle, and this process may use all of their idle time."""
     return idle_seconds(_allowed()) > 0 and quota() >= len(_allowed())
 
 
 def idle_seconds(cores: set[int]) -> float:
-    """For how long these cores together have had nothing to do since the machine started; 0 if that is unknown."""
+    """The total seconds that these cores have been idle since the machine started; 0 if unknown."""
     ticks = 0
-    for line in _read("/proc/stat").splitlines()[1:]:  # the first is of all cores together
+    for line in _read("/proc/stat").splitlines()[1:]:  # the first line is for all cores together
         name, *numbers = line.split()
         if not name.startswith("cpu"):
             break
         if int(name[3:]) in cores:
-            ticks += int(numbers[3]) + int(numbers[4])  # with nothing to do, and waiting for a disk
+            ticks += int(numbers[3]) + int(numbers[4])  # idle, and waiting for a disk
     return ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0
 
 
@@ -72,6 +72,6 @@ def _read(path: str) -> str:
 
 
 def _quotient(text: str) -> float:
-    """A quota through its period; infinite where there is no limit ("max", or -1) or no such file."""
+    """A quota divided by its period; infinite if there is no limit ("max", or -1) or no such file."""
     words = text.split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else float("inf")

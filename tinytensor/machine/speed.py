@@ -1,9 +1,9 @@
-"""Speed: one call switches it on, `speed_up`, and tells what it did and why not the rest.
+"""Speed: one call, `speed_up`, switches it on, and reports what it did and why not the rest.
 
     print(tt.speed_up())
 
-Below it are the single switches. What they switch on lives in `fast/`, which is no part of the textbook: without it
-every formula computes the same, up to rounding, and each function here says that there is nothing to switch.
+Below it are the single switches. They switch on code in `fast/`, which is not part of the textbook: without it every
+formula computes the same, up to rounding, and each function here says that there is nothing to switch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ switches: Any = None  # the module fast/switches.py, which puts itself here when
 
 
 class Outcome(NamedTuple):
-    """What became of one switch.
+    """The outcome of one switch.
 
     Attributes:
-        subject: what it is about: "pool", "threads", "memory" or "loops"; "text" where some was edited.
-        in_force: whether it is switched on.
+        subject: its subject: "pool", "threads", "memory" or "loops"; "text" if some text was edited.
+        in_force: True if it is switched on.
         text: what it does, or why it is not in force.
-        advice: what would put it in force; "" where nothing would, or nothing has to.
+        advice: what would put it in force; "" if nothing would, or if nothing has to.
     """
 
     subject: str
@@ -37,11 +37,11 @@ class Outcome(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What `speed_up` did and why not the rest: `str` gives a line for each switch.
+    """The report of `speed_up`, what it did and why not the rest: `str` gives a line for each switch.
 
     Attributes:
-        outcomes: of all switches; none where `missing` says why.
-        missing: why there is nothing to switch on; "" where there is.
+        outcomes: those of all switches; none if `missing` says why.
+        missing: why there is nothing to switch on; "" if there is something.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -57,21 +57,21 @@ def speed_up() -> Report:
     In this order:
 
     - NumPy's BLAS multiplies on one thread from now on, and tinytensor's own threads take the cores, so that all work
-      is split, not only the products. That holds for all that calls BLAS in this process. It needs threadpoolctl,
+      is split, not only the products. That affects everything that calls BLAS in this process. It needs threadpoolctl,
       or `OPENBLAS_NUM_THREADS=1` in the environment; another number there is left alone.
     - `keep_memory`: freed memory is kept for the next arrays.
     - `compile_loops`: stacks of layers, linear maps, norms, losses, Adam and more in compiled loops. It needs Numba.
 
-    Without it, already, the memory of large results serves the next ones, and compiled loops take large arrays where
-    Numba is installed, stacks of layers and linear maps on every core: neither changes anything of the process
+    Even without it, the memory of large results serves the next ones, and compiled loops take large arrays if Numba is
+    installed, and stacks of layers and linear maps on every core: neither changes anything in the process
     (`TINYTENSOR_POOL=0` and `TINYTENSOR_COMPILE_LOOPS=0` in the environment switch them off).
 
-    Results differ by rounding, and dropout in stacks that are computed in compiled loops drops other elements for a
-    seed than without. Call it once, as early as you like; again it changes nothing. The library never calls it by
-    itself. `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0` and `TINYTENSOR_NUM_THREADS=1` in the
-    environment leave out one each.
+    Results differ by rounding, and with the same seed dropout drops other elements in stacks that compiled loops
+    compute. Call it once, as early as you like; a second call changes nothing. The library never calls it by itself.
+    `TINYTENSOR_KEEP_MEMORY=0`, `TINYTENSOR_COMPILE_LOOPS=0` and `TINYTENSOR_NUM_THREADS=1` in the environment leave out
+    one each.
 
-    Returns a report, to be printed or thrown away. It says so where `fast/` is missing, or left out by
+    Returns a report, to print or to throw away. It says so if `fast/` is missing, or left out by
     `TINYTENSOR_TEXTBOOK=1` in the environment.
     """
     return Report((), _missing()) if switches is None else Report(switches.all_on())
@@ -81,7 +81,7 @@ def keep_memory() -> bool:
     """Let this process keep the memory of freed arrays for the next ones, instead of fetching it page by page again.
 
     It then holds the largest amount that was ever in use. `TINYTENSOR_KEEP_MEMORY=0` in the environment switches it
-    off. Returns whether it is in force: False where the C library is not glibc, or `fast/` is missing, too.
+    off. Returns True if it is in force; False also if the C library is not glibc, or `fast/` is missing.
     """
     return switches is not None and switches.keep_memory().in_force
 
@@ -89,26 +89,26 @@ def keep_memory() -> bool:
 def compile_loops() -> bool:
     """Let this process compute stacks of layers, linear maps, norms, losses and more in loops that Numba compiles.
 
-    Each takes one pass over memory where NumPy takes several. Results differ by rounding. Large arrays, of 16,384
-    elements and more, have them without this call where Numba is installed; with it, all have. The first use of a loop
-    on a machine takes a third of a second to compile, that of a stack several; later processes find it on disk.
-    `TINYTENSOR_COMPILE_LOOPS=0` in the environment switches it off. Returns whether it is in force: False without Numba
-    (`pip install -e '.[fast]'`) or `fast/`, too.
+    Each takes one pass over memory where NumPy takes several. Results differ by rounding. If Numba is installed,
+    arrays of 16,384 elements and more use them without this call; with it, all arrays do. The first use of a loop on a
+    machine takes a third of a second to compile, that of a stack several; later processes find it on disk.
+    `TINYTENSOR_COMPILE_LOOPS=0` in the environment switches it off. Returns True if it is in force; False also without
+    Numba (`pip install -e '.[fast]'`) or `fast/`.
     """
     return switches is not None and switches.compile_loops().in_force
 
 
 def get_num_threads() -> int:
-    """On how many threads of tinytensor the work on large arrays is split; 1 without `fast/`.
+    """The number of tinytensor's threads that share the work on large arrays; 1 without `fast/`.
 
-    It is 1 where BLAS has threads of its own. Compiled loops that multiply by themselves, of stacks and linear maps, go
-    on every core even then, unless `set_num_threads` or `TINYTENSOR_NUM_THREADS` in the environment says otherwise.
+    It is 1 if BLAS has threads of its own. Compiled loops of stacks and linear maps, which multiply by themselves, use
+    every core even then, unless `set_num_threads` or `TINYTENSOR_NUM_THREADS` in the environment says otherwise.
     """
     return 1 if switches is None else switches.get_num_threads()
 
 
 def set_num_threads(count: int, /) -> None:
-    """Split the work on large arrays over so many threads; 1 turns it off. Nothing is ever split without `fast/`.
+    """Split the work on large arrays over `count` threads; 1 turns it off. Without `fast/` nothing is ever split.
 
     Raises ValueError for anything but an integer of at least 1.
     """
@@ -119,7 +119,7 @@ def set_num_threads(count: int, /) -> None:
 
 
 def concurrently(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What some functions give, called at the same time on as many threads as there are; in turn without `fast/`.
+    """The results of some functions, called at the same time on all threads there are; in turn without `fast/`.
 
     The first error is raised.
     """
@@ -130,7 +130,7 @@ def _missing() -> str:
     """Why there is nothing to switch on."""
     if os.environ.get("TINYTENSOR_TEXTBOOK") == "1":
         return "TINYTENSOR_TEXTBOOK=1 in the environment leaves tinytensor/fast out: all is computed by the formulas."
-    util = importlib.import_module("importlib.util")  # only now: to load it takes longer than to load most files here
+    util = importlib.import_module("importlib.util")  # only now: it takes longer to load than most files here
     if util.find_spec("tinytensor.fast") is None:
         return "The folder tinytensor/fast is missing: all is computed by the formulas."
     return "tinytensor/fast was not loaded: all is computed by the formulas."

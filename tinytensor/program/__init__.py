@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def print_backward(outputs: Tensor | Iterable[Tensor], *, names: Any = None, file: TextIO | None = None) -> None:
     """Print how a Tensor, or several, were computed and how their gradients are, as a NumPy program that runs.
 
-    The arguments, and what is raised, are those of `backward_program`; `file` is where to print, by default the
-    standard output.
+    Arguments and errors are those of `backward_program`; `file` is where to print, by default the standard output.
     """
     print(backward_program(outputs, names=names), file=file)
 
@@ -31,16 +30,16 @@ def backward_program(outputs: Tensor | Iterable[Tensor], *, names: Any = None) -
     """The forward and backward pass of one graph as a flat NumPy program, ready to be printed, saved and run.
 
     The program is a function of the leaves and constants that gives the outputs and a dict of gradients, one for each
-    leaf (and each Tensor that asked with `retain_grad`). Every op stands there with its gradient rule, in the engine's
-    order; a fused op as its formula. An output of several elements has its incoming gradient as a further argument.
+    leaf (and each Tensor that asked with `retain_grad`). It has every op with its gradient rule, in the engine's order;
+    a fused op as its formula. An output of several elements has its incoming gradient as a further argument.
 
     Make it before `backward`, which frees the graph (or pass that `retain_graph=True`). Compute within `tt.record()`:
-    a graph without may lack constants of the forward pass.
+    without it, a graph may lack constants of the forward pass.
 
     Args:
         outputs: one or more computed Tensors.
-        names: what Tensors are called: a dict from names to Tensors or modules, or a module (anything that has
-            `named_parameters()`). Others are called after their variable or their module where these are known.
+        names: names for Tensors: a dict from names to Tensors or modules, or a module (anything that has
+            `named_parameters()`). Others are named after their variable or their module, if known.
 
     Raises ValueError if an output was not recorded, RuntimeError if its graph was freed or lacks something.
     """
@@ -55,6 +54,6 @@ def backward_program(outputs: Tensor | Iterable[Tensor], *, names: Any = None) -
                 f"print_backward: output {i} {tensor.shape} has no graph: nothing it was computed from requires a "
                 "gradient, or gradients were off; set requires_grad=True on an input"
             )
-    from . import writer as program  # needed by those alone who print
+    from . import writer as program  # only needed to print
 
     return program.build([t._node for t in tensors if t._node is not None], names)

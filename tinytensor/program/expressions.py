@@ -1,8 +1,8 @@
-"""Arrays that write down how they are computed: what a printed program is made of.
+"""Arrays that write down how they are computed: the parts of a printed program.
 
-To the ops and to the engine, `Traced` is the array type of one more backend, and `Namespace` its module. What is done
-to such an array becomes an expression in NumPy's own names. Beside it, the array holds a value, so that rules may ask
-for shapes and dtypes, and branch on numbers where these are known.
+To the ops and to the engine, `Traced` is the array type of one more backend, and `Namespace` its module. An
+operation on such an array becomes an expression in NumPy's own names. The array also holds a value, so that rules may
+ask for shapes and dtypes, and branch on numbers where these are known.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ def argsort_descending(x, axis):
     turned = np.argsort(np.flip(x, axis), axis=axis, stable=True)
     return x.shape[axis] - 1 - np.flip(turned, axis)''',
 }
-"""What NumPy lacks, by name: a program that uses one begins with its text."""
+"""The functions that NumPy lacks, by name: a program that uses one begins with its text."""
 
 
 class Operand(NamedTuple):
-    """A place in an expression's text for another array; what binds less tightly than `binding` gets brackets."""
+    """A place in an expression's text for another array; one that binds less tightly than `binding` gets brackets."""
 
     array: Traced
     binding: int
@@ -82,7 +82,7 @@ class Operand(NamedTuple):
 
 @dataclass(eq=False)
 class Section:
-    """What one op, or one gradient rule, wrote."""
+    """The arrays that one op, or one gradient rule, wrote."""
 
     backward: bool = False
     place: str = ""  # the module and the fused op around it
@@ -121,7 +121,7 @@ class Trace:
         return [f"({text})" if text.startswith("-") and binding > UNARY else text]
 
     def write_key(self, key: Any) -> list[str | Operand]:
-        """The text of what stands in square brackets behind an array."""
+        """The text of a key, for the square brackets behind an array."""
         parts: list[str | Operand] = []
         for part in key if isinstance(key, tuple) else (key,):
             parts += [", "] * bool(parts)
@@ -136,17 +136,17 @@ class Trace:
 
 
 class Traced:
-    """An array of a program: an expression, a value, and where it stands.
+    """An array of a program: an expression, a value, and its section.
 
     Attributes:
         parts: the expression, text with places for other arrays.
         binding: how tightly the expression binds.
         value: a NumPy array of its shape and dtype.
-        known: whether these are the real numbers; else they stand in for them.
-        form: what kind of expression it is and of what, where shorter ones can be made of it.
-        section: where it was written.
-        pinned: whether it has a line of its own, whatever uses it.
-        hint: what to call it.
+        known: True if these are the real numbers; else they are placeholders.
+        form: the kind of expression and its operands, from which shorter ones can be made.
+        section: the section that it was written in.
+        pinned: True if it has a line of its own, whatever uses it.
+        hint: a name for it.
         gradient_of: the array whose gradient it is, or is a part of.
     """
 
@@ -265,7 +265,7 @@ class Traced:
         return NAMESPACE.abs(self)
 
     def __iadd__(self, other: Any) -> Traced:
-        """In place, as the engine adds the later gradients: this array becomes the sum."""
+        """Add in place, as the engine adds the later gradients: this array becomes the sum."""
         former = Traced.__new__(Traced)
         for name in Traced.__slots__:
             setattr(former, name, getattr(self, name))
@@ -346,7 +346,7 @@ def _express(
 
 
 def alias(x: Traced) -> Traced:
-    """Another name of an array."""
+    """Another name for an array."""
     return Traced(x.trace, [Operand(x, 0)], x.binding, x.value, x.known, ("alias", x))
 
 
@@ -366,7 +366,7 @@ def _call(text: str, compute: Callable[..., Any], *arguments: Any, form: tuple[A
 
 
 class Namespace:
-    """What ops get as `xp`: NumPy's functions, written down; those of arrays that are not traced are computed."""
+    """The `xp` that ops get: NumPy's functions, written down; without a traced array, they only compute."""
 
     device = "cpu"
 
@@ -379,7 +379,7 @@ class Namespace:
         return partial(_function, self._prefix + name)
 
     def adopt(self, arrays: list[Any]) -> None:
-        """Make arguments of the plain arrays among some that a formula made itself, in place of the list's items."""
+        """Turn the plain arrays in a list, which a formula made itself, into arguments, in the list itself."""
         trace = next(_flat(arrays)).trace
         for i, array in enumerate(arrays):
             if isinstance(array, np.ndarray):
@@ -389,7 +389,7 @@ class Namespace:
         return id(x)
 
     def read_only(self, x: Any) -> Any:
-        return x  # an expression, to which nothing is written
+        return x  # an expression, which nothing writes to
 
     def to_numpy(self, x: Any) -> Any:
         return x._number() if isinstance(x, Traced) else x
@@ -441,7 +441,7 @@ def _reshape(x: Traced, shape: Any) -> Any:
         shape = x.value.reshape(shape).shape
     if shape == x.shape:
         return alias(x)
-    if x.form[0] == "reduction" and not x.pinned:  # summed over axes that are then left out: the same in one step
+    if x.form[0] == "reduction" and not x.pinned:  # a sum over axes that are then left out: the same in one step
         _, name, source, axes, dtype = x.form
         if shape == tuple(n for i, n in enumerate(source.shape) if i not in axes):
             return _reduction(name, source, axes, dtype)
@@ -542,7 +542,7 @@ SPELLINGS: dict[str, Callable[..., Any]] = {
 
 # ---- values as text
 
-SMALL = 8  # arrays up to this size stand in the program as they are
+SMALL = 8  # the program has arrays up to this size as they are
 
 
 def _scalar(value: Any) -> str:
@@ -583,12 +583,12 @@ def write_array(array: Any) -> str:
 
 
 def _literal(array: Any) -> str:
-    """The text of an array that is small or follows a plain rule; else an empty one."""
+    """The text of an array that is small or follows a plain rule; else ""."""
     return _rule(array) or (write_array(array) if array.size <= SMALL else "")
 
 
 def _rule(array: Any) -> str:
-    """The text of an array that counts, or is the same everywhere; else an empty one."""
+    """The text of an array that counts up, or is the same everywhere; else ""."""
     if array.size > 2 and array.dtype == np.int64 and (array.ravel() == np.arange(array.size)).all():
         text = f"np.arange({array.size})"
         if array.ndim == 1:

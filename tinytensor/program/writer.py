@@ -48,7 +48,7 @@ class Program:
     inputs: dict[str, Any]
 
     def __str__(self) -> str:
-        """The program; where its data are known and few, with a call on them at the end."""
+        """The program; if its data are known and few, with a call on them at the end."""
         if self._unknown or sum(a.size for a in self.inputs.values()) > 8 * SMALL:
             return self.source
         arguments = "".join(f"        {name}={write_array(array)},\n" for name, array in self.inputs.items())
@@ -184,7 +184,7 @@ class Replay:
         return alias(array) if array.form[0] == "argument" or array.hint else array
 
     def _record(self, op: Any, parents: Any, kept: Any, params: Any, out: Any, inputs: Any) -> Node | None:
-        """What an op leaves behind: a node whose gradient gets a name, and a section for what is written next."""
+        """Record an op: a node whose gradient gets a name, and a section for whatever is written next."""
         if not any(parents) or out.dtype.kind not in "fc":
             return None
         node = Node(op, parents, kept, params, out)
@@ -213,7 +213,7 @@ class Replay:
         return self._constants[id(value)]
 
     def _tensor(self, node: Node, reader: Node | None = None, place: int = 0) -> Any:
-        """What a node became; a leaf is made when it is first met."""
+        """The Tensor that a node became; a leaf's is made when it is first met."""
         if node not in self._tensors:
             known = node in self._values
             value = _numpy(self._values[node]) if known else _stand_in(node.shape, node.dtype)
@@ -247,7 +247,7 @@ class Replay:
         if g.pinned and g.gradient_of is not out:
             g = self._alias_beside(g)
         part: Any = g
-        while isinstance(part, Traced) and not part.pinned:  # sums of what came on several paths, earliest inmost
+        while isinstance(part, Traced) and not part.pinned:  # sums over several paths, the earliest innermost
             part.pinned, part.gradient_of = True, out
             name, *terms = part.form if part.form[0] == "add" else ("", None)
             earlier = isinstance(terms[0], Traced) and terms[0].section is not part.section
@@ -305,7 +305,7 @@ def _numpy(array: Any) -> Any:
 
 
 def _stand_in(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An array for one whose numbers are not known; regular, as `inv` wants its matrices."""
+    """An array in place of one with unknown numbers; regular, as `inv` wants its matrices."""
     array = np.zeros(shape, dtype)
     if len(shape) > 1:
         array[...] = np.eye(shape[-2], shape[-1])
@@ -313,7 +313,7 @@ def _stand_in(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def _hint(node: Node | None, place: int) -> str:
-    """What to call an input by the op that reads it, and its module; "" where that says nothing."""
+    """A name for an input, from the op that reads it and its module; "" if that says nothing."""
     if node is None or node.op is None:
         return ""
     name = node.op.inputs[0 if node.op.variadic else place]
@@ -321,7 +321,7 @@ def _hint(node: Node | None, place: int) -> str:
 
 
 def _place(node: Node) -> str:
-    """The module a node was made in and, if it is fused, its name: what the lines of the program are grouped by."""
+    """The module a node was made in and, if it is fused, its name: these group the lines of the program."""
     assert node.op is not None
     fused = "" if node.op.pure else node.name
     return ": ".join(filter(None, (".".join(_modules(node)), fused)))
@@ -343,19 +343,19 @@ def _line(node: Node) -> str:
 
 # ---- the text
 
-INLINE = 48  # the longest expression that stands within another one
+INLINE = 48  # the longest expression written within another one
 COMMENT = 52  # the column of comments, behind shorter lines
 
 
 class Writer:
-    """Writes a replayed graph down: which arrays get lines, and what they are called."""
+    """Writes a replayed graph down: chooses the arrays that get lines, and names them."""
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
         self.arguments = replay.trace.arguments
         self._taken = {*keyword.kwlist, *keyword.softkwlist, "np", FUNCTION, *HELPERS}
         self._names: dict[Any, str] = {}  # of arrays; under ("g", array), of its gradient
-        self._numbers: dict[tuple[str, bool], Iterator[int]] = {}  # those still free behind a name
+        self._numbers: dict[tuple[str, bool], Iterator[int]] = {}  # the numbers still free behind a name
         self._uses: dict[Traced, int] = {}
         self._user: dict[Traced, Traced] = {}
         self._texts: dict[Traced, str] = {}
@@ -456,7 +456,7 @@ class Writer:
         return "".join(parts)
 
     def _gradient_name(self, array: Traced) -> None:
-        """Gradients are called after what they are gradients of; the parts of a sum all alike."""
+        """Name a gradient after its array; the parts of a sum get one name."""
         of = array.gradient_of
         assert of is not None
         key = ("g", of)

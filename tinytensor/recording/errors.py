@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..primitive import Primitive
 
 LAST = 200
-"""Of a graph that is too large to draw, this many ops before the failure are drawn."""
+"""If a graph is too large to draw, this many ops before the failure are drawn."""
 
 
 class explain_errors(record):
@@ -29,7 +29,7 @@ class explain_errors(record):
         with tt.explain_errors("error.svg"):
             loss = model(x).sum()
 
-    The error is raised as ever, with a note that says where the picture is. In a notebook the picture is shown as
+    The error is raised as usual, with a note that says where the picture is. In a notebook the picture is shown as
     well; there, an op that fails outside of this context shows what led to its operands. The first number that is not
     finite in `detect_anomaly` is shown the same way. Records what is computed, as `record` does, so it is slow.
 
@@ -64,7 +64,7 @@ def op_failed(
     error: Exception,
     node: TracedNode | None = None,
 ) -> None:
-    """Remember which op failed; in a notebook, show it. `node` is the op's own, where it gave a result."""
+    """Remember which op failed; in a notebook, show it. `node` is the op's own, if it gave a result."""
     recording = state.recording
     alone = recording is None and in_notebook() and any(parents)
     if alone:
@@ -87,7 +87,7 @@ failure_listeners.append(op_failed)
 
 
 def _behind(parents: Sequence[Node | None]) -> Recording:
-    """What led to the operands of an op, as if it had been recorded."""
+    """The ops that led to the operands of an op, as if they had been recorded."""
     from ..graph.build import walk
 
     recording = Recording(None, [])
@@ -121,7 +121,7 @@ def _refused(name: str, tensors: Mapping[str, Any]) -> None:
 
 
 def _blame(recording: Recording, error: Exception | BaseException) -> None:
-    """Where no op failed, find out what did: the op whose gradient did, or the innermost public function."""
+    """If no op failed, find what did: the op whose gradient failed, or the innermost public function."""
     from ..engine import _fit, op_vjp
 
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -139,7 +139,7 @@ def _blame(recording: Recording, error: Exception | BaseException) -> None:
 
 
 def _is_public(name: str, module: str) -> bool:
-    """Whether a function of one of the library's files is one that its package shows."""
+    """True if a function of one of the library's files can be found in its package or in the library."""
     library = __name__.partition(".")[0]
     packages = [sys.modules.get(place) for place in (library, module.rpartition(".")[0])]
     return module.startswith(f"{library}.") and any(hasattr(package, name) for package in packages)
@@ -157,7 +157,7 @@ def _forget_names(recording: Recording, error: Exception) -> None:
 
 
 class _Nothing:
-    """In place of the result that was not computed."""
+    """A placeholder for the result that was not computed."""
 
     shape = ()
     dtype = np.dtype(np.float32)
@@ -189,7 +189,7 @@ def _show(recording: Recording, error: Exception, path: str | None, options: Map
 
 
 def _misfits(text: str) -> dict[tuple[int, ...], str]:
-    """Of the shapes that a message has under each other (`messages.aligned`), those with an axis in brackets."""
+    """The shapes with an axis in brackets, of those that a message has under each other (`messages.aligned`)."""
     rows = re.findall(r"^  \w+ +((?:\[?\d+\]? *)+)$", text, flags=re.M)
     shapes = [re.findall(r"\[?\d+\]?", row) for row in rows]
     times = "\N{MULTIPLICATION SIGN}"
@@ -197,7 +197,7 @@ def _misfits(text: str) -> dict[tuple[int, ...], str]:
 
 
 def in_notebook() -> bool:
-    """Whether code runs in a Jupyter notebook, which shows pictures."""
+    """True if code runs in a Jupyter notebook, which shows pictures."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None else None
     return running is not None and hasattr(running, "kernel")

@@ -35,7 +35,7 @@ class record(Mode):
         return {"recording": Recording(state.recording, state.scopes), "observer": trace}
 
     def __enter__(self) -> Graph:
-        from ..graph import Graph  # first, or the first op would be said to take the time of it
+        from ..graph import Graph  # first, or the first op's time would include it
 
         super().__enter__()
         assert state.recording is not None

@@ -24,7 +24,7 @@ else:
 
 @part_of_tensor
 class Conversions(TensorCore):
-    """What `Tensor` has of `x.item()`, `x.numpy()`, `x.to("gpu")`, `float(x)`, `copy.deepcopy(x)`, ..."""
+    """The part of `Tensor` behind `x.item()`, `x.numpy()`, `x.to("gpu")`, `float(x)`, `copy.deepcopy(x)`, ..."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class Conversions(TensorCore):
 
         Args:
             non_blocking: changes nothing here.
-            copy: a new Tensor also where nothing changes.
+            copy: if True, a new Tensor even if nothing changes.
         """
         for value in args:
             if isinstance(value, bool):
@@ -170,7 +170,7 @@ class Conversions(TensorCore):
         return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
 
     def __copy__(self) -> Tensor:
-        """A leaf for a leaf, in memory of its own; of a computed Tensor a copy through which gradients flow."""
+        """A leaf for a leaf, in memory of its own; for a computed Tensor a copy through which gradients flow."""
         return self._twin() if self.is_leaf else tt.positive(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:

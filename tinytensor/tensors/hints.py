@@ -1,4 +1,4 @@
-"""What PyTorch and NumPy call things, and how that is written here: the words of an error about a missing name.
+"""PyTorch's and NumPy's names, and how to write them here: the words of an error about a missing name.
 
 Loaded when such an error is raised, and never before. `docs/names.md` has the rule that these tables follow.
 
@@ -8,8 +8,8 @@ A line of a table is one of three:
     names: example              it is written with what is there
     names                       it is left out
 
-In the examples x and y are matrices, v is a vector, i one of integers, mask of booleans, p of probabilities, z of
-complex numbers, n is a number, tensors a list, and data is models.data. What stands behind a `#` is said in
+In the examples x and y are matrices, v is a vector, i a vector of integers, mask of booleans, p of probabilities, z of
+complex numbers, n is a number, tensors a list, and data is models.data. The error puts what follows a `#` in
 parentheses.
 """
 
@@ -514,12 +514,12 @@ FALLBACK = {
     "Tensor": ("Tensor", "tinytensor"),
     "tinytensor": ("tinytensor", "tinytensor.nn.functional", "tinytensor.nn"),
 }
-"""Where else to look for a name: PyTorch has many of them in several places."""
+"""Other places to look for a name: PyTorch has many names in several places."""
 
 
 @cache
 def table(place: str) -> dict[str, tuple[str, str]]:
-    """By name, what it is called here ("" where it is not) and an example ("" where there is none)."""
+    """For each name, the name here ("" if there is none) and an example ("" if there is none)."""
     found = {}
     for line in TABLES.get(place, "").strip().splitlines():
         names, _, example = line.partition(": ")
@@ -530,7 +530,7 @@ def table(place: str) -> dict[str, tuple[str, str]]:
 
 
 def hint(place: str, name: str) -> str | None:
-    """What to say of a name that `place` (a module's name, or "Tensor") does not have; None where there is nothing."""
+    """The hint for a name that `place` (a module's name, or "Tensor") does not have; None if there is none."""
     known = next((found for where in FALLBACK.get(place, (place,)) if name in (found := table(where))), None)
     if known is not None:
         ours, example = known[name]
@@ -564,7 +564,7 @@ KEYWORDS = {
     "scale": ("std",),
     "p": ("ord",),
 }
-"""PyTorch's and NumPy's names of arguments, and what they are called in one function or another here."""
+"""PyTorch's and NumPy's names of arguments, and their names in one function or another here."""
 
 ADVICE = {
     "requires_grad": "call requires_grad_() on what it gives",
@@ -574,24 +574,24 @@ ADVICE = {
     "out_int32": "places are int64",
     "out": "what it gives is new; x[...] = result writes into x",
 }
-"""What to do for arguments that no function has."""
+"""Advice for arguments that no function has."""
 
 
 OF_TWO = {"max": "maximum", "min": "minimum"}
 
 
 def no_axis(name: str, problem: str) -> TypeError:
-    """The error for what is no axis; PyTorch's `max` takes a second Tensor there."""
+    """The error for a value that is no axis; PyTorch's `max` takes a second Tensor there."""
     return TypeError(f"{name}: {problem}" + (f"; of two Tensors it is tt.{OF_TWO[name]}" if name in OF_TWO else ""))
 
 
 def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] = ()) -> TypeError:
-    """The error for arguments that a function does not have, which says something of the first.
+    """The error for arguments that a function does not have; it explains the first.
 
     Args:
         name: the function's, or the method's.
         given: these arguments; the lengths in `ones(2, 3)` are called "lengths".
-        taken: what it takes; default: what the signature says.
+        taken: the arguments that it takes; default: those in its signature.
     """
     keyword, value = next(iter(given.items()))
     if keyword == "lengths":
@@ -612,7 +612,7 @@ def _arguments(name: str) -> list[str]:
 
 
 def passed_to_op(primitive: Primitive, message: str) -> str | None:
-    """What to say where an op was given an argument that it does not have, in place of Python's words; else None."""
+    """The words, in place of Python's, for an argument that an op does not have; None for any other message."""
     found = re.match(r"(\w+): _?\1_?\(\) got an unexpected keyword argument '(\w+)'", message)
     if found is None:
         return None

@@ -20,7 +20,7 @@ else:
 
 @part_of_tensor
 class Hooks(TensorCore):
-    """What `Tensor` has of `x.register_hook(see)` and `x.retain_grad()`."""
+    """The part of `Tensor` behind `x.register_hook(see)` and `x.retain_grad()`."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class Hooks(TensorCore):
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Hook:
         """Call `hook(gradient)` when this Tensor's gradient is known; what it returns, if anything, replaces it.
 
-        To write into the gradient changes nothing: others may share it.
+        Writing into the gradient changes nothing: others may share it.
         """
         if self._node is None:
             raise RuntimeError("register_hook: this Tensor does not require a gradient")
@@ -54,7 +54,7 @@ class Hook:
 
 
 def call(node: Node, g: Any) -> Any:
-    """What the hooks of a node make of a gradient, a raw array or a Tensor."""
+    """A gradient, a raw array or a Tensor, after the hooks of a node, which may replace it."""
     for hook in list((node.hooks or {}).values()):
         array, source = (g._data, g._node) if isinstance(g, Tensor) else (g, None)
         before = wrap(for_array(array).read_only(array), source)  # the array may be shared

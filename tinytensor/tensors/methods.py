@@ -27,7 +27,7 @@ Truth: TypeAlias = bool
 
 @part_of_tensor
 class Methods(TensorCore):
-    """What `Tensor` has of `x.floor()`, `x.add(y)`, `x.view(2, 3)`, `x.float()`, `x.numel()`, ..."""
+    """The part of `Tensor` behind `x.floor()`, `x.add(y)`, `x.view(2, 3)`, `x.float()`, `x.numel()`, ..."""
 
     __slots__ = ()
 
@@ -78,11 +78,11 @@ class Methods(TensorCore):
         return tt.floor(self)
 
     def isfinite(self) -> Tensor:
-        """Whether each element is neither infinite nor NaN."""
+        """True where x is neither infinite nor NaN."""
         return tt.isfinite(self)
 
     def isinf(self) -> Tensor:
-        """Whether each element is infinite."""
+        """True where x is infinite."""
         return tt.isinf(self)
 
     def log10(self) -> Tensor:
@@ -98,7 +98,7 @@ class Methods(TensorCore):
         return tt.log2(self)
 
     def logical_not(self) -> Tensor:
-        """Whether each element is false (zero)."""
+        """True where x is false (zero)."""
         return tt.logical_not(self)
 
     def negative(self) -> Tensor:
@@ -118,7 +118,7 @@ class Methods(TensorCore):
         return tt.sign(self)
 
     def signbit(self) -> Tensor:
-        """Whether the sign bit is set: true for negative numbers and for -0."""
+        """True where the sign bit is set: for negative numbers and for -0."""
         return tt.signbit(self)
 
     def sinh(self) -> Tensor:
@@ -142,7 +142,7 @@ class Methods(TensorCore):
         return tt.negative(self)
 
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """x limited to the interval from min to max, of which either may be missing; at a bound the gradient passes."""
+        """x limited to the interval from min to max (either may be missing); at a bound the gradient passes."""
         return tt.clip(self, min, max)
 
     def tril(self, k: Integer = 0) -> Tensor:
@@ -158,7 +158,7 @@ class Methods(TensorCore):
         return tt.special.digamma(self)
 
     def erfc(self) -> Tensor:
-        """1 - erf(x), accurate also where that is close to 0."""
+        """1 - erf(x), accurate even where that is close to 0."""
         return tt.special.erfc(self)
 
     def erfinv(self) -> Tensor:
@@ -174,11 +174,11 @@ class Methods(TensorCore):
         return tt.special.gammaln(self)
 
     def logit(self, eps: Number | None = None) -> Tensor:
-        """log(x / (1 - x)), the inverse of sigmoid; with `eps`, of x kept that far from 0 and 1."""
+        """log(x / (1 - x)), the inverse of sigmoid; with `eps`, x is first kept that far from 0 and 1."""
         return tt.special.logit(self, eps)
 
     def nan_to_num(self, nan: Number = 0.0, posinf: Number | None = None, neginf: Number | None = None) -> Tensor:
-        """x with numbers in place of NaN, inf and -inf; default of the latter: the dtype's largest and smallest."""
+        """x with numbers in place of NaN, inf and -inf; the last two default to the dtype's largest and smallest."""
         return tt.nan_to_num(self, nan, posinf, neginf)
 
     def rsqrt(self) -> Tensor:
@@ -204,7 +204,7 @@ class Methods(TensorCore):
         return tt.bitwise_and(self, other)
 
     def bitwise_left_shift(self, other: Operand) -> Tensor:
-        """x shifted to the left by other bits; from its width on nothing is left."""
+        """x shifted to the left by other bits; by its width or more, nothing is left."""
         return tt.bitwise_left_shift(self, other)
 
     def bitwise_or(self, other: Operand) -> Tensor:
@@ -212,7 +212,7 @@ class Methods(TensorCore):
         return tt.bitwise_or(self, other)
 
     def bitwise_right_shift(self, other: Operand) -> Tensor:
-        """x shifted to the right by other bits; from its width on only the sign is left, 0 or -1."""
+        """x shifted to the right by other bits; by its width or more, only the sign is left, 0 or -1."""
         return tt.bitwise_right_shift(self, other)
 
     def bitwise_xor(self, other: Operand) -> Tensor:
@@ -285,15 +285,15 @@ class Methods(TensorCore):
         return tt.logaddexp(self, other)
 
     def logical_and(self, other: Operand) -> Tensor:
-        """Whether both x and other are true (not zero)."""
+        """True where both x and other are true (not zero)."""
         return tt.logical_and(self, other)
 
     def logical_or(self, other: Operand) -> Tensor:
-        """Whether x or other is true (not zero)."""
+        """True where x or other is true (not zero)."""
         return tt.logical_or(self, other)
 
     def logical_xor(self, other: Operand) -> Tensor:
-        """Whether exactly one of x and other is true (not zero)."""
+        """True where exactly one of x and other is true (not zero)."""
         return tt.logical_xor(self, other)
 
     def lt(self, other: Operand) -> Tensor:
@@ -405,7 +405,7 @@ class Methods(TensorCore):
         dtype: DType = None,
         **unknown: Never,
     ) -> Tensor:
-        """The p-norm over `axis`, of all elements as one vector by default; "fro" is 2, and "nuc" that of a matrix."""
+        """The p-norm over `axis` (default: of all elements as one vector); "fro" is 2, "nuc" the nuclear norm."""
         if unknown:
             raise tt.hints.unknown_keyword("norm", unknown)
         x = self if dtype is None else self._as(dtype)
@@ -425,7 +425,7 @@ class Methods(TensorCore):
         return tt.kron(self, other)
 
     def diag(self, k: Integer = 0) -> Tensor:
-        """A matrix with this vector on its k-th diagonal; of a matrix, its k-th diagonal."""
+        """A matrix with this vector on its k-th diagonal; for a matrix, its k-th diagonal."""
         return tt.diag(self, k=k)
 
     # ---- over an axis
@@ -443,7 +443,7 @@ class Methods(TensorCore):
         return tt.min(self, axis=normalize_axes("amin", axis, self.shape), keepdims=keepdims)
 
     def count_nonzero(self, axis: Axis = None, **unknown: Never) -> Tensor:
-        """How many elements over `axis` are not zero."""
+        """The number of elements over `axis` that are not zero."""
         if unknown:
             raise tt.hints.unknown_keyword("count_nonzero", unknown)
         return tt.count_nonzero(self, axis=axis)
@@ -468,7 +468,7 @@ class Methods(TensorCore):
         append: ArrayLike | None = None,
         **unknown: Never,
     ) -> Tensor:
-        """The differences between neighbours along `axis`, taken n times, of x with what is joined to its ends."""
+        """The differences between neighbours along `axis`, taken n times, of x with `prepend` and `append` joined."""
         if unknown:
             raise tt.hints.unknown_keyword("diff", unknown)
         return tt.diff(self, n=n, axis=axis, prepend=prepend, append=append)
@@ -480,13 +480,13 @@ class Methods(TensorCore):
         return tt.logcumsumexp(self, axis=axis)
 
     def nanmean(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
-        """The mean over `axis` of what is not NaN."""
+        """The mean of the elements over `axis` that are not NaN."""
         if unknown:
             raise tt.hints.unknown_keyword("nanmean", unknown)
         return tt.nanmean(self, axis=axis, keepdims=keepdims)
 
     def nansum(self, axis: Axis = None, keepdims: Truth = False, **unknown: Never) -> Tensor:
-        """The sum over `axis` of what is not NaN."""
+        """The sum of the elements over `axis` that are not NaN."""
         if unknown:
             raise tt.hints.unknown_keyword("nansum", unknown)
         return tt.nansum(self, axis=axis, keepdims=keepdims)
@@ -494,7 +494,7 @@ class Methods(TensorCore):
     def quantile(
         self, q: Any, axis: Axis = None, keepdims: Truth = False, *, interpolation: str = "linear", **unknown: Never
     ) -> Tensor:
-        """The values below which the shares q of the elements over `axis` lie."""
+        """The values below which the shares q of the elements over `axis` fall."""
         if unknown:
             raise tt.hints.unknown_keyword("quantile", unknown)
         return tt.quantile(self, q, axis=axis, keepdims=keepdims, interpolation=interpolation)
@@ -514,11 +514,11 @@ class Methods(TensorCore):
         return tt.broadcast_to(self, shape)
 
     def contiguous(self) -> Tensor:
-        """This Tensor: how it lies in memory makes no difference here."""
+        """This Tensor: its layout in memory makes no difference here."""
         return tt.asarray(self)
 
     def expand(self, *shape: Any) -> Tensor:
-        """Broadcast to a shape, in which -1 leaves a length as it is."""
+        """Broadcast to a shape; -1 leaves a length as it is."""
         lengths = _joined(shape)
         old = (-1,) * (len(lengths) - len(self.shape)) + self.shape
         return tt.broadcast_to(self, tuple(was if n == -1 else n for n, was in zip(lengths, old)))
@@ -550,7 +550,7 @@ class Methods(TensorCore):
         return tt.reshape(self, other.shape)
 
     def roll(self, shift: Any, axis: Axis = None) -> Tensor:
-        """x with the elements along `axis` shifted, those that leave at one end coming in at the other."""
+        """x with the elements along `axis` shifted; those that leave at one end come in at the other."""
         return tt.roll(self, shift, axis=axis)
 
     def swapaxes(self, axis1: Integer, axis2: Integer) -> Tensor:
@@ -591,11 +591,11 @@ class Methods(TensorCore):
         return self.dtype.itemsize
 
     def is_complex(self) -> Truth:
-        """Whether the elements are complex numbers."""
+        """True if the elements are complex numbers."""
         return self.dtype.kind == "c"
 
     def is_floating_point(self) -> Truth:
-        """Whether the elements are floats."""
+        """True if the elements are floats."""
         return self.dtype.kind == "f"
 
     def nelement(self) -> Integer:
@@ -612,7 +612,7 @@ class Methods(TensorCore):
         return self._as(other.dtype)
 
     def bool(self) -> Tensor:
-        """x as booleans: whether each element is not zero."""
+        """x as booleans: True where an element is not zero."""
         return self._as(dtypes.bool_)
 
     def double(self) -> Tensor:

@@ -1,6 +1,6 @@
-"""Names that PyTorch or NumPy has and tinytensor has not: asking for one says what to write instead.
+"""Names that PyTorch or NumPy has and tinytensor lacks: asking for one says what to write instead.
 
-Methods that a Tensor has not are attributes that raise, since a `__getattr__` would make every look-up of every
+Methods that a Tensor lacks are attributes that raise, since a `__getattr__` would make every look-up of every
 attribute five times as slow. `hasattr` says False, and `dir(x)` leaves them out. The words are in `hints.py`, which is
 loaded when they are needed.
 `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
@@ -58,7 +58,7 @@ def no_attribute(place: str, name: str) -> AttributeError:
 
 
 class Missing(str):
-    """The name of such a method, on the class."""
+    """The name of a missing method, as an attribute of the class."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ failure_listeners.append(_say_what_an_op_takes)
 
 
 def hide_what_is_refused(*places: Any) -> None:
-    """Show functions without `**unknown` and `*lengths`, which they take only to refuse them, to `inspect` and `help`.
+    """Hide from `inspect` and `help` the `**unknown` and `*lengths` that functions take only to refuse them.
 
     Args:
         places: the modules and classes that have the functions.
@@ -96,7 +96,7 @@ def hide_what_is_refused(*places: Any) -> None:
 
 @part_of_tensor
 class Names(TensorCore):
-    """What `dir(x)` lists of a Tensor."""
+    """The names that `dir(x)` lists for a Tensor."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""What happens where a NumPy function is called with a Tensor: `np.exp(x)`, `np.sum(x)`, `array * x`.
+"""Calls of NumPy functions with a Tensor: `np.exp(x)`, `np.sum(x)`, `array * x`.
 
-Operators between an ndarray and a Tensor compute, as a Tensor's do. A function of NumPy's would lose the gradient of a
-Tensor that needs one, and is refused, with the name of ours. Other Tensors on the CPU are arrays to it.
+Operators between an ndarray and a Tensor compute, as a Tensor's do. A NumPy function would lose the gradient of a
+Tensor that needs one, so it is refused, with the name of ours. Other Tensors on the CPU are arrays to it.
 `import tinytensor as tt` at the top is a circular import on purpose: the names are looked up when called.
 """
 
@@ -29,10 +29,10 @@ OPERATORS = {
     np.greater_equal: "greater_equal", np.bitwise_and: "bitwise_and", np.bitwise_or: "bitwise_or",
     np.bitwise_xor: "bitwise_xor", np.left_shift: "bitwise_left_shift", np.right_shift: "bitwise_right_shift",
 }  # fmt: skip
-"""What NumPy makes of `array + x` and its kin, and the function that computes it here."""
+"""NumPy's functions for `array + x` and its kin, and the functions that compute them here."""
 
 ABOUT = {np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj, np.array2string}
-"""Functions that tell something of an array, and compute nothing with it."""
+"""Functions that describe an array, and compute nothing with it."""
 
 
 @part_of_tensor
@@ -64,7 +64,7 @@ class NumpyCalls(TensorCore):
 
 
 def _refusal(name: str, why: str) -> TypeError:
-    """The error for a call of a NumPy function, with what to write in its place."""
+    """The error for a call of a NumPy function; it says what to write instead."""
     if callable(getattr(tt, name, None)):
         return TypeError(f"np.{name}: {why}; write tt.{name}, or convert first with x.detach().numpy()")
     advice = tt.hints.hint("tinytensor", name) or f"convert first: np.{name}(x.detach().numpy())"

@@ -20,9 +20,9 @@ else:
 
 @part_of_tensor
 class Operators(TensorCore):
-    """What `Tensor` has of `x + y`, `x @ y`, `x[i]`, `x.sum()`, ...
+    """The part of `Tensor` behind `x + y`, `x @ y`, `x[i]`, `x.sum()`, ...
 
-    Arguments that a method does not know are refused in it: to hand `**unknown` on costs a sixth of a small sum.
+    Each method refuses unknown arguments itself: passing `**unknown` on costs a sixth of a small sum.
     """
 
     __slots__ = ()
@@ -165,7 +165,7 @@ class Operators(TensorCore):
     def T(self) -> Tensor:
         """The transpose of a matrix."""
         if len(self.shape) != 2:
-            # An AttributeError, so that `hasattr` and what lists attributes take it for an answer.
+            # An AttributeError, so that `hasattr` and tools that list attributes take it for an answer.
             raise AttributeError(f"T: expected 2 dimensions, got shape {self.shape}; use .mT or tt.permute_dims")
         return tt.matrix_transpose(self)
 
@@ -181,13 +181,13 @@ class Operators(TensorCore):
         return tt.abs(self)
 
     def all(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-        """Whether every element over `axis` is true (not zero)."""
+        """True if every element over `axis` is true (not zero)."""
         if unknown:
             raise tt.hints.unknown_keyword("all", unknown)
         return tt.all(self, axis=axis, keepdims=keepdims)
 
     def any(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-        """Whether some element over `axis` is true (not zero)."""
+        """True if some element over `axis` is true (not zero)."""
         if unknown:
             raise tt.hints.unknown_keyword("any", unknown)
         return tt.any(self, axis=axis, keepdims=keepdims)
@@ -215,7 +215,7 @@ class Operators(TensorCore):
         return tt.astype(self, dtype, copy=copy)
 
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-        """x limited to the interval from min to max, of which either may be missing; at a bound the gradient passes."""
+        """x limited to the interval from min to max (either may be missing); at a bound the gradient passes."""
         return tt.clip(self, min, max)
 
     def clone(self) -> Tensor:
@@ -247,7 +247,7 @@ class Operators(TensorCore):
         return tt.functions.shapes.flatten(self, start_dim, end_dim)
 
     def isnan(self) -> Tensor:
-        """Whether each element is NaN."""
+        """True where x is NaN."""
         return tt.isnan(self)
 
     def log(self) -> Tensor:
@@ -255,7 +255,7 @@ class Operators(TensorCore):
         return tt.log(self)
 
     def logsumexp(self, axis: Axis = None, keepdims: bool = False, **unknown: Never) -> Tensor:
-        """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and of nothing it is -inf."""
+        """log(sum(exp(x))) over `axis`, without overflow; entries of -inf weigh nothing, and no entries give -inf."""
         if unknown:
             raise tt.hints.unknown_keyword("logsumexp", unknown)
         return tt.logsumexp(self, axis=axis, keepdims=keepdims)
@@ -275,7 +275,7 @@ class Operators(TensorCore):
         return tt.max(self, axis=axis, keepdims=keepdims)
 
     def mean(self, axis: Axis = None, keepdims: bool = False, *, dtype: DType = None, **unknown: Never) -> Tensor:
-        """The arithmetic mean over `axis`, in `dtype` (default: that of x); of nothing it is NaN."""
+        """The arithmetic mean over `axis`, in `dtype` (default: that of x); NaN for no elements."""
         if unknown:
             raise tt.hints.unknown_keyword("mean", unknown)
         return tt.mean(self if dtype is None else tt.astype(self, dtype), axis=axis, keepdims=keepdims)
@@ -305,7 +305,7 @@ class Operators(TensorCore):
         return tt.round(self, decimals=decimals)
 
     def sigmoid(self) -> Tensor:
-        """1 / (1 + exp(-x)), without overflow, of real numbers."""
+        """1 / (1 + exp(-x)), without overflow, for real numbers."""
         return tt.sigmoid(self)
 
     def sin(self) -> Tensor:

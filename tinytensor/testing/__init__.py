@@ -1,4 +1,4 @@
-"""Checks of ops: `report`, the report card of one, `check_op`, what its test consists of, `gradcheck`, `gradgradcheck`.
+"""Checks of ops: `report`, the report card of an op, `check_op`, its test, `gradcheck` and `gradgradcheck`.
 
 `python -m tinytensor.testing my_ops.py` prints the report of every op that a file declares.
 """
@@ -16,7 +16,7 @@ __all__ = ["GradientError", "Line", "Report", "check_op", "gradcheck", "gradgrad
 
 
 def __getattr__(name: str) -> Any:
-    """What checks ops is loaded when it is first asked for, not with the package."""
+    """Load the checks when they are first asked for, not with the package."""
     if name in __all__:
         from . import op_checks, report_card
 

@@ -14,7 +14,7 @@ ALL_PASSED, SOMETHING_FAILED, MISTAKE = 0, 1, 2
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that tells a mistake in one line."""
+    """A parser that reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(MISTAKE, f"{self.prog}: {message} (--help lists the arguments)\n")

@@ -18,11 +18,11 @@ from .other_arrays import NotItsOwn, OtherArray, OtherNamespace, wrapped
 from .trying import Failed, Outcome, Skipped, all_on, needs_gradients, on, trying
 
 MANY: dict[tuple[int, ...], tuple[int, ...]] = {(3, 4): (128, 128), (3, 3): (32, 32), (4,): (16384,)}
-"""The shape for a timing, instead of a first shape."""
+"""For each first shape, the shape to time instead."""
 
 
 def only_xp(subject: Subject) -> Outcome:
-    """Forward and rules on arrays that are not NumPy's."""
+    """Run forward and rules on arrays that are not NumPy's."""
     primitive, case = subject.primitive, subject.cases[0]
     xp = OtherNamespace()
     values = [wrapped(np.array(x.numpy())) if isinstance(x, Tensor) else x for x in case.inputs]
@@ -140,7 +140,7 @@ def _same_forward(case: Case) -> None:
 
 
 def speed(subject: Subject) -> Outcome:
-    """How long it takes, and against its formula where it has a fast pair."""
+    """Time the op, and compare it with its formula if it has a fast pair."""
     try:
         case = _larger(subject)
         _run(case)
@@ -158,7 +158,7 @@ def speed(subject: Subject) -> Outcome:
 
 
 def _larger(subject: Subject) -> Case:
-    """The first inputs, with more numbers where they were not given."""
+    """The first inputs, with more numbers if they were not given."""
     case = subject.cases[0]
     if not subject.given and case.inputs:
         try:

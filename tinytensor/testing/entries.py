@@ -1,4 +1,4 @@
-"""Which entry of a Jacobian is wrong: the element of the result, the element of the input, and both numbers."""
+"""The wrong entry of a Jacobian: the element of the result, the element of the input, and both numbers."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..derivatives.gradients import grad
 from ..tensor import Tensor
 
 MOST = 400
-"""So many elements of a result, and of an input, are looked at: each costs a backward pass, or two forward passes."""
+"""The most elements of a result, and of an input, to look at: each costs a backward pass, or two forward passes."""
 
 
 class WrongEntry(NamedTuple):
-    """The derivative of one element of a result with respect to one element of an input, where it is wrong.
+    """A wrong derivative of one element of a result with respect to one element of an input.
 
     Attributes:
         result, input: their names.
-        place, element: the indices of the two elements; () of a number.
+        place, element: the indices of the two elements; () for a number.
         gradient: the derivative by the gradient rules.
         difference: the derivative by differences.
     """
@@ -59,8 +59,8 @@ def find_wrong_entry(
         outputs: what was computed from the leaves, recorded.
         leaves: the inputs that are differentiated.
         results_at: given the number of a leaf and what to add to it, the outputs there, as NumPy arrays.
-        names, result_names: of the leaves and of the outputs.
-        eps, atol, rtol: as `gradcheck` has them.
+        names, result_names: the names of the leaves and of the outputs.
+        eps, atol, rtol: as in `gradcheck`.
     """
     by_gradient = [_rows(output, leaves) for output in outputs]
     worst, found = 1.0, None

@@ -23,7 +23,7 @@ def ops_of(path: str | os.PathLike[str]) -> list[tuple[Callable[..., Any], dict[
     Returns each op with the keyword arguments of `report` that the file has for it, in a dictionary named `REPORT`:
     `REPORT = {log_ratio: {"domain": (0.1, 10.0)}, norm: {"axis": 0}}`.
 
-    Raises FileError where there is no such file, where it fails, or declares no op.
+    Raises FileError if there is no such file, if it fails, or if it declares no op.
     """
     name = os.fspath(path)
     if not name.endswith(".py") or not Path(path).is_file():
@@ -53,7 +53,7 @@ def _is_of(function: Callable[..., Any], module: Any) -> bool:
 
 
 def _run(path: Path) -> Any:
-    """The file as a module, which finds others beside it, as a script does."""
+    """The file as a module, which can import others beside it, as a script can."""
     specification = importlib.util.spec_from_file_location(path.stem, path)
     assert specification is not None
     assert specification.loader is not None

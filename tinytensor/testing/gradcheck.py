@@ -26,7 +26,7 @@ class GradientError(AssertionError):
     """A gradient that disagrees with finite differences.
 
     Attributes:
-        entry: which derivative is wrong, and both numbers; None where no single one stands out.
+        entry: the wrong derivative, and both numbers; None if no single one stands out.
     """
 
     entry: WrongEntry | None = None
@@ -61,9 +61,9 @@ def gradcheck(
         inputs: Tensors, those that require gradients in float64; other values are passed on as they are.
         eps: the step of the central differences.
         atol, rtol: how far the two may be apart, absolutely and relative to the derivative.
-        projections: how many random projections are compared.
-        seed: of the random numbers.
-        names: what the inputs are called in an error; default: an op's own names, else "input 0", "input 1", ...
+        projections: the number of random projections to compare.
+        seed: the seed of the random numbers.
+        names: the names of the inputs in an error; default: an op's own names, else "input 0", "input 1", ...
 
     Returns True; raises GradientError, with the element of the input and of the result and the numbers, where they
     disagree.
@@ -128,7 +128,7 @@ def _check_projection(
     atol: float,
     rtol: float,
 ) -> str | None:
-    """What is apart along one random projection; None where nothing is."""
+    """The two numbers that disagree along one random projection, in words; None if they agree."""
     weights = [generator.normal(o.shape, dtype=o.dtype, device=o.device) for o in outputs]
     with enable_grad():
         total = _weighted(outputs, weights)
@@ -136,7 +136,7 @@ def _check_projection(
         if total._node is not None:
             gradients = grad(total, list(leaves.values()), retain_graph=True, allow_unused=True)
     if not any(x.size for x in leaves.values()):
-        return None  # there is no direction in which to go
+        return None  # there is no direction to go in
     directions = [generator.normal(x.shape, dtype=x.dtype, device=x.device) for x in leaves.values()]
     analytic = sum((g * v).sum().item() for g, v in zip(gradients, directions) if g is not None)
     values = []
@@ -165,7 +165,7 @@ def gradgradcheck(
 ) -> bool:
     """`gradcheck` of a function's gradient: second derivatives, also with respect to the incoming gradient.
 
-    The differences are those of an ordinary backward pass, `create_graph=True` gives what is compared with them.
+    It compares differences of an ordinary backward pass with the gradients that `create_graph=True` gives.
     """
     given = _inputs("gradgradcheck", inputs)
     names = _names(function, given, names)

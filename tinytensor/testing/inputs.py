@@ -1,4 +1,4 @@
-"""On which inputs a report tries an op: those it is given, or what its declaration lets one guess."""
+"""The inputs that a report tries an op on: those it is given, or a guess from the op's declaration."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..tensor import Tensor
 from .op_checks import Case, to_float64
 
 SHAPES = [(3, 4), (3, 3), (4,), ()]
-"""The first shape with which an op computes is taken: square matrices where it refuses others."""
+"""A report takes the first shape that an op computes with: square matrices if it refuses others."""
 
 SPANS = [(-2.0, 2.0), (0.3, 3.0), (-0.9, 0.9), (0.1, 0.9), (1.1, 3.0)]
-"""The first span whose results are finite is taken: of `log` the second, of `atanh` the third."""
+"""A report takes the first span whose results are finite: for `log` the second, for `atanh` the third."""
 
 Domain = Any
 """(low, high) for floats, a range for integers, bool for masks; or these by the names of inputs."""
@@ -30,16 +30,16 @@ class NothingComputes(Exception):
 
 
 class Subject:
-    """An op and what it is tried on.
+    """An op and the inputs that it is tried on.
 
     Attributes:
         call, primitive, params: the op, its record, and its keyword arguments.
         cases: the inputs, in float64.
-        given: whether they were given.
-        domain: by the name of an input, what its numbers may be.
-        assumed: what was assumed about the inputs, in words; "" where nothing was.
+        given: True if they were given.
+        domain: by the name of an input, the numbers that it may have.
+        assumed: the assumptions about the inputs, in words; "" if there are none.
         reference: the same function of NumPy arrays, if there is one.
-        no_gradient: whether a rule was found to raise, so that nothing can be said of gradients.
+        no_gradient: True if a rule raised, so that nothing can be said about gradients.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Subject:
         return Case(self.call, tensors, places, self.params)
 
     def choose(self) -> None:
-        """Find inputs, where none were given. Raises NothingComputes with what the op said."""
+        """Find inputs if none were given. Raises NothingComputes with the op's own error."""
         if self.cases:
             self._compute(self.cases[0].inputs)
             return
@@ -107,7 +107,7 @@ class Subject:
         ) from refusal
 
     def draw(self, shape: tuple[int, ...]) -> list[np.ndarray]:
-        """Inputs of a shape, of which no two floats are equal."""
+        """Inputs of a shape; no two of their floats are equal."""
         return [self._numbers(i, span, shape) for i, span in enumerate(self._spans)]
 
     def _words(self, shape: tuple[int, ...]) -> str:
@@ -117,7 +117,7 @@ class Subject:
         return ", ".join(f"{name} {shape}" for name in names)
 
     def _kinds(self) -> list[list[Any]]:
-        """For each input a span, which may be one of several: floats, integers or masks."""
+        """The kinds to try, each a list with floats, integers or masks for each input."""
         primitive = self.primitive
         names = primitive.inputs * 2 if primitive.variadic else primitive.inputs
         undecided = [float] if not primitive.pure else [float, range(5), bool]
@@ -129,9 +129,9 @@ class Subject:
         return options if any(n not in self.domain for n in names) else options[:1]
 
     def _find_spans(self, kinds: list[Any], shape: tuple[int, ...]) -> tuple[list[Any], bool]:
-        """The kinds with a span of floats for which all results are finite, and whether there is one.
+        """The kinds with a span of floats for which all results are finite, and True if there is one.
 
-        Raises what the op raised, where it computes with none of the spans.
+        Raises the op's first error if it computes with none of the spans.
         """
         computing, refusal = None, None
         for span in SPANS:
@@ -157,7 +157,7 @@ class Subject:
         if isinstance(span, range):
             return np.array(rng.choice(np.array(span), size=shape))
         low, high = _finite(*span)
-        fraction = (place + 0.61) / (len(self._spans) + 0.3)  # another for each input, so that none are equal
+        fraction = (place + 0.61) / (len(self._spans) + 0.3)  # one for each input, so that no numbers are equal
         return np.array((low + (high - low) * (rng.permutation(count) + fraction) / max(count, 1)).reshape(shape))
 
     def _compute(self, inputs: Sequence[Any]) -> list[Tensor]:
@@ -194,7 +194,7 @@ def _finite(low: float, high: float) -> tuple[float, float]:
 
 
 def _domains(primitive: Primitive, domain: Domain) -> dict[str, Any]:
-    """The domain of each input, by its name; of a pair for all, that pair for each that may be a float."""
+    """The domain of each input, by its name; one pair for all goes to each input that may be a float."""
     if domain is None:
         return {}
     rules = primitive.rules
@@ -245,5 +245,5 @@ def _as_inputs(primitive: Primitive, samples: Sequence[Any]) -> list[list[Any]]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says."""
+    """The first line of an error's message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

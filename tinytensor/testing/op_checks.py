@@ -1,4 +1,4 @@
-"""Checks that every op must pass, for one set of inputs: `check_op`, what a new op's test consists of.
+"""Checks that every op must pass, for one set of inputs: `check_op`, the test of a new op.
 
 def test_multiply():
     rng = np.random.default_rng(0)
@@ -47,11 +47,11 @@ def check_op(
 
     Args:
         function: called as `function(*inputs, **params)`; gives a Tensor or several.
-        *inputs: arrays, Tensors and numbers. Away from kinks, where differences say nothing.
+        *inputs: arrays, Tensors and numbers. Avoid kinks, where differences say nothing.
         reference: the same function of NumPy arrays.
         differentiable: the places of the inputs that have gradients; default: all floating arrays.
-        second_order: whether second derivatives exist.
-        every_kept: whether each kept array must be needed for these inputs (its values may not always be).
+        second_order: True if second derivatives exist.
+        every_kept: if True, each kept array must be needed for these inputs (its values may not always be).
         device: where to run; default: where the inputs are.
         rtol: how far from the reference values may be, relatively.
         **params: passed on to the function.
@@ -93,9 +93,9 @@ class Case:
     """A function with its inputs in float64, and which of these are differentiated.
 
     Attributes:
-        places: of the inputs that are differentiated.
+        places: the places of the inputs that are differentiated.
         expected: the results, and the gradients of an ordinary backward pass, computed once.
-        name, names: of the function and of its inputs, as errors call them.
+        name, names: the names of the function and of its inputs in errors.
     """
 
     def __init__(
@@ -289,7 +289,7 @@ def check_layouts(case: Case) -> None:
 
 
 def check_broadcast_views(case: Case) -> None:
-    """The same for rows that one row is repeated to, without a copy, as for their copies."""
+    """One row repeated without a copy gives the same results as copies of it."""
     views, copies = [], []
     for i, x in enumerate(case.inputs):
         if isinstance(x, Tensor) and x.ndim and x.shape[0]:
@@ -302,7 +302,7 @@ def check_broadcast_views(case: Case) -> None:
     try:
         expected = case(*copies)
     except (ValueError, ArithmeticError):
-        return  # no function of equal rows, as the inverse of a matrix
+        return  # it takes no equal rows, like the inverse of a matrix
     with named("broadcast views"):
         found = case(*views)
     for a, b in zip(found, expected):
@@ -410,7 +410,7 @@ def check_released(case: Case) -> None:
 def kept_needed(
     function: Callable[..., Any], *inputs: Any, differentiable: Sequence[int] | None = None, **params: Any
 ) -> dict[str, bool]:
-    """For each array that is kept until backward, as `op.name`: whether the gradient for these inputs depends on it.
+    """For each array that is kept until backward, as `op.name`: True if the gradient for these inputs depends on it.
 
     The arguments are those of `check_op`.
     """
@@ -441,7 +441,7 @@ _SPOILERS: list[Callable[[Any], Any]] = [
 
 
 def kept_arrays(node: Node) -> list[tuple[str, Any]]:
-    """What backward of a node reads: names and arrays."""
+    """The names and arrays that backward of a node reads."""
     if node.op is None:
         return []
     read = node.saved() if node.op.pure else [s for s in node.saved() if s.name.startswith("residual ")]
@@ -459,7 +459,7 @@ def _replace_kept(node: Node, old: Any, new: Any) -> None:
 
 
 def _changes(case: Case, leaves: list[Any], outs: list[Tensor], expected: list[Any]) -> bool:
-    """Whether the gradients are not the expected ones, or fail."""
+    """True if the gradients are not the expected ones, or fail."""
     try:
         with np.errstate(all="ignore"):
             found = case.backward(leaves, outs)

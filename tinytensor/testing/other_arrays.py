@@ -1,7 +1,7 @@
-"""Arrays of a library that is not NumPy: they find what in an op calls NumPy itself instead of `xp`.
+"""Arrays of a library that is not NumPy: they find the code in an op that calls NumPy itself instead of `xp`.
 
-They compute as NumPy's do, but by the functions of their own namespace alone, and with no NumPy array as an operand. On
-a GPU arrays are such, and a function of NumPy's, SciPy's or Python's `math` refuses them or brings them to the CPU.
+They compute as NumPy's do, but only by the functions of their own namespace, and with no NumPy array as an operand.
+Arrays on a GPU are like this: functions of NumPy, SciPy or Python's `math` refuse them or bring them to the CPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
 COMPARISONS = "lt le gt ge eq ne"
 UNARY = "neg pos abs invert"
 ARRAYS_IN = ("asarray", "array", "from_numpy")
-"""The functions that a NumPy array may go in by."""
+"""The functions that accept a NumPy array."""
 
 
 class NotItsOwn(TypeError):
@@ -39,7 +39,7 @@ class OtherArray:
         raise NotItsOwn("a function outside of xp made a NumPy array of what it was given")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        # `np.float64(2) * x` arrives as np.multiply, and is no harm: scalars are NumPy's everywhere.
+        # `np.float64(2) * x` arrives as np.multiply, and does no harm: scalars are NumPy's everywhere.
         if method == "__call__" and not options and any(isinstance(x, np.generic) for x in inputs):
             return wrapped(ufunc(*map(_own, inputs)))
         if any(isinstance(x, np.ndarray) for x in inputs):
@@ -90,7 +90,7 @@ def wrapped(value: Any) -> Any:
 
 
 def _own(value: Any) -> Any:
-    """An argument as NumPy takes it; an array of NumPy's own is refused."""
+    """An argument as NumPy takes it; a NumPy array is refused."""
     if isinstance(value, np.ndarray):
         raise NotItsOwn("a NumPy array met an array of xp; make arrays with xp, as xp.asarray(values)")
     if type(value) in (tuple, list):

@@ -1,4 +1,4 @@
-"""Write `texts.txt`: which text each fast way stands for, which names that looks up, and a digest of each.
+"""Write `texts.txt`: the text behind each fast way, the names that the text looks up, and a digest of each.
 
     python -m tinytensor.testing.renew            # after a fast version was changed along with its text
     python -m tinytensor.testing.renew --check    # exit code 1 where texts.txt is not what this would write
@@ -51,7 +51,7 @@ def short(module: str) -> str:
 
 @cache
 def texts_of(module: str) -> dict[str, ast.AST]:
-    """The texts of a module of ours, "" the package itself; none for parts that no way stands for."""
+    """The texts of one of our modules ("" is the package itself); none for parts that no way covers."""
     if module.startswith(NOT_TEXT):
         return {}
     found = sys.modules.get(f"{PACKAGE}.{module}" if module else PACKAGE)
@@ -67,7 +67,7 @@ class Closure:
         self.texts: set[tuple[str, str]] = set()
         self.places: set[tuple[str, str]] = set()
         self.core = {root.partition(":")[0] for root in CORE}
-        self.follows_all = False  # from the core on, the core alone: what it calls beside makes no numbers
+        self.follows_all = False  # from the core, only into the core: whatever else it calls makes no numbers
         for root in (*CORE, *[root for root in roots if root not in CORE]):
             module, _, name = root.partition(":")
             if name not in texts_of(module):
@@ -102,7 +102,7 @@ class Closure:
                 self.look_up_in(classes if owner is None else [owner], part.attr)
 
     def owner_of(self, node: ast.expr, met: dict[str, Any]) -> Any:
-        """The module or class that an attribute is looked up in; None where only its value would tell."""
+        """The module or class that an attribute is looked up in; None if only its value would tell."""
         if isinstance(node, ast.Attribute):
             owner = self.owner_of(node.value, met)
             found = None if owner is None else getattr(owner, node.attr, None)
@@ -140,7 +140,7 @@ class Closure:
         module, text = getattr(found, "__module__", None), getattr(found, "__qualname__", None)
         if callable(found) and not isinstance(found, type) and isinstance(module, str) and isinstance(text, str):
             candidates = [(short(module), text)] if module.startswith(f"{PACKAGE}.") else []
-            if isinstance(owner, ModuleType):  # one that the engine room has put over
+            if isinstance(owner, ModuleType):  # a function that the engine room has put over it
                 candidates.append((short(owner.__name__), name))
         elif isinstance(found, type):
             if not issubclass(found, tuple) and _is_ours(found):
@@ -165,7 +165,7 @@ def _is_without_numbers(module: str) -> bool:
 
 @cache
 def _assigning(name: str) -> list[str]:
-    """The modules with a table, or anything else, of this name."""
+    """The modules that assign a table, or anything else, to this name."""
     ours = [short(module) for module in sys.modules if module.startswith(f"{PACKAGE}.")]
     return [module for module in ours if isinstance(texts_of(module).get(name), (ast.Assign, ast.AnnAssign))]
 
@@ -188,8 +188,8 @@ def _operators(node: ast.AST) -> Iterator[type]:
 
 
 def content() -> str:
-    """What `texts.txt` is to hold."""
-    import_module(f"{PACKAGE}.models")  # whose parts load what else there is
+    """The text that `texts.txt` is to hold."""
+    import_module(f"{PACKAGE}.models")  # its parts load everything else
     closures = {name: Closure(way.roots, way.calls) for name, way in sorted(ways.items())}
     named_texts = {text for closure in closures.values() for text in closure.texts}
     places = sorted({place for closure in closures.values() for place in closure.places})

@@ -1,4 +1,4 @@
-"""The report card of an op: `report(op)` tries it in every way in which ops are found wrong, a line for each.
+"""The report card of an op: `report(op)` tries it in every way that ops go wrong, one line for each.
 
 print(report(swish))                           # on inputs that follow from its declaration
 print(report(log_ratio, domain=(0.1, 10)))     # positive numbers only
@@ -48,17 +48,17 @@ AFTER = {
     **dict.fromkeys(("first order", "strides"), ("forward", "purity")),
     **dict.fromkeys(("second order", "broadcasting"), ("forward", "purity", "first order")),
 }
-"""The lines that must not have failed before one is tried: what they found would be found once more."""
+"""For each line, the lines that must not have failed before it: it would find the same again."""
 
 MARKS = {"ok": "ok", "failed": "FAILED", "skipped": "skipped"}
 
 
 @dataclass(frozen=True)
 class Report:
-    """What `report` found.
+    """The findings of `report`.
 
     Attributes:
-        name: of the op.
+        name: the name of the op.
         lines: one for each thing that was tried.
     """
 
@@ -67,7 +67,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether no line failed."""
+        """True if no line failed."""
         return not self.failed
 
     @property
@@ -76,7 +76,7 @@ class Report:
         return [line for line in self.lines if line.status == "failed"]
 
     def __getitem__(self, name: str) -> Line:
-        """The line of a name, as `report(swish)["second order"]`."""
+        """The line of this name, as in `report(swish)["second order"]`."""
         for line in self.lines:
             if line.name == name:
                 return line
@@ -106,14 +106,14 @@ def report(
     reference: Callable[..., Any] | None = None,
     **params: Any,
 ) -> Report:
-    """Try an op in every way in which ops are found wrong, and say of each what came out and what to do.
+    """Try an op in every way that ops go wrong, and say for each what came out and what to do.
 
     Without samples the inputs are arrays of float64, of one shape and of shapes that broadcast; inputs without a rule
-    beside some with rules are taken for masks or indices. What was assumed is told in the first line.
+    beside some with rules are taken for masks or indices. The first line says what was assumed.
 
     Args:
         op: a function declared by `@tt.op`.
-        samples: inputs to try it on instead, a tuple each (of an op of one input, arrays do). Away from kinks, where
+        samples: inputs to try it on instead, a tuple each (or arrays, for an op of one input). Avoid kinks, where
             differences say nothing.
         domain: where it is defined, for all floats or by the name of an input: (low, high) for floats, a range for
             integers, bool for masks. Nothing outside is tried.
@@ -121,7 +121,7 @@ def report(
         reference: the same function of NumPy arrays.
         **params: the op's keyword arguments.
 
-    Raises TypeError for what is no op, and TypeError or ValueError for arguments that do not fit it. An op that is
+    Raises TypeError for anything but an op, and TypeError or ValueError for arguments that do not fit it. An op that is
     wrong raises nothing.
     """
     primitive = getattr(op, "op", None)
@@ -164,7 +164,7 @@ def _line(subject: Subject, name: str, attempt: Callable[[Subject], Outcome], wh
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without NumPy's warnings: what they would say is found in the results."""
+    """Silence NumPy's warnings: the results show what they would say."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield

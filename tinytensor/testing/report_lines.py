@@ -1,6 +1,6 @@
 """The lines of a report about numbers: values, dtypes, shapes and gradients, on inputs of every kind.
 
-Each tries one thing on an op and returns on which input and what came out, or raises `Failed` or `Skipped`.
+Each tries one thing on an op and returns the input and what came out, or raises `Failed` or `Skipped`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from .trying import (
 
 LARGE = (10.0, 100.0, 1000.0, 10000.0)
 WIDE = np.dtype(np.longdouble)
-"""What judges large numbers: it holds larger ones than float64, or on some machines only than float32."""
+"""The dtype that judges large numbers: it holds larger ones than float64, or on some machines only than float32."""
 
 
 def forward(subject: Subject) -> Outcome:
-    """The op computes, and what NumPy's function gives."""
+    """The op computes, and agrees with the reference, if there is one."""
     subject.choose()
     case = subject.cases[0]
     with no_grad():
@@ -57,13 +57,13 @@ def forward(subject: Subject) -> Outcome:
 
 
 def purity(subject: Subject) -> Outcome:
-    """Nothing that the op is given changes, and the same input gives the same result."""
+    """The op changes nothing that it is given, and the same input gives the same result."""
     with trying(subject, "make a new array: no out=, no x += 1, no x[...] = 1 on what was given") as tried:
         for case in tried(subject.cases):
             try:
                 op_checks.check_unchanged(case)
             except AssertionError as error:
-                if error.__cause__ is None:  # else it does not compute, which is for another line to tell
+                if error.__cause__ is None:  # else it does not compute, which another line reports
                     raise
     with trying(subject, "keep no state between calls; what is random belongs to the caller") as tried:
         for case in tried(subject.cases):
@@ -141,7 +141,7 @@ def _narrowed(case: Case, places: Sequence[int]) -> Iterator[list[Any]]:
 
 
 def dtypes_line(subject: Subject) -> Outcome:
-    """A result, and a gradient, in the dtype of what it came from."""
+    """A result has the dtype of its inputs, and a gradient that of its input."""
     case = subject.cases[0]
     if not floats_of(case):
         raise Skipped("no input is a float")
@@ -167,7 +167,7 @@ def dtypes_line(subject: Subject) -> Outcome:
 
 
 def strides(subject: Subject) -> Outcome:
-    """The same numbers, wherever they lie in memory."""
+    """The same results, whatever the layout in memory."""
     with trying(subject, "nothing may depend on the order in memory: no .ravel(order='K'), .view, .data") as tried:
         for case in tried(subject.cases):
             op_checks.check_layouts(case)
@@ -176,7 +176,7 @@ def strides(subject: Subject) -> Outcome:
 
 
 def empty_arrays(subject: Subject) -> Outcome:
-    """Arrays without elements, which a last batch may be."""
+    """Arrays without elements, as a last batch may be."""
     case = subject.cases[0]
     arrays = [i for i, x in enumerate(case.inputs) if isinstance(x, Tensor) and x.ndim]
     if not arrays:
@@ -184,7 +184,7 @@ def empty_arrays(subject: Subject) -> Outcome:
     cases = []
     for cut in _cuts(max(case.inputs[i].ndim for i in arrays)):
         shorter = [x[cut(slice(2), x.ndim)] if i in arrays else x for i, x in enumerate(case.inputs)]
-        if _computes(case, shorter):  # so it may be of any length
+        if _computes(case, shorter):  # so any length may do
             inputs = [x[cut(slice(0), x.ndim)] if i in arrays else x for i, x in enumerate(case.inputs)]
             cases.append(subject.case(inputs))
     if not cases:
@@ -232,7 +232,7 @@ def _check_shapes(case: Case) -> None:
 
 
 def _raised_on_purpose(subject: Subject, error: BaseException) -> bool:
-    """Whether a `raise` in the file of the op is what an error began with."""
+    """True if an error began with a `raise` in the op's own file."""
     while error.__cause__ is not None:
         error = error.__cause__
     last = traceback.extract_tb(error.__traceback__)[-1]
@@ -240,7 +240,7 @@ def _raised_on_purpose(subject: Subject, error: BaseException) -> bool:
 
 
 def large_inputs(subject: Subject) -> Outcome:
-    """Values and gradients of large numbers are finite where, computed with more digits, they are."""
+    """Values and gradients of large numbers are finite wherever more digits give finite ones."""
     case = subject.cases[0]
     chosen = [i for i in floats_of(case) if isinstance(case.inputs[i], Tensor)]
     if not chosen:
@@ -280,7 +280,7 @@ def _extremes(subject: Subject, case: Case, places: Iterable[int]) -> Iterator[t
 
 
 def _overflow(case: Case, place: int, value: float, dtype: Any) -> str:
-    """Where the result or a gradient is not finite though it is in the wider dtype: what, and what is right."""
+    """The result or gradient that is not finite though it is in the wider dtype, and the right number; "" if none."""
 
     def at(dtype: Any) -> list[tuple[str, np.ndarray]]:
         leaves: list[Any] = []

@@ -1,4 +1,4 @@
-"""Reports as one page of HTML, which asks nothing of any network."""
+"""Reports as one page of HTML, which needs no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lines of a report share: how a thing is tried, and the words for inputs, rules and places in a file."""
+"""Shared by the lines of a report: how to try a thing, and the words for inputs, rules and places in a file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Line:
     """One line of a report.
 
     Attributes:
-        name: of the line.
+        name: the line's name.
         status: "ok", "failed" or "skipped".
         tried: what was tried.
-        on: on which input.
-        found: what came out; of a line that was skipped, why.
-        advice: what to do; "" where there is nothing to do.
+        on: the input that it was tried on.
+        found: what came out; for a skipped line, why it was skipped.
+        advice: what to do; "" if there is nothing to do.
     """
 
     name: str
@@ -55,11 +55,11 @@ class Skipped(Exception):
 
 
 Outcome = tuple[str, str, str]
-"""On which input, what came out, and advice, if any."""
+"""The input, what came out, and advice, if any."""
 
 
 def needs_gradients(subject: Subject) -> None:
-    """Raises Skipped where nothing can be differentiated."""
+    """Raise Skipped if nothing can be differentiated."""
     if any(case.places for case in subject.cases):
         return
     if not any(floats_of(case) for case in subject.cases):
@@ -68,7 +68,7 @@ def needs_gradients(subject: Subject) -> None:
 
 
 def needs_digits(subject: Subject) -> None:
-    """Raises Skipped where float64 inputs give a narrower result."""
+    """Raise Skipped if float64 inputs give a narrower result."""
     case = subject.cases[0]
     with no_grad():
         narrow = [out.dtype for out in case(*case.leaves()) if out.dtype in NARROW]
@@ -77,7 +77,7 @@ def needs_digits(subject: Subject) -> None:
 
 
 def without_rules(subject: Subject) -> str:
-    """What is said of inputs that have no rule."""
+    """The note about inputs that have no rule; "" if all have one."""
     primitive = subject.primitive
     names = [name for name in primitive.inputs if primitive.pure and name not in primitive.rules]
     return f"; {_listed(names)} has no rule: a gradient through it is an error" if names else ""
@@ -112,7 +112,7 @@ def all_on(cases: Sequence[Case]) -> str:
 
 @contextmanager
 def trying(subject: Subject, advice: str = "", where: str = "") -> Iterator[Callable[[Iterable[Case]], Iterator[Case]]]:
-    """Within it, an error is what came out: a `Failed` that names the input that was being tried, and what to do."""
+    """Within it, an error becomes a `Failed` that says what came out, on the input being tried, and what to do."""
     current: list[Case] = []
 
     def tried(cases: Iterable[Case]) -> Iterator[Case]:
@@ -139,7 +139,7 @@ def trying(subject: Subject, advice: str = "", where: str = "") -> Iterator[Call
 
 
 def _entry_of(error: BaseException) -> Any:
-    """The wrong entry of a Jacobian, where that is what went wrong."""
+    """The wrong entry of a Jacobian, if that is what went wrong."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, GradientError):
@@ -149,7 +149,7 @@ def _entry_of(error: BaseException) -> Any:
 
 
 def _rule_of(subject: Subject, name: str) -> str:
-    """Where the rule for an input stands, and what it says."""
+    """The rule for an input: its place in the file, and its text."""
     if not name:
         return ""
     name = name.partition("[")[0]
@@ -162,7 +162,7 @@ def _rule_of(subject: Subject, name: str) -> str:
 
 
 def line_in(path: str, error: BaseException) -> str:
-    """The line of the op's own file in which something was raised."""
+    """The line of the op's own file that raised an error."""
     found = ""
     cause: BaseException | None = error
     while cause is not None:
