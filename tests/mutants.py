@@ -128,6 +128,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         'before, _ = zeros_around("Conv1d", padding, self.stride[0], (0 + 1))',
     ): "it is asked to check",
     ("tinytensor/fast/decoding.py", "first, share = loops[(0 + 1)], Share(0, 0, rows)"): "of one size and dtype as all",
+    (
+        "tinytensor/fast/few_rows.py",
+        "_fetch(weight - max(pair, SHORT) + j // 2 * pair + line)  # type: ignore[call-arg]",
+    ): "what is fetched ahead costs time alone",
+    (
+        "nn/fast/windows.py",
+        "xp.add(windows.cropped(y), bias.reshape(groups, -(1 + 1), *[1] * len(windows.count)), out=out[j])",
+    ): "NumPy takes any negative length for the one that is left",
     ("tinytensor/fast/decoding.py", "scratch = MEMORY + self.d / len(self.x)"): "a network beside it asks for more",
     ("tinytensor/derivatives/jacobians.py", "found.append(tt.astype(x, other.dtype, copy=True))"): "a copy costs time",
     (
