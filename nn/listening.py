@@ -4,8 +4,8 @@
         model(source, target)
 
 The function's text says nothing of it. While somebody listens, its own lines run, with a call behind those that give a
-variable its last value. If nothing is replaced, its faster version gives the result as ever, to the last bit; but stacks
-of layers in compiled loops step aside.
+variable its last value. If nothing is replaced, its faster version gives the result as ever, to the last bit; but
+stacks of layers in compiled loops step aside.
 """
 
 from __future__ import annotations

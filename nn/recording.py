@@ -28,7 +28,7 @@ class record_attention:
 
     It sees `MultiheadAttention`, `F.multi_head_attention_forward` and `F.scaled_dot_product_attention`, so any model
     built on them, and the attention of `models.Seq2Seq`. The arrays are NumPy's and belong to the recording. It may be
-    entered again, and adds then. Stacks of layers in compiled loops step aside, so that their numbers change by rounding.
+    entered again, and adds then. Stacks in compiled loops step aside, so that their numbers change by rounding.
 
     A module that is called more than once, as by `generate`, is shown by its last call: the one that has the whole
     sequence. `calls` has them all, in their order.
