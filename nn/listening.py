@@ -15,7 +15,7 @@ import functools
 import linecache
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import CodeType
 from typing import Any
 
@@ -34,9 +34,7 @@ class _Here(threading.local):
 
 _here = _Here()
 _lock = threading.Lock()
-_own: dict[
-    Any, tuple[int, CodeType]
-] = {}  # of a function: the number of its listeners, in all threads, and its own code
+_own: dict[Any, tuple[int, CodeType]] = {}  # by function: its listeners in all threads, and its own code
 
 
 @contextmanager
@@ -111,7 +109,9 @@ def _add(functions: tuple[Any, ...], more: int) -> None:
 @functools.cache
 def _telling(own: CodeType) -> CodeType:
     """A function's code with calls of `__tell__`, in the places of the lines that they follow."""
-    tree = ast.parse("".join(linecache.getlines(own.co_filename)))
+    tree = ast.Module([], [])
+    with suppress(SyntaxError):  # of a file that is being edited
+        tree = ast.parse("".join(linecache.getlines(own.co_filename)))
     node: Any = next((n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == own.co_name), None)
     if node is None or _compiled(tree, own) != own:
         raise RuntimeError(
@@ -146,4 +146,5 @@ def _call(function: str, name: str, place: ast.stmt) -> ast.stmt:
 def _compiled(tree: ast.Module, like: CodeType) -> Any:
     """A function compiled anew with its whole module, since the imports there change its code."""
     parts = compile(tree, like.co_filename, "exec", dont_inherit=True).co_consts
-    return next(part for part in parts if isinstance(part, CodeType) and part.co_firstlineno == like.co_firstlineno)
+    codes = [part for part in parts if isinstance(part, CodeType) and part.co_firstlineno == like.co_firstlineno]
+    return codes[0] if codes else None

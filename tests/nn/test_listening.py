@@ -222,9 +222,13 @@ def test_a_function_of_a_user(tmp_path):
     assert out == twice(3) == 9
 
 
-def test_a_file_that_was_edited_since_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    "changed",
+    [lambda text: text.replace("10", "11"), lambda text: "\n" + text, lambda text: "", lambda text: text[:90]],
+)
+def test_a_file_that_was_edited_since_is_refused(tmp_path, changed):
     file, twice = of_a_user(tmp_path, MODULE.replace("1", "10"))
-    file.write_text(MODULE.replace("1", "11"), encoding="utf-8")
+    file.write_text(changed(MODULE.replace("1", "10")), encoding="utf-8")
     with pytest.raises(RuntimeError, match="twice: its variables cannot be told.*does not have the text that runs"):
         told(lambda: twice(3), twice)
     assert "__tell__" not in twice.__code__.co_names
