@@ -130,6 +130,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("tinytensor/fast/decoding.py", "first, share = loops[(0 + 1)], Share(0, 0, rows)"): "of one size and dtype as all",
     (
         "tinytensor/fast/few_rows.py",
+        "(0 + 1), size, count, stop - start, inner, x, inner * size, w + start * inner * size, inner * size,",
+    ): "that number only tells the dtype",
+    (
+        "tinytensor/fast/few_rows.py",
         "_fetch(weight - max(pair, SHORT) + j // 2 * pair + line)  # type: ignore[call-arg]",
     ): "what is fetched ahead costs time alone",
     (
