@@ -133,6 +133,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "(0 + 1), size, count, stop - start, inner, x, inner * size, w + start * inner * size, inner * size,",
     ): "that number only tells the dtype",
     (
+        "tinytensor/fast/products.py",
+        "real, block, tile, a_row, step, place + c, place_row, keep or k > (0 + 1), result + c, out_row,",
+    ): "k is 0 or a length",
+    (
         "tinytensor/fast/few_rows.py",
         "_fetch(weight - max(pair, SHORT) + j // 2 * pair + line)  # type: ignore[call-arg]",
     ): "what is fetched ahead costs time alone",

@@ -162,6 +162,19 @@ def test_dropout_is_that_of_the_formula_with_the_same_masks(options):
         np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_dropout_of_many_rows_is_that_of_the_formula(norm_first):
+    """Of more than go through a sub-layer together, on shares of their own."""
+    tt.manual_seed(1)
+    layer = nn.TransformerEncoderLayer(D, HEADS, INNER, 0.3, batch_first=True, dtype=tt.float64, norm_first=norm_first)
+    x = tt.tensor(normal(40, 41, D), requires_grad=True)
+    out = layer(x)
+    assert is_fused(out)
+    node = out._node
+    formula = node.op.function(*[saved.value for saved in node.saved() if "residual" not in saved.name], **node.params)
+    np.testing.assert_allclose(out.numpy(), formula.numpy(), rtol=0, atol=1e-12)
+
+
 def test_dropout_repeats_with_the_seed_and_is_new_each_time():
     layer, (x, memory) = decoder_layer(dropout=0.3), inputs()
     tt.manual_seed(5)

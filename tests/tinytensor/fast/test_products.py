@@ -1,5 +1,8 @@
 """Products of any matrices inside compiled loops, and the linear maps made of them."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -32,6 +35,44 @@ def test_they_are_products_and_write_nothing_else(rows, columns, inner, dtype, t
         multiply_arrays(lying_a, turn_a, lying_b, turn_b, whole[:, :columns], keep)
         np.testing.assert_allclose(whole[:, :columns], a @ b + kept, rtol=0, atol=tolerance)
     assert (whole[:, columns:] == before[:, columns:]).all()
+
+
+AT_THE_END = """
+import ctypes, mmap, sys
+import numpy as np
+from tinytensor.fast.products import multiply_arrays
+
+PAGE = mmap.PAGESIZE
+libc = ctypes.CDLL(None, use_errno=True)
+
+def at_the_end(x):
+    pages = -(-x.nbytes // PAGE)
+    memory = mmap.mmap(-1, (pages + 1) * PAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert libc.mprotect(ctypes.c_void_p(start + pages * PAGE), PAGE, 0) == 0  # whoever reads there is ended
+    copy = np.frombuffer(memory, x.dtype, x.size, pages * PAGE - x.nbytes).reshape(x.shape)
+    copy[...] = x
+    return copy
+
+rows, columns, inner = map(int, sys.argv[1:])
+for dtype in (np.float32, np.float64):
+    for turn_a in (False, True):
+        for turn_b in (False, True):
+            a = np.ones((inner, rows) if turn_a else (rows, inner))
+            b = np.ones((columns, inner) if turn_b else (inner, columns))
+            out = at_the_end(np.zeros((rows, columns), dtype))
+            multiply_arrays(at_the_end(a.astype(dtype)), turn_a, at_the_end(b.astype(dtype)), turn_b, out)
+            assert (out == inner).all()
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a page is made unreadable as Linux does it")
+@pytest.mark.parametrize(("rows", "columns", "inner"), [(5, 3, 2), (13, 33, 17), (70, 301, 40), (60, 70, 257)])
+def test_they_read_nothing_behind_their_matrices(rows, columns, inner):
+    command = [sys.executable, "-c", AT_THE_END, str(rows), str(columns), str(inner)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
 def test_long_sums_stay_accurate():
