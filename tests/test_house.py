@@ -17,9 +17,9 @@ from . import mutants  # noqa: E402
 LINES = {
     "core and ops": 8870,
     "layers": 10015,
-    "models": 2905,
-    "engine room": 9840,
-    "pictures": 15460,
+    "models": 2890,
+    "engine room": 9831,
+    "pictures": 15450,
     "data": 4010,
     "training": 9985,
 }
