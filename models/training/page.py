@@ -8,12 +8,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from tinytensor.graph.html_page import html_page
 from tinytensor.machine.files import atomic_write
 from tinytensor.nn import visualize
 from tinytensor.nn.visualize.chart import WIDTH
 from tinytensor.nn.visualize.ramp import WEIGHTS
 from tinytensor.nn.visualize.svg import clean
+from tinytensor.pages.html_page import html_page
 
 from ..sentence_attention import SentenceAttention
 from .run_folder import RunFolder, entries

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.graph.html_page import html_page
 from tinytensor.machine.files import atomic_write
+from tinytensor.pages.html_page import html_page
 
 from ..recording import AttentionCall, record_attention
 from .ramp import HIDDEN, WEIGHTS

@@ -19,8 +19,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinytensor.graph.framed import framed
 from tinytensor.machine.files import atomic_write
+from tinytensor.pages.notebook import framed
 
 MINUS = "\N{MINUS SIGN}"
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"

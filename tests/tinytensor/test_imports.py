@@ -54,6 +54,13 @@ def test_computing_loads_nothing_heavy():
     assert (result.stdout.strip(), result.stderr) == ("[]", "")
 
 
+@pytest.mark.parametrize("module", ["nn.visualize", "models.training.page"])
+def test_pictures_that_are_no_graphs_load_no_graphs(module):
+    """The package of graphs takes longer to load than all of `tinytensor`."""
+    result = run(f"import tinytensor.{module}; print('tinytensor.graph' in sys.modules)")
+    assert (result.stdout.strip(), result.stderr) == ("False", "")
+
+
 def test_without_cupy_the_gpu_says_what_is_missing(tmp_path):
     (tmp_path / "cupy.py").write_text("raise ModuleNotFoundError('not here', name='cupy')")
     code = (

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..machine.files import atomic_write
+from ..pages.notebook import framed
 from .dot import FONT, GREY, INK, STYLES
-from .framed import framed
 from .label import text_width
 from .short_text import escape
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..machine.files import atomic_write
+from ..pages.html_page import html_page
 from ..tracing import Statistics
 from .build import Builder
-from .html_page import html_page
 from .label import lines_of, room
 from .options import Options
 from .picture import Box, Picture, Vertex

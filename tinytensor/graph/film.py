@@ -20,11 +20,11 @@ import numpy as np
 from ..backend import for_array
 from ..machine.files import atomic_write
 from ..node import Node, written_since
+from ..pages.html_page import html_page
 from ..tracing import Statistics
 from .build import sources
 from .dot import to_dot
 from .fold import fold, unfolded
-from .html_page import html_page
 from .mathematics import gradients_of, in_words, mathematics
 from .options import Options
 from .picture import Picture

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import re
 
+from ..pages.notebook import framed
 from .dot import to_dot
-from .framed import framed
 from .picture import Picture
 from .svg import render, to_svg
 from .text import to_text

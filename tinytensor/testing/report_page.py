@@ -7,7 +7,7 @@ from html import escape
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from ..graph.html_page import html_page
+from ..pages.html_page import html_page
 from .trying import Line
 
 if TYPE_CHECKING:
