@@ -3,9 +3,8 @@
     with listening(lambda function, name, value: value * 0 if name == "weights" else None, F.attention.attention):
         model(source, target)
 
-The function's text says nothing of it. While somebody listens, its own lines run, with a call behind those that give a
-variable its last value. If nothing is replaced, its faster version gives the result as ever, to the last bit; but
-stacks of layers in compiled loops step aside.
+The function's text says nothing of it: its own lines run, with a call behind those that give a variable its last value.
+If nothing is replaced, the faster version's result stays, to the last bit; stacks in compiled loops step aside.
 """
 
 from __future__ import annotations
@@ -21,14 +20,15 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor.modes import state
+from tinytensor.tracing import looks_through
 
-Listener = Callable[[str, str, Any], Any]
+looks_through(__file__, True)
 
 
 class _Here(threading.local):
     """The listeners of this thread by the name of a function, the innermost first; and if one replaced a value."""
 
-    heard: dict[str, tuple[Listener, ...]] = {}  # noqa: RUF012  (never changed in place)
+    heard: dict[str, tuple[Any, ...]] = {}  # noqa: RUF012  (never changed in place)
     replaced = False
 
 
@@ -38,7 +38,7 @@ _own: dict[Any, tuple[int, CodeType]] = {}  # by function: its listeners in all 
 
 
 @contextmanager
-def listening(listener: Listener, *functions: Any) -> Iterator[None]:
+def listening(listener: Callable[[str, str, Any], Any], *functions: Any) -> Iterator[None]:
     """Within it, this thread calls `listener(name of the function, name of the variable, value)`.
 
     Parameters come when the function is called, other variables once they have their last value. Unless it is None, the

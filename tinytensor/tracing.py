@@ -360,13 +360,13 @@ def trace(
 
 _CORE = os.path.dirname(__file__) + os.sep
 
-# True for folders whose files are looked through; the innermost folder named here decides.
+# True for folders, and files, that are looked through; the innermost one named here decides.
 _folders = {"": False, _CORE: True}
 
 
-def looks_through(folder: str, answer: bool) -> None:
-    """If `answer`, an op called in this folder's files counts as called by their callers; otherwise as called there."""
-    _folders[folder + os.sep] = answer
+def looks_through(place: str, answer: bool) -> None:
+    """If `answer`, an op called in this file, or folder, counts as called by its caller; otherwise as called there."""
+    _folders[place if place.endswith(".py") else place + os.sep] = answer
     _is_looked_through.cache_clear()
 
 

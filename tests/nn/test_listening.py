@@ -117,6 +117,21 @@ def test_another_thread_hears_and_changes_nothing():
     assert not heard.any()
 
 
+def test_a_picture_shows_none_of_it():
+    """The lines and variables of a recording are those of the function, not of who computes it for the listener."""
+
+    def lines_of(*functions):
+        layer, x = nn.MultiheadAttention(6, 2, add_zero_attn=True), normal(4, 1, 6)
+        with tt.textbook(), tt.record() as graph, listening(lambda *told: None, *functions):
+            F.scaled_dot_product_attention(*[layer(x, x, x, need_weights=False)[0]] * 3)
+        structure = graph.structure
+        return [(op.name, op.origin) for op in structure.ops], [value.name for value in structure.values]
+
+    found = lines_of(ATTENTION)
+    assert found == lines_of()
+    assert len(found[0]) > 20
+
+
 # ---- what is put in their place
 
 
