@@ -1,4 +1,4 @@
-"""What a recorded step depends on beside its inputs: addresses of Tensors of its model, settings, listeners."""
+"""The dependencies of a recorded step beside its inputs: addresses of its model's Tensors, settings, hooks."""
 
 from __future__ import annotations
 

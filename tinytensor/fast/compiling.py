@@ -163,7 +163,7 @@ _addresses: dict[Any, Any] = {}
 
 
 def addresses(dtype: Any, *functions: Any) -> Any:
-    """Where functions that are `called` lie, for a dtype; 0 for None.
+    """The addresses of functions that are `called`, for a dtype; 0 for None.
 
     Loops know the array by its own address, so it lives for good. `functools.cache` would drop one of two that threads
     make at the same time.

@@ -249,7 +249,7 @@ class _Look:
         )  # fmt: skip
 
     def _words_of(self, group: list[Op], op: Op) -> Words:
-        """What a vertex does; if it shows several ops that differ in details, those of the first and the last."""
+        """The details of a vertex; if it shows several ops that differ in them, those of the first and the last."""
         if _is_chain(group):
             return self.speaker.chain(group)
         if any(o.name == "subtract" for o in group[:-1]) and op.name == "exp":
