@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.grad_mode import may_be_faster
 from tinytensor.nn import functional as F
+from tinytensor.nn.decoder_cache import passed_by
 
 Limit = int | tuple[float, int]
 
@@ -181,7 +182,7 @@ def _one_for_each(
 
     `choose(logits, sentences)` gives each remaining sentence's next id and its log-probability, (sentences, 1).
     """
-    limits = _limits(model, source, max_length)
+    model, limits = stepwise(model), _limits(model, source, max_length)
     ids: list[list[int]] = [[] for _ in limits]
     log_probabilities: list[list[float]] = [[] for _ in limits]
     sentences = np.arange(len(limits))
@@ -257,7 +258,7 @@ def beam_search(
 def _search(
     model: Decodable, source: Tensor, beam: int, length_penalty: float, max_length: Limit
 ) -> list[list[Hypothesis]]:
-    limits = np.array(_limits(model, source, max_length), dtype=np.int64)
+    model, limits = stepwise(model), np.array(_limits(model, source, max_length), dtype=np.int64)
     ended: list[list[Hypothesis]] = [[] for _ in limits]
 
     def end(hypotheses: _Branches, chosen: np.ndarray) -> None:
@@ -391,6 +392,12 @@ def evaluating(model: Any) -> Iterator[None]:
     finally:
         for module, training in former:
             module.training = training
+
+
+def stepwise(model: Decodable) -> Decodable:
+    """The model, or `Recomputed` where its own steps would pass by a hook or a `forward` of one of its modules."""
+    has_whole = isinstance(model, nn.Module) and hasattr(model, "decode")
+    return Recomputed(model) if has_whole and passed_by(cast(nn.Module, model)) else model
 
 
 class Recomputed(nn.Module):

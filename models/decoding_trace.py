@@ -16,7 +16,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
-from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities
+from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities, stepwise
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def trace_choices(
     source = _one_sentence("trace_choices", model, source)
     found = []
     with tt.no_grad(), evaluating(model):
+        model = stepwise(model)
         state = model.initial_state(source)
         for last, chosen in zip([model.bos_id, *ids], ids):
             logits, state = model.next_logits(tt.asarray([[last]], device=source.device), state)
@@ -117,7 +118,7 @@ def trace_beam(
     if candidates < 0:
         raise ValueError(f"trace_beam: candidates must be at least 0, got {candidates}")
     source = _one_sentence("trace_beam", model, source)
-    watched = _Watched(model, candidates)
+    watched = _Watched(stepwise(model), candidates)
     (hypotheses,) = beam_search(watched, source, beam=beam, length_penalty=length_penalty, max_length=max_length)
     branches = watched.branches
     children = {(branch.parent, branch.id): place for place, branch in enumerate(branches)}

@@ -145,7 +145,7 @@ class MultiheadAttention(Module):
         if weights is not None and query.ndim == 2:
             weights = tt.squeeze(weights, 0)
         # Concat(head_1, ..., head_h) W^O
-        return self._as_given(F.linear(heads, self.out_proj.weight, self.out_proj.bias), query.ndim), weights
+        return self._as_given(self.out_proj(heads), query.ndim), weights
 
     def _append_keys(self, k: Tensor, v: Tensor, mask: Any) -> tuple[Tensor, Tensor, Any]:
         return append_keys(k, v, mask, self.bias_k, self.bias_v, self.add_zero_attn)

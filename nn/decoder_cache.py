@@ -17,7 +17,10 @@ from __future__ import annotations
 
 import tinytensor as tt
 from tinytensor import Tensor
+from tinytensor.grad_mode import may_be_faster
 from tinytensor.modes import Replaceable
+
+from .module import Module
 
 FIRST = 16  # places to add room for, at least, when a buffer grows
 
@@ -121,3 +124,29 @@ def _taken(x: Tensor, batch: Tensor, moved: Tensor) -> Tensor:
         return tt.take(x, batch, axis=0)
     x[moved] = x[batch[moved]]
     return x[: len(batch)]
+
+
+# ---- what steps pass by
+
+WHOLE_AND_STEP = (("forward", "step"), ("forward", "attend"), ("decode", "next_logits"), ("forward", "next_logits"))
+
+
+def passed_by(model: Module) -> str | None:
+    """The path of the first module of which decoding in steps would pass something by, or None.
+
+    A step computes one position by a method of its own, written beside the `forward` of its class. It calls no hook of
+    the module, nor a `forward` that a subclass or an assignment put in place of that one.
+    """
+    for path, module in model.named_modules():
+        pairs = [pair for pair in WHOLE_AND_STEP if hasattr(type(module), pair[0]) and hasattr(type(module), pair[1])]
+        if pairs and (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)):
+            return path or type(module).__name__
+        if not all(_written_together(type(module), *pair) for pair in pairs):
+            return path or type(module).__name__
+    return None
+
+
+def _written_together(kind: type, whole: str, step: str) -> bool:
+    owner, other = (next(base for base in kind.__mro__ if name in vars(base)) for name in (whole, step))
+    home = getattr(vars(owner)[whole], "__globals__", {}).get("__name__")
+    return issubclass(other, owner) and home in (owner.__module__, may_be_faster.__module__)

@@ -98,10 +98,9 @@ class SelfAttention(Module):
             cache: keys and values of earlier positions, (batch, places, kv_size); those of x join it.
         """
         if rotation is None and cache is None and self._is_multi_head(x.shape[-1]):
-            heads, _ = F.attention.multi_head(
-                x, x, x, self.num_heads, self.in_proj.weight, self.in_proj.bias, mask, scale=self._scale,
-                dropout_p=self._dropout_p, need_weights=False,
-            )  # fmt: skip
+            heads = F.attention.attend_projected(
+                self.in_proj(x), None, self.num_heads, mask, self._dropout_p, scale=self._scale
+            )
             return self.out_proj(heads)
         q, k, v = self.heads(x, rotation)
         if cache is not None:

@@ -36,7 +36,7 @@ from . import functional as F
 from . import init
 from .attention import MultiheadAttention
 from .containers import ModuleList
-from .decoder_cache import DecoderCache, LayerCache
+from .decoder_cache import DecoderCache, LayerCache, passed_by
 from .layers import Dropout, LayerNorm, Linear
 from .module import Module
 
@@ -305,7 +305,14 @@ class TransformerDecoder(Module):
         """An empty cache over a memory (batch, source, d_model), whatever `batch_first`, to `step` from.
 
         The mask (batch, source) is boolean, True for padding. Each layer projects the memory here, only once.
+
+        Raises ValueError if a module has a hook, or a `forward` of its own, that steps would pass by.
         """
+        if path := passed_by(self):
+            raise ValueError(
+                f"TransformerDecoder: steps would pass by the forward or the hooks of {path}; call the decoder on "
+                "whole targets (models.decoding does so by itself), or write its step as well"
+            )
         return DecoderCache(
             [layer.multihead_attn.project_memory(memory) for layer in self.layers], memory_key_padding_mask
         )

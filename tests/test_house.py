@@ -16,8 +16,8 @@ from . import mutants  # noqa: E402
 
 LINES = {
     "core and ops": 8870,
-    "layers": 10015,
-    "models": 2890,
+    "layers": 10050,
+    "models": 2896,
     "engine room": 9831,
     "pictures": 15450,
     "data": 4010,

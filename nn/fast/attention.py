@@ -261,13 +261,13 @@ def multi_head(
 
 
 def attend_projected(
-    query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
+    query: Tensor, memory: Tensor | None, num_heads: int, mask: Any, dropout_p: float, *, scale: float
 ) -> Tensor | None:
     """`nn.functional.attention.attend_projected` as one op, or None."""
     if not HEADS.holds():
         return None
-    dropped = drawn(dropout_p, query, memory, num_heads)
-    return _multi_head(query, memory, None, hidden, num_heads=num_heads, scale=scale, dropped=dropped)
+    dropped = drawn(dropout_p, query, query if memory is None else memory, num_heads)
+    return _multi_head(query, memory, None, mask, num_heads=num_heads, scale=scale, dropped=dropped)
 
 
 def drawn(p: float, query: Tensor, key: Tensor, num_heads: int) -> Dropped | None:

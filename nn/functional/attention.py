@@ -176,23 +176,23 @@ def multi_head(
 
 @may_be_faster
 def attend_projected(
-    query: Tensor, memory: Tensor, num_heads: int, hidden: Any, dropout_p: float, *, scale: float
+    query: Tensor, memory: Tensor | None, num_heads: int, mask: Any, dropout_p: float, *, scale: float
 ) -> Tensor:
     """`multi_head` after the projections: Concat(head_1, ..., head_h).
 
     Args:
-        query: Q of all heads, (batch, target, embed_dim).
-        memory: K and V of all heads side by side, (batch, source, 2 * embed_dim).
-        hidden: boolean, broadcasts to (batch, heads, target, source): True where attention is not allowed.
+        query: Q of all heads, (batch, target, embed_dim); without a memory Q, K and V side by side.
+        memory: K and V of all heads side by side, (batch, source, 2 * embed_dim), or None.
+        mask: broadcasts to (batch, heads, target, source); boolean (True: not allowed) or added to the scores.
         dropout_p: the probability with which a weight is dropped.
         scale: what the scores are multiplied by.
 
     Returns (batch, target, embed_dim).
     """
-    shape = len(query), num_heads, query.shape[1], memory.shape[1]
-    dropped = Dropped.draw(dropout_p, shape, query.device) if dropout_p else None
-    q, k, v = (split_heads(x, num_heads) for x in (query, *tt.split(memory, 2, axis=-1)))
-    return join_heads(attention(q, k, v, hidden, dropped, scale=scale)[0])
+    parts = tt.split(query, 3, axis=-1) if memory is None else (query, *tt.split(memory, 2, axis=-1))
+    q, k, v = (split_heads(x, num_heads) for x in parts)
+    dropped = Dropped.draw(dropout_p, (*q.shape[:3], k.shape[2]), query.device) if dropout_p else None
+    return join_heads(attention(q, k, v, mask, dropped, scale=scale)[0])
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
