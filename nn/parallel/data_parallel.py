@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from tinytensor import Tensor
 from tinytensor.backend import for_array
 from tinytensor.in_place import is_writable
 from tinytensor.modes import state
+from tinytensor.node import tick, written_since
 from tinytensor.tensor import wrap
 
 from ..distributed import Communicator, world
@@ -44,8 +46,13 @@ class DistributedDataParallel(Module):
     module. The mean of losses over different numbers of tokens is not the loss over all: multiply each by its number
     of tokens and by the number of ranks, and divide by the number of all tokens. Only one thread at a time may use it.
 
+    Buffers that a forward pass writes, such as a BatchNorm's running statistics, are rank 0's on all ranks after it. So
+    ranks that evaluate agree, with each other and with the model that rank 0 saves. (PyTorch sends them before the next
+    pass.) A pass within `no_sync` or without gradients sends none.
+
     Args:
         module: the module to train; it becomes `ddp.module`, so the keys of `state_dict` begin with "module.".
+        broadcast_buffers: if False, each rank keeps buffers of its own.
         process_group: default: all processes, `nn.distributed.world()`.
         bucket_cap_mb: million bytes of gradients to sum at once.
         find_unused_parameters: if True, a parameter that a forward pass does not use counts as having a gradient of 0,
@@ -60,6 +67,7 @@ class DistributedDataParallel(Module):
         self,
         module: Module,
         *,
+        broadcast_buffers: bool = True,
         process_group: Communicator | None = None,
         bucket_cap_mb: float = 25.0,
         find_unused_parameters: bool = False,
@@ -68,6 +76,7 @@ class DistributedDataParallel(Module):
         self.module = module
         self.process_group = world() if process_group is None else process_group
         self.find_unused_parameters = find_unused_parameters
+        self.broadcast_buffers = broadcast_buffers
         self._is_synchronised = True
         named = [(name, p) for name, p in module.named_parameters() if p.requires_grad]
         if not named:
@@ -81,11 +90,26 @@ class DistributedDataParallel(Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if not (self._is_synchronised and tt.is_grad_enabled()):
             return self.module(*args, **kwargs)
+        buffers, then = dict(self.module.named_buffers()), tick()
         token = _views.set(self._reducer.begin())
         try:
-            return self.module(*args, **kwargs)
+            result = self.module(*args, **kwargs)
         finally:
             _views.reset(token)
+        if buffers and self.broadcast_buffers and self.process_group.size > 1:
+            self._send_buffers(buffers, then)
+        return result
+
+    def _send_buffers(self, former: dict[str, Tensor], then: int) -> None:
+        """Give all ranks those buffers of rank 0 that a rank has written or replaced since a tick of the clock."""
+        named = list(self.module.named_buffers())
+        new = [b is not former.get(name) or written_since(then, [b._data]) is not None for name, b in named]
+        written = np.array(new, np.float64)
+        self.process_group.all_reduce(written).wait()
+        for (_, buffer), is_written in zip(named, written):
+            if is_written and buffer.size:  # into memory of its own: the backward pass may need what was there
+                buffer._data, buffer._memory = buffer._data.copy(order="C"), None
+                self.process_group.broadcast(buffer._data)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -107,7 +131,7 @@ def same_everywhere(group: Communicator, module: Module) -> None:
     all_shapes = group.gather_objects(shapes)
     for rank, others in enumerate(all_shapes):
         if others != all_shapes[0]:
-            unlike = next((a or b for a, b in zip_all(others, all_shapes[0]) if a != b), None)
+            unlike = next((a or b for a, b in zip_longest(others, all_shapes[0]) if a != b), None)
             raise RuntimeError(
                 f"DistributedDataParallel: rank {rank} has another model than rank 0; they differ at {unlike}"
             )
@@ -117,12 +141,6 @@ def same_everywhere(group: Communicator, module: Module) -> None:
                 tensor._data, tensor._memory = tensor._data.copy(order="C"), None
             group.broadcast(tensor._data)
             tt.mark_written(tensor._data)
-
-
-def zip_all(first: Sequence[Any], second: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    """Pairs as long as the longer one; None where the other has ended."""
-    for i in range(max(len(first), len(second))):
-        yield first[i] if i < len(first) else None, second[i] if i < len(second) else None
 
 
 # ---- views in place of parameters

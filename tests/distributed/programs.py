@@ -154,6 +154,53 @@ def no_sync_adds_up_alone_and_the_next_pass_averages():
     assert_near(gradients(model), gradients(whole))
 
 
+class Counting(nn.Module):
+    """Running statistics; a count that a method replaces; and a buffer that backward needs, which nobody writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(5, 4, dtype=tt.float64), nn.BatchNorm1d(4, dtype=tt.float64)
+        self.register_buffer("seen", tt.zeros((), dtype=tt.int64), persistent=False)
+        self.register_buffer("factor", tt.full((4,), 2.0, dtype=tt.float64))
+
+    def forward(self, x):
+        if self.training:
+            self.seen = self.seen + 1 + dist.get_rank()
+        return tt.sum(self.norm(self.linear(x * 1.0)) * self.factor, axis=1, keepdims=True)
+
+
+def buffers_are_those_of_rank_0_after_each_training_pass():
+    for shared in (True, False):
+        tt.manual_seed(0)
+        ddp = nn.parallel.DistributedDataParallel(Counting(), broadcast_buffers=shared)
+        model, rank, size = ddp.module, dist.get_rank(), dist.get_world_size()
+        factor = model.factor.numpy()
+        optimizer = nn.optim.SGD(ddp.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            first, second = ddp(tt.asarray(data()[0][mine()] + 3 * rank)), ddp(tt.asarray(data()[0][mine()] - rank))
+            (tt.sum(first**2) + tt.sum(second)).backward()  # of two passes, between which buffers were sent
+            optimizer.step()
+        ddp.eval()
+        with tt.no_grad():  # which sends nothing: rank 0 may evaluate alone
+            answer = float(ddp(tt.ones((1, 5), dtype=tt.float64)).item()) if rank < 2 else None
+        found = dist.world().gather_objects((model.norm.running_mean.tolist(), int(model.seen.item()), answer))
+        same = [other[:2] == found[0][:2] for other in found]
+        assert same == [True] * size if shared else same == [True] + [False] * (size - 1)
+        assert (found[0][2] == found[1][2]) is shared
+        assert model.factor.numpy() is factor or np.shares_memory(model.factor.numpy(), factor)
+        assert found[0][1] == 6
+
+
+def a_pass_that_sends_nothing_keeps_each_ranks_buffers():
+    ddp = nn.parallel.DistributedDataParallel(Counting())
+    with ddp.no_sync():
+        tt.sum(ddp(tt.asarray(data()[0][mine()]))).backward()
+    assert int(ddp.module.seen.item()) == 1 + dist.get_rank()
+    tt.sum(ddp(tt.asarray(data()[0][mine()]))).backward()
+    assert int(ddp.module.seen.item()) == 2
+
+
 def unused_parameters_are_named():
     ddp = nn.parallel.DistributedDataParallel(model_of())
     loss = loss_of(ddp, mine(), extra=False)
@@ -384,7 +431,8 @@ def what_is_not_finite_is_named_by_all():
 CHECKS = [
     reductions_and_broadcasts, every_rank_begins_with_the_weights_of_rank_0, the_gradient_is_that_of_the_whole_batch,
     two_forward_passes_before_one_backward_pass, a_parameter_that_is_used_beside_the_module,
-    no_sync_adds_up_alone_and_the_next_pass_averages, unused_parameters_are_named, unused_parameters_are_found,
+    no_sync_adds_up_alone_and_the_next_pass_averages, buffers_are_those_of_rank_0_after_each_training_pass,
+    a_pass_that_sends_nothing_keeps_each_ranks_buffers, unused_parameters_are_named, unused_parameters_are_found,
     half_precision_is_added_up_in_32_bits, second_derivatives_are_refused, another_model_is_named,
     gradients_are_sent_while_others_are_computed, zero_takes_the_same_steps_with_a_share_of_the_state,
     all_ranks_train_what_one_process_trains, every_kind_of_model_trains_as_one_process_does,
