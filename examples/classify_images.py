@@ -56,9 +56,9 @@ def main() -> int:
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="classify_images.py", description="Train a convolutional network to read digits.")
     p.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where to compute")
-    p.add_argument("--images", type=command_line.positive_int, default=6000, help="how many it is trained on")
+    p.add_argument("--images", type=command_line.size, default=6000, help="how many it is trained on")
     p.add_argument("--epochs", type=command_line.positive_int, default=4, help="how often it sees each of them")
-    p.add_argument("--batch-size", type=command_line.positive_int, default=64, help="images in a batch")
+    p.add_argument("--batch-size", type=command_line.size, default=64, help="images in a batch")
     p.add_argument("--learning-rate", type=command_line.positive_float, default=2e-3, help="of the first step")
     p.add_argument("--seed", type=command_line.non_negative_int, default=0, help="weights and images follow from it")
     p.add_argument("--out", type=Path, default=Path("runs/images"), help="folder for weights and pictures")

@@ -57,8 +57,8 @@ def parser() -> command_line.Parser:
     p = command_line.Parser(prog="compare_translators.py", description="Compare the translators of four papers.")
     p.add_argument("--models", nargs="+", choices=MODELS, default=list(TITLES), help="which")
     p.add_argument("--out", type=Path, default=Path("runs/comparison"), help="folder of the runs, one for each model")
-    p.add_argument("--lengths", nargs="+", type=command_line.positive_int, default=[8, 16, 32, 64, 128], help="timed")
-    p.add_argument("--rounds", type=command_line.positive_int, default=5, help="of timing, interleaved")
+    p.add_argument("--lengths", nargs="+", type=command_line.size, default=[8, 16, 32, 64, 128], help="timed")
+    p.add_argument("--rounds", type=command_line.size, default=5, help="of timing, interleaved")
     p.add_argument("--model", help=argparse.SUPPRESS)
     p.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
     return p

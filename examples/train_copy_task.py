@@ -57,12 +57,10 @@ def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_copy_task.py", description="Train a Transformer to copy, reverse or sort.")
     p.add_argument("--task", choices=sorted(TASKS), default="copy", help="what to do with a sequence of letters")
     add_arguments(p, out="runs/copy-task", steps=800, batch_size=64, dropout=0.0, learning_rate=2e-3)
-    p.add_argument("--d-model", type=command_line.positive_int, default=64, help="size of every layer's output")
-    p.add_argument(
-        "--num-heads", type=command_line.positive_int, default=4, help="attention heads, a divisor of d-model"
-    )
-    p.add_argument("--num-layers", type=command_line.positive_int, default=2, help="layers of encoder and of decoder")
-    p.add_argument("--max-length", type=command_line.positive_int, default=12, help="letters in the longest sequence")
+    p.add_argument("--d-model", type=command_line.size, default=64, help="size of every layer's output")
+    p.add_argument("--num-heads", type=command_line.size, default=4, help="attention heads, a divisor of d-model")
+    p.add_argument("--num-layers", type=command_line.depth, default=2, help="layers of encoder and of decoder")
+    p.add_argument("--max-length", type=command_line.size, default=12, help="letters in the longest sequence")
     return p
 
 

@@ -80,7 +80,7 @@ def parser() -> command_line.Parser:
     )  # fmt: skip
     p.add_argument("--prompt", help="what samples begin with; default: the first character of the text")
     p.add_argument("--temperature", type=command_line.positive_float, default=0.8, help="of samples")
-    p.add_argument("--top-k", type=command_line.positive_int, help="samples are of the k likeliest ids; default: all")
+    p.add_argument("--top-k", type=command_line.size, help="samples are of the k likeliest ids; default: all")
     return p
 
 

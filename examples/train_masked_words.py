@@ -83,11 +83,9 @@ def main() -> int:
 def parser() -> command_line.Parser:
     p = command_line.Parser(prog="train_masked_words.py", description="Train an encoder to say hidden words.")
     add_arguments(p, out="runs/masked-words", steps=2000, batch_size=64, dropout=0.0, learning_rate=2e-3)
-    p.add_argument("--d-model", type=command_line.positive_int, default=96, help="size of every layer's output")
-    p.add_argument(
-        "--num-heads", type=command_line.positive_int, default=4, help="attention heads, a divisor of d-model"
-    )
-    p.add_argument("--num-layers", type=command_line.positive_int, default=2, help="layers of the encoder")
+    p.add_argument("--d-model", type=command_line.size, default=96, help="size of every layer's output")
+    p.add_argument("--num-heads", type=command_line.size, default=4, help="attention heads, a divisor of d-model")
+    p.add_argument("--num-layers", type=command_line.depth, default=2, help="layers of the encoder")
     return p
 
 

@@ -92,7 +92,7 @@ def parser() -> command_line.Parser:
     )
     p.add_argument(
         "--warm-up",
-        type=command_line.positive_int,
+        type=command_line.size,
         help="steps until the highest rate; default: 200, for text as the preset has it",
     )
     p.add_argument(
@@ -106,11 +106,11 @@ def parser() -> command_line.Parser:
     p.add_argument("--label-smoothing", type=command_line.fraction, help="default: 0, for text 0.1")
     p.add_argument(
         "--accumulate",
-        type=command_line.positive_int,
+        type=command_line.size,
         help="batches whose gradients are added up; default: 2, for text as the preset has it",
     )
     group = p.add_argument_group("for text")
-    group.add_argument("--vocabulary", type=command_line.positive_int, help="subwords; default: 10000")
+    group.add_argument("--vocabulary", type=command_line.size, help="subwords; default: 10000")
     group.add_argument(
         "--subword-dropout",
         type=command_line.fraction,
@@ -120,19 +120,17 @@ def parser() -> command_line.Parser:
         ),
     )
     group.add_argument("--max-tokens", type=command_line.positive_int, help="in a batch; default: 4096")
-    group.add_argument("--max-length", type=command_line.positive_int, help="subwords of a sentence; default: 128")
+    group.add_argument("--max-length", type=command_line.size, help="subwords of a sentence; default: 128")
     group.add_argument("--evaluate-every", type=command_line.positive_int, help="steps; default: an epoch")
     group.add_argument(
-        "--patience",
-        type=command_line.positive_int,
-        help="end after so many evaluations without a lower validation loss",
+        "--patience", type=command_line.size, help="end after so many evaluations without a lower validation loss"
     )
     group.add_argument(
         "--average",
-        type=command_line.positive_int,
+        type=command_line.size,
         help="weights whose mean is used, one of each evaluation; default: as the preset has it",
     )
-    group.add_argument("--beam", type=command_line.positive_int, help="hypotheses followed in the end; default: 5")
+    group.add_argument("--beam", type=command_line.size, help="hypotheses followed in the end; default: 5")
     group.add_argument(
         "--bleu-tokenize",
         choices=("none", "13a", "intl", "char"),

@@ -43,8 +43,8 @@ def parser() -> command_line.Parser:
     p.add_argument(
         "folder", type=Path, help="what train_translation.py wrote (its --out), or Translator.save_pretrained"
     )
-    p.add_argument("--beam", type=command_line.positive_int, help="hypotheses followed; 1: greedy; default: 5")
-    p.add_argument("--n-best", type=command_line.positive_int, metavar="N", help="show the N best, with scores")
+    p.add_argument("--beam", type=command_line.size, help="hypotheses followed; 1: greedy; default: 5")
+    p.add_argument("--n-best", type=command_line.size, metavar="N", help="show the N best, with scores")
     p.add_argument("--length-penalty", type=command_line.within(-10, 10), help="above 1: longer translations, below: "
                    "shorter; default: 1")  # fmt: skip
     p.add_argument("--attention", type=Path, metavar="FILE", help="draw what each word looked at (.svg or .html); of "
@@ -60,12 +60,10 @@ def parser() -> command_line.Parser:
     p.add_argument(
         "--temperature", type=command_line.positive_float, default=1.0, help="with --sample: below 1, bolder"
     )
-    p.add_argument("--top-k", type=command_line.positive_int, help="with --sample: of the k likeliest only")
+    p.add_argument("--top-k", type=command_line.size, help="with --sample: of the k likeliest only")
     p.add_argument("--top-p", type=command_line.fraction, help="with --sample: of the likeliest that make p together")
     p.add_argument("--seed", type=command_line.non_negative_int, default=0, help="with --sample: draws follow from it")
-    p.add_argument(
-        "--batch-lines", type=command_line.positive_int, default=1024, help="lines read before any is written"
-    )
+    p.add_argument("--batch-lines", type=command_line.size, default=1024, help="lines read before any is written")
     p.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where to compute")
     return p
 
@@ -166,41 +164,30 @@ def show(translations: list[Translation], number: int, arguments: argparse.Names
         print(f"{number}\t{translation.score:.4f}\t{translation.text}")
 
 
-def batches(size: int) -> Iterator[list[str]]:
-    """The lines of standard input in batches; the lines before one that is not UTF-8 come before its error."""
-    number = 0
-    while found := list(islice(sys.stdin.buffer, size)):
-        lines: list[str] = []
-        for line in found:
-            number += 1
-            try:
-                lines.append(line.decode("utf-8-sig" if number == 1 else "utf-8").strip())
-            except UnicodeDecodeError as error:
-                yield lines
-                raise command_line.UsageError(f"line {number}: not UTF-8 (byte {error.start + 1} of it)") from None
-        yield lines
-
-
 def pipe(translator: Translator, arguments: argparse.Namespace) -> int:
     """Translate every line that can be translated, and report the others. Returns the exit code."""
     number, code = 0, command_line.EXIT_OK
-    for lines in batches(arguments.batch_lines):
-        for i, line in enumerate(lines):
+    while read := list(islice(sys.stdin.buffer, arguments.batch_lines)):
+        lines = [""] * len(read)
+        for i, line in enumerate(read):
             try:
-                translator.encode(line)
+                text = line.decode("utf-8" if number + i else "utf-8-sig").strip()
+                translator.encode(text)
+                lines[i] = text
             except ValueError as error:
-                print(f"translate.py: line {number + i + 1}: {error}", file=sys.stderr)
-                lines[i], code = "", command_line.EXIT_BAD_INPUT
+                why = f"not UTF-8 (byte {error.start + 1} of it)" if isinstance(error, UnicodeDecodeError) else error
+                print(f"translate.py: line {number + i + 1}: {why}", file=sys.stderr)
+                code = command_line.EXIT_BAD_INPUT
         try:
             found = translate(translator, lines, arguments)
         except ValueError as error:
             raise command_line.UsageError(str(error)) from None
-        for line, translations in zip(lines, found):
+        for text, translations in zip(lines, found):
             number += 1
             show(translations, number, arguments)
             if translations:
                 try:
-                    list(draw(translator, line, translations[0], number, arguments))
+                    list(draw(translator, text, translations[0], number, arguments))
                 except ValueError as error:
                     print(f"translate.py: line {number}: {error}", file=sys.stderr)
                     code = command_line.EXIT_BAD_INPUT

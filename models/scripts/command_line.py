@@ -69,12 +69,20 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_BAD_INPUT, f"{self.prog}: {message} (--help lists the arguments)\n")
 
 
-def positive_int(text: str) -> int:
-    """An argument type: an integer from 1 to LARGEST."""
-    value = _number(int, text, "a whole number")
-    if not 1 <= value <= LARGEST:
-        raise argparse.ArgumentTypeError(f"must be at {'least 1' if value < 1 else f'most {LARGEST}'}, got {value}")
-    return value
+def up_to(most: int) -> Callable[[str], int]:
+    """An argument type: an integer from 1 to `most`."""
+
+    def number(text: str) -> int:
+        value = _number(int, text, "a whole number")
+        if not 1 <= value <= most:
+            raise argparse.ArgumentTypeError(f"must be at {'least 1' if value < 1 else f'most {most}'}, got {value}")
+        return value
+
+    return number
+
+
+positive_int, size, depth = up_to(LARGEST), up_to(10**6), up_to(1000)
+"""Argument types: an integer from 1; and one that memory can hold as a length or a width, or as layers."""
 
 
 def non_negative_int(text: str) -> int:
@@ -132,7 +140,7 @@ def exit_code(main: Callable[[], int]) -> Any:
         code = main()
     except SystemExit as end:  # from --help
         code = end.code
-    except UsageError as error:
+    except (UsageError, DrawingError) as error:
         print(f"{_script()}: {error}", file=sys.stderr)
         code = EXIT_BAD_INPUT
     except RankError as error:
@@ -143,9 +151,6 @@ def exit_code(main: Callable[[], int]) -> Any:
         code = EXIT_INTERRUPTED
     except MemoryError as error:
         print(f"{_script()}: not enough memory ({error}); smaller sizes need less", file=sys.stderr)
-        code = EXIT_BAD_INPUT
-    except DrawingError as error:
-        print(f"{_script()}: {error}", file=sys.stderr)
         code = EXIT_BAD_INPUT
     except BrokenPipeError:
         code = EXIT_NOBODY_READS

@@ -17,7 +17,7 @@ from ..data.tokenizer import TokenizerError
 from ..data.units import UNITS, Units
 from ..training.evaluation import validation_loss
 from ..training.presets import LANGUAGE_MODELS
-from .command_line import Parser, UsageError, fraction, positive_int, told
+from .command_line import Parser, UsageError, fraction, size, told
 
 ORDERS = (5, 8, 12)  # of n-grams: the usual one, and longer ones for characters
 
@@ -85,12 +85,12 @@ class Text:
 def add_text_arguments(p: Parser, *, units: str | None, length: int) -> None:
     """Add the arguments of a text and of the model to train on it."""
     p.add_argument("--text", type=Path, metavar="FILE", help="what to learn from, UTF-8; default: toy sentences")
-    p.add_argument("--lines", type=positive_int, default=20_000, help="of toy sentences")
+    p.add_argument("--lines", type=size, default=20_000, help="of toy sentences")
     if units is not None:
         p.add_argument("--units", choices=UNITS, default=units, help="what the text is cut into")
-        p.add_argument("--vocabulary", type=positive_int, default=1000, help="of --units subwords")
+        p.add_argument("--vocabulary", type=size, default=1000, help="of --units subwords")
         p.add_argument("--preset", choices=LANGUAGE_MODELS, default="gpt2-tiny", help="sizes and kind of the model")
-    p.add_argument("--length", type=positive_int, default=length, help="ids that the model sees at a time")
+    p.add_argument("--length", type=size, default=length, help="ids that the model sees at a time")
     p.add_argument(
         "--held-out", type=fraction, default=0.05, metavar="X", help="share of the text to test with, its end"
     )

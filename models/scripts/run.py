@@ -36,19 +36,13 @@ from .command_line import (
     non_negative_int,
     positive_float,
     positive_int,
+    size,
     told,
 )
 from .launched import share_cores
 
 OF_RANKS = ("rank_timeout", "shard_optimizer")  # not in a checkpoint
-CHANGEABLE = (
-    "steps",
-    "device",
-    "require_accuracy",
-    "time_limit",
-    "checkpoint_every",
-    *OF_RANKS,
-)  # may differ in a resumed run
+CHANGEABLE = ("steps", "device", "require_accuracy", "time_limit", "checkpoint_every", *OF_RANKS)  # in a resumed run
 
 
 class Run:
@@ -99,12 +93,8 @@ class Run:
         """The folder --out, locked from now on for other processes. A run in it stays until `begun`."""
         if self._folder is None:
             with told(RunFolderError, prefix="--resume: " if self.arguments.resume else ""):
-                place = launched()
-                self._folder = (
-                    FolderOfRank0(self.arguments.out)
-                    if place is not None and place.rank > 0
-                    else RunFolder(self.arguments.out, resume=self.arguments.resume)
-                )
+                kind = FolderOfRank0 if (place := launched()) and place.rank > 0 else RunFolder
+                self._folder = kind(self.arguments.out, resume=self.arguments.resume)
         return self._folder
 
     @contextmanager
@@ -217,7 +207,7 @@ def add_arguments(p: Parser, *, out: str, **defaults: Any) -> None:
 
     p.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where to compute")
     option("steps", type=positive_int, help="training steps")
-    option("batch-size", type=positive_int, help="sequences in a batch")
+    option("batch-size", type=size, help="sequences in a batch")
     option("dropout", type=fraction, help="dropout probability")
     option("learning-rate", type=positive_float, help="highest learning rate")
     p.add_argument("--seed", type=non_negative_int, default=0, help="weights and data follow from it")

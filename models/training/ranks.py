@@ -202,7 +202,7 @@ class ShardedOptimizer(nn.optim.ZeroRedundancyOptimizer):
 class FolderOfRank0(RunFolder):
     """The folder of a run for the other ranks: they read the files of rank 0, and write nothing."""
 
-    def __init__(self, path: Any) -> None:
+    def __init__(self, path: Any, *, resume: bool = False) -> None:
         self.path = Path(path)
         self._release = lambda: None
 

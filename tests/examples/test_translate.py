@@ -252,7 +252,7 @@ def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
         (["--attention", "a.svg", "--token", "zebra"], LINES[:1], "line 1: --token: 'zebra' is not in its translation"),
         ([], ["I sleep.", "the zebra sleeps."], "line 2: 'zebra' is no word of this toy language"),
         (["--batch-lines", 2], [*LINES, "the zebra sleeps."], "line 5: 'zebra' is no word of this toy language"),
-        ([], b"I sleep.\n\xff\n", "line 2: not UTF-8 (byte 1 of it)"),
+        ([], b"I sleep.\n\xff\nthe dog sleeps.\n", "line 2: not UTF-8 (byte 1 of it)"),
         ([], ["I sleep.", "The dog sleeps."], "line 2: 'The' is no word of this toy language; it has 'the'"),
         ([], ["the " * 40], "line 1: 40 ids, but the model takes at most 29 of a sentence"),
     ],
@@ -261,6 +261,18 @@ def test_mistakes_end_in_one_line(folder, tmp_path, arguments, lines, message):
     code, _, errors = run(tmp_path, folder, *arguments, lines=lines)
     assert (code, len(errors.splitlines())) == (2, 1)
     assert message in errors
+
+
+def test_a_line_that_is_not_utf8_costs_no_other(folder, tmp_path):
+    lines = b"I sleep.\n\xff\xfe\n\nthe dog sleeps.\nthe caf\xe9\nI sleep.\n"
+    code, output, errors = run(tmp_path, folder, "--batch-lines", 2, lines=lines)
+    said = output.split("\n")[:-1]
+    assert (code, len(said)) == (2, 6)
+    assert said[0] == said[5] != "" != said[3]
+    assert (said[1], said[2], said[4]) == ("", "", "")
+    assert [error.split(": ", 1)[1] for error in errors.splitlines()] == [
+        "line 2: not UTF-8 (byte 1 of it)", "line 5: not UTF-8 (byte 8 of it)",
+    ]  # fmt: skip
 
 
 def test_folders_without_a_trained_model(tmp_path):
@@ -289,12 +301,6 @@ def test_folders_without_a_trained_model(tmp_path):
     code, _, errors = run(tmp_path, "model")
     assert (code, len(errors.splitlines())) == (2, 1)
     assert "holds a model without a codec for text" in errors
-
-
-def test_what_comes_before_a_line_that_is_no_text_is_translated(folder, tmp_path):
-    best = expected(folder, LINES[:1])[0][0].text
-    code, out, errors = run(tmp_path, folder, lines=LINES[0].encode() + b"\n\xff\n")
-    assert (code, out, len(errors.splitlines())) == (2, best + "\n", 1)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 100])

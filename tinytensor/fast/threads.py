@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -37,16 +38,13 @@ _blas_is_single = os.environ.get("OPENBLAS_NUM_THREADS", os.environ.get("OMP_NUM
 
 
 def _from_environment() -> int | None:
-    """The number in `TINYTENSOR_NUM_THREADS` or `OMP_NUM_THREADS`; the latter may be a list, meant for others.
-
-    Raises ValueError where the first is no number of threads.
-    """
+    """The number in `TINYTENSOR_NUM_THREADS`, else in `OMP_NUM_THREADS`, which may be a list, meant for others."""
     for name in ("TINYTENSOR_NUM_THREADS", "OMP_NUM_THREADS"):
         text = os.environ.get(name, "").strip()
-        if text.isdecimal() and int(text) > 0:
+        if text.isdecimal() and len(text) < 10 and int(text) > 0:
             return int(text)
         if text and name == "TINYTENSOR_NUM_THREADS":
-            raise ValueError(f"{name}={text} in the environment: expected a whole number of threads, 1 or more")
+            warnings.warn(f"{name}={text}: ignored; expected a whole number of threads, 1 or more", stacklevel=2)
     return None
 
 
