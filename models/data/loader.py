@@ -86,11 +86,16 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         """The batches of an epoch; after `load_state_dict`, first the rest of one."""
         if not self._goes_on or self._place is None:
-            self._place = Place(self._drawn_from())
+            self._place = Place()
         self._goes_on = False
         return self._batches(self._place)
 
     def _batches(self, place: Place) -> Iterator[Any]:
+        # The order is drawn now, not when `iter` was called: others may have drawn from the generator since.
+        if place.generator is None:
+            place.generator = self._drawn_from()
+        elif self.generator is not None:
+            self.generator.set_state(place.generator)
         for indices in islice(iter(self.batch_sampler), place.batch, None):
             batch = all_at_once(self.dataset, indices) if self.collate_fn is default_collate else None
             if batch is None:
@@ -102,13 +107,14 @@ class DataLoader:
 
     def state_dict(self) -> dict[str, Any]:
         """The position of the loader, as plain numbers."""
-        place = self._place or Place(self._drawn_from())
+        place = self._place or Place()
         try:
             batches = len(self)
         except TypeError:  # a custom sampler may have no length
             batches = None
         sizes = {"samples": len(self.dataset), "batches": batches}
-        return {"epoch": self.epoch, "batch": place.batch, **sizes, "generator": place.generator}
+        generator = self._drawn_from() if place.generator is None else place.generator
+        return {"epoch": self.epoch, "batch": place.batch, **sizes, "generator": generator}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a `state_dict`. The next `for` goes through the rest of that epoch.
@@ -146,9 +152,9 @@ class Place:
     """A position in an epoch.
 
     Attributes:
-        generator: the generator's state before it drew the epoch's order.
+        generator: the generator's state before it drew the epoch's order; None before that.
         batch: the number of batches already given.
     """
 
-    generator: dict[str, Any] | None
+    generator: dict[str, Any] | None = None
     batch: int = 0

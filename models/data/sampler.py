@@ -55,8 +55,9 @@ class RandomSampler:
         if self.replacement:
             yield from self.generator.integers(size, shape=self.num_samples).tolist()
             return
-        for done in range(0, self.num_samples, max(size, 1)):
-            yield from self.generator.permutation(size).tolist()[: self.num_samples - done]
+        # All orders at once: if others drew from the generator meanwhile, its state would not tell the later ones.
+        orders = [self.generator.permutation(size).tolist() for _ in range(0, self.num_samples, max(size, 1))]
+        yield from [index for order in orders for index in order][: self.num_samples]
 
     def __len__(self) -> int:
         return self.num_samples

@@ -185,6 +185,38 @@ def test_it_goes_on_with_the_very_next_sample(stop):
     assert resumed.dataset.read.count(0) == (0 if stop < 8 else len(flat(expected[8:stop])))
 
 
+def sampler_of(kind, generator):
+    if kind == "by tokens":
+        return {"batch_sampler": TokenBatchSampler([1, 2, 3] * 4, 6, generator=generator)}
+    options = {"replacement": kind == "replacement", "num_samples": 30 if kind == "several orders" else None}
+    return {"batch_size": 3, "sampler": RandomSampler(range(12), generator=generator, **options)}
+
+
+@pytest.mark.parametrize("kind", ["one order", "several orders", "replacement", "by tokens"])
+@pytest.mark.parametrize("stop", [0, 1, 3])
+def test_others_may_draw_from_its_generator_at_any_time(kind, stop):
+    """Between `iter` and the first batch, between batches, and after a state was loaded."""
+    generator, other = tt.random.Generator(0), tt.random.Generator(1)
+    interrupted = DataLoader(range(12), **sampler_of(kind, generator))
+    for _ in range(2):
+        batches = iter(interrupted)
+        generator.integers(5)
+    seen = []
+    for _ in range(stop):
+        seen.append(next(batches).tolist())
+        generator.integers(5)
+    state = interrupted.state_dict()
+    resumed = DataLoader(range(12), **sampler_of(kind, other))
+    resumed.load_state_dict(state)
+    other.integers(5)
+    rest = iter(resumed)
+    other.integers(5)
+    expected = through(batches)
+    assert through(rest) == expected
+    if kind in ("one order", "by tokens"):
+        assert sorted(flat(seen + expected)) == list(range(12))
+
+
 def test_a_state_in_the_body_of_the_loop_is_after_its_batch():
     """At the last batch of an epoch, too: what is left of that epoch is nothing."""
     batches, states, seen = loader(), [], []
