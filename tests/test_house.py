@@ -15,10 +15,10 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8870,
-    "layers": 10050,
+    "core and ops": 8873,
+    "layers": 10072,
     "models": 2896,
-    "engine room": 9831,
+    "engine room": 9829,
     "pictures": 15450,
     "data": 4010,
     "training": 9985,

@@ -236,20 +236,7 @@ def project(query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Any) -
 HEADS = Way("several heads", "nn.functional.attention:multi_head", "nn.functional.attention:attend_projected")
 
 
-def multi_head(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    num_heads: int,
-    weight: Any,
-    bias: Any,
-    mask: Any,
-    *,
-    scale: float,
-    dropout_p: float,
-    need_weights: bool,
-    more: Any = None,
-) -> tuple[Tensor, Tensor | None] | None:
+def multi_head(query, key, value, num_heads, weight, bias, mask, *, scale, dropout_p, need_weights, more=None):
     """`nn.functional.attention.multi_head` on projections side by side, or None."""
     if more is not None or not HEADS.holds():
         return None

@@ -9,7 +9,7 @@ from tinytensor import Tensor
 from tinytensor.typing import ArrayLike, DType
 
 from .checks import check_dim
-from .precision import raised
+from .precision import raised, summed
 
 
 @tt.op
@@ -49,7 +49,8 @@ def _gelu_tanh(x):
 
     ∂L/∂x = g ⊙ ((1 + t) / 2 + x ⊙ (1 − t²) ⊙ u′ / 2), t = tanh(u), u = √(2 / π) (x + 0.044715 x³)
     """
-    return 0.5 * x * (1 + tt.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    square = tt.minimum(x * x, 1e8)  # beyond it t is 1 or -1, and an infinite u′ would meet 1 - t² = 0
+    return 0.5 * x * (1 + tt.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * square)))
 
 
 @raised
@@ -81,7 +82,7 @@ def _softmax(x, *, axis):
     return e / tt.where(total == 0, 1.0, total)  # and that row stays 0
 
 
-@raised
+@summed
 def softmax(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
     """exp(x_i) / sum_j exp(x_j) along `dim`, without overflow.
 
@@ -106,7 +107,7 @@ def _log_softmax(x, *, axis):
     return x - tt.log(tt.sum(tt.exp(x), axis=axis, keepdims=True))
 
 
-@raised
+@summed
 def log_softmax(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
     """log(softmax(x)) along `dim`, exact where softmax itself would underflow: [0, -1000] gives [0, -1000].
 

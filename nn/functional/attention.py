@@ -27,8 +27,10 @@ def attention(
     Shapes: q (..., target, d_k), k (..., source, d_k), v (..., source, d_v), mask broadcasts to
     (..., target, source) -> (..., target, d_v) and (..., target, source).
     """
-    if q.dtype == tt.float16:  # ends at 65504: scaled afterwards would be too late
-        q, scale = q * scale, 1.0
+    if q.dtype == tt.float16:  # scores, and sums of exponentials, would end at 65504
+        q, k, v = (tt.astype(x, tt.float32) for x in (q, k, v))
+        z, kept = attention(q, k, v, mask, dropped, scale=scale)
+        return tt.astype(z, tt.float16), tt.astype(kept, tt.float16)
     scores = tt.matmul(q, tt.matrix_transpose(k)) * scale  # (..., target, source)
     if mask is not None:
         scores = hide(scores, mask)

@@ -11,7 +11,7 @@ from tinytensor.typing import ArrayLike, Operand
 
 from .activations import log_softmax, relu
 from .checks import beside, check_range
-from .precision import raised
+from .precision import summed
 from .similarity import cosine_similarity
 
 
@@ -52,7 +52,7 @@ def _cross_entropy(logits, target, weight, *, ignore_index, label_smoothing, red
     return _reduce(losses, reduction)
 
 
-@raised
+@summed
 def cross_entropy(
     input: ArrayLike,
     target: ArrayLike,
@@ -129,7 +129,7 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
     return _reduce(-tt.sum(terms, axis=-1), reduction)
 
 
-@raised
+@summed
 def nll_loss(
     input: ArrayLike,
     target: ArrayLike,
@@ -199,7 +199,7 @@ def _weigh(name: str, losses: Tensor, weight: Operand | None, reduction: str) ->
     return tt.sum(losses * w) / tt.sum(w) if reduction == "mean" else _reduce(losses * w, reduction)
 
 
-@raised
+@summed
 def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
     """The squared difference. Warns if the shapes differ, since broadcasting is then seldom intended.
 
@@ -210,14 +210,14 @@ def mse_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, we
     return _weigh("mse_loss", tt.square(_difference("mse_loss", input, target)), weight, reduction)
 
 
-@raised
+@summed
 def l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", *, weight: Operand | None = None) -> Tensor:
     """The absolute difference. Warns if the shapes differ. `weight` as for `mse_loss`."""
     _check_reduction("l1_loss", reduction)
     return _weigh("l1_loss", tt.abs(_difference("l1_loss", input, target)), weight, reduction)
 
 
-@raised
+@summed
 def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """The absolute difference |d| less beta / 2, but d² / (2 beta) below beta (Girshick 2015, equation 3).
 
@@ -232,7 +232,7 @@ def smooth_l1_loss(input: ArrayLike, target: ArrayLike, reduction: str = "mean",
     return _reduce(losses, reduction)
 
 
-@raised
+@summed
 def huber_loss(
     input: ArrayLike,
     target: ArrayLike,
@@ -259,7 +259,7 @@ def huber_loss(
 # ---- probabilities, and yes or no
 
 
-@raised
+@summed
 def kl_div(input: ArrayLike, target: ArrayLike, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target (log target - input): how far probabilities are from a target's (Kullback and Leibler 1951).
 
@@ -300,7 +300,7 @@ def _binary_cross_entropy(xp, x, y):
     return -(y * _log(xp, x) + (1 - y) * _log(xp, 1 - x))
 
 
-@raised
+@summed
 def binary_cross_entropy(
     input: ArrayLike, target: ArrayLike, weight: Operand | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -329,7 +329,7 @@ def binary_cross_entropy(
     return _reduce(losses if weight is None else losses * weight, reduction)
 
 
-@raised
+@summed
 def binary_cross_entropy_with_logits(
     input: ArrayLike,
     target: ArrayLike,
@@ -363,7 +363,7 @@ def binary_cross_entropy_with_logits(
 # ---- likeness
 
 
-@raised
+@summed
 def cosine_embedding_loss(
     input1: ArrayLike, input2: ArrayLike, target: ArrayLike, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:

@@ -12,7 +12,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 from tinytensor.typing import ArrayLike
 
-from .precision import raised
+from .precision import summed
 from .windows import AXES, count_positions, pad, sizes, windows, zeros_around
 
 
@@ -112,7 +112,7 @@ def _places(
     return place
 
 
-@raised
+@summed
 def avg_pool1d(
     input: ArrayLike,
     kernel_size: Any,
@@ -134,7 +134,7 @@ def avg_pool1d(
     return _mean("avg_pool1d", 1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@raised
+@summed
 def avg_pool2d(
     input: ArrayLike,
     kernel_size: Any,
@@ -224,14 +224,14 @@ def _beyond(length: int, kernel: int, stride: int, dilation: int, end: int) -> i
 # ---- to a given size
 
 
-@raised
+@summed
 def adaptive_avg_pool1d(input: ArrayLike, output_size: Any) -> Tensor:
     """Means of `output_size` evenly spread stretches: (..., length) -> (..., output_size)."""
     x = tt.asarray(input)
     return _averaged(x, sizes("adaptive_avg_pool1d", "output_size", output_size, 1, 1)[0])
 
 
-@raised
+@summed
 def adaptive_avg_pool2d(input: ArrayLike, output_size: Any) -> Tensor:
     """Means of evenly spread windows of an image, one window per result.
 

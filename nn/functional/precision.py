@@ -31,23 +31,42 @@ def raised(function: F) -> F:
     return _casting(function, lambda narrow: (narrow, tt.float32))
 
 
-def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]]) -> F:
+def summed(function: F) -> F:
+    """The same for a function of an `input` that sums over many elements; without autocast, 16 bits give 16 bits.
+
+    A sum in 16 bits, or a count of rows, would end at 65504.
+    """
+    return _casting(function, lambda narrow: (narrow, tt.float32), sums=True)
+
+
+def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]], sums: bool = False) -> F:
     """Wrap a function so that autocast casts its Tensor arguments of one dtype to another."""
 
     @functools.wraps(function)
     def autocasting(*args: Any, **kwargs: Any) -> Any:
-        setting = autocast.get()
-        if setting is None:
-            return function(*args, **kwargs)
-        narrow, device = setting
-        old, new = dtypes(narrow)
-
-        def cast(value: Any) -> Any:
-            fits = isinstance(value, tt.Tensor) and value.dtype == old and value.device == device
-            return tt.astype(value, new) if fits else value
-
-        with np.errstate(over="ignore"):  # a mask of -1e9 becomes -inf
-            args, kwargs = tuple(map(cast, args)), {name: cast(value) for name, value in kwargs.items()}
+        if (setting := autocast.get()) is not None:
+            narrow, device = setting
+            return _cast(function, args, kwargs, *dtypes(narrow), device)
+        if sums and getattr(args[0] if args else kwargs.get("input"), "dtype", None) == tt.float16:
+            return _in_32_bits(function, args, kwargs)
         return function(*args, **kwargs)
 
     return autocasting  # type: ignore[return-value]
+
+
+def _cast(function: Any, args: Any, kwargs: Any, old: Any, new: Any, device: str | None) -> Any:
+    def cast(value: Any) -> Any:
+        fits = isinstance(value, tt.Tensor) and value.dtype == old and device in (None, value.device)
+        return tt.astype(value, new) if fits else value
+
+    with np.errstate(over="ignore"):  # a mask of -1e9 becomes -inf
+        args, kwargs = tuple(map(cast, args)), {name: cast(value) for name, value in kwargs.items()}
+    return function(*args, **kwargs)
+
+
+def _in_32_bits(function: Any, args: Any, kwargs: Any) -> Any:
+    """Compute in 32 bits. The result has 16 again, unless an argument has more or asks for more."""
+    dtypes = {getattr(value, "dtype", None) for value in (*args, *kwargs.values())} | {kwargs.get("dtype")}
+    tensors = [tt.asarray(value) if isinstance(value, np.ndarray) else value for value in args]
+    result = _cast(function, tensors, kwargs, tt.float16, tt.float32, None)
+    return result if dtypes & {tt.float32, tt.float64} else tt.astype(result, tt.float16)

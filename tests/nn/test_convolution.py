@@ -103,6 +103,40 @@ def test_nothing_in_the_batch():
     assert F.conv1d(tt.ones((0, 4, 5)), tt.ones((2, 4, 3))).shape == (0, 2, 3)
 
 
+@pytest.mark.parametrize("where", ["input", "weight"])
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((2, 4, 9), {"padding": 1}),
+        ((2, 4, 7, 9), {}),
+        ((2, 4, 7, 9), {"padding": 2, "dilation": 2, "groups": 2}),
+        ((2, 4, 9, 7), {"stride": 2, "padding": 1}),
+        ((8, 4, 24, 24), {}),
+        ((8, 4, 25, 23), {"stride": 2, "groups": 2}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_what_is_not_finite_reaches_no_more_than_by_the_formula(shape, options, value, where):
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(size=shape), rng.normal(size=(6, 4 // options.get("groups", 1), *[3] * (len(shape) - 2)))
+    (x if where == "input" else weight).reshape(-1)[7] = value
+    convolve = F.conv1d if len(shape) == 3 else F.conv2d
+
+    def spoilt():
+        given = [tt.tensor(a.astype(np.float32), requires_grad=True) for a in (x, weight, np.ones(6))]
+        out = convolve(*given, **options)
+        out.backward(tt.ones(out.shape))
+        return [~np.isfinite(a.numpy()) for a in (out.detach(), *(one.grad for one in given))]
+
+    found = spoilt()
+    with tt.textbook():
+        expected = spoilt()
+    for ours, theirs in zip(found, expected):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not all(part.all() for part in expected)
+
+
 def test_its_recorded_product_is_one_matmul():
     layer = nn.Conv1d(4, 6, 3, padding=1)
     with tt.textbook(), tt.record() as graph:

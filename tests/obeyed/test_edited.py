@@ -224,9 +224,9 @@ def test_an_edit_of_a_layers_sub_layers_is_what_the_loops_read(copy, name):
 
 def test_what_is_added_is_no_edit(copy):
     """A function of one's own, below those that are there."""
-    more = "def my_own(x):\n    return x * tt.tanh(x)\n\n\n@raised\ndef softmax("
+    more = "def my_own(x):\n    return x * tt.tanh(x)\n\n\n@summed\ndef softmax("
     apart, told, report = edited(
-        copy, "nn/functional/activations.py", "@raised\ndef softmax(", more, ["softmax_-1", "relu"]
+        copy, "nn/functional/activations.py", "@summed\ndef softmax(", more, ["softmax_-1", "relu"]
     )
     assert (apart, told) == ([], [])
     assert "text:" not in report

@@ -63,6 +63,8 @@ def nanmean(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **unk
     """The mean of the elements over `axis` that are not NaN; NaN if there are none."""
     x = tt.asarray(x)
     axes = normalize_axes("nanmean", axis, x.shape, unknown=unknown)
+    if x.dtype == dtypes.float16:  # a sum would end at 65504
+        return tt.astype(nanmean(tt.astype(x, dtypes.float32), axes, keepdims=keepdims), dtypes.float16)
     count = tt.count_nonzero(~tt.isnan(x), axis=axes, keepdims=keepdims)
     total = nansum(x, axis=axes, keepdims=keepdims)
     return tt.where(count == 0, math.nan, total / tt.where(count == 0, 1, count))

@@ -280,6 +280,8 @@ def logsumexp(x: ArrayLike, /, axis: Axis = None, *, keepdims: bool = False, **u
     axes = normalize_axes("logsumexp", axis, x.shape, unknown=unknown)
     if 0 in [x.shape[i] for i in axes]:
         return sum(x * 1.0, axis=axes, keepdims=keepdims) - math.inf
+    if x.dtype == dtypes.float16:  # a sum of exponentials would end at 65504
+        return tt.astype(logsumexp(tt.astype(x, dtypes.float32), axes, keepdims=keepdims), dtypes.float16)
     return _logsumexp(x, axis=axes, keepdims=keepdims)
 
 
