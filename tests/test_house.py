@@ -18,7 +18,7 @@ LINES = {
     "core and ops": 8873,
     "layers": 10072,
     "models": 2896,
-    "engine room": 9829,
+    "engine room": 9830,
     "pictures": 15450,
     "data": 4010,
     "training": 9985,

@@ -169,9 +169,7 @@ def _multi_head(first, second, third, mask, *, num_heads, scale, dropped=None):
     return by_formula((first, second, third), mask, num_heads, scale, dropped)[0]
 
 
-def by_formula(
-    projections: tuple[Any, Any, Any], mask: Any, num_heads: int, scale: float, dropped: Dropped | None
-) -> tuple[Any, Any]:
+def by_formula(projections, mask, num_heads, scale, dropped):
     """The result of `_multi_head`, (batch, target, embed_dim), and the weights, (batch, heads, target, source)."""
     projected = [p for p in projections if p is not None]
     embed_dim = sum(p.shape[-1] for p in projected) // 3
@@ -247,9 +245,7 @@ def multi_head(query, key, value, num_heads, weight, bias, mask, *, scale, dropo
     return _multi_head(*projected, mask, num_heads=num_heads, scale=scale, dropped=dropped), None
 
 
-def attend_projected(
-    query: Tensor, memory: Tensor | None, num_heads: int, mask: Any, dropout_p: float, *, scale: float
-) -> Tensor | None:
+def attend_projected(query, memory, num_heads, mask, dropout_p, *, scale):
     """`nn.functional.attention.attend_projected` as one op, or None."""
     if not HEADS.holds():
         return None

@@ -508,30 +508,19 @@ def is_read(x: Any) -> bool:
     )
 
 
-def encode(
-    stack: Any, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
-) -> Tensor | None:
+def encode(stack, src, mask=None, src_key_padding_mask=None, is_causal=None):
     """`TransformerEncoder.forward` in compiled loops, or None."""
     layers = layers_of(stack, TransformerEncoder, TransformerEncoderLayer)
-    words = [
-        sublayer
-        for layer in layers
-        for sublayer in layer.sublayers(Attend(layer.self_attn, None, mask, src_key_padding_mask, bool(is_causal)))
-    ]
+    words: list[Sublayer] = []
+    for layer in layers:
+        words += layer.sublayers(Attend(layer.self_attn, None, mask, src_key_padding_mask, bool(is_causal)))
     return run(src, words, stack.norm) if layers else None
 
 
 def decode(
-    stack: Any,
-    tgt: Any,
-    memory: Any,
-    tgt_mask: Any = None,
-    memory_mask: Any = None,
-    tgt_key_padding_mask: Any = None,
-    memory_key_padding_mask: Any = None,
-    tgt_is_causal: bool | None = None,
-    memory_is_causal: bool = False,
-) -> Tensor | None:
+    stack, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None,
+    tgt_is_causal=None, memory_is_causal=False,
+):  # fmt: skip
     """`TransformerDecoder.forward` in compiled loops, or None."""
     layers = layers_of(stack, TransformerDecoder, TransformerDecoderLayer)
     words: list[Sublayer] = []

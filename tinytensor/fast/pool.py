@@ -5,14 +5,16 @@ page by page, zeroed. A training step needs the same sizes again and again. So w
 lent from here, and comes back when the last array over it is gone. Nothing of the process is changed for it, as
 `keep_memory` does, and no number: only where an array begins, which is at a line of the cache.
 
-What lies idle is bounded by a share of the machine's memory, or of the container's; where memory runs out, it goes
-back to the system first. `TINYTENSOR_POOL=0` in the environment switches it off.
+The pool is bounded by a share of the machine's memory, or of the container's: beyond it, arrays are NumPy's own. Where
+memory runs out, what lies idle goes back to the system first. `TINYTENSOR_POOL=0` in the environment switches it off.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -22,10 +24,12 @@ from ..backend.numpy import OWNERS
 LEAST = 1 << 16  # bytes: the C library keeps smaller arrays by itself
 LINE = 64  # bytes of a line of the cache, where arrays begin
 STEPS = 8  # sizes from a power of two to the next, to which sizes are rounded up
-SHARE = 8  # of the machine's memory, one part in so many may lie idle
+SHARE = 8  # of the machine's memory, one part in so many may be the pool's
 
 _idle: dict[int, list[Memory]] = {}  # memory that nobody uses, by its size in bytes
-_idle_bytes = 0
+_loans: dict[int, Loan] = {}  # those that have not come back, by their id
+_returned: deque[Loan] = deque()  # and those that have, but do not lie idle yet
+_held = 0  # bytes of the pool, lent or idle
 
 
 class Memory(np.ndarray):
@@ -35,13 +39,16 @@ class Memory(np.ndarray):
 class Lease(np.ndarray):
     """Memory on loan: the base of an array, and with it of the views of that array. It goes back with the last."""
 
-    def __del__(self) -> None:
-        if type(self.base) is Memory:  # and not a part or a copy of a lease, which somebody made of `array.base`
-            _take_back(self.base)
+
+class Loan(weakref.ref[Lease]):
+    """Calls `_returned.append` when a lease is gone. No Python runs then, in which a Ctrl-C would be lost."""
+
+    __slots__ = ("memory",)
+    memory: Memory
 
 
 def _most() -> int:
-    """How many bytes may lie idle."""
+    """How many bytes the pool may hold."""
     if os.environ.get("TINYTENSOR_POOL") == "0" or not hasattr(os, "sysconf"):
         return 0
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -63,9 +70,12 @@ def empty(shape: Any, dtype: Any = np.float64) -> Any:
     """As `np.empty`, a large array over memory of the pool."""
     dtype = np.dtype(dtype)
     size = dtype.itemsize * (math.prod(shape) if isinstance(shape, tuple) else shape)
-    if size < LEAST or size > MOST:
+    if size < LEAST or size > MOST or (memory := _take(size)) is None:
         return np.empty(shape, dtype)
-    return np.ndarray(shape, dtype, _take(size).view(Lease))
+    lease = memory.view(Lease)
+    loan = Loan(lease, _returned.append)
+    loan.memory, _loans[id(loan)] = memory, loan
+    return np.ndarray(shape, dtype, lease)
 
 
 def empty_like(x: Any) -> Any:
@@ -78,34 +88,40 @@ def is_lent(x: Any) -> bool:
     return type(x.base) is Lease
 
 
-def _take(size: int) -> Memory:
-    global _idle_bytes
+def _take(size: int) -> Memory | None:
+    """Memory of so many bytes or a few more; None where the pool would hold too much."""
+    global _held
+    settle()
     size += -size % (1 << size.bit_length() - STEPS.bit_length())
     try:
-        memory = _idle[size].pop()
+        return _idle[size].pop()
     except (KeyError, IndexError):
-        try:
-            fetched = np.empty(size + LINE, np.uint8)
-        except MemoryError:
+        if _held + size > MOST:
             _forget()
-            fetched = np.empty(size + LINE, np.uint8)
-        start = -fetched.__array_interface__["data"][0] % LINE
-        return fetched[start : start + size].view(Memory)
-    _idle_bytes -= size
-    return memory
+    if _held + size > MOST:
+        return None
+    try:
+        fetched = np.empty(size + LINE, np.uint8)
+    except MemoryError:
+        _forget()
+        fetched = np.empty(size + LINE, np.uint8)
+    _held += size
+    start = -fetched.__array_interface__["data"][0] % LINE
+    return fetched[start : start + size].view(Memory)
+
+
+def settle() -> None:
+    """Let what has come back lie idle."""
+    try:
+        while _returned:
+            memory = _loans.pop(id(_returned.popleft())).memory
+            _idle.setdefault(memory.size, []).append(memory)
+    except IndexError:  # another thread was faster
+        pass
 
 
 def _forget() -> None:
     """Give all that lies idle back to the system."""
-    global _idle_bytes
+    global _held
     _idle.clear()
-    _idle_bytes = 0
-
-
-def _take_back(memory: Any) -> None:
-    global _idle_bytes
-    size = memory.size
-    if _idle_bytes + size > MOST:
-        _forget()
-    _idle.setdefault(size, []).append(memory)
-    _idle_bytes += size
+    _held = sum(loan.memory.size for loan in list(_loans.values()))

@@ -26,8 +26,9 @@ def own_pool(monkeypatch):
     if pool is None:
         return
     gc.collect()
+    pool.settle()
     monkeypatch.setattr(pool, "_idle", {})
-    monkeypatch.setattr(pool, "_idle_bytes", 0)
+    monkeypatch.setattr(pool, "_held", 0)
     monkeypatch.setattr(pool, "MOST", 64 << 20)
 
 
@@ -36,6 +37,7 @@ def address(x):
 
 
 def idle():
+    pool.settle()
     return sum(memory.size for found in pool._idle.values() for memory in found)
 
 
@@ -90,13 +92,27 @@ def test_small_arrays_and_what_may_never_lie_idle_are_not_lent():
     assert pool.empty_like(np.empty(SHAPE).T).base is None
 
 
-def test_idle_memory_is_bounded_and_counted():
-    for _ in range(3):
-        kept = [pool.empty(5 << 20, np.int8) for _ in range(20)]
-        assert idle() == pool._idle_bytes <= pool.MOST
+def test_its_memory_is_bounded_and_counted():
+    for size in (5 << 20, 3 << 20, 7 << 20):
+        kept = [pool.empty(size, np.int8) for _ in range(30)]
+        lent = sum(x.base.base.size for x in kept if x.base is not None)
+        assert idle() + lent == pool._held <= pool.MOST
+        assert lent > pool.MOST - 2 * size  # and the rest are NumPy's own
+        assert sum(x.base is None for x in kept) == 30 - pool.MOST // (lent // sum(x.base is not None for x in kept))
         del kept
-        assert idle() == pool._idle_bytes <= pool.MOST
-    assert idle() > 0
+        assert idle() == pool._held > 0
+
+
+def test_a_lease_ends_without_a_line_of_python():
+    """Else a Ctrl-C that comes then is printed and lost: an error in `__del__` reaches nobody."""
+    x, called, before = pool.empty(SHAPE, np.float32), [], sys.gettrace()
+    sys.settrace(lambda frame, event, value: called.append(frame.f_code.co_name))
+    try:
+        del x
+    finally:
+        sys.settrace(before)
+    assert called == []
+    assert len(pool._returned) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "sysconf"), reason="nothing tells how much memory there is")
@@ -114,12 +130,12 @@ def test_a_container_has_less_memory_than_its_machine(text, most, monkeypatch):
 
 def test_where_memory_runs_out_idle_memory_is_given_back_first(monkeypatch):
     pool.empty(1 << 20, np.uint8)
-    assert pool._idle_bytes
+    assert idle()
     fetched, empty = [], np.empty
 
     def scarce(*arguments):
         fetched.append(arguments)
-        if pool._idle_bytes:
+        if pool._idle:
             raise MemoryError
         return empty(*arguments)
 
