@@ -468,7 +468,8 @@ class Module(metaclass=Replaceable):
         """Copy values into the parameters and persistent buffers, in place, in their own dtypes and on their device.
 
         Args:
-            state_dict: by path, a Tensor, a NumPy array, or an object with `__array__` (a PyTorch CPU tensor).
+            state_dict: by path, a Tensor, a NumPy array, or an object with `__array__` (a PyTorch CPU tensor, also one
+                of bfloat16).
             strict: a missing or an unexpected path is an error; if False, both are only reported in the result.
 
         Returns the named tuple `(missing_keys, unexpected_keys)`. It checks everything first: RuntimeError lists all
@@ -528,7 +529,7 @@ def _values_for(target: Tensor, value: Any) -> Tensor:
         value = value.detach()
     if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
         raise TypeError(f"expected a Tensor or an array, got {type(value).__name__}")
-    tensor = value if isinstance(value, Tensor) else tt.asarray(np.asarray(value))
+    tensor = tt.asarray(value)
     if tensor.shape != target.shape:
         raise ValueError(f"expected shape {target.shape}, got {tensor.shape}")
     if not np.can_cast(tensor.dtype, target.dtype, "same_kind"):

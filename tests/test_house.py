@@ -15,10 +15,10 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8873,
-    "layers": 10072,
-    "models": 2896,
-    "engine room": 9830,
+    "core and ops": 8892,
+    "layers": 10016,
+    "models": 3088,
+    "engine room": 9831,
     "pictures": 15450,
     "data": 4010,
     "training": 9985,

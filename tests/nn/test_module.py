@@ -623,3 +623,13 @@ def test_repr_with_lines_of_its_own():
     assert repr(outer) == "Described(\n  first\n  second\n)"
     outer.inner = Described()
     assert repr(outer) == "Described(\n  first\n  second\n  (inner): Described(\n    first\n    second\n  )\n)"
+
+
+def test_weights_of_bfloat16_are_loaded():
+    torch = pytest.importorskip("torch")
+    theirs, ours = torch.nn.Linear(2, 3).bfloat16(), nn.Linear(2, 3)
+    ours.load_state_dict(theirs.state_dict())
+    np.testing.assert_array_equal(ours.weight.numpy(), theirs.weight.detach().float().numpy())
+    eights = {name: value.to(torch.float8_e4m3fn) for name, value in theirs.state_dict().items()}
+    with pytest.raises(RuntimeError, match="weight: asarray: NumPy cannot take this Tensor of torch.float8"):
+        ours.load_state_dict(eights)

@@ -10,6 +10,7 @@ import pytest
 import scipy.special
 
 import tinytensor as tt
+from tinytensor.functions import creation
 
 
 def leaf(*shape):
@@ -194,6 +195,41 @@ def test_torch_through_dlpack():
     x = tt.asarray(torch.arange(3, dtype=torch.float32))
     assert (x.dtype, x.tolist()) == (tt.float32, [0, 1, 2])
     assert torch.from_dlpack(tt.tensor([1.0, 2.0])).tolist() == [1, 2]
+
+
+class Bfloat16:
+    """An array of a library that has bfloat16, by the names of PyTorch or of JAX and ml_dtypes."""
+
+    dtype = "bfloat16"
+    __dlpack__ = None
+
+    def __init__(self, values, name):
+        self.values = np.asarray(values, np.float32)
+        setattr(self, name, lambda *dtype: self.values)
+
+
+@pytest.mark.parametrize("name", ["float", "astype"])
+def test_bfloat16_becomes_float32(name):
+    x = Bfloat16([1.5, -2.25], name)
+    for found in (tt.asarray(x), tt.tensor(x), tt.asarray([x, x])[0], tt.asarray(x, dtype=tt.float32)):
+        assert (found.dtype, found.tolist()) == (tt.float32, [1.5, -2.25])
+    assert tt.asarray(x, dtype=tt.float64).dtype == tt.float64
+    assert creation._numbers_at_last("asarray", x, x, None).dtype == np.float32  # an array of NumPy's by ml_dtypes
+
+
+def test_bfloat16_of_pytorch():
+    torch = pytest.importorskip("torch")
+    x = (torch.arange(12).reshape(3, 4) / 7).bfloat16()
+    for made in (tt.asarray, tt.tensor, tt.from_dlpack, lambda x: tt.stack([tt.asarray(x)])[0]):
+        for part in (x, x[::2, 1:].T, x[0, 0], x[:0]):
+            np.testing.assert_array_equal(made(part).numpy(), part.float().numpy())
+            assert made(part).dtype == tt.float32
+    for made in (tt.asarray, tt.from_dlpack):
+        with pytest.raises(TypeError, match=r"NumPy cannot take this Tensor of torch.bfloat16 .*x\.detach\(\)\.cpu"):
+            made(x, copy=False)
+        for other in (x.to(torch.float8_e4m3fn), x.requires_grad_(), x.detach().float().to_sparse()):
+            with pytest.raises(TypeError, match=r"NumPy cannot take this Tensor of torch.* such as x\.detach\(\)\.cpu"):
+                made(other)
 
 
 # ---- NumPy's functions

@@ -29,7 +29,7 @@ def to_array(name: str, data: Any, dtype: DType, device: Device, copy: bool | No
     array, fresh, natural = _as_array(name, data._data if isinstance(data, Tensor) else data, copy)
     dtype = natural if dtype is None else dtypes.as_dtype(dtype)
     if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
-        raise _no_numbers(name, data, array)
+        array, fresh = _numbers_at_last(name, data, array, copy), True
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     source = for_array(array)
@@ -55,7 +55,7 @@ def _as_array(name: str, value: Any, copy: bool | None) -> tuple[Any, bool, Any]
         return value, False, None
     if not isinstance(value, (list, tuple, bool, int, float, complex)):
         if hasattr(value, "__dlpack__"):
-            return np.from_dlpack(value), False, None
+            return _through_dlpack(name, value, copy), False, None
         if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
             return np.asarray(value), False, None
         value = _from_buffer(name, value)
@@ -70,13 +70,34 @@ def _as_array(name: str, value: Any, copy: bool | None) -> tuple[Any, bool, Any]
     return array, True, _dtype_of_numbers(array)
 
 
-def _no_numbers(name: str, data: Any, array: Any) -> TypeError:
+def _is_bfloat16(value: Any) -> bool:
+    return str(getattr(value, "dtype", "")).rpartition(".")[2] == "bfloat16"
+
+
+def _widened(value: Any) -> Any:
+    """An array of bfloat16, which NumPy does not have, in float32 with the same values, by its own library."""
+    return value.float() if hasattr(value, "float") else value.astype("float32")
+
+
+def _through_dlpack(name: str, value: Any, copy: bool | None) -> Any:
+    """NumPy's array of another library's. Raises TypeError for a dtype or a device that NumPy does not have."""
+    try:
+        return np.from_dlpack(_widened(value) if copy is not False and _is_bfloat16(value) else value)
+    except (RuntimeError, BufferError) as error:
+        raise TypeError(
+            f"{name}: NumPy cannot take this {type(value).__name__} of {getattr(value, 'dtype', None)} ({error}); "
+            "expected a dense array on the CPU of a dtype that it has, such as x.detach().cpu().float() of PyTorch's x"
+        ) from None
+
+
+def _numbers_at_last(name: str, data: Any, array: Any, copy: bool | None) -> Any:
+    """NumPy's array of bfloat16, as other packages add it, in float32. Raises TypeError for all else."""
+    if copy is not False and _is_bfloat16(array):
+        return _widened(array)
     if array.dtype.kind != "O":
-        return TypeError(f"{name}: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
+        raise TypeError(f"{name}: cannot make a Tensor of {type(data).__name__} with elements {array.dtype}")
     wrong = next((value for value in array.flat if not isinstance(value, float)), data)
-    return TypeError(
-        f"{name}: cannot make a Tensor of {wrong!r}; expected numbers of 64 bits at most, or lists of such"
-    )
+    raise TypeError(f"{name}: cannot make a Tensor of {wrong!r}; expected numbers of 64 bits at most, or lists of such")
 
 
 def _dtype_of_numbers(array: Any) -> Any:
@@ -102,7 +123,7 @@ def _plain(name: str, value: Any) -> Any:
         return value.tolist()
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return value
+    return _widened(value).tolist() if hasattr(value, "dtype") and _is_bfloat16(value) else value
 
 
 def _from_buffer(name: str, value: Any) -> Any:
@@ -119,8 +140,9 @@ def asarray(obj: ArrayLike, /, *, dtype: DType = None, device: Device = None, co
     """A Tensor of numbers, nested lists, an array of NumPy or CuPy, anything with DLPack, or a Tensor.
 
     A Tensor is returned as it is if nothing has to change. Other libraries' arrays are copied, so that later writes
-    to them cannot change what a gradient needs. `copy=False` shares the memory of an array instead; the Tensor
-    never writes to it, and a NumPy array is made read-only from then on, its bases included.
+    to them cannot change what a gradient needs; bfloat16, which NumPy does not have, becomes float32. `copy=False`
+    shares the memory of an array instead; the Tensor never writes to it, and a NumPy array is made read-only from then
+    on, its bases included.
     """
     if isinstance(obj, Tensor):
         result = obj
@@ -159,8 +181,9 @@ def from_dlpack(x: SupportsDLPack, /, *, device: Device = None, copy: bool | Non
     if x.__dlpack_device__()[0] == 2:
         import cupy
 
+        x = _widened(x) if _is_bfloat16(x) else x
         return asarray(cupy.from_dlpack(x), device=device, copy=copy)
-    return asarray(np.from_dlpack(x), device=device, copy=True if copy is None else copy)
+    return asarray(_through_dlpack("from_dlpack", x, copy), device=device, copy=True if copy is None else copy)
 
 
 def as_shape(name: str, shape: Shape, more: Any = (), unknown: Any = ()) -> tuple[int, ...]:
