@@ -18,7 +18,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor.backend import NAMESPACES, for_device
-from tinytensor.machine.files import atomic_write
+from tinytensor.machine.files import atomic_write, read_file
 
 FORMAT = "tinytensor checkpoint 1"
 TENSOR, TUPLE, DICT = "$tensor", "$tuple", "$dict"
@@ -64,11 +64,10 @@ def load(path: str | os.PathLike[str], device: str | None = "cpu") -> Any:
     be read; DeviceError if the device is missing. Runs no code from the file.
     """
     for_device(device)
-    with open(path, "rb") as file:
-        content = file.read()
     name = os.fspath(path)
-    arrays, text = _read(content, name)
+    content = read_file(path)
     try:
+        arrays, text = _read(content, name)
         return _decode(json.loads(text), {key: tt.asarray(array, device=device) for key, array in arrays.items()})
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise CheckpointError(f"{name}: the saved state cannot be understood ({error!r})") from error

@@ -21,6 +21,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.machine import files
 from tinytensor.machine.files import atomic_write
+from tinytensor.nn import checkpoint
 from tinytensor.nn.checkpoint import CheckpointError, load, save
 from tinytensor.nn.optim import Adam
 from tinytensor.nn.optim.lr_scheduler import MultiStepLR
@@ -472,3 +473,29 @@ def test_permissions_and_links_stay(tmp_path):
     assert link.is_symlink()
     assert target.read_bytes() == b"2"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+DEEP = "[" * 10**5
+
+
+@pytest.mark.parametrize("text", ['{"$tensor":"a"}', DEEP, "{", '{"$tensor":[]}', '{"$dict":[3]}', '{"$tuple":3}'])
+@pytest.mark.parametrize(
+    "checksums", [None, DEEP, "{", "3", "null", '["a"]', '"a"', '[["a"]]', '{"a":null}', "1" * 5000]
+)
+def test_forged_checksums(text, checksums, path):
+    """Whoever writes a file can make its checksum agree with anything."""
+    array = np.zeros(2, np.float32)
+    sums = json.dumps({"a": checkpoint._checksum(array)}) if checksums is None else checksums
+    metadata = {"format": checkpoint.FORMAT, "state": text, "checksums": sums}
+    save_file({"a": array}, path, metadata | {"checksum": checkpoint._text_checksum(text, sums)})
+    if checksums is None and "$tensor" in text and "[]" not in text:
+        assert load(path).tolist() == [0, 0]
+    else:
+        with pytest.raises(CheckpointError, match=str(path)):
+            load(path)
+
+
+def test_a_pipe_in_the_place_of_a_checkpoint(path):
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=f"a pipe or a device is in the place of the file: '{path}'"):
+        load(path)

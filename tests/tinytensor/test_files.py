@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from tinytensor.machine.files import atomic_write
+from tinytensor.machine.files import atomic_write, read_file, read_json, read_text
 
 
 def test_writes_and_replaces(tmp_path):
@@ -39,3 +39,32 @@ def test_a_link_stays_a_link(tmp_path):
     atomic_write(tmp_path / "link.txt", b"new")
     assert (tmp_path / "real.txt").read_bytes() == b"new"
     assert (tmp_path / "link.txt").is_symlink()
+
+
+def test_reading(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{"a": "ö"}', encoding="utf-8")
+    assert (read_file(path), read_text(str(path)), read_json(path)) == (path.read_bytes(), '{"a": "ö"}', {"a": "ö"})
+    for content, message in (
+        (b"\xff", "not in UTF-8"),
+        (b"{", "not JSON"),
+        (b"[" * 10**5, "not JSON"),
+        (b"", "not JSON"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"a\.json: {message}"):
+            read_json(path)
+
+
+def test_what_is_no_file_is_named_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="a pipe or a device is in the place of the file: .*pipe"):
+        read_file(tmp_path / "pipe")
+    with pytest.raises(IsADirectoryError, match="folder"):
+        read_file(tmp_path / "folder")
+    with pytest.raises(FileNotFoundError, match="missing"):
+        read_file(tmp_path / "missing")
+    for name in ("a\0b", "\ud800"):
+        with pytest.raises(OSError, match="no name of a file .*: .*(x00|ud800)"):
+            read_file(tmp_path / name)

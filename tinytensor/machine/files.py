@@ -1,14 +1,46 @@
-"""Writing files so that at every instant the old one or the new one is whole."""
+"""Reading files whole, and writing them so that at every instant the old one or the new one is whole."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, BinaryIO
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file.
+
+    Raises OSError that names it: the file is missing, or a folder is in its place, or what may have no end, as a pipe.
+    """
+    try:
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            raise OSError(errno.EINVAL, "a pipe or a device is in the place of the file", os.fspath(path))
+        return Path(path).read_bytes()
+    except ValueError as error:  # a name that no file can have
+        raise OSError(errno.EINVAL, f"no name of a file ({error})", repr(os.fspath(path))) from None
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a file in UTF-8. Raises OSError, or ValueError for other bytes; both name the file."""
+    try:
+        return read_file(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)}: not in UTF-8 ({error})") from None
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The value in a file of JSON. Raises OSError, or ValueError for other text or values nested too deep, as above."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{os.fspath(path)}: not JSON ({error})") from None
 
 
 def atomic_write(path: str | os.PathLike[str], content: bytes | Callable[[BinaryIO], Any]) -> None:
