@@ -93,13 +93,21 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The sentence of some ids; begin, end and padding add nothing."""
-        return self._processor.decode([i for i in ids if i not in (PAD, BOS, EOS)])
+        return self._processor.decode([i for i in known(ids, len(self)) if i not in (PAD, BOS, EOS)])
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The subwords of some ids, for pictures: a space before a word is an underline."""
-        return [self._processor.id_to_piece(i) for i in ids]
+        return [self._processor.id_to_piece(i) for i in known(ids, len(self))]
 
     source_pieces = target_pieces = pieces  # one vocabulary for both languages
+
+
+def known(ids: Iterable[int], count: int) -> list[int]:
+    """The ids as a list. Raises ValueError for one that no text has."""
+    found = [int(i) for i in ids]
+    if unknown := [i for i in found if not 0 <= i < count]:
+        raise ValueError(f"no text has the id {unknown[0]}; expected ids from 0 to {count - 1}")
+    return found
 
 
 def _reason(message: str) -> str:

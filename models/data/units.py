@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from .batch import BOS, EOS, PAD
-from .tokenizer import Tokenizer
+from .tokenizer import Tokenizer, known
 
 FIRST = 3  # the id after padding, begin and end
 
@@ -22,7 +22,7 @@ class Units(Protocol):
         """The ids of a text. Raises ValueError if it cannot be written in ids."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids; padding and begin add nothing."""
+        """The text of some ids; padding and begin add nothing. Raises ValueError for an id that no text has."""
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The text of each id, for pictures."""
@@ -43,11 +43,12 @@ class Bytes:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids; bytes that are no character become a replacement mark."""
-        return bytes(i - FIRST for i in ids if i >= FIRST).decode(errors="replace")
+        return bytes(i - FIRST for i in known(ids, len(self)) if i >= FIRST).decode(errors="replace")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The text of each id: a character of ASCII, or a number in hexadecimal."""
-        return [_shown(chr(i - FIRST)) if FIRST <= i < FIRST + 128 else f"{max(i - FIRST, 0):02x}" for i in ids]
+        ids = known(ids, len(self))
+        return [_shown(chr(i - FIRST)) if FIRST <= i < FIRST + 128 else f"{i - FIRST:02x}" * (i >= FIRST) for i in ids]
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """The data to rebuild the units from."""
@@ -77,11 +78,11 @@ class Characters:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids."""
-        return "".join(self.characters[i - FIRST] for i in ids if i >= FIRST)
+        return "".join(self.characters[i - FIRST] for i in known(ids, len(self)) if i >= FIRST)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The text of each id; a space becomes an underline."""
-        return [_shown(self.characters[i - FIRST]) if i >= FIRST else "" for i in ids]
+        return [_shown(self.characters[i - FIRST]) if i >= FIRST else "" for i in known(ids, len(self))]
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """The data to rebuild the units from."""

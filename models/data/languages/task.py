@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
 
 from ..batch import EOS, PAD, Batch
+from ..tokenizer import known
 from . import everyday
 from .pairs import LANGUAGES, LONGEST, NAMED, Pair, languages_of, pairs, written
 
@@ -46,13 +47,9 @@ class Vocabulary:
         raise ValueError(f"{', '.join(map(repr, unknown))} {said} of this toy language; {hint}")
 
     def tokens(self, ids: Any) -> list[str]:
-        """The words of ids up to the end of the sentence."""
-        words = []
-        for i in np.asarray(ids).tolist():
-            if i in (EOS, PAD):
-                break
-            words.append(self.words[i])
-        return words
+        """The words of ids up to the end of the sentence. Raises ValueError for an id that no word has."""
+        before_end = takewhile(lambda i: i not in (EOS, PAD), known(np.asarray(ids).tolist(), len(self)))
+        return [self.words[i] for i in before_end]
 
     def text(self, ids: Any) -> str:
         """Ids up to the end of the sentence, as written text."""

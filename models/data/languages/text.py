@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from ..tokenizer import known
 from .pairs import languages_of
 from .task import Vocabulary
 
@@ -45,11 +46,11 @@ class ToyText:
 
     def source_pieces(self, ids: Iterable[int]) -> list[str]:
         """The words of source ids, for pictures."""
-        return [self.source.words[i] for i in ids]
+        return [self.source.words[i] for i in known(ids, len(self.source))]
 
     def target_pieces(self, ids: Iterable[int]) -> list[str]:
         """The words of target ids, for pictures."""
-        return [self.target.words[i] for i in ids]
+        return [self.target.words[i] for i in known(ids, len(self.target))]
 
     def saved(self) -> tuple[dict[str, Any], dict[str, bytes]]:
         """The data that `translator` writes into a model's folder: plain values and files."""

@@ -70,3 +70,19 @@ def test_toy_text_is_the_same_each_time():
     assert text != toy_text(20, seed=1)
     assert text.count("\n") == 20
     assert toy_text(10) == "".join(text.splitlines(True)[:10])
+
+
+@pytest.mark.parametrize("kind", UNITS)
+@pytest.mark.parametrize("wrong", [-1, 10**6])
+def test_an_id_that_no_text_has(kind, wrong):
+    if kind == "subwords":
+        pytest.importorskip("sentencepiece")
+    units = UNITS[kind](TEXT, 40)
+    for call in (units.decode, units.pieces):
+        with pytest.raises(ValueError, match=f"no text has the id {wrong}; expected ids from 0 to {len(units) - 1}"):
+            call([5, wrong])
+        call([0, 1, 5, len(units) - 1])
+
+
+def test_what_means_no_byte_shows_nothing():
+    assert UNITS["bytes"]("", 0).pieces([0, 1, 2, 3]) == ["", "", "", "\0"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinytensor.models.data.batch import BOS, EOS, PAD
-from tinytensor.models.data.languages import PAIRS, TranslationTask, Vocabulary, written
+from tinytensor.models.data.languages import PAIRS, ToyText, TranslationTask, Vocabulary, written
 
 
 @pytest.fixture(scope="module", params=PAIRS)
@@ -121,3 +121,11 @@ def test_unknown_names_and_words_are_refused(task):
         task.source.ids(["the", "computing"])
     with pytest.raises(ValueError, match=r"'A', 'computing' are no words of this toy language; it has 'a'"):
         task.source.ids(["A", "computing", "the", "A"])
+
+
+@pytest.mark.parametrize("wrong", [-1, 10**6])
+def test_an_id_that_no_word_has(wrong):
+    text = ToyText("en-fr")
+    for call in (text.decode, text.source_pieces, text.target_pieces):
+        with pytest.raises(ValueError, match=f"no text has the id {wrong}"):
+            call([5, wrong])
