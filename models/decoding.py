@@ -24,6 +24,8 @@ from tinytensor.grad_mode import may_be_faster
 from tinytensor.nn import functional as F
 from tinytensor.nn.decoder_cache import passed_by
 
+from .ids import NONE, Ends, as_batch, ends
+
 Limit = int | tuple[float, int]
 
 T = TypeVar("T")
@@ -32,8 +34,13 @@ T = TypeVar("T")
 class Decodable(Protocol):
     """The interface of a model that can be decoded."""
 
-    bos_id: int
-    eos_id: int
+    @property
+    def bos_id(self) -> int | None:
+        """The id that begins a text; None if a source does."""
+
+    @property
+    def eos_id(self) -> Ends:
+        """The id that ends a text, or several; None if only the limit ends it."""
 
     @property
     def pad_id(self) -> int | None:
@@ -45,8 +52,8 @@ class Decodable(Protocol):
     def next_logits(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
         """One step: logits (sentences, branches, vocabulary) of the next id, and the state after the step.
 
-        `ids` (sentences, branches) holds the last id of each branch, bos at first. The former state is not used again,
-        so the model may change and return it.
+        `ids` (sentences, branches) holds the last id of each branch, bos at first, or 0 without one. The former state
+        is not used again, so the model may change and return it.
         """
 
     def reorder(self, state: Any, sentences: Tensor, branches: Tensor) -> Any:
@@ -187,14 +194,14 @@ def _one_for_each(
     log_probabilities: list[list[float]] = [[] for _ in limits]
     sentences = np.arange(len(limits))
     state = model.initial_state(source) if sentences.size else None
-    last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
+    last = tt.full((len(limits), 1), model.bos_id or 0, dtype=tt.int64, device=source.device)
     while sentences.size:
         logits, state = model.next_logits(last, state)
         last, reached = choose(logits[:, 0], sentences)
         for i, (following,), (log_probability,) in zip(sentences.tolist(), last.tolist(), reached.tolist()):
             ids[i].append(following)
             log_probabilities[i].append(log_probability)
-        going_on = np.array([ids[i][-1] != model.eos_id and len(ids[i]) < limits[i] for i in sentences])
+        going_on = np.array([ids[i][-1] not in ends(model.eos_id) and len(ids[i]) < limits[i] for i in sentences])
         if not going_on.all():
             places = _closed_up(going_on)
             sentences = sentences[places]
@@ -273,19 +280,19 @@ def _search(
     none = np.zeros((len(limits), 1, 0))
     branches = _Branches(none.astype(np.int64), none, np.zeros((len(limits), 1)))
     state = model.initial_state(source) if len(limits) else None
-    last = tt.full((len(limits), 1), model.bos_id, dtype=tt.int64, device=source.device)
+    last = tt.full((len(limits), 1), model.bos_id or 0, dtype=tt.int64, device=source.device)
     while sentences.size:
         logits, state = model.next_logits(last, state)
         parents, candidates = _best_continuations(logits, branches, 2 * beam, model.pad_id)
         possible = candidates.totals > -np.inf
-        is_end = candidates.ids[:, :, -1] == model.eos_id
+        is_end = np.isin(candidates.ids[:, :, -1], ends(model.eos_id))
         end(candidates, possible & is_end & (np.arange(possible.shape[1]) < beam))
 
         goes_on = possible & ~is_end  # follow the best `beam` of these
         first = (np.arange(len(sentences))[:, None], np.argsort(~goes_on, axis=1, kind="stable")[:, :beam])
         branches, parents, goes_on = candidates[first], parents[first], goes_on[first]
         branches.totals[~goes_on] = -np.inf
-        branches.ids[~goes_on] = model.eos_id  # any id but padding, which attends to nothing
+        branches.ids[~goes_on] = (*ends(model.eos_id), NONE)[0]  # any id but padding, which attends to nothing
         at_limit = branches.ids.shape[2] == limits[sentences]
         end(branches, goes_on & at_limit[:, None])
 
@@ -362,10 +369,7 @@ def _hypothesis(ids: Any, log_probabilities: Any, length_penalty: float) -> Hypo
 
 def as_ids(model: Any, source: Any) -> Tensor:
     device = next((p.device for p in model.parameters()), None) if isinstance(model, nn.Module) else None
-    ids = source if isinstance(source, Tensor) else tt.asarray(source, device=device)
-    if ids.ndim != 2 or ids.dtype.kind not in "iu":
-        raise ValueError(f"decoding: expected integer ids (sentences, source), got {ids.dtype} of shape {ids.shape}")
-    return ids
+    return as_batch("decoding", source, source.device if isinstance(source, Tensor) else device)
 
 
 def _limits(model: Any, source: Tensor, max_length: Limit) -> list[int]:
@@ -376,7 +380,7 @@ def _limits(model: Any, source: Tensor, max_length: Limit) -> list[int]:
             f"decoding: max_length must be at least 1, or (a, b) with a > 0 and b >= 0; got {max_length!r}"
         )
     most = getattr(model, "max_length", None)
-    lengths = np.sum(source.numpy() != model.pad_id, axis=1)
+    lengths = np.sum((source.numpy() != model.pad_id) & (source.numpy() != NONE), axis=1)
     limits = [max(1, int(ratio * length + constant)) for length in lengths.tolist()]
     return limits if most is None else [min(limit, most) for limit in limits]
 

@@ -16,7 +16,8 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
-from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities, stepwise
+from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities
+from .ids import NONE, ends
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ class _Watched(nn.Module):
         self.model = model
         self.pad_id, self.bos_id, self.eos_id = model.pad_id, model.bos_id, model.eos_id
         self.max_length = getattr(model, "max_length", None)
-        self.branches = [Branch(None, model.bos_id, 0.0)]
+        self.branches = [Branch(None, NONE if model.bos_id is None else model.bos_id, 0.0)]
         self.candidates: list[Branch] = []
         self._count = count
         self._followed: list[int | None] = []  # each branch's place in the list; None without a hypothesis
@@ -173,10 +174,10 @@ class _Watched(nn.Module):
         return self.model.reorder(state, sentences, branches)
 
     def _grown(self, ids: list[int]) -> list[int | None]:
-        """Extend the branches by one id. A place without a hypothesis holds the end."""
+        """Extend the branches by one id. A place without a hypothesis holds an end, or none."""
         places: list[int | None] = []
         for parent, each, row in zip(self._followed, ids, self._log_probabilities, strict=True):
-            places.append(None if parent is None or each == self.eos_id else len(self.branches))
+            places.append(None if parent is None or each in (NONE, *ends(self.eos_id)) else len(self.branches))
             if places[-1] is not None:
                 self.branches.append(Branch(parent, each, float(row[each])))
         return places

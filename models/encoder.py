@@ -15,7 +15,7 @@ from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
 from .huggingface import ReadsHuggingFace
-from .ids import as_batch
+from .ids import NONE, as_batch, is_padding
 from .pretrained import arguments_of
 
 STD = 0.02  # of the initial weights (the authors' code; appendix A.2 has their other settings)
@@ -36,7 +36,8 @@ class Encoder(ReadsHuggingFace, nn.Module):
         norm_eps: eps of the layer normalisations.
         head: whether to add the head that predicts hidden words.
         pooler: whether to add tanh(W x + b) of the first position, which BERT trains for its second objective.
-        pad_id, mask_id: the ids of padding and of the mask that replaces a hidden word.
+        pad_id, mask_id: the ids of padding and of the mask that replaces a hidden word. Without a pad_id, and beside
+            it, -1 is padding.
 
     Raises ValueError if the sizes do not fit.
     """
@@ -57,14 +58,14 @@ class Encoder(ReadsHuggingFace, nn.Module):
         norm_eps: float = 1e-12,
         head: bool = True,
         pooler: bool = False,
-        pad_id: int = 0,
+        pad_id: int | None = 0,
         mask_id: int | None = None,
     ) -> None:
         super().__init__()
         self.config = arguments_of(locals())
         mask_id = vocabulary - 1 if mask_id is None else mask_id
         for name, value in {"pad_id": pad_id, "mask_id": mask_id}.items():
-            if not 0 <= value < vocabulary:
+            if value is not None and not 0 <= value < vocabulary:
                 raise ValueError(f"{name} must be an id below {vocabulary}, got {value!r}")
         self.d_model, self.max_length, self.pad_id, self.mask_id = d_model, max_length, pad_id, mask_id
         self.embedding = nn.Embedding(vocabulary, d_model)
@@ -121,9 +122,10 @@ class Encoder(ReadsHuggingFace, nn.Module):
         ids = self._ids(ids)
         if ids.shape[1] > self.max_length:
             raise ValueError(f"Encoder: a sequence of {ids.shape[1]} is longer than max_length {self.max_length}")
-        segments = tt.zeros_like(ids) if segments is None else self._ids(segments)
-        x = self.embedding(ids) + self.positions(tt.arange(ids.shape[1], device=ids.device)) + self.segments(segments)
-        return self.encoder(self.dropout(self.norm(x)), src_key_padding_mask=ids == self.pad_id)
+        segments = tt.zeros_like(ids) if segments is None else as_batch("Encoder", segments, ids.device, fill=0)
+        places = self.positions(tt.arange(ids.shape[1], device=ids.device))
+        x = self.embedding(tt.where(ids == NONE, 0, ids)) + places + self.segments(segments)
+        return self.encoder(self.dropout(self.norm(x)), src_key_padding_mask=is_padding(ids, self.pad_id))
 
     def pooled(self, ids: Any, kind: str = "mean", segments: Any = None) -> Tensor:
         """One vector for each text, (batch, d_model), from ids (batch, length) (Reimers and Gurevych 2019, section 3).
@@ -139,7 +141,7 @@ class Encoder(ReadsHuggingFace, nn.Module):
         x = self.hidden_states(ids, segments)
         if kind == "pooler" and self.pooler is not None:
             return tt.tanh(self.pooler(x[:, 0]))
-        padding = tt.expand_dims(ids == self.pad_id, axis=-1)
+        padding = tt.expand_dims(is_padding(ids, self.pad_id), axis=-1)
         if kind == "first":
             return x[:, 0]
         if kind == "max":

@@ -26,7 +26,7 @@ from tinytensor.nn.self_attention import Rotation
 
 from .decoding import Decodable, Recomputed, beam_search, greedy, sample
 from .huggingface import ReadsHuggingFace
-from .ids import as_batch
+from .ids import NONE, Ends, as_batch, ends, is_padding
 from .pretrained import arguments_of
 
 GPT2: dict[str, Any] = {"positions": "learned", "norm": "layer", "activation": "gelu_tanh", "bias": True}
@@ -67,8 +67,9 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         window: how many positions each one sees, itself included (Beltagy et al. 2020); default: all before it.
         qk_norm: whether each head's queries and keys are normalised (Henry et al. 2020).
         tie_weights: use the embedding as the final projection too (Press and Wolf 2017).
-        pad_id, bos_id, eos_id: the ids for padding, which comes last, and for begin and end of a text. Without a pad_id
-            all prompts of a batch must have the same length.
+        pad_id, bos_id: the ids for padding, which comes last, and for the begin of a text; None if there is none.
+            Without a pad_id, and beside it, -1 is padding.
+        eos_id: the id for the end of a text; or several, each of which ends it; or None.
 
     Raises ValueError if the sizes do not fit.
     """
@@ -98,20 +99,25 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         qk_norm: bool = False,
         tie_weights: bool = True,
         pad_id: int | None = 0,
-        bos_id: int = 1,
-        eos_id: int = 2,
+        bos_id: int | None = 1,
+        eos_id: Ends = 2,
     ) -> None:
         super().__init__()
         self.config = arguments_of(locals())
         for name, value, expected in (("positions", positions, POSITIONS), ("norm", norm, NORMS)):
             if value not in expected:
                 raise ValueError(f"LanguageModel: unknown {name} {value!r}; expected {', '.join(map(repr, expected))}")
-        for name, i in {"pad_id": pad_id, "bos_id": bos_id, "eos_id": eos_id}.items():
+        for name, i in (("pad_id", pad_id), ("bos_id", bos_id), *(("eos_id", i) for i in ends(eos_id))):
             if i is not None and not 0 <= i < vocabulary:
                 raise ValueError(f"{name} must be an id below {vocabulary}, got {i!r}")
+        stretch = None if rotary_stretch is None else F.RotaryStretch(*rotary_stretch)
+        numbers = {"max_length": max_length, "window": window, "rotary_base": rotary_base}
+        for name, number in (numbers | (stretch._asdict() if stretch else {})).items():
+            if (number is not None or name not in ("window", "length")) and not 0 < (number or 0) < math.inf:
+                raise ValueError(f"LanguageModel: {name} must be above 0, got {number}")
         self.d_model, self.num_heads, self.max_length, self.window = d_model, num_heads, max_length, window
         self.kind_of_positions, self.rotary_base = positions, rotary_base
-        self.rotary_stretch = None if rotary_stretch is None else F.RotaryStretch(*rotary_stretch)
+        self.rotary_stretch = stretch
         self.pad_id, self.bos_id, self.eos_id = pad_id, bos_id, eos_id
 
         def normalisation() -> nn.Module:
@@ -152,7 +158,8 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         """The arguments that the shapes of the weights show, as `Pretrained.sizes_in` says."""
         vocabulary, d_model = weights["embedding.weight"].shape
         layers = {path.split(".")[1] for path in weights if path.startswith("layers.")}
-        sizes = {"vocabulary": vocabulary, "d_model": d_model, "num_layers": len(layers)}
+        width = weights["layers.0.self_attn.out_proj.weight"].shape[1]
+        sizes = {"vocabulary": vocabulary, "d_model": d_model, "num_layers": len(layers), "num_heads * head_dim": width}
         for name, path in {"d_ff": "layers.0.feed_forward.up.weight", "max_length": "positions.weight"}.items():
             sizes |= {name: len(weights[path])} if path in weights else {}
         return sizes
@@ -172,7 +179,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
 
     def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         """The embeddings of ids (batch, length), plus vectors of their positions if those are learned."""
-        x = self.embedding(ids)
+        x = self.embedding(tt.where(ids == NONE, 0, ids))
         return self.dropout(x if self.positions is None else x + self.positions(positions))
 
     def _through(self, x: Tensor, mask: Tensor, rotation: Rotation | None, caches: Sequence[LayerCache] = ()) -> Tensor:
@@ -234,13 +241,13 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         """Continue each prompt until eos or `max_length` ids: greedily, by beam search, or by drawing at random.
 
         Args:
-            prompt: ids (batch, length), padded at the end; bos alone for a text from the beginning.
+            prompt: ids (batch, length), padded at the end, or lists of any lengths; bos alone for a text from nothing.
             max_length: the most ids to generate; by default, and at most, until the model's positions are used up.
             temperature: above 0, ids are drawn as `decoding.sample` says, with top_k, top_p and generator.
             beam: above 1, the number of hypotheses for `decoding.beam_search`, with length_penalty.
 
-        Returns ids (batch, length) without the prompts, padded after eos (with eos if there is no pad_id). Dropout is
-        off meanwhile.
+        Returns ids (batch, length) without the prompts, padded after eos (with the first eos if there is no pad_id).
+        Dropout is off meanwhile.
 
         Raises ValueError for options that do not go together, and for a prompt longer than the model's positions.
         """
@@ -267,7 +274,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         else:
             found = greedy(model, prompt, max_length=limit)
         length = max((len(hypothesis.ids) for hypothesis in found), default=0)
-        padding = self.eos_id if self.pad_id is None else self.pad_id
+        padding = (*ends(self.eos_id), 0)[0] if self.pad_id is None else self.pad_id  # all are as long without an end
         rows = [hypothesis.ids + [padding] * (length - len(hypothesis.ids)) for hypothesis in found]
         return tt.reshape(tt.asarray(rows, dtype=tt.int64, device=prompt.device), (len(found), length))
 
@@ -322,14 +329,12 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
 
         Raises ValueError for an empty prompt, or ids after padding.
         """
-        padding = tt.zeros(prompt.shape, dtype=tt.bool, device=prompt.device)
-        if self.pad_id is not None:
-            padding = prompt == self.pad_id
+        padding = is_padding(prompt, self.pad_id)
         lengths = tt.sum(~padding, axis=1)
         if not prompt.shape[1] or int(tt.min(lengths).item() if lengths.size else 1) < 1:
             raise ValueError("LanguageModel: a prompt needs one id at least; bos_id begins a text")
         if tt.any(padding[:, :-1] & ~padding[:, 1:]):
-            raise ValueError(f"LanguageModel: a prompt is padded at its end; here an id follows padding, {self.pad_id}")
+            raise ValueError("LanguageModel: a prompt is padded at its end; here an id follows padding")
         return lengths, padding
 
     # ---- the same without a cache: `decoding.Recomputed`

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .data.units import SAVED, Units
+from .ids import ends
 from .language_model import LanguageModel
 from .pretrained import PretrainedError, make_codec, make_model, read_folder, write_folder
 
@@ -31,12 +32,12 @@ class Writer:
 
         Raises ValueError if the beginning cannot be written in ids.
         """
-        ids, half = self.units.encode(beginning) or [self.model.bos_id], max(1, self.model.max_length // 2)
+        ids, half = self.units.encode(beginning) or [self.model.bos_id or 0], max(1, self.model.max_length // 2)
         said: list[int] = []
         while len(said) < length:
             (more,) = self.model.generate([(ids + said)[-half:]], min(length - len(said), half), **options).tolist()
             said += more
-            if self.model.eos_id in more and not self.units.decode([self.model.eos_id]):  # unless it ends a line
+            if any(i in more and not self.units.decode([i]) for i in ends(self.model.eos_id)):  # unless it ends a line
                 break
         return self.units.decode(said)
 

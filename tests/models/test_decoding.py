@@ -427,7 +427,7 @@ def test_no_sentences_give_no_hypotheses(decoder):
 
 def test_sources_that_are_no_ids_are_refused():
     for bad in (np.ones((2, 3)), np.ones(3, np.int64)):
-        with pytest.raises(ValueError, match=r"expected integer ids \(sentences, source\), got"):
+        with pytest.raises(ValueError, match=r"expected integer ids \(batch, length\), got"):
             beam_search(make(), bad)
 
 
@@ -615,3 +615,25 @@ def test_a_model_that_learned_answers_alike_in_every_way():
     assert [row[0].ids for row in beam_search(model, source)] == answer.tolist()
     assert [h.ids for h in sample(model, source, temperature=0.2)] == answer.tolist()
     assert all(h.score > -0.2 for h in greedy(model, source))
+
+
+def test_several_ids_end_a_sentence():
+    model = saying(0.1, 0.2, 0.6, 0.1)
+    for ends in (4, [4], (3, 4), [2, 4]):
+        model.eos_id = ends
+        for decode in (greedy, sample, DECODERS["beam 4"]):
+            for found in decode(model, [[3]] * 20, max_length=9):
+                for hypothesis in found if isinstance(found, list) else [found]:
+                    ended = [i in np.atleast_1d(ends) for i in hypothesis.ids]
+                    assert not any(ended[:-1])
+                    assert ended[-1] or len(ended) == 9
+
+
+@pytest.mark.parametrize("decoder", DECODERS)
+def test_without_an_end_the_limit_ends_a_sentence(decoder):
+    model = saying(0.3, 0.2, 0.4, 0.1)
+    model.bos_id = model.eos_id = None
+    for found in DECODERS[decoder](model, [[3], [4]], max_length=5):
+        for hypothesis in found if isinstance(found, list) else [found]:
+            assert len(hypothesis.ids) == 5
+            assert min(hypothesis.ids) >= 2

@@ -170,3 +170,18 @@ def test_a_count_of_none_is_refused():
 def test_more_than_one_sentence_is_refused(trace):
     with pytest.raises(ValueError, match=r"expected the ids of one sentence, \(1, source\), got 6 sentences"):
         trace(make(), sources(6))
+
+
+@pytest.mark.parametrize("ends", [None, [2, 3], (4,)])
+def test_the_tree_of_several_ends_and_of_none(ends):
+    model = Scripted(lambda first, ids: [-math.inf, -math.inf, -2.0, -1.5, -1.0])
+    model.eos_id = ends
+    branches, hypotheses = trace_beam(model, [[3]], beam=4, max_length=3)
+    for hypothesis in hypotheses:
+        place = next(i for i, branch in enumerate(branches) if branch.score == hypothesis.score)
+        ids = []
+        while branches[place].parent is not None:
+            ids.insert(0, branches[place].id)
+            place = branches[place].parent
+        assert ids in [each.ids for each in hypotheses]
+    assert {branch.id for branch in branches[1:]} <= {2, 3, 4}

@@ -81,3 +81,13 @@ def test_mistakes():
         made()(np.ones((1, 13), dtype=int))
     with pytest.raises(ValueError, match="expected integer ids"):
         made()([3, 4])
+
+
+@pytest.mark.parametrize("pad_id", [None, 0, 5])
+def test_minus_one_is_padding_too(pad_id):
+    model = Encoder(20, d_model=8, num_heads=2, num_layers=1, pad_id=pad_id).eval()
+    expected = model.pooled([[7, 8]]).numpy()
+    for batch in ([[7, 8], [4, 9, 6]], np.array([[7, 8, -1], [4, 9, 6]])):
+        np.testing.assert_allclose(model.pooled(batch).numpy()[:1], expected, rtol=1e-5, atol=1e-6)
+    if pad_id is None:
+        assert (model.pooled([[7, 8, 0]]).numpy() != expected).any()  # a word

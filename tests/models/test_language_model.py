@@ -103,7 +103,7 @@ def test_no_more_ids_than_positions():
         model.generate(np.ones((1, 9), dtype=int))
     with pytest.raises(ValueError, match="a prompt needs one id at least"):
         model.generate([[1, 2], [0, 0]])
-    with pytest.raises(ValueError, match="padded at its end; here an id follows padding, 0"):
+    with pytest.raises(ValueError, match="padded at its end; here an id follows padding"):
         model.generate([[1, 2, 3], [0, 1, 2]])
     with pytest.raises(ValueError, match=r"expected integer ids \(batch, length\), got float32"):
         model(tt.ones((1, 3)))
@@ -196,3 +196,43 @@ def test_a_gated_network_has_as_many_weights():
         for kind in ("gpt2", "llama")
     )
     assert plain == gated
+
+
+@pytest.mark.parametrize("pad_id", [None, 0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_of_different_lengths_go_on_as_they_do_alone(kind, pad_id):
+    """Without padding of its own, -1 fills short rows; lists need none."""
+    model = made(kind, pad_id=pad_id, eos_id=None)
+    lists = [[5, 6, 7, 8], [9], [4, 3]]
+    alone = [model.generate([row], 6).tolist()[0] for row in lists]
+    assert all(len(row) == 6 for row in alone)
+    for batch in (lists, np.array([[5, 6, 7, 8], [9, -1, -1, -1], [4, 3, -1, -1]])):
+        assert model.generate(batch, 6).tolist() == alone
+        assert [found.ids for found in greedy(model, batch, max_length=6)] == alone
+        np.testing.assert_allclose(model(batch).numpy()[1, 0], model([[9]]).numpy()[0, 0], rtol=1e-5, atol=1e-6)
+    searched = [model.generate([row], 4, beam=3).tolist()[0] for row in lists]
+    assert model.generate(lists, 4, beam=3).tolist() == searched
+    with nn.record_attention():  # which recomputes
+        assert model.generate(lists, 6).tolist() == alone
+
+
+def test_ids_below_padding_are_refused():
+    for pad_id in (None, 0):
+        with pytest.raises(IndexError, match="-2"):
+            made(pad_id=pad_id)([[5, -2]])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_length": 0}, "max_length must be above 0, got 0"),
+        ({"window": -1}, "window must be above 0, got -1"),
+        ({"rotary_base": 0.0}, "rotary_base must be above 0"),
+        ({"rotary_stretch": (math.inf,)}, "factor must be above 0, got inf"),
+        ({"rotary_stretch": (None,)}, "factor must be above 0, got None"),
+        ({"eos_id": [2, 20]}, "eos_id must be an id below 20, got 20"),
+    ],
+)
+def test_numbers_that_compute_nothing(options, message):
+    with pytest.raises(ValueError, match=message):
+        made(**options)

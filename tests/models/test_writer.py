@@ -60,3 +60,14 @@ def test_folders_that_hold_no_writer(tmp_path):
     with pytest.raises(PretrainedError, match="the model has a vocabulary of 13 ids, its text one of 6"):
         Writer.from_pretrained(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["model"] == "LanguageModel"
+
+
+def test_any_end_ends_a_text():
+    writer = made()
+    free = writer.write("abc", 30)
+    stop = writer.units.encode(free)[0]
+    writer.model.eos_id = [1, stop]
+    writer.units.decode = lambda ids: "".join("" if i == stop else "x" for i in ids)  # an end has no text
+    assert writer.write("abc", 30) == ""
+    writer.model.eos_id = None
+    assert len(writer.write("abc", 30)) <= 30
