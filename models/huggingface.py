@@ -9,20 +9,22 @@ nothing outside the folder, and makes no model before it has checked that everyt
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, Self
 
 import numpy as np
 
-from .pretrained import CONFIG, Folder, Pretrained, PretrainedError, make_model
+from .folder_tokenizer import GENERATION, FolderTokenizer
+from .pretrained import CONFIG, Folder, Pretrained, PretrainedError, arrays, entries, make_model
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+TIED = r"lm_head\.weight|cls\.predictions\.decoder\.(weight|bias)"  # the embedding again, which files may leave out
 PARTS = 3  # queries, keys and values, which share one matrix here
 
 
@@ -51,8 +53,8 @@ class Family:
 class Config(dict[str, Any]):
     """The entries of a config.json. Errors name an entry that is missing or that this package cannot compute."""
 
-    def __init__(self, path: Path, entries: dict[str, Any]) -> None:
-        super().__init__(entries)
+    def __init__(self, path: Path, found: dict[str, Any]) -> None:
+        super().__init__(found)
         self.path = path
 
     def __missing__(self, name: str) -> Any:
@@ -62,7 +64,7 @@ class Config(dict[str, Any]):
         """An entry, or the first known value if it is missing. Raises PretrainedError for a value not known."""
         value = known[0] if self.get(name) is None else self[name]
         if value not in known:
-            raise PretrainedError(f"{self.path}: {name} is {value!r}; expected {' or '.join(map(repr, known))}")
+            raise PretrainedError(f"{self.path}: {name} is {shown(value)}; expected {' or '.join(map(repr, known))}")
         return value
 
     def count(self, name: str, *default: int | None) -> Any:
@@ -71,23 +73,23 @@ class Config(dict[str, Any]):
         if default and value is default[0]:
             return value
         if type(value) is not int or value < 1:
-            raise PretrainedError(f"{self.path}: {name} is {value!r}; expected a whole number above 0")
+            raise PretrainedError(f"{self.path}: {name} is {shown(value)}; expected a whole number above 0")
         return value
 
     def number(self, name: str, default: float) -> float:
         """An entry that is a number of at least 0, or the default if it is missing."""
         value = default if self.get(name) is None else self[name]
-        if type(value) not in (int, float) or not 0 <= value < math.inf:
-            raise PretrainedError(f"{self.path}: {name} is {value!r}; expected a number of at least 0")
-        return value
+        if type(value) not in (int, float) or not 0 <= value <= sys.float_info.max:
+            raise PretrainedError(f"{self.path}: {name} is {shown(value)}; expected a number of at least 0")
+        return float(value)
 
-    def id(self, name: str) -> int | None:
-        """An entry that is an id (of several, the first), or None if it is missing."""
+    def ids(self, name: str) -> list[int]:
+        """The ids of an entry: one, several, or none if it is missing. No text has ids outside of the vocabulary."""
         value = self.get(name)
-        value = value[0] if isinstance(value, list) and value else value
-        if value is not None and type(value) is not int:
-            raise PretrainedError(f"{self.path}: {name} is {value!r}; expected an id")
-        return value
+        value = value if isinstance(value, list) else [] if value is None else [value]
+        if any(type(i) is not int for i in value):
+            raise PretrainedError(f"{self.path}: {name} is {shown(self[name])}; expected an id")
+        return [i for i in value if 0 <= i < self["vocab_size"]]
 
 
 def _bert(config: Config) -> dict[str, Any]:
@@ -104,7 +106,7 @@ def _bert(config: Config) -> dict[str, Any]:
         "max_length": config.count("max_position_embeddings"),
         "segments": config.count("type_vocab_size", 2),
         "norm_eps": config.number("layer_norm_eps", 1e-12),
-        "pad_id": config.id("pad_token_id") or 0,
+        "pad_id": next(iter(config.ids("pad_token_id")), None if "pad_token_id" in config else 0),
     }
 
 
@@ -132,7 +134,7 @@ def _llama(config: Config) -> dict[str, Any]:
     config.demand("hidden_act", "silu")
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(rope, dict):
-        raise PretrainedError(f"{config.path}: rotary positions of {rope!r}; expected an object with rope_type")
+        raise PretrainedError(f"{config.path}: rotary positions of {shown(rope)}; expected an object with rope_type")
     rope = Config(config.path, {"rope_theta": config.number("rope_theta", 10000.0)} | rope)
     return {
         "vocabulary": config.count("vocab_size"),
@@ -170,20 +172,22 @@ def _stretch(config: Config, rope: Config) -> tuple[Any, ...] | None:
         "llama3": ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"),
     }
     kind = rope.get("rope_type", rope.get("type", "default"))
-    if kind not in names:
+    if not isinstance(kind, str) or kind not in names:
         expected = ", ".join(map(repr, names))
-        raise PretrainedError(f"{config.path}: rotary positions of type {kind!r}; expected {expected}")
-    if missing := [name for name in names[kind] if not isinstance(rope.get(name), (int, float))]:
+        raise PretrainedError(f"{config.path}: rotary positions of type {shown(kind)}; expected {expected}")
+    if missing := [name for name in names[kind] if rope.get(name) is None]:
         raise PretrainedError(f"{config.path}: rotary positions of type {kind!r} lack {', '.join(missing)}")
-    return tuple([rope[name] for name in names[kind]]) or None
+    return tuple([rope.number(name, 0.0) for name in names[kind]]) or None
 
 
 def _ends(config: Config) -> dict[str, Any]:
-    pad = config.id("pad_token_id")
-    eos = config.id("eos_token_id")
-    bos = config.id("bos_token_id")
-    # No padding if the id is missing, negative or the end of a text, which must remain possible.
-    return {"pad_id": None if pad is None or pad < 0 or pad == eos else pad, "bos_id": bos or 0, "eos_id": eos or 0}
+    """The ids around a text; `generation_config.json` says them if it is there, as it does for `generate` there."""
+    path = config.path.parent / GENERATION
+    if path.exists():
+        config = Config(path, entries(path) | {"vocab_size": config["vocab_size"]})
+    eos, bos = config.ids("eos_token_id"), next(iter(config.ids("bos_token_id")), None)
+    pad = next((i for i in config.ids("pad_token_id") if i not in (bos, *eos)), None)  # or it would hide begin and end
+    return {"pad_id": pad, "bos_id": bos, "eos_id": eos if len(eos) > 1 else next(iter(eos), None)}
 
 
 def _both(there: str, here: str) -> dict[str, str]:
@@ -279,40 +283,46 @@ class ReadsHuggingFace(Pretrained):
 def is_theirs(folder: str | os.PathLike[str]) -> bool:
     """True if the folder's config has a `model_type`, as Hugging Face's do."""
     try:
-        config = json.loads((Path(folder) / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return "model_type" in entries(Path(folder) / CONFIG)
+    except PretrainedError:
         return False
-    return isinstance(config, dict) and "model_type" in config
 
 
 def read_folder(folder: str | os.PathLike[str]) -> Folder:
     """The contents of one of Hugging Face's folders, under our names. Raises PretrainedError that names the file."""
     path = Path(folder)
-    config = Config(path / CONFIG, json.loads((path / CONFIG).read_text(encoding="utf-8")))
+    config = Config(path / CONFIG, entries(path / CONFIG))
     family = FAMILIES.get(config["model_type"]) if isinstance(config["model_type"], str) else None
     if family is None:
         raise PretrainedError(
-            f"{config.path}: a model of type {config['model_type']!r}; expected {', '.join(FAMILIES)}"
+            f"{config.path}: a model of type {shown(config['model_type'])}; expected {', '.join(FAMILIES)}"
         )
     arguments = family.arguments(config)
-    weights = _placed(path, family, dict(_weights(path)))
+    weights = _placed(path, family, _weights(path))
+    try:
+        special = FolderTokenizer.load(path).special
+    except PretrainedError:  # a model of ids alone
+        special = {}
+    if special.get("pad_token", arguments["vocabulary"]) < arguments["vocabulary"]:
+        arguments["pad_id"] = special["pad_token"]
     if family.model == "Encoder":
         arguments |= {"head": "head.dense.weight" in weights, "pooler": "pooler.weight" in weights}
-        arguments["mask_id"] = _special(path, "[MASK]")
+        arguments["mask_id"] = special.get("mask_token")
     else:
-        _check_heads(path, arguments, weights)
         _check_ends(path, arguments, weights)
     return Folder(family.model, arguments, weights, None, {})
 
 
-def _check_heads(path: Path, arguments: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
-    """Raise PretrainedError, before a model is made, if the config's heads do not fit the weights."""
-    heads, weight = arguments["num_heads"], weights.get("layers.0.self_attn.out_proj.weight")
-    size = arguments.get("head_dim") or arguments["d_model"] // heads
-    if weight is not None and heads * size != weight.shape[-1]:
-        raise PretrainedError(
-            f"{path}: {CONFIG} says {heads} heads of {size}, but the weights are those of {weight.shape[-1]} together"
-        )
+def _special(path: Path, vocabulary: int) -> dict[str, int]:
+    """The ids of the special tokens that the folder's tokenizer has, by what they are for; none if it has no tokenizer.
+
+    A model has none of those that are outside of its vocabulary.
+    """
+    try:
+        special = FolderTokenizer.load(path).special
+    except PretrainedError:
+        return {}
+    return {name: i for name, i in special.items() if i < vocabulary}
 
 
 def _check_ends(path: Path, arguments: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
@@ -350,17 +360,17 @@ def _placed(path: Path, family: Family, weights: dict[str, np.ndarray]) -> dict[
         some: dict[Any, np.ndarray] = parts.setdefault(here, {}) if part else found
         place = int(part) if part else here
         if not np.array_equal(some.setdefault(place, weight), weight):
-            raise PretrainedError(f"{path}: {full} differs from another weight that stands for the same")
+            raise PretrainedError(f"{path}: {full} holds NaN, or differs from another weight that stands for the same")
     if surplus:
         raise PretrainedError(f"{path}: {len(surplus)} weights that such a model does not have: {_some(surplus)}")
     lacking = [here for here, some in parts.items() if len(some) < PARTS]
     if lacking:
         raise PretrainedError(f"{path}: of {_some(lacking)} not all parts are there: queries, keys and values")
     for here, some in parts.items():
-        if len({weight.shape[1:] for weight in some.values()}) > 1:
+        if len({weight.shape[1:] for weight in some.values()}) > 1 or any(weight.ndim == 0 for weight in some.values()):
             raise PretrainedError(f"{path}: queries, keys and values of {here} are of different sizes")
         found[here] = np.concatenate([some[i] for i in range(PARTS)])
-    return {here: np.ascontiguousarray(weight) for here, weight in found.items()}
+    return {here: np.ascontiguousarray(w, np.float32 if w.dtype == np.float16 else None) for here, w in found.items()}
 
 
 def _some(names: list[str]) -> str:
@@ -370,135 +380,19 @@ def _some(names: list[str]) -> str:
 # ---- files
 
 
-def _weights(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
+def _weights(folder: Path) -> dict[str, np.ndarray]:
     """All weights of a folder, from one file or from those that an index names."""
-    if not (folder / INDEX).is_file():
-        yield from _arrays(folder / WHOLE).items()
-        return
-    try:
-        places = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
-        files: dict[str, set[str]] = {}
-        for name, file in places.items():
-            files.setdefault(file, set()).add(name)
-    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise PretrainedError(f"{folder / INDEX}: no index of weights ({error})") from None
-    for file in files:
+    if (folder / WHOLE).exists() or not (folder / INDEX).exists():
+        return arrays(folder / WHOLE)
+    places = entries(folder / INDEX).get("weight_map")
+    if not isinstance(places, dict) or not places:
+        raise PretrainedError(f"{folder / INDEX}: no index of weights; expected a weight_map with their files")
+    for file in places.values():
         if not isinstance(file, str) or Path(file).name != file or not file.endswith(".safetensors"):
-            raise PretrainedError(f"{folder / INDEX}: {file!r} is no safetensors file of this folder")
-    for file, names in files.items():
-        found = _arrays(folder / file)
-        if found.keys() != names:
-            odd = _some(list(found.keys() ^ names))
-            raise PretrainedError(f"{folder / file}: does not hold the weights that {INDEX} says it does: {odd}")
-        yield from found.items()
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file; 16-bit floats as float32."""
-    from safetensors import SafetensorError, deserialize
-
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise PretrainedError(f"{path}: {error.strerror or error}") from None
-    try:
-        return {name: _array(path, name, entry) for name, entry in deserialize(content)}
-    except SafetensorError as error:
-        raise PretrainedError(f"{path}: no whole safetensors file ({error})") from None
-
-
-def _array(path: Path, name: str, entry: dict[str, Any]) -> np.ndarray:
-    kinds = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "BOOL": "?", "U8": "u1"}
-    if entry["dtype"] not in kinds:
-        raise PretrainedError(f"{path}: {name} is of dtype {entry['dtype']}; expected {', '.join(kinds)}")
-    array = np.frombuffer(entry["data"], kinds[entry["dtype"]]).reshape(entry["shape"])
-    if entry["dtype"] == "BF16":  # the upper half of a float32
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float32) if entry["dtype"] == "F16" else array
-
-
-# ---- text
-
-
-class FolderTokenizer:
-    """The subwords of a folder: WordPiece (Wu et al. 2016) or byte-pair encoding, by `tokenizers`.
-
-    Args:
-        tokenizer: of the package `tokenizers`.
-    """
-
-    def __init__(self, tokenizer: Any, pad_id: int = 0) -> None:
-        self.tokenizer, self.pad_id = tokenizer, pad_id
-
-    @staticmethod
-    def load(folder: str | os.PathLike[str]) -> FolderTokenizer:
-        """Load a folder's tokenizer.json, or vocab.txt of WordPiece, or vocab.json and merges.txt of BPE.
-
-        Raises PretrainedError if there is none, or a damaged one.
-        """
-        try:
-            import tokenizers
-        except ImportError:
-            raise PretrainedError("tokenizers is not installed; run: pip install -e '.[pretrained]'") from None
-        path = Path(folder)
-        pad = _special(path, "[PAD]")
-        try:
-            if (path / "tokenizer.json").is_file():
-                made: Any = tokenizers.Tokenizer.from_file(str(path / "tokenizer.json"))
-            elif (path / "vocab.txt").is_file():
-                made = tokenizers.BertWordPieceTokenizer(str(path / "vocab.txt"), lowercase=_lowercase(path))
-            elif (path / "merges.txt").is_file():
-                made = tokenizers.ByteLevelBPETokenizer(str(path / "vocab.json"), str(path / "merges.txt"))
-            else:
-                raise PretrainedError(f"{path}: expected tokenizer.json, vocab.txt, or vocab.json and merges.txt")
-        except PretrainedError:
-            raise
-        except Exception as error:  # the package raises plain ones
-            raise PretrainedError(f"{path}: no tokenizer that can be read ({error})") from None
-        made.no_padding()  # or the folder's settings for training may cut and pad our texts
-        made.no_truncation()
-        return FolderTokenizer(made, pad or 0)
-
-    def __len__(self) -> int:
-        return self.tokenizer.get_vocab_size()
-
-    def __call__(self, *texts: str) -> np.ndarray:
-        """The ids of some texts with special tokens around them, such as [CLS] and [SEP]: (texts, longest), padded."""
-        rows = [self.tokenizer.encode(text).ids for text in texts]
-        longest = max(map(len, rows), default=0)
-        return np.array([row + [self.pad_id] * (longest - len(row)) for row in rows], dtype=np.int64)
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of a text alone."""
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of some ids, without special tokens."""
-        return self.tokenizer.decode(list(ids))
-
-    def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The token of each id, for pictures."""
-        return [(self.tokenizer.id_to_token(i) or "").replace("Ġ", "▁").replace("Ċ", "↵") for i in ids]
-
-
-def _lowercase(folder: Path) -> bool:
-    """False if tokenizer_config.json says that vocab.txt keeps upper case."""
-    try:
-        config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return True
-    return config.get("do_lower_case") is not False
-
-
-def _special(folder: Path, token: str) -> int | None:
-    """The id of a special token, from tokenizer.json or vocab.txt; None if there is none."""
-    try:
-        added = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8")).get("added_tokens", [])
-        return next((entry["id"] for entry in added if entry["content"] == token), None)
-    except (OSError, ValueError, LookupError, AttributeError, TypeError):
-        pass
-    try:
-        words = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError):
-        return None
-    return words.index(token) if token in words else None
+            raise PretrainedError(f"{folder / INDEX}: {shown(file)} is no safetensors file of this folder")
+    found: dict[str, np.ndarray] = {}
+    for file in dict.fromkeys(places.values()):
+        found |= arrays(folder / file)
+    if lacking := [name for name in places if name not in found and not re.fullmatch(TIED, name)]:
+        raise PretrainedError(f"{folder}: no file holds the weights that {INDEX} names: {_some(lacking)}")
+    return found

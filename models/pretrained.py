@@ -17,17 +17,23 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import math
 import os
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from reprlib import repr as shown  # cuts what is long or deep, as a value of a file may be
+from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.machine.files import atomic_write
+from tinytensor.machine.files import atomic_write, read_file, read_json
 
 CONFIG = "config.json"
+T = TypeVar("T")
 FORMAT = "tinytensor model 1"
 KINDS: dict[str, Any] = {"model": str, "arguments": dict, "weights": dict, "text": (dict, type(None)), "files": dict}
 HASH = 16  # hexadecimal digits of a file's SHA-256 in its name
@@ -83,8 +89,8 @@ class Pretrained:
     def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:
         """The arguments that the shapes of a model's weights show, to compare with those in a config.
 
-        They should include all that decides the time and memory that making a model takes. `weights` are arrays by
-        path; may raise LookupError if they are another model's.
+        The key "a * b" is for a product. They should include all that decides the time and memory that making a model
+        takes. `weights` are arrays by path; may raise LookupError if they are another model's.
         """
         return {}
 
@@ -180,45 +186,32 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
 
     Raises PretrainedError that names the file in question.
     """
-    from safetensors import SafetensorError
-    from safetensors import numpy as safetensors
-
     path = Path(folder)
     config = _read_config(path)
     try:
         content = _get(path, config["weights"])
         files = {role: _get(path, entry) for role, entry in config["files"].items()}
     except PretrainedError:
-        if _read_config(path) == config:
+        if _checksum(_read_config(path)) == _checksum(config):
             raise
         return read_folder(folder)  # a new config replaced it meanwhile, and its files were removed
-    try:
-        weights = safetensors.load(content)
-    except KeyError as error:
-        raise PretrainedError(
-            f"{path / config['weights']['file']}: arrays of {error.args[0]} (BF16 is bfloat16), which NumPy does not "
-            "have; expected float32, float16 or float64"
-        ) from None
-    except (SafetensorError, ValueError) as error:
-        raise PretrainedError(f"{path / config['weights']['file']}: no safetensors file ({error})") from None
+    weights = arrays(path / config["weights"]["file"], content)
     return Folder(config["model"], config["arguments"], weights, config["text"], files)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PretrainedError(f"{path}: {error.strerror or error}; expected a folder of save_pretrained") from None
-    except (ValueError, RecursionError) as error:
-        raise PretrainedError(f"{path}: not JSON ({error})") from None
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        found = config.get("format") if isinstance(config, dict) else config
-        raise PretrainedError(f"{path}: format {found!r}, expected {FORMAT!r}")
+    config = entries(path)
+    if config.get("format") != FORMAT:
+        raise PretrainedError(f"{path}: format {shown(config.get('format'))}, expected {FORMAT!r}")
     unknown = config.keys() - KINDS.keys() - {"format", "checksum"}
     if unknown:  # one of them may have been the checksum
-        raise PretrainedError(f"{path}: damaged: {min(unknown)!r} stands in no config")
-    if "checksum" in config and config["checksum"] != _checksum(config):
+        raise PretrainedError(f"{path}: damaged: {shown(min(unknown))} stands in no config")
+    try:
+        checksum = _checksum(config)
+    except RecursionError:
+        raise PretrainedError(f"{path}: damaged: its values are nested too deep") from None
+    if config.get("checksum", checksum) != checksum:
         raise PretrainedError(
             f"{path}: damaged: its checksum does not agree. Take it from where the folder came from; if you have "
             "edited it yourself, remove the line 'checksum' from it"
@@ -229,19 +222,70 @@ def _read_config(folder: Path) -> dict[str, Any]:
     for entry in (config["weights"], *config["files"].values()):
         name = entry.get("file") if isinstance(entry, dict) else None
         if not isinstance(name, str) or Path(name).name != name or not isinstance(entry.get("sha256"), str):
-            raise PretrainedError(f"{path}: {entry!r} does not name a file of this folder with its checksum")
+            raise PretrainedError(f"{path}: {shown(entry)} does not name a file of this folder with its checksum")
     return config
 
 
 def _get(folder: Path, entry: Mapping[str, str]) -> bytes:
     path = folder / entry["file"]
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise PretrainedError(f"{path}: {error.strerror or error}") from None
+    content = reading(read_file, path)
     if hashlib.sha256(content).hexdigest() != entry["sha256"]:
         raise PretrainedError(f"{path}: damaged: it is not the file that {CONFIG} describes")
     return content
+
+
+def arrays(path: Path, content: bytes | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a safetensors file, or of its content; bfloat16 becomes float32, which holds the same values."""
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        found = deserialize(reading(read_file, path) if content is None else content)
+        return {name: array_of(path, name, entry) for name, entry in found}
+    except (SafetensorError, ValueError) as error:
+        raise PretrainedError(f"{path}: no whole safetensors file ({error})") from None
+
+
+def array_of(path: Path, name: str, entry: dict[str, Any]) -> np.ndarray:
+    kinds = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "BOOL": "?", "U8": "u1"}
+    if entry["dtype"] not in kinds:
+        raise PretrainedError(f"{path}: {name} is of dtype {entry['dtype']}; expected {', '.join(kinds)}")
+    array = np.frombuffer(entry["data"], kinds[entry["dtype"]]).reshape(entry["shape"])
+    is_half = entry["dtype"] == "BF16"  # the upper one of a float32
+    return (array.astype(np.uint32) << 16).view(np.float32) if is_half else array
+
+
+def reading(read: Callable[[Path], T], path: Path) -> T:
+    """What a function of `files` reads. Raises PretrainedError that names the file."""
+    try:
+        return read(path)
+    except OSError as error:
+        raise PretrainedError(f"{error.filename or path}: {error.strerror or error}{_instead(path)}") from None
+    except ValueError as error:
+        raise PretrainedError(str(error)) from None
+
+
+def entries(path: Path, optional: bool = False) -> dict[str, Any]:
+    """The entries of an object in JSON; none if it is optional and missing. Raises PretrainedError with its name."""
+    if optional and not path.exists():
+        return {}
+    found = reading(read_json, path)
+    if not isinstance(found, dict):
+        raise PretrainedError(f"{path}: holds {shown(found)}; expected an object with entries")
+    return found
+
+
+def _instead(path: Path) -> str:
+    """The end of a sentence about a file that cannot be read: what is in its place, and what to do."""
+    folder = path.parent
+    if folder.is_file():
+        return f"; expected a folder with {CONFIG} and safetensors, not a file{' of GGUF' * (folder.suffix == '.gguf')}"
+    if not folder.is_dir():
+        return f"; there is no folder {str(folder)!r}, and nothing is fetched: download it first"
+    if path.name == CONFIG:
+        return "" if path.exists() else "; expected a folder of save_pretrained"
+    pickles = sorted(each.name for each in folder.glob("*") if each.suffix in (".bin", ".pt", ".pth", ".ckpt"))
+    convert = "load it where transformers is installed, and write it anew with save_pretrained"
+    return f"; reading {pickles[0]}, a pickle, can run code: {convert}" if pickles and not path.exists() else ""
 
 
 def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str = "cpu") -> Any:
@@ -256,7 +300,7 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
     with _random_state_kept():
         try:
             model: nn.Module = made(**found.arguments)
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
             raise PretrainedError(f"{name}: {found.model} cannot be made with these arguments: {error}") from None
     weights = dict(found.weights)
     dtypes = {value.dtype for value in weights.values() if value.dtype.kind == "f"}
@@ -285,17 +329,34 @@ def make_codec(found: Folder, kinds: Mapping[str, Any], name: str) -> Any:
         raise PretrainedError(f"{name}: the codec of its text cannot be made: {error}") from None
 
 
+def _is_one(value: Any, kind: Any) -> bool:
+    """True if a value from JSON is of a kind: a type, a union, or a sequence of such."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:
+        return any(_is_one(value, part) for part in parts)
+    if origin is Sequence:
+        return isinstance(value, (list, tuple)) and all(_is_one(item, parts[0]) for item in value)
+    if kind in (int, float):  # a boolean is neither, and nothing is infinite
+        return type(value) in (int, kind) and abs(value) < 2**63
+    return kind is Any or isinstance(value, kind)
+
+
 def _check_sizes(found: Folder, made: type[Pretrained], name: str) -> None:
-    """Raise PretrainedError if the arguments ask for other sizes than the weights have."""
+    """Raise PretrainedError if the arguments are of other kinds than expected, or other sizes than the weights have."""
+    kinds = get_type_hints(made.__init__)
+    for argument, value in found.arguments.items():
+        if not _is_one(value, kinds.get(argument, Any)):
+            expected = inspect.formatannotation(kinds[argument]).replace("collections.abc.", "")
+            raise PretrainedError(f"{name}: {CONFIG} says {argument} {shown(value)}; expected {expected}")
     try:
         sizes = made.sizes_in(found.weights)
-    except LookupError as error:
+    except (LookupError, ValueError, TypeError) as error:
         raise PretrainedError(f"{name}: the weights are not those of a {found.model} ({error})") from None
     for argument, size in sizes.items():
-        told = found.arguments.get(argument)
-        if told is not None and told != size:
+        factors: list[Any] = [found.arguments.get(factor) for factor in argument.split(" * ")]
+        if None not in factors and (told := math.prod(factors)) != size:
             raise PretrainedError(
-                f"{name}: {CONFIG} says {argument} {told!r}, but the weights are those of a {found.model} with {size}"
+                f"{name}: {CONFIG} says {argument} {told}, but the weights are those of a {found.model} with {size}"
             )
 
 

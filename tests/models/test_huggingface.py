@@ -8,8 +8,8 @@ from safetensors.numpy import save_file
 
 import tinytensor as tt
 from tinytensor.models import Encoder, LanguageModel
-from tinytensor.models.huggingface import INDEX, WHOLE, FolderTokenizer, _array
-from tinytensor.models.pretrained import PretrainedError
+from tinytensor.models.huggingface import INDEX, WHOLE, FolderTokenizer
+from tinytensor.models.pretrained import PretrainedError, array_of
 
 CONFIG = {
     "model_type": "llama", "vocab_size": 11, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 1,
@@ -58,7 +58,7 @@ def test_it_is_the_model_of_the_formula(tmp_path):
     parts = [arrays[f"{layer}.{part}_proj.weight"] for part in "qkv"]
     np.testing.assert_array_equal(model.layers[0].self_attn.in_proj.weight.numpy(), np.concatenate(parts))
     np.testing.assert_array_equal(model.projection.weight.numpy(), arrays["lm_head.weight"])
-    assert (model.bos_id, model.eos_id, model.pad_id) == (1, 2, None)
+    assert (model.bos_id, model.eos_id, model.pad_id) == (1, [2, 3], None)
     assert not model.training
     assert model.generate(IDS, 4).shape[1] <= 4
 
@@ -80,7 +80,7 @@ def test_bfloat16_is_the_upper_half_of_float32():
     values = np.array([1.0, -2.5, 3.140625, np.inf, 0.0], dtype=np.float32)
     halves = (values.view(np.uint32) >> 16).astype("<u2")
     entry = {"dtype": "BF16", "shape": [5], "data": halves.tobytes()}
-    np.testing.assert_array_equal(_array(None, "x", entry), values)
+    np.testing.assert_array_equal(array_of(None, "x", entry), values)
 
 
 def test_tied_weights(tmp_path):
@@ -90,6 +90,45 @@ def test_tied_weights(tmp_path):
     assert model.projection.weight is model.embedding.weight
     with pytest.raises(PretrainedError, match=r"holds no lm_head\.weight"):
         LanguageModel.from_pretrained(written(tmp_path, arrays))
+
+
+@pytest.mark.parametrize(
+    ("config", "generation", "ends"),
+    [
+        ({"eos_token_id": 2}, None, 2),
+        ({"eos_token_id": [2, 3]}, None, [2, 3]),
+        ({"eos_token_id": [2, 10**6, -1]}, None, 2),  # no text has the others
+        ({"eos_token_id": None}, None, None),
+        ({"eos_token_id": []}, None, None),
+        ({"eos_token_id": 2}, {"eos_token_id": [3, 4]}, [3, 4]),
+        ({"eos_token_id": 2}, {}, None),
+    ],
+)
+def test_the_ids_that_end_a_text(config, generation, ends, tmp_path):
+    written(tmp_path, **config)
+    if generation is not None:
+        (tmp_path / "generation_config.json").write_text(json.dumps(generation))
+    model = LanguageModel.from_pretrained(tmp_path)
+    assert model.eos_id == ends
+    model.save_pretrained(tmp_path / "ours")
+    assert LanguageModel.from_pretrained(tmp_path / "ours").eos_id == ends
+
+
+def test_generation_stops_at_any_end(tmp_path):
+    free = LanguageModel.from_pretrained(written(tmp_path, eos_token_id=None)).generate(IDS, 12)[0].tolist()
+    assert len(free) == 12
+    stop = next(i for i in free[1:] if i != free[0])
+    for ends in ([0, stop], [stop, 0]) if free[0] != 0 else ([stop],):
+        said = LanguageModel.from_pretrained(written(tmp_path, eos_token_id=ends)).generate(IDS, 12)[0].tolist()
+        assert said == free[: len(said)]
+        assert said[-1] in ends
+        assert not set(said[:-1]) & set(ends)
+
+
+@pytest.mark.parametrize(("pad", "found"), [(5, 5), (2, None), (1, None), (-1, None), (11, None), (None, None), (0, 0)])
+def test_padding_is_no_id_that_texts_have(pad, found, tmp_path):
+    written(tmp_path, pad_token_id=pad, eos_token_id=[3, 2], bos_token_id=1)
+    assert LanguageModel.from_pretrained(tmp_path).pad_id == found
 
 
 # ---- faults
@@ -110,7 +149,9 @@ def test_names(tmp_path):
     fails(written(tmp_path, arrays), r"of layers\.0\.self_attn\.in_proj\.weight not all parts are there")
     arrays = weights() | {"model.layers.0.extra.weight": np.zeros(3, np.float32)}
     fails(written(tmp_path, arrays), r"1 weights that such a model does not have: model\.layers\.0\.extra\.weight")
-    fails(written(tmp_path, weights() | {"norm.weight": np.zeros(8, np.float32)}), r"norm\.weight differs from another")
+    fails(
+        written(tmp_path, weights() | {"norm.weight": np.zeros(8, np.float32)}), r"norm\.weight .*differs from another"
+    )
     arrays = weights() | {"model.layers.0.self_attn.rotary_emb.inv_freq": np.zeros(2, np.float32)}  # of old versions
     LanguageModel.from_pretrained(written(tmp_path, arrays))
 
@@ -123,10 +164,13 @@ def test_names(tmp_path):
         ("model.layers.0.self_attn.v_proj.weight", (5, 8)),
         ("model.layers.0.self_attn.v_proj.weight", (4, 7)),
         ("model.embed_tokens.weight", (12, 8)),
+        ("model.embed_tokens.weight", ()),
+        ("model.layers.0.self_attn.q_proj.weight", ()),
+        ("model.layers.0.self_attn.o_proj.weight", (8,)),
     ],
 )
 def test_shapes(name, shape, tmp_path):
-    fails(written(tmp_path, weights(**{name: shape})), r"fit|sizes|but the weights are those")
+    fails(written(tmp_path, weights(**{name: shape})), r"fit|sizes|the weights are (not )?those")
 
 
 def test_sizes_in_the_config_are_not_believed(tmp_path):
@@ -151,14 +195,14 @@ def test_an_index(tmp_path):
     fails(tmp_path, r"b\.safetensors: no whole safetensors file")
     (tmp_path / "b.safetensors").unlink()
     fails(tmp_path, r"b\.safetensors: No such file")
-    fails(sharded(tmp_path, **{"model.norm.weight": "b.safetensors"}), "does not hold the weights .*model.norm.weight")
-    fails(sharded(tmp_path, **{"model.other.weight": "a.safetensors"}), "does not hold the weights .*model.other")
+    fails(sharded(tmp_path, **{"model.other.weight": "a.safetensors"}), "no file holds the weights that .*model.other")
+    LanguageModel.from_pretrained(sharded(tmp_path, **{"model.norm.weight": "b.safetensors"}))  # it is in the other
     for outside in ("../a.safetensors", "/etc/passwd", "sub/a.safetensors", "a.bin", ".."):
         fails(sharded(tmp_path, **{"model.norm.weight": outside}), "is no safetensors file of this folder")
     for damaged in ("", "[]", "{}", '{"weight_map": 3}', '{"weight_map": {"a": 3}}'):
         sharded(tmp_path)
         (tmp_path / INDEX).write_text(damaged)
-        fails(tmp_path, r"no index of weights|is no safetensors file")
+        fails(tmp_path, r"not JSON|holds \[\]; expected|no index of weights|is no safetensors file")
 
 
 @pytest.mark.parametrize(
@@ -168,9 +212,9 @@ def test_an_index(tmp_path):
         ({"hidden_act": "gelu"}, "hidden_act is 'gelu'; expected 'silu'"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "of type 'yarn'; expected 'default', 'linear', 'llama3'"),
         ({"rope_scaling": {"type": "linear"}}, "rotary positions of type 'linear' lack factor"),
-        ({"num_attention_heads": 3}, "3 heads of 2, but the weights are those of 8 together"),
-        ({"num_attention_heads": 10**12}, "1000000000000 heads of 0, but the weights are those of 8 together"),
-        ({"head_dim": 10**12}, "2 heads of 1000000000000, but the weights are those of 8 together"),
+        ({"num_attention_heads": 3}, "num_heads must divide d_model, or head_dim be given; got d_model 8, num_heads 3"),
+        ({"num_attention_heads": 10**12}, "num_heads must divide d_model, or head_dim be given"),
+        ({"head_dim": 10**12}, r"num_heads \* head_dim 2000000000000, but the weights are those of a .* with 8"),
         ({"num_key_value_heads": 0}, "num_key_value_heads is 0; expected a whole number above 0"),
         ({"hidden_size": "8"}, "hidden_size is '8'; expected a whole number above 0"),
         ({"hidden_size": None}, "hidden_size is None; expected a whole number above 0"),
@@ -220,6 +264,39 @@ def test_an_entry_that_is_missing(tmp_path):
     fails(tmp_path, "'hidden_size' is missing")
 
 
+def test_weights_of_pytorch(tmp_path):
+    written(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
+    LanguageModel.from_pretrained(tmp_path)
+    (tmp_path / WHOLE).unlink()
+    fails(tmp_path, rf"{WHOLE}: No such file .*; reading pytorch_model.bin, a pickle, can run code: load it where")
+
+
+def test_what_is_no_folder(tmp_path):
+    fails(tmp_path / "gpt2", r"there is no folder '.*gpt2', and nothing is fetched: download it first")
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    fails(tmp_path / "m.gguf", r"expected a folder with config.json and safetensors, not a file of GGUF")
+
+
+def test_an_index_that_names_a_tied_head(tmp_path):
+    sharded(tmp_path)
+    arrays = weights()
+    names = [name for name in arrays if name != "lm_head.weight"]
+    save_file({name: arrays[name] for name in names}, tmp_path / "a.safetensors")
+    (tmp_path / INDEX).write_text(json.dumps({"weight_map": dict.fromkeys(arrays, "a.safetensors")}))
+    fails(tmp_path, r"holds no lm_head\.weight, which")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG | {"tie_word_embeddings": True}))
+    LanguageModel.from_pretrained(tmp_path)
+    save_file(arrays | {"lm_head.weight": arrays["model.embed_tokens.weight"]}, tmp_path / WHOLE)
+    LanguageModel.from_pretrained(tmp_path)  # by the whole file, whatever the index says
+
+
+def test_a_weight_that_is_not_a_number(tmp_path):
+    arrays = weights()
+    arrays["model.norm.weight"][0] = np.nan
+    fails(written(tmp_path, arrays), r"model\.norm\.weight holds NaN, or")
+
+
 def test_another_class(tmp_path):
     fails(written(tmp_path), "holds a LanguageModel, expected Encoder", Encoder)
 
@@ -245,7 +322,7 @@ def test_words_as_they_are_written(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     assert FolderTokenizer.load(tmp_path).encode("Cat cat") == [6, 5]
     (tmp_path / "tokenizer_config.json").write_text("[")
-    with pytest.raises(PretrainedError, match="no tokenizer that can be read"):
+    with pytest.raises(PretrainedError, match=r"tokenizer_config\.json: not JSON"):
         FolderTokenizer.load(tmp_path)
 
 

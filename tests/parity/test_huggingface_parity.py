@@ -1,10 +1,13 @@
 """Folders that `transformers` writes, with random weights: the same states, logits, generated ids and vectors."""
 
+import json
 import os
 
 import pytest
 
+from tests.models.test_folder_tokenizer import pairs
 from tinytensor.models import Encoder, LanguageModel
+from tinytensor.models.huggingface import FolderTokenizer
 from tinytensor.models.pretrained import PretrainedError
 
 from .huggingface import (
@@ -106,3 +109,52 @@ def test_beam_search_and_a_whole_small_model(tmp_path):
     theirs = made(lambda: llama(hidden_size=128, intermediate_size=344, num_hidden_layers=4), "float64", tmp_path)
     ours = LanguageModel.from_pretrained(tmp_path)
     assert same_ids(ours, theirs, beam=4) == [True] * 3
+
+
+@pytest.mark.parametrize("ends", [[5, 6, 2], [2, 5, 6], 7, None])
+@pytest.mark.parametrize("pad", [None, 0, 2])
+def test_texts_end_where_theirs_do(ends, pad, tmp_path):
+    theirs = made(lambda: llama(eos_token_id=ends, pad_token_id=pad), "float32", tmp_path)
+    ours = LanguageModel.from_pretrained(tmp_path)
+    own = set(ends if isinstance(ends, list) else [ends])
+    for row in IDS:
+        with torch.no_grad():
+            ids = torch.tensor(row[None])
+            said = theirs.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=20, do_sample=False)
+        assert ours.generate(row[None], 20).tolist()[0] == said[0, len(row) :].tolist()
+    assert own >= set(ours.eos_id if isinstance(ours.eos_id, list) else [ours.eos_id])
+
+
+TEXT = "the small river<|endoftext|> is <x> cold <y><|endoftext|> größe"
+NAMED = {
+    "nothing": {},
+    "padding": {"tokenizer_config": {"pad_token": "<x>"}},
+    "a map": {"special_tokens_map": {"pad_token": "<x>", "eos_token": {"content": "<|endoftext|>", "lstrip": False}}},
+    "more": {"special_tokens_map": {"additional_special_tokens": ["<x>", "<y>"]}},
+    "a table": {"tokenizer_config": {"added_tokens_decoder": {"@0": {"content": "<x>", "special": True}}}},
+    "added": {"added_tokens": {"<x>": "@0", "<y>": "@1"}, "special_tokens_map": {"pad_token": "<y>"}},
+    "around": {"tokenizer_config": {"add_bos_token": True, "bos_token": "<x>"}},
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("whole", [False, True])
+def test_ids_of_texts(whole, name, tmp_path):
+    count = pairs(tmp_path)
+    for file, entries in NAMED[name].items():
+        text = json.dumps(entries)
+        for place in range(2):
+            text = text.replace(f': "@{place}"', f": {count + place}").replace(f"@{place}", str(count + place))
+        (tmp_path / f"{file}.json").write_text(text)
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    if whole:
+        pairs(tmp_path, whole=True)
+        (tmp_path / "vocab.json").unlink()
+        (tmp_path / "merges.txt").unlink()
+    ours, theirs = FolderTokenizer.load(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert ours.encode(TEXT) == theirs.encode(TEXT, add_special_tokens=False)
+    assert ours(TEXT).tolist() == [theirs.encode(TEXT)]
+    assert len(ours) == len(theirs)
+    assert ours.pad_id == (-1 if theirs.pad_token_id is None else theirs.pad_token_id)
+    assert ours.special.get("eos_token") == theirs.eos_token_id
+    assert ours.decode(ours.encode(TEXT)).split() == theirs.decode(ours.encode(TEXT), skip_special_tokens=True).split()
