@@ -283,9 +283,11 @@ def _instead(path: Path) -> str:
         return f"; there is no folder {str(folder)!r}, and nothing is fetched: download it first"
     if path.name == CONFIG:
         return "" if path.exists() else "; expected a folder of save_pretrained"
-    pickles = sorted(each.name for each in folder.glob("*") if each.suffix in (".bin", ".pt", ".pth", ".ckpt"))
+    others = sorted(each.name for each in folder.glob("*") if each.suffix in (".safetensors", ".gguf", ".bin", ".pt"))
+    if path.exists() or path.name != "model.safetensors" or not others:
+        return "" if path.exists() else "; copy or download it again"
     convert = "load it where transformers is installed, and write it anew with save_pretrained"
-    return f"; reading {pickles[0]}, a pickle, can run code: {convert}" if pickles and not path.exists() else ""
+    return f"; the folder has {others[-1]} (reading a pickle can run code, which is not done here): {convert}"
 
 
 def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str = "cpu") -> Any:

@@ -194,7 +194,7 @@ def test_an_index(tmp_path):
     (tmp_path / "b.safetensors").write_bytes(content[:-5])
     fails(tmp_path, r"b\.safetensors: no whole safetensors file")
     (tmp_path / "b.safetensors").unlink()
-    fails(tmp_path, r"b\.safetensors: No such file")
+    fails(tmp_path, r"b\.safetensors: No such file or directory; copy or download it again")
     fails(sharded(tmp_path, **{"model.other.weight": "a.safetensors"}), "no file holds the weights that .*model.other")
     LanguageModel.from_pretrained(sharded(tmp_path, **{"model.norm.weight": "b.safetensors"}))  # it is in the other
     for outside in ("../a.safetensors", "/etc/passwd", "sub/a.safetensors", "a.bin", ".."):
@@ -269,7 +269,12 @@ def test_weights_of_pytorch(tmp_path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"PK")
     LanguageModel.from_pretrained(tmp_path)
     (tmp_path / WHOLE).unlink()
-    fails(tmp_path, rf"{WHOLE}: No such file .*; reading pytorch_model.bin, a pickle, can run code: load it where")
+    fails(
+        tmp_path,
+        rf"{WHOLE}: No such file .*; the folder has pytorch_model.bin .*a pickle can run code.*: load it where",
+    )
+    (tmp_path / "pytorch_model.bin").rename(tmp_path / "model-00001-of-00002.safetensors")
+    fails(tmp_path, rf"{WHOLE}: No such file .*; the folder has model-00001-of-00002.safetensors .*: load it where")
 
 
 def test_what_is_no_folder(tmp_path):
