@@ -16,7 +16,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 
-from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities
+from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities, stepwise
 from .ids import NONE, ends
 
 
