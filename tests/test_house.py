@@ -15,10 +15,10 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8895,
-    "layers": 10073,
-    "models": 3096,
-    "engine room": 9830,
+    "core and ops": 8870,
+    "layers": 10081,
+    "models": 2890,
+    "engine room": 9831,
     "pictures": 15450,
     "data": 4010,
     "training": 9985,

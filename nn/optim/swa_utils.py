@@ -24,7 +24,7 @@ from typing import Any
 import tinytensor as tt
 
 from ..module import Module
-from .lr_scheduler.scheduler import LRScheduler, for_each_group
+from .lr_scheduler.scheduler import LRScheduler, for_each_group, in_common
 from .optimizer import Optimizer
 
 Average = Callable[[tt.Tensor, tt.Tensor, int], tt.Tensor]
@@ -243,6 +243,10 @@ class SWALR(LRScheduler):
         self._anneal_strategy = anneal_strategy
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
+
+    def _take_in(self, group: dict[str, Any]) -> None:
+        group["swa_lr"] = in_common(self, "swa_lr")
+        super()._take_in(group)
 
     def get_lr(self) -> list[float]:
         step = self._step_count - 1 if self.anneal_epochs else 1

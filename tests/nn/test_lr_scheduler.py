@@ -26,6 +26,7 @@ from tinytensor.nn.optim.lr_scheduler import (
     StepLR,
     TransformerLR,
 )
+from tinytensor.nn.optim.swa_utils import SWALR
 
 
 def make(lr=0.5):
@@ -330,6 +331,121 @@ def test_a_plateau_counts_patience_and_cools_down():
     scheduler.cooldown_counter = 0
     with pytest.raises(ValueError, match="ReduceLROnPlateau: min_lr has 2 values for 3 parameter groups"):
         scheduler.step(1.0)
+
+
+def double(epoch):
+    return 2.0**epoch
+
+
+ALONE = {
+    "lambda": lambda o: LambdaLR(o, double),
+    "multiplicative": lambda o: MultiplicativeLR(o, double),
+    "step": lambda o: StepLR(o, 1, 0.5),
+    "steps": lambda o: MultiStepLR(o, [2, 3], 0.5),
+    "exponential": lambda o: ExponentialLR(o, 0.5),
+    "constant": lambda o: ConstantLR(o, 0.5, 4),
+    "linear": lambda o: LinearLR(o, 0.5, total_iters=9),
+    "polynomial": lambda o: PolynomialLR(o, 9),
+    "cosine": lambda o: CosineAnnealingLR(o, 9, 0.1),
+    "restarts": lambda o: CosineAnnealingWarmRestarts(o, 4),
+    "cyclic": lambda o: CyclicLR(o, 0.1, 1.0, 3),
+    "cyclic, no momentum": lambda o: CyclicLR(o, 0.1, 1.0, 3, cycle_momentum=False),
+    "one cycle": lambda o: OneCycleLR(o, 1.0, 12),
+    "one cycle, no momentum": lambda o: OneCycleLR(o, 1.0, 12, cycle_momentum=False),
+    "transformer": lambda o: TransformerLR(o, 16, 4),
+    "averages": lambda o: SWALR(o, 0.05, 9),
+    "plateau": lambda o: ReduceLROnPlateau(o, factor=0.5, patience=0),
+}
+TOGETHER = ALONE | {
+    "sequence": lambda o: SequentialLR(o, [ConstantLR(o, 0.5, 9), LambdaLR(o, double)], [3]),
+    "sequence of sequences": lambda o: SequentialLR(
+        o, [StepLR(o, 9), SequentialLR(o, [StepLR(o, 1, 0.5), CosineAnnealingLR(o, 4)], [3])], [3]
+    ),
+    "chain": lambda o: ChainedScheduler([LambdaLR(o, double), CosineAnnealingWarmRestarts(o, 4)]),
+}
+
+
+def go(scheduler, steps):
+    for _ in range(steps):
+        scheduler.step(*[1.0] * isinstance(scheduler, ReduceLROnPlateau))
+
+
+def joined(name, first=2):
+    """A schedule of a group, which another one has joined after some steps."""
+    scheduler = TOGETHER[name](SGD([tt.zeros(2)], lr=0.5, momentum=0.9))
+    go(scheduler, first)
+    scheduler.optimizer.add_param_group({"params": [tt.zeros(3)], "lr": 0.2})
+    return scheduler
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_group_that_joins_follows_the_schedule(name):
+    scheduler, found = joined(name), []
+    for _ in range(5):
+        go(scheduler, 1)
+        found.append([group["lr"] for group in scheduler.optimizer.param_groups])
+        assert scheduler.get_last_lr() == found[-1]
+    ours, theirs = np.array(found).T
+    assert theirs[-1] != 0.2
+    if name in ("lambda", "restarts"):
+        np.testing.assert_allclose(theirs, 0.4 * ours)
+    if name.startswith(("cyclic", "one cycle", "transformer")):
+        groups = scheduler.optimizer.param_groups
+        np.testing.assert_array_equal(theirs, ours)
+        assert groups[0]["momentum"] == groups[1]["momentum"]
+        assert (groups[0]["momentum"] != 0.9) == (name in ("cyclic", "one cycle"))
+
+
+@pytest.mark.parametrize("steps", [0, 3])
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_a_schedule_with_a_group_that_joined_goes_on_from_its_state(name, early, steps):
+    """Also where the state is saved at once; the program that goes on makes the schedule before or after the group."""
+    scheduler = joined(name)
+    go(scheduler, steps)
+    optimizer = SGD([tt.zeros(2)], lr=0.5, momentum=0.9)
+    other = TOGETHER[name](optimizer) if early else None
+    optimizer.add_param_group({"params": [tt.zeros(3)], "lr": 0.2})
+    other = other or TOGETHER[name](optimizer)
+    optimizer.load_state_dict(scheduler.optimizer.state_dict())
+    other.load_state_dict(scheduler.state_dict())
+    for _ in range(5):
+        go(scheduler, 1)
+        go(other, 1)
+        assert optimizer.param_groups[1]["lr"] == scheduler.optimizer.param_groups[1]["lr"]
+        assert other.get_last_lr() == scheduler.get_last_lr()
+
+
+@pytest.mark.parametrize(
+    ("build", "name"),
+    [
+        (lambda o: LambdaLR(o, [double, lambda epoch: 1.0]), "lr_lambda"),
+        (lambda o: MultiplicativeLR(o, [double, lambda epoch: 1.0]), "lr_lambda"),
+        (lambda o: CyclicLR(o, [0.1, 0.2], 1.0), "base_lr"),
+        (lambda o: CyclicLR(o, 0.1, [1.0, 2.0]), "max_lr"),
+        (lambda o: CyclicLR(o, 0.1, 1.0, base_momentum=[0.1, 0.2]), "base_momentum"),
+        (lambda o: OneCycleLR(o, [1.0, 2.0], 9), "max_lr"),
+        (lambda o: OneCycleLR(o, 1.0, 9, max_momentum=[0.8, 0.9]), "max_momentum"),
+        (lambda o: SWALR(o, [0.1, 0.2]), "swa_lr"),
+    ],
+)
+def test_a_group_that_joins_one_with_values_for_each_group_is_refused(build, name):
+    scheduler = build(make())
+    scheduler.optimizer.add_param_group({"params": [tt.zeros(1)]})
+    for _ in range(2):
+        with pytest.raises(ValueError, match=f": a parameter group was added, but the others differ in {name};"):
+            scheduler.step()
+
+
+def test_a_schedule_of_ones_own_that_forgets_a_group_is_refused():
+    class Mine(LRScheduler):
+        def get_lr(self):
+            return [0.1, 0.2]
+
+    scheduler = Mine(make())
+    scheduler.optimizer.add_param_group({"params": [tt.zeros(1)]})
+    with pytest.raises(ValueError, match="Mine: get_lr gave 2 rates for 3 parameter groups"):
+        scheduler.step()
 
 
 def test_combinations_within_combinations():

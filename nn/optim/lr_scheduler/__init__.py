@@ -2,7 +2,8 @@
 
 A scheduler sets the learning rate of every parameter group when it is made and at each `step()`; call that after the
 optimiser's. Most compute the new rate from the present one (the chained form), so several of them may work on one
-optimiser, and a rate changed by hand stays changed.
+optimiser, and a rate changed by hand stays changed. A group that joins the optimiser later follows the schedule, too:
+its rate then is its initial rate, and it gets what the other groups have in common.
 """
 
 import typing

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..optimizer import Optimizer
 from .functions import is_function
-from .scheduler import LRScheduler, check_optimizer, for_each_group
+from .scheduler import LRScheduler, check_optimizer, for_each_group, in_common
 
 
 class OneCycleLR(LRScheduler):
@@ -87,6 +87,12 @@ class OneCycleLR(LRScheduler):
             self.use_beta1 = _uses_beta1("OneCycleLR", optimizer)
             _set_momenta(optimizer, base_momentum, max_momentum, self.use_beta1, last_epoch)
         super().__init__(optimizer, last_epoch)
+
+    def _take_in(self, group: dict[str, Any]) -> None:
+        momenta = ("max_momentum", "base_momentum") if self.cycle_momentum else ()
+        for name in ("max_lr", "initial_lr", "min_lr", *momenta):
+            group[name] = in_common(self, name)
+        super()._take_in(group)
 
     def get_lr(self) -> list[float]:
         step = self.last_epoch
@@ -181,6 +187,14 @@ class CyclicLR(LRScheduler):
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
         return MODES[self.mode][1](self.gamma, x)
+
+    def _take_in(self, group: dict[str, Any]) -> None:
+        names = ("max_lr", "base_momentum", "max_momentum") if self.cycle_momentum else ("max_lr",)
+        group["initial_lr"] = in_common(self, "base_lr", self.base_lrs)
+        group |= {name: in_common(self, name, getattr(self, f"{name}s")) for name in names}
+        for name in names:
+            setattr(self, f"{name}s", [*getattr(self, f"{name}s"), group[name]])
+        super()._take_in(group)
 
     def get_lr(self) -> list[float]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)

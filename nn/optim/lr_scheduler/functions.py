@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..optimizer import Optimizer
-from .scheduler import LRScheduler, check_optimizer
+from .scheduler import LRScheduler, check_optimizer, in_common
 
 
 class _ByFunction(LRScheduler):
@@ -25,6 +25,10 @@ class _ByFunction(LRScheduler):
             raise ValueError(f"{type(self).__name__}: {len(self.lr_lambdas)} functions for {groups} parameter groups")
         super().__init__(optimizer, last_epoch)
 
+    def _take_in(self, group: dict[str, Any]) -> None:
+        self.lr_lambdas.append(in_common(self, "lr_lambda", self.lr_lambdas))
+        super()._take_in(group)
+
     def state_dict(self) -> dict[str, Any]:
         saved = [None if is_function(f) else dict(f.__dict__) for f in self.lr_lambdas]
         return {**super().state_dict(), "lr_lambdas": saved}
@@ -32,6 +36,7 @@ class _ByFunction(LRScheduler):
     def _load(self, state: dict[str, Any]) -> None:
         saved = state.pop("lr_lambdas")
         super()._load(state)
+        self.lr_lambdas = self.lr_lambdas[: len(saved)]
         for function, attributes in zip(self.lr_lambdas, saved):
             if attributes is not None:
                 function.__dict__.update(attributes)

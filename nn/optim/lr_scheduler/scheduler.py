@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
@@ -46,23 +47,39 @@ class LRScheduler:
 
     def _restart(self) -> None:
         """Begin again from the initial rates, whatever they are now, for a schedule's turn in a `SequentialLR`."""
+        self._take_in_new_groups()
         for group, base in zip(self.optimizer.param_groups, self.base_lrs):
             group["lr"] = base
         self._start()
+
+    def _take_in_new_groups(self) -> None:
+        """Let groups that have joined the optimiser since follow the schedule, too."""
+        for group in self.optimizer.param_groups[len(self.base_lrs) :]:
+            self._take_in(group)
+
+    def _take_in(self, group: dict[str, Any]) -> None:
+        """Give a group that has joined its initial rate; a schedule with more values for each group adds them."""
+        self.base_lrs = [*self.base_lrs, float(group.setdefault("initial_lr", group["lr"]))]
 
     def get_lr(self) -> list[float]:
         """The rate of each group at `last_epoch`, from the present rates or from `base_lrs`."""
         raise NotImplementedError
 
     def get_last_lr(self) -> list[float]:
-        """The last rate set for each group."""
-        return list(self._last_lr)
+        """The last rate set for each group; of one that has joined since, its own."""
+        return [*self._last_lr, *self._present()[len(self._last_lr) :]]
 
     def step(self) -> None:
         """Go on to the next epoch (or step) and set its learning rates."""
+        self._take_in_new_groups()
         self._step_count += 1
         self.last_epoch += 1
-        for group, lr in zip(self.optimizer.param_groups, self.get_lr()):
+        rates, groups = self.get_lr(), self.optimizer.param_groups
+        if len(rates) != len(groups):
+            raise ValueError(
+                f"{type(self).__name__}: get_lr gave {len(rates)} rates for {len(groups)} parameter groups"
+            )
+        for group, lr in zip(groups, rates):
             group["lr"] = lr
         self._last_lr = self._present()
 
@@ -76,13 +93,15 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the optimiser, as plain values."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        own = {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        return {**own, "_last_lr": self.get_last_lr()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a `state_dict`, from here or from PyTorch. The rates themselves are the optimiser's state.
 
         Raises ValueError, and changes nothing, for the state of another kind of scheduler or of other groups.
         """
+        self._take_in_new_groups()
         self._check_state(state_dict)
         self._load({key: state_dict[key] for key in self.state_dict()})
 
@@ -107,6 +126,21 @@ def check_optimizer(scheduler: LRScheduler, optimizer: Any) -> None:
     """Raise TypeError unless it is an Optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(scheduler).__name__}: expected an Optimizer, got a {type(optimizer).__name__}")
+
+
+def in_common(scheduler: LRScheduler, name: str, values: Sequence[Any] = ()) -> Any:
+    """The value of all groups, for one that joins them; default: their setting of this name.
+
+    Raises ValueError where they differ.
+    """
+    groups = scheduler.optimizer.param_groups[: len(scheduler.base_lrs)]
+    first, *others = values or [group[name] for group in groups]
+    if any(each != first for each in others):
+        raise ValueError(
+            f"{type(scheduler).__name__}: a parameter group was added, but the others differ in {name}; give "
+            f"one {name} for all, or add the group before you make the schedule"
+        )
+    return first
 
 
 def for_each_group(name: str, value: Any, optimizer: Optimizer) -> list[float]:
