@@ -257,6 +257,8 @@ __array_api_version__ = "2024.12"
 newaxis = None
 
 missing.hide_what_is_refused(sys.modules[__name__], random, random.Generator, Tensor)
+missing.explain_arguments(sys.modules[__name__], missing.EXPLAINED["tinytensor"].split())
+missing.explain_arguments(Tensor, missing.EXPLAINED["Tensor"].split())
 
 _ROOMS = {
     "graph": "compare", "graph.drawing": "draw", "program": "backward_program print_backward",
@@ -286,6 +288,8 @@ if not TYPE_CHECKING:  # type checkers know all names from above, and complain o
             raise missing.no_attribute(__name__, name)
         module = import_module(f"{__name__}.{_LATER[name]}")
         missing.hide_what_is_refused(module)
+        if name in missing.EXPLAINED["later"]:
+            missing.explain_arguments(module, [name])
         value = globals()[name] = getattr(module, name)
         return value
 

@@ -12,6 +12,7 @@ spectrum of real numbers one half is the conjugate of the other, and `rfft`, `ir
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -225,6 +226,8 @@ def ifftshift(x: ArrayLike, /, *, axes: Axis = None) -> Tensor:
     axes = normalize_axes("ifftshift", axes, x.shape, "axes")
     return tt.roll(x, tuple(-(x.shape[i] // 2) for i in axes), axis=axes)
 
+
+tt.missing.explain_arguments(sys.modules[__name__], __all__)
 
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 

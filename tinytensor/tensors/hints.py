@@ -16,12 +16,18 @@ parentheses.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+import numpy as np
 
 import tinytensor as tt
+
+from ..messages import describe
 
 if TYPE_CHECKING:
     from ..primitive import Primitive
@@ -496,7 +502,52 @@ INIT = """
     sparse_ sparse dirac_ dirac
 """
 
+ARGUMENTS = """
+    requires_grad: call requires_grad_() on what it gives
+    UPLO: leave it out: of each matrix the lower triangle is read
+    hermitian: leave it out: what it gives is the same
+    as_tuple: it always gives a tuple
+    out_int32: places are int64
+    out: what it gives is new; x[...] = result writes into x
+    inplace: leave it out: a graph may need what it would write over; write x = F.relu(x)
+    size_average reduce: write reduction="mean", "sum" or "none"
+    foreach fused capturable: leave it out: the steps are the same, and tt.speed_up() makes them fast
+    differentiable: leave it out: no gradient flows through a step; write it with tt.grad(loss, [w], create_graph=True)
+    verbose: leave it out, and print(scheduler.get_last_lr())
+    enable_nested_tensor mask_check: leave it out: padding is masked, and what it gives is the same
+    enable_gqa: repeat keys and values: tt.repeat(key, groups, axis=1)
+    add_bias_kv add_zero_attn bias_k bias_v: leave it out: concatenate a key and a value in front of the layer
+    embed_dim_to_check: leave it out: it is checked by the weights
+    use_separate_proj_weight q_proj_weight k_proj_weight v_proj_weight: concatenate the three into in_proj_weight
+    static_k static_v: leave it out: give the projected keys to F.scaled_dot_product_attention
+    is_causal: write attn_mask=F.causal_mask(length)
+    max_norm norm_type: leave it out: renormalise the rows yourself, under no_grad, before each step
+    scale_grad_by_freq: leave it out: divide weight.grad by the counts, from tt.unique_counts(ids)
+    sparse: leave it out: gradients are dense, as all arrays are
+    _weight: write nn.Embedding.from_pretrained(weight, freeze=False)
+    _freeze: write embedding.weight.requires_grad_(False)
+    min_value: write min_val
+    max_value: write max_val
+    _stacklevel: leave it out: dim has a default, without a warning
+    pin_memory pin_memory_device: leave it out: x.to("gpu") copies at once
+    timeout worker_init_fn multiprocessing_context: leave it out: batches come from this thread
+    prefetch_factor persistent_workers in_order: leave it out: batches come from this thread
+    assign: leave it out: values are copied into the parameters that optimisers hold
+    destination: leave it out, and write destination.update(module.state_dict())
+    remove_duplicate: write module.named_modules(remove_duplicate=False)
+    prepend: leave it out, and register the hooks in the order that they run in
+    always_call: leave it out: a hook runs where forward succeeds
+    epoch: leave it out: a scheduler counts its steps
+    memory_format: leave it out: arrays are contiguous
+    non_blocking: leave it out: a copy is there when the call returns
+    cache_enabled: leave it out: there is no cache of casts
+    layout: leave it out: arrays are dense
+    chunk_size: leave it out: it is a loop
+"""
+"""Arguments of PyTorch's and NumPy's that are left out, and what to do about them."""
+
 TABLES = {
+    "arguments": ARGUMENTS,
     "tinytensor": PACKAGE,
     "Tensor": TENSOR,
     "tinytensor.nn": NN,
@@ -550,9 +601,13 @@ def hint(place: str, name: str) -> str | None:
 # ---- arguments
 
 KEYWORDS = {
+    "axis": ("dim",),
     "dim": ("axis", "axes"),
-    "dims": ("axis", "axes"),
+    "dim0": ("axis1",),
+    "dim1": ("axis2",),
+    "dims": ("axis", "axes", "repetitions"),
     "keepdim": ("keepdims",),
+    "keepdims": ("keepdim",),
     "unbiased": ("correction",),
     "ddof": ("correction",),
     "end": ("stop",),
@@ -563,19 +618,15 @@ KEYWORDS = {
     "loc": ("mean",),
     "scale": ("std",),
     "p": ("ord",),
+    "exponent": ("other",),
+    "mat2": ("other",),
+    "vec": ("other",),
+    "vec2": ("other",),
+    "src": ("other",),
+    "index": ("indices",),
+    "shifts": ("shift",),
 }
 """PyTorch's and NumPy's names of arguments, and their names in one function or another here."""
-
-ADVICE = {
-    "requires_grad": "call requires_grad_() on what it gives",
-    "UPLO": "leave it out: of each matrix the lower triangle is read",
-    "hermitian": "leave it out: what it gives is the same",
-    "as_tuple": "it always gives a tuple",
-    "out_int32": "places are int64",
-    "out": "what it gives is new; x[...] = result writes into x",
-}
-"""Advice for arguments that no function has."""
-
 
 OF_TWO = {"max": "maximum", "min": "minimum"}
 
@@ -585,22 +636,29 @@ def no_axis(name: str, problem: str) -> TypeError:
     return TypeError(f"{name}: {problem}" + (f"; of two Tensors it is tt.{OF_TWO[name]}" if name in OF_TWO else ""))
 
 
-def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] = ()) -> TypeError:
+def unknown_keyword(name: str, given: Mapping[str, Any], taken: Sequence[str] | None = None) -> TypeError:
     """The error for arguments that a function does not have; it explains the first.
 
     Args:
-        name: the function's, or the method's.
+        name: the function's, the method's or the class's.
         given: these arguments; the lengths in `ones(2, 3)` are called "lengths".
-        taken: the arguments that it takes; default: those in its signature.
+        taken: the arguments that it takes, "*" in front of what is given by position alone; default: those in its
+            signature.
     """
     keyword, value = next(iter(given.items()))
     if keyword == "lengths":
         return TypeError(f"{name}: got {len(value)} lengths; the shape is one argument: tt.{name}({tuple(value)})")
-    taken = taken or _arguments(name)
+    taken = _arguments(name) if taken is None else taken
     for ours in KEYWORDS.get(keyword, ()):
         if ours in taken:
-            return TypeError(f"{name}: got {keyword}=; tinytensor names it {ours}, as the array API does")
-    advice = ADVICE.get(keyword, f"it takes {', '.join(taken)}")
+            ours = f"write {ours}=" if ours in ("dim", "keepdim") else f"tinytensor names it {ours}"
+            return TypeError(
+                f"{name}: got {keyword}=; {ours}, as {'PyTorch' if 'write' in ours else 'the array API'} does"
+            )
+    for given_as in (keyword, *KEYWORDS.get(keyword, ())):
+        if f"*{given_as}" in taken:
+            return TypeError(f"{name}: got {keyword}=; give it by position, without the name")
+    advice = table("arguments").get(keyword, ("", f"it takes {', '.join(taken) or 'no arguments'}"))[1]
     return TypeError(f"{name}: got {keyword}=; {advice}")
 
 
@@ -609,6 +667,68 @@ def _arguments(name: str) -> list[str]:
     places = (tt, tt.linalg, tt.fft, tt.special, tt.random, tt.Tensor)
     function = next(getattr(place, name) for place in places if hasattr(place, name))
     return [name for name in inspect.signature(function).parameters if name not in ("self", "unknown", "lengths")]
+
+
+def explain_call(function: Any, args: Sequence[Any], error: TypeError) -> None:
+    """Give an error of Python's about the arguments of a call our words; leave one about missing arguments alone."""
+    parameters = [
+        p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "unknown", "called")
+    ]
+    name = type(args[0]).__name__ if function.__name__ == "__init__" else function.__name__
+    if found := re.search(r"got an unexpected keyword argument '(\w+)'", str(error)):
+        taken = ["*" * (p.kind == p.VAR_POSITIONAL) + p.name for p in parameters]
+        error.args = unknown_keyword(name, {found[1]: None}, taken).args
+    elif ("positional argument" in str(error) and " were given" in str(error)) or " was given" in str(error):
+        by_position = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        by_name = [p.name for p in parameters if p.kind == p.KEYWORD_ONLY]
+        surplus = args[len(by_position) + (function.__code__.co_varnames[:1] == ("self",)) :]
+        text = f"{name}: got {len(surplus)} more than it takes by position ({', '.join(by_position) or 'nothing'})"
+        if by_name:
+            text += f"; write {by_name[0]}={describe(surplus[0])}" if surplus else ""
+        elif (
+            theirs := "epoch"
+            if name == "step"
+            else "inplace"
+            if any(isinstance(each, bool) for each in surplus)
+            else ""
+        ):
+            text += f"; PyTorch's is {theirs}: {table('arguments')[theirs][1]}"
+        error.args = (text,)
+
+
+def wrong_setting(owner: str, name: str, value: Any, kind: Any) -> Exception:
+    """The error for a value that a setting's annotation does not take."""
+    words = _in_words(kind)
+    met = value if isinstance(value, (list, tuple)) else [value]
+    are_numbers = "number" in words and all(isinstance(each, (int, float, np.number)) for each in met)
+    is_infinite = are_numbers and not all(map(math.isfinite, met))
+    text = f"{owner}: {name} must be {words.replace('number', 'finite number') if is_infinite else words}"
+    text += f", got {describe(value)} ({type(value).__name__})"
+    if any(isinstance(each, str) for each in met):
+        what = "int(...)" if "integer" in words else "float(...)" if "number" in words else "== 'true'"
+        text += f"; a text, as YAML or a command line gives it, needs {what}"
+    return (ValueError if is_infinite or (are_numbers and met is value) else TypeError)(text)
+
+
+def _in_words(kind: Any) -> str:
+    """An annotation in words."""
+    within, origin = get_args(kind), get_origin(kind)
+    if origin is Annotated:
+        return "a number"
+    if origin in (Union, UnionType):
+        *most, last = map(_in_words, within)
+        return f"{', '.join(most)} or {last}"
+    if origin is tuple and ... not in within:
+        same = len({*within}) == 1 and len(within) in NUMERALS
+        return f"{NUMERALS[len(within)]} {PLURALS[within[0]]}" if same else f"({', '.join(map(_in_words, within))})"
+    if origin is not None and within:
+        return PLURALS.get(within[0], "a list")
+    return KINDS.get(kind, f"a {getattr(kind, '__name__', kind)}")
+
+
+KINDS = {int: "an integer", float: "a number", bool: "True or False", type(None): "None", str: "a text"}
+PLURALS = {int: "integers", float: "numbers", bool: "truth values"}
+NUMERALS = {2: "two", 3: "three"}
 
 
 def passed_to_op(primitive: Primitive, message: str) -> str | None:

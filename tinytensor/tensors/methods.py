@@ -517,8 +517,10 @@ class Methods(TensorCore):
         """This Tensor: its layout in memory makes no difference here."""
         return tt.asarray(self)
 
-    def expand(self, *shape: Any) -> Tensor:
+    def expand(self, *shape: Any, **unknown: Never) -> Tensor:
         """Broadcast to a shape; -1 leaves a length as it is."""
+        if unknown:
+            raise tt.hints.unknown_keyword("expand", unknown, ["*shape"])
         lengths = _joined(shape)
         old = (-1,) * (len(lengths) - len(self.shape)) + self.shape
         return tt.broadcast_to(self, tuple(was if n == -1 else n for n, was in zip(lengths, old)))
@@ -572,8 +574,10 @@ class Methods(TensorCore):
         """The slices of x along `axis`."""
         return tt.unstack(self, axis=normalize_axis("unbind", axis, self.shape))
 
-    def view(self, *shape: Any) -> Tensor:
+    def view(self, *shape: Any, **unknown: Never) -> Tensor:
         """The elements in another shape, in row-major order; one length may be -1. Copies where it has to."""
+        if unknown:
+            raise tt.hints.unknown_keyword("view", unknown, ["*shape"])
         return tt.reshape(self, _joined(shape))
 
     def view_as(self, other: Tensor) -> Tensor:

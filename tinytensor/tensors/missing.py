@@ -8,9 +8,11 @@ loaded when they are needed.
 
 from __future__ import annotations
 
-from inspect import CO_VARARGS, CO_VARKEYWORDS
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import CO_VARARGS, CO_VARKEYWORDS, unwrap
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import tinytensor as tt
 
@@ -21,6 +23,22 @@ if TYPE_CHECKING:
     from ..typing import TensorCore
 else:
     TensorCore = object
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+EXPLAINED = {
+    "Tensor": """
+        bmm bool broadcast_to contiguous copy_ cpu diag double flip float half index_select int long mm mv outer pow
+        roll short swapaxes swapdims take to transpose tril triu unbind unsqueeze
+    """,
+    "Module": "load_state_dict modules register_forward_hook register_forward_pre_hook state_dict to",
+    "tinytensor": """
+        broadcast_to clip empty_like full_like isin ones_like scatter sign split squeeze tensordot tile tril triu
+        zeros_like
+    """,
+    "later": "hstack inner nan_to_num vmap vstack",
+}
+"""Methods and functions that lack an argument of PyTorch's, or take it by name alone."""
 
 NAMES = """
     hardshrink prelu
@@ -76,6 +94,33 @@ def _say_what_an_op_takes(primitive: Any, arrays: Any, nodes: Any, error: Except
 
 
 failure_listeners.append(_say_what_an_op_takes)
+
+
+def explains(function: F) -> F:
+    """The function, which says what to write where it is given an argument that it does not take."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            explain_call(function, args, error)
+            raise
+
+    return call  # type: ignore[return-value]
+
+
+def explain_call(function: Any, args: Any, error: TypeError) -> None:
+    """Give an error our words if it is Python's about the arguments of this function."""
+    if str(error).startswith(f"{unwrap(function).__qualname__}() "):
+        tt.hints.explain_call(function, args, error)
+
+
+def explain_arguments(place: Any, names: Iterable[str]) -> None:
+    """Let functions of a module, or methods of a class, say what to write in place of arguments that they lack."""
+    for name in names:
+        if type(function := vars(place).get(name)) is FunctionType and not hasattr(function, "op"):
+            (type if isinstance(place, type) else object).__setattr__(place, name, explains(function))
 
 
 def hide_what_is_refused(*places: Any) -> None:

@@ -286,8 +286,10 @@ class Operators(TensorCore):
             raise tt.hints.unknown_keyword("min", unknown)
         return tt.min(self, axis=axis, keepdims=keepdims)
 
-    def permute(self, *axes: Any) -> Tensor:
+    def permute(self, *axes: Any, **unknown: Never) -> Tensor:
         """x with its dimensions in the order `axes`."""
+        if unknown:
+            raise tt.hints.unknown_keyword("permute", unknown, ["*axis"])
         return tt.permute_dims(self, axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes)
 
     def prod(self, axis: Axis = None, keepdims: bool = False, *, dtype: DType = None, **unknown: Never) -> Tensor:
@@ -296,8 +298,10 @@ class Operators(TensorCore):
             raise tt.hints.unknown_keyword("prod", unknown)
         return tt.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: Any, **unknown: Never) -> Tensor:
         """The elements in another shape, in row-major order; one length may be -1."""
+        if unknown:
+            raise tt.hints.unknown_keyword("reshape", unknown, ["*shape"])
         return tt.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def round(self, decimals: int = 0) -> Tensor:
@@ -322,8 +326,10 @@ class Operators(TensorCore):
         """The square root."""
         return tt.sqrt(self)
 
-    def squeeze(self, axis: Axis = None) -> Tensor:
+    def squeeze(self, axis: Axis = None, **unknown: Never) -> Tensor:
         """x without the dimensions `axis`, or without all of length 1."""
+        if unknown:
+            raise tt.hints.unknown_keyword("squeeze", unknown)
         if axis is None:
             axis = tuple(i for i, n in enumerate(self.shape) if n == 1)
         return tt.squeeze(self, axis)

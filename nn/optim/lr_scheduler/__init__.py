@@ -25,6 +25,8 @@ __all__ = [
     "ReduceLROnPlateau", "SequentialLR", "StepLR", "TransformerLR",
 ]  # fmt: skip
 
+for _name in __all__:
+    tt.missing.explain_arguments(globals()[_name], ["step"])
 
 if not typing.TYPE_CHECKING:  # type checkers know all names from above, and complain about others
 
