@@ -22,9 +22,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.grad_mode import may_be_faster
 from tinytensor.nn import functional as F
-from tinytensor.nn.decoder_cache import passed_by
-
-from .ids import NONE, Ends, as_batch, ends
+from tinytensor.nn.functional.settings import settings
 
 Limit = int | tuple[float, int]
 
@@ -81,6 +79,7 @@ class Hypothesis:
 # ---- one hypothesis for each sentence
 
 
+@settings
 def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hypothesis]:
     """For each sentence, the likeliest id at each step.
 
@@ -96,6 +95,7 @@ def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hy
     return [best for (best,) in beam_search(model, source, beam=1, max_length=max_length)]
 
 
+@settings
 def sample(
     model: Decodable,
     source: Any,
@@ -133,6 +133,7 @@ def sample(
         return _one_for_each(model, as_ids(model, source), max_length, drawn)
 
 
+@settings
 def next_probabilities(
     logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
 ) -> Tensor:
@@ -232,6 +233,7 @@ class _Branches:
         return _Branches(self.ids[places], self.log_probabilities[places], self.totals[places])
 
 
+@settings
 def beam_search(
     model: Decodable, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
 ) -> list[list[Hypothesis]]:

@@ -20,6 +20,7 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
 from tinytensor.nn.decoder_cache import DecoderCache, LayerCache
+from tinytensor.nn.functional.settings import settings
 from tinytensor.nn.language_layer import Layer, through_layers
 from tinytensor.nn.recording import recorders
 from tinytensor.nn.self_attention import Rotation
@@ -226,6 +227,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
     # ---- continuing a text
 
     @tt.no_grad()
+    @settings
     def generate(
         self,
         prompt: Any,

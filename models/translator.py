@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import tinytensor as tt
+from tinytensor.nn.functional.settings import settings
 
 from .data.languages import ToyText
 from .data.tokenizer import Tokenizer
@@ -76,6 +77,7 @@ class Translator:
     def __init__(self, model: Any, codec: TextCodec) -> None:
         self.model, self.codec = model, codec
 
+    @settings
     def translate(
         self,
         lines: Sequence[str],

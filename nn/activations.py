@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import tinytensor as tt
 from tinytensor import Tensor
-from tinytensor.typing import Device, DType
+from tinytensor.typing import Device, DType, Extended
 
 from . import functional as F
-from .functional.checks import check_sizes
 from .init import constant_
 from .module import Module
 from .parameter import Parameter
@@ -190,7 +189,7 @@ class LeakyReLU(Module):
 class Softplus(Module):
     """log(1 + exp(beta x)) / beta, and x itself where beta x > threshold (Dugas et al. 2001)."""
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+    def __init__(self, beta: float = 1.0, threshold: Extended = 20.0) -> None:
         super().__init__()
         self.beta = beta
         self.threshold = threshold
@@ -205,7 +204,7 @@ class Softplus(Module):
 class Hardtanh(Module):
     """x, no lower than min_val and no higher than max_val."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
+    def __init__(self, min_val: Extended = -1.0, max_val: Extended = 1.0) -> None:
         super().__init__()
         if not min_val < max_val:
             raise ValueError(f"Hardtanh: min_val must be below max_val, got {min_val} and {max_val}")
@@ -222,7 +221,7 @@ class Hardtanh(Module):
 class Threshold(Module):
     """x where x > threshold, else `value`."""
 
-    def __init__(self, threshold: float, value: float) -> None:
+    def __init__(self, threshold: Extended, value: Extended) -> None:
         super().__init__()
         self.threshold = threshold
         self.value = value
@@ -302,7 +301,6 @@ class PReLU(Module):
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Device = None, dtype: DType = None) -> None:
         super().__init__()
-        check_sizes("PReLU", num_parameters=num_parameters)
         self.num_parameters = num_parameters
         self.init = init
         self.weight = Parameter(tt.empty((num_parameters,), dtype=dtype, device=device))

@@ -25,11 +25,12 @@ from tinytensor import Tensor
 from tinytensor.grad_mode import may_be_faster
 
 from .functional.precision import autocast as _state
+from .functional.settings import WithSettings
 from .optim.optimizer import Optimizer
 from .utils.clip_grad import are_finite, unscale_
 
 
-class autocast(ContextDecorator):
+class autocast(WithSettings, ContextDecorator):
     """Within it, linear maps, convolutions and attention use 16-bit floats; softmax, norms and losses use 32-bit ones.
 
     Parameters stay float32 and get float32 gradients: each use casts them. All other functions compute in the dtypes
@@ -57,7 +58,7 @@ class autocast(ContextDecorator):
         _state.reset(self._tokens.pop())
 
 
-class GradScaler:
+class GradScaler(WithSettings):
     """Keeps the gradients of 16-bit computations from vanishing: it scales the loss up, and the gradients down again.
 
     If gradients are not finite, it skips the step and makes the scale smaller; after many good steps it makes it
@@ -89,8 +90,7 @@ class GradScaler:
                 f"at least 1, got {init_scale}, {growth_factor}, {backoff_factor} and {growth_interval}"
             )
         self.growth_factor, self.backoff_factor, self.growth_interval = growth_factor, backoff_factor, growth_interval
-        self.enabled = enabled
-        self._scale = float(init_scale)
+        self.enabled, self._scale = enabled, float(init_scale)
         self._good_steps = 0
         self._finite: dict[Optimizer, bool] = {}  # by optimiser, once its gradients are scaled down
         self._stepped: set[Optimizer] = set()

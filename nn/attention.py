@@ -52,7 +52,6 @@ class MultiheadAttention(Module):
         scale: float | None = None,
     ) -> None:
         super().__init__()
-        F.checks.check_sizes("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim < 1 or num_heads < 1 or embed_dim % num_heads:
             raise ValueError(
                 f"MultiheadAttention: num_heads must divide embed_dim; got embed_dim {embed_dim}, num_heads {num_heads}"

@@ -10,7 +10,6 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
-from .functional.checks import check_sizes
 from .module import Module
 from .parameter import Parameter
 
@@ -40,7 +39,6 @@ class BatchNorm(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_sizes(type(self).__name__, num_features=num_features)
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
@@ -157,7 +155,6 @@ class GroupNorm(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        check_sizes("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(f"GroupNorm: num_groups must divide num_channels, got {num_groups} and {num_channels}")
         self.num_groups = num_groups

@@ -11,7 +11,6 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
-from .functional.checks import check_sizes
 from .functional.convolution import padding_around
 from .functional.windows import sizes
 from .module import Module
@@ -39,7 +38,6 @@ class Convolution(Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
         if groups < 1 or in_channels < 1 or out_channels < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(
                 f"{name}: groups must divide in_channels and out_channels, and all be positive; got groups {groups}, "

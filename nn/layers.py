@@ -12,7 +12,6 @@ from tinytensor.typing import Device, DType
 
 from . import functional as F
 from . import init
-from .functional.checks import check_sizes
 from .module import Module
 from .parameter import Parameter
 
@@ -28,7 +27,6 @@ class Linear(Module):
         self, in_features: int, out_features: int, bias: bool = True, device: Device = None, dtype: DType = None
     ) -> None:
         super().__init__()
-        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
         self.weight = Parameter(tt.empty((out_features, in_features), dtype=dtype, device=device))
@@ -74,7 +72,6 @@ class Embedding(Module):
         dtype: DType = None,
     ) -> None:
         super().__init__()
-        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
         if padding_idx is not None:

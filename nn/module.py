@@ -18,6 +18,7 @@ from tinytensor.recording.errors import module_failed
 from tinytensor.tensors.hooks import Hook
 from tinytensor.typing import Device, DType
 
+from .functional.settings import WithSettings
 from .parameter import Parameter
 
 P = ParamSpec("P")
@@ -49,7 +50,7 @@ class Forward(Protocol[P, R]):
     def _call_with_hooks(self, args: Any, kwargs: Any) -> Any: ...
 
 
-class Module(metaclass=Replaceable):
+class Module(WithSettings, metaclass=Replaceable):
     """The base of every layer, loss and model.
 
     Assign Parameters and Modules to attributes in `__init__`, after `super().__init__()`, and compute in `forward`:
@@ -77,6 +78,7 @@ class Module(metaclass=Replaceable):
     _searched = False  # True once plain lists were searched for layers
     _scope: str | None = None  # the name in the outer module; errors and pictures show it
 
+    @tt.missing.explains
     def __init__(self) -> None:
         own = self.__dict__
         own["training"] = True

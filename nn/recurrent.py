@@ -50,12 +50,13 @@ class RNNBase(Module):
                 raise ValueError(f"{name}: {what} must be an integer of at least 1, got {size!r}")
         if not 0 <= dropout <= 1:
             raise ValueError(f"{name}: dropout must be between 0 and 1, got {dropout}")
+        own = vars(type(self)).get("__init__")
         if dropout > 0 and num_layers == 1:
             warnings.warn(
                 f"{name}: dropout={dropout} acts between layers, and there is one layer; use num_layers > 1 or an "
                 "nn.Dropout after it",
                 UserWarning,
-                stacklevel=2 + ("__init__" in vars(type(self))),  # points at the line that makes the layer
+                stacklevel=3 + (own is not None) + hasattr(own, "__wrapped__"),  # at the line that makes the layer
             )
         self.input_size = input_size
         self.hidden_size = hidden_size

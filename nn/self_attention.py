@@ -61,7 +61,6 @@ class SelfAttention(Module):
     ) -> None:
         super().__init__()
         kv = num_heads if num_kv_heads is None else num_kv_heads
-        F.checks.check_sizes("SelfAttention", d_model=d_model, num_heads=num_heads, num_kv_heads=kv)
         if min(num_heads, kv) < 1 or num_heads % kv:
             raise ValueError(
                 f"SelfAttention: num_kv_heads must divide num_heads; got num_heads {num_heads}, num_kv_heads {kv}"

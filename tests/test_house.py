@@ -15,9 +15,9 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8870,
-    "layers": 10081,
-    "models": 2890,
+    "core and ops": 8887,
+    "layers": 10132,
+    "models": 2897,
     "engine room": 9831,
     "pictures": 15450,
     "data": 4010,

@@ -7,13 +7,30 @@ With them your own function can say the same as those of the library:
     def centred(x: ArrayLike, axis: Axis = None) -> tt.Tensor:
         return tt.asarray(x) - tt.mean(x, axis=axis, keepdims=True)
 
-Only type checkers check them; nothing looks at them while a program runs.
+Only type checkers check them, but for one kind: numbers that a constructor takes, which `fitted` holds against their
+annotations while a program runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, SupportsIndex, TypeAlias, TypeVar, Union, overload
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ParamSpec,
+    Protocol,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    overload,
+)
 
 import numpy as np
 
@@ -28,8 +45,8 @@ if TYPE_CHECKING:
     from .tensors.operators import Operators
 
 __all__ = [
-    "ArrayLike", "Axis", "DType", "Declaration", "Device", "Op", "Operand", "PureFunction", "Shape", "SupportsArray",
-    "SupportsDLPack",
+    "ArrayLike", "Axis", "DType", "Declaration", "Device", "Extended", "Op", "Operand", "PureFunction", "Shape",
+    "SupportsArray", "SupportsDLPack",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -69,6 +86,49 @@ Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 
 Device: TypeAlias = str | None
 """The device of a Tensor: `"cpu"`, `"gpu"`, or None for the device of its data; for numbers, the CPU."""
+
+Extended: TypeAlias = Annotated[float, "or infinite"]
+"""A number that may be infinite; where an annotation says float, `fitted` takes finite numbers alone."""
+
+UNFIT = object()
+"""The result of `fitted` for a value that an annotation does not take."""
+
+
+def fitted(value: Any, kind: Any) -> Any:
+    """The value as an annotation takes it, numbers as Python's; or UNFIT."""
+    within, origin = get_args(kind), get_origin(kind)
+    if kind in (int, float, Extended):
+        return _number(value, kind)
+    if kind is bool:
+        return UNFIT if isinstance(value, str) else value
+    if origin in (Union, UnionType):
+        return next((found for each in within if (found := fitted(value, each)) is not UNFIT), UNFIT)
+    if origin in (tuple, list, Sequence):
+        met = list(value) if is_list(value) else []
+        kinds = within if origin is tuple and ... not in within else within[:1] * len(met)
+        found = [fitted(*each) for each in zip(met, kinds)]
+        if not is_list(value) or len(met) != len(kinds) or any(each is UNFIT for each in found):
+            return UNFIT
+        is_same = isinstance(value, (list, tuple)) and all(map(operator.is_, met, found))
+        return value if is_same else tuple(found) if origin is tuple else found
+    return value if kind is Any or not isinstance(kind, type) or isinstance(value, kind) else UNFIT
+
+
+def _number(value: Any, kind: Any) -> Any:
+    if isinstance(value, (bool, str, bytes)) or getattr(value, "dtype", None) == np.bool_ or getattr(value, "ndim", 0):
+        return UNFIT
+    try:
+        number = operator.index(value) if kind is int or isinstance(value, (int, np.integer)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return UNFIT
+    return number if kind is int or abs(number) < math.inf or (kind is Extended and number == number) else UNFIT
+
+
+def is_list(value: Any) -> bool:
+    """True for several values in an order, also in an array."""
+    return (
+        isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping)) and getattr(value, "ndim", 1) > 0
+    )
 
 
 class Op(Protocol[P]):

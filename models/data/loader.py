@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 import tinytensor as tt
+from tinytensor.nn.functional.settings import settings
 
 from .collate import default_collate
 from .dataset import all_at_once
@@ -41,6 +42,7 @@ class DataLoader:
     Raises ValueError for arguments that exclude each other or are out of range.
     """
 
+    @settings
     def __init__(
         self,
         dataset: Any,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tinytensor as tt
+from tinytensor.nn.functional.settings import settings
 
 
 class SequentialSampler:
@@ -38,6 +39,7 @@ class RandomSampler:
         generator: draws the order; default: one seeded by a number from the default generator.
     """
 
+    @settings
     def __init__(
         self,
         data_source: Sized,
@@ -74,8 +76,9 @@ class BatchSampler:
     Raises ValueError for a batch size below 1.
     """
 
+    @settings
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
-        if not isinstance(batch_size, int) or batch_size < 1:
+        if batch_size < 1:
             raise ValueError(f"BatchSampler: batch_size must be an integer of at least 1, got {batch_size!r}")
         self.sampler = sampler
         self.batch_size = batch_size

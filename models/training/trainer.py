@@ -15,6 +15,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
+from tinytensor.nn.functional.settings import settings
 
 from ..data.batch import AnyBatch
 from .interruption import Interrupted, Interruption
@@ -95,6 +96,7 @@ class Trainer:
         progress: prints messages of callbacks.
     """
 
+    @settings
     def __init__(
         self,
         model: nn.Module,
@@ -104,7 +106,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         *,
         batch_size: int,
-        max_norm: float = 1.0,
+        max_norm: tt.typing.Extended = 1.0,
         label_smoothing: float = 0.0,
         accumulate: int = 1,
         show_every: int = 100,

@@ -52,10 +52,3 @@ def check_scale(name: str, scale: Any) -> None:
         raise TypeError(f"{name}: scale must be a number or None, got {scale!r}")
     if scale is not None and not math.isfinite(scale):
         raise ValueError(f"{name}: scale must be finite, got {scale}")
-
-
-def check_sizes(name: str, **sizes: Any) -> None:
-    """Raise TypeError unless the sizes of a module are integers."""
-    for what, size in sizes.items():
-        if not hasattr(size, "__index__"):
-            raise TypeError(f"{name}: {what} must be an integer, got {size!r}")

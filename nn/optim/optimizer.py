@@ -18,6 +18,8 @@ from tinytensor.grad_mode import may_be_faster
 from tinytensor.modes import Replaceable
 from tinytensor.tensor import wrap
 
+from ..functional.settings import WithSettings, check_setting, check_settings
+
 WIDER = {tt.float16: tt.float32}
 """The dtypes for steps and their state: in float16, eps and most squares of gradients would be 0."""
 
@@ -30,7 +32,7 @@ class Due(NamedTuple):
     group: dict[str, Any]
 
 
-class Optimizer(metaclass=Replaceable):
+class Optimizer(WithSettings, metaclass=Replaceable):
     """The base of all optimisers.
 
     Args:
@@ -115,9 +117,15 @@ class Optimizer(metaclass=Replaceable):
                 raise ValueError(f"{self._name}: parameter {i} {parameter.shape} is there twice; name each only once")
             known.add(id(parameter))
         group = {"params": params, **self.defaults, **{k: v for k, v in param_group.items() if k != "params"}}
-        group["lr"] = float(group["lr"])
-        self._check(group)
+        self._check_settings(group)
         self.param_groups.append(group)
+
+    def _check_settings(self, group: dict[str, Any]) -> None:
+        """Check the settings of a group by the constructor's annotations, and then their ranges."""
+        own = getattr(type(self).__init__, "__wrapped__", Optimizer.__init__)  # of other people's, those of the base
+        group |= check_settings(self._name, own, {k: v for k, v in group.items() if k != "params"})
+        group["lr"] = float(check_setting(self._name, "lr", group["lr"]))
+        self._check(group)
 
     def _check(self, group: dict[str, Any]) -> None:
         """Raise ValueError unless the settings of a group are in their ranges."""
@@ -125,12 +133,12 @@ class Optimizer(metaclass=Replaceable):
             self._check_range(group, name, 0.0, math.inf)
 
     def _check_range(self, group: dict[str, Any], name: str, low: float, high: float) -> None:
-        if name in group and not low <= group[name] < high:
+        if name in group and not low <= check_setting(self._name, name, group[name]) < high:
             raise ValueError(f"{self._name}: {name} must be at least {low:g} and below {high:g}, got {group[name]!r}")
 
     def _check_betas(self, group: dict[str, Any]) -> None:
-        betas = group["betas"]
-        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        betas = check_setting(self._name, "betas", group["betas"], tuple[float, float])
+        if not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"{self._name}: betas must be two numbers, at least 0 and below 1, got {betas!r}")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -259,8 +267,7 @@ class Optimizer(metaclass=Replaceable):
             problems.append(f"group {place} lacks {', '.join(missing)}")
             return group
         try:
-            group["lr"] = float(group["lr"])
-            self._check(group)
+            self._check_settings(group)
         except (TypeError, ValueError) as error:
             problems.append(f"group {place}: {error}")
         return group

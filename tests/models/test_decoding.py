@@ -499,7 +499,7 @@ def test_the_likeliest_id_is_always_in_the_nucleus_and_ties_go_to_the_first():
     [
         ({"temperature": 0}, "temperature must be positive, got 0; `greedy`"),
         ({"temperature": -1.0}, "temperature must be positive"),
-        ({"temperature": math.nan}, "temperature must be positive"),
+        ({"temperature": math.nan}, "temperature must be a finite number, got nan"),
         ({"top_k": 0}, "top_k must be at least 1, got 0"),
         ({"top_p": 0.0}, "top_p must be above 0 and at most 1, got 0.0"),
         ({"top_p": 1.1}, "top_p must be above 0"),

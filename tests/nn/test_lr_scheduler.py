@@ -242,7 +242,7 @@ def test_arguments_out_of_range():
         (lambda o: LinearLR(o, 0.0), "LinearLR: start_factor must be above 0"),
         (lambda o: LinearLR(o, 0.5, 2.0), "LinearLR: end_factor must be from 0 to 1"),
         (lambda o: CosineAnnealingWarmRestarts(o, 0), "T_0 must be an integer of at least 1"),
-        (lambda o: CosineAnnealingWarmRestarts(o, 3, 1.5), "T_mult must be an integer of at least 1"),
+        (lambda o: CosineAnnealingWarmRestarts(o, 3, 0), "T_mult must be an integer of at least 1"),
         (lambda o: OneCycleLR(o, 1.0), "give total_steps, or epochs and steps_per_epoch"),
         (lambda o: OneCycleLR(o, 1.0, 0), "the number of steps must be an integer of at least 1"),
         (lambda o: OneCycleLR(o, 1.0, 9, pct_start=2.0), "pct_start must be from 0 to 1"),

@@ -19,7 +19,7 @@ LOGITS, TARGET = tt.ones((4, 3)), tt.asarray([0, 1, 2, 0])
         (lambda: nn.Linear(2.0, 3), TypeError, "Linear: in_features must be an integer, got 2.0"),
         (lambda: nn.Linear(2, "3"), TypeError, "Linear: out_features must be an integer, got '3'"),
         (lambda: nn.Embedding(3.0, 4), TypeError, "Embedding: num_embeddings must be an integer, got 3.0"),
-        (lambda: nn.LayerNorm(4.0), TypeError, "LayerNorm: a shape is made of integers, got (4.0,)"),
+        (lambda: nn.LayerNorm(4.0), TypeError, "LayerNorm: normalized_shape must be an integer or integers, got 4.0"),
         (lambda: nn.MultiheadAttention(8, 2.0), TypeError, "MultiheadAttention: num_heads must be an integer, got 2.0"),
         (lambda: tt.zeros((2.0, 3)), TypeError, "zeros: a shape is made of integers, got (2.0, 3)"),
         (lambda: tt.zeros(2.0), TypeError, "zeros: a shape is made of integers, got (2.0,)"),

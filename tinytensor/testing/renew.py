@@ -26,8 +26,9 @@ from ..fast.texts import CORE, LIST, NOT_TEXT, PACKAGE, file_of, ways
 WITHOUT_NUMBERS = (
     "backend.cupy", "backend.cupy_special", "checkpoint", "cores", "doctor", "drawing", "dtypes", "engine", "extras",
     "files", "grad_mode", "gradients", "hints", "info", "messages", "missing", "modes", "node", "notebook", "primitive",
-    "recording", "speed", "tensor", "tensors.hooks", "tracing", "typing", "nn.functional.checks", "nn.init",
-    "nn.recording", "nn.shapes", "nn.parallel", "nn.distributed", "nn.utils.rnn", "models",
+    "recording", "speed", "tensor", "tensors.hints", "tensors.hooks", "tensors.missing", "tracing", "typing",
+    "nn.functional.checks", "nn.functional.settings", "nn.init", "nn.recording", "nn.shapes", "nn.parallel",
+    "nn.distributed", "nn.utils.rnn", "models",
 )  # fmt: skip
 """Modules whose functions compute no number: they keep graphs and modes, check, tell and draw."""
 

@@ -46,18 +46,13 @@ class _Combined(LRScheduler):
             scheduler.load_state_dict(saved)
         super()._load(state)
 
-    def _take_in_new_groups(self) -> None:
-        for group in self.optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
-
     def _restart(self) -> None:
-        self._take_in_new_groups()
         self._back_to_the_initial_rates()
         self._start()
 
     def _back_to_the_initial_rates(self) -> None:
         for group in self.optimizer.param_groups:
-            group["lr"] = group["initial_lr"]
+            group["lr"] = group.setdefault("initial_lr", group["lr"])
 
 
 class SequentialLR(_Combined):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ..optimizer import Optimizer
 from .scheduler import LRScheduler
@@ -29,7 +29,7 @@ class MultiStepLR(LRScheduler):
     """The rate times gamma at each of the epochs `milestones`: lr = base_lr * gamma^(number reached)."""
 
     def __init__(
-        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+        self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
         self.milestones = dict(Counter(milestones))
         self.gamma = gamma

@@ -84,9 +84,6 @@ class ReduceLROnPlateau(LRScheduler):
         """True during the epochs after a reduction that do not count."""
         return self.cooldown_counter > 0
 
-    def _take_in_new_groups(self) -> None:
-        """Nothing to do: it goes by the present rates, and `_reduce` looks after `min_lrs`."""
-
     def _is_better(self, value: float) -> bool:
         margin = self.threshold if self.mode == "max" else -self.threshold
         bar = self.best * (1 + margin) if self.threshold_mode == "rel" else self.best + margin

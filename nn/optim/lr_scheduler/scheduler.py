@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...functional.settings import WithSettings
 from ..optimizer import Optimizer
 
 
-class LRScheduler:
+class LRScheduler(WithSettings):
     """The base of all schedulers; your own one writes `get_lr`.
 
     Args:
@@ -54,7 +55,8 @@ class LRScheduler:
 
     def _take_in_new_groups(self) -> None:
         """Let groups that have joined the optimiser since follow the schedule, too."""
-        for group in self.optimizer.param_groups[len(self.base_lrs) :]:
+        groups = self.optimizer.param_groups
+        for group in groups[len(vars(self).get("base_lrs", groups)) :]:  # a combination leaves it to its parts
             self._take_in(group)
 
     def _take_in(self, group: dict[str, Any]) -> None:
@@ -133,8 +135,7 @@ def in_common(scheduler: LRScheduler, name: str, values: Sequence[Any] = ()) -> 
 
     Raises ValueError where they differ.
     """
-    groups = scheduler.optimizer.param_groups[: len(scheduler.base_lrs)]
-    first, *others = values or [group[name] for group in groups]
+    first, *others = values or [group[name] for group, _ in zip(scheduler.optimizer.param_groups, scheduler.base_lrs)]
     if any(each != first for each in others):
         raise ValueError(
             f"{type(scheduler).__name__}: a parameter group was added, but the others differ in {name}; give "

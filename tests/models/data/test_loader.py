@@ -410,7 +410,10 @@ def test_what_a_loader_refuses():
             DataLoader(Counted(10), batch_sampler=[[0, 1]], **option)
     with pytest.raises(ValueError, match="a sampler decides on the order by itself"):
         loader(sampler=[0, 1])
-    for size in (0, 1.5, None):
+    for size in (1.5, None, "2", True):
+        with pytest.raises(TypeError, match="DataLoader: batch_size must be an integer, got "):
+            loader(batch_size=size)
+    for size in (0, -1):
         with pytest.raises(ValueError, match="batch_size must be an integer of at least 1"):
             loader(batch_size=size)
 
