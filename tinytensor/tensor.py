@@ -55,11 +55,11 @@ class Tensor(Added, metaclass=Replaceable):
         Writing into its elements (`t.data[0] = 1`) bypasses the checks on arrays that a graph keeps: write `t[0] = 1`
         instead. `t.data -= step` is seen.
         """
-        return self._data
+        return tt.missing.as_data(self._data)
 
     @data.setter
     def data(self, value: Any) -> None:
-        array = value._data if isinstance(value, Tensor) else value
+        array = value._data if isinstance(value, Tensor) else getattr(value, "_whole", value)
         if not hasattr(array, "dtype"):
             array = tt.functions.creation.to_array("data", array, self.dtype, self.device, copy=True)
         if self._node is not None and (array.shape != self.shape or array.dtype != self.dtype):

@@ -94,9 +94,9 @@ def test_constants():
 )  # fmt: skip
 def test_in_place_repeatable_and_in_the_dtype(fill):
     tensor = empty(tt.float32)
-    memory = tensor.data
+    memory = tensor._data
     assert fill(tensor, generator=tt.random.Generator(3)) is tensor
-    assert tensor.data is memory
+    assert tensor._data is memory
     assert tensor.dtype == tt.float32
     assert tensor.is_leaf
     assert tensor.requires_grad

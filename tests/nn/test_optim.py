@@ -197,7 +197,7 @@ def test_a_gradient_is_only_read():
     parameter = make((4,))
     give(parameter, [1.0, 2.0, 3.0, 4.0])
     for optimizer in (SGD([parameter], lr=0.1, momentum=0.9, weight_decay=0.1, nesterov=True), Adam([parameter])):
-        parameter.grad.data.flags.writeable = False
+        parameter.grad._data.flags.writeable = False
         optimizer.step()
         assert parameter.grad.tolist() == [1.0, 2.0, 3.0, 4.0]
 

@@ -421,7 +421,7 @@ def test_backward_leaves_no_reference_cycle(create_graph):
 def test_kept_arrays_die_with_backward():
     x = leaf(np.ones(1000))
     y = tt.exp(x)
-    kept = weakref.ref(y.data)
+    kept = weakref.ref(y._data)
     z = (y * 2).sum()
     del y
     assert kept() is not None
@@ -502,11 +502,11 @@ def test_data_takes_a_copy_of_an_array():
 
 def test_data_that_is_changed_in_place_stays_where_it_is():
     x, y = tt.zeros(2), tt.ones(2)
-    array = x.data
+    array = x._data
     x.data += 1
-    assert x.data is array
+    assert x._data is array
     x.data = y  # a Tensor's memory is shared, as in PyTorch
-    assert x.data is y.data
+    assert x._data is y._data
 
 
 @pytest.mark.parametrize("bound", [lambda: tt.tensor(1), lambda: np.array(1)])

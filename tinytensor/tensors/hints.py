@@ -230,18 +230,20 @@ PACKAGE = """
     seed initial_seed: tt.manual_seed(0)
     get_rng_state: tt.random.get_state()
     inference_mode: tt.no_grad()
-    autograd: tt.grad(tt.sum(w * w), [w])
-    func jacrev jacfwd: tt.jacobian(tt.tanh, v)
+    autograd: tt.grad(tt.sum(w * w), [w])  # and tt.jacobian, tt.gradcheck, tt.detect_anomaly; Function is tt.op
+    func: tt.vmap(tt.sum)(x)  # and tt.vjp, tt.jvp; for functional_call, model.load_state_dict on a copy
+    jacrev jacfwd: tt.jacobian(tt.tanh, v)
     get_default_device set_default_device: tt.zeros((2, 3), device="cpu")
     device: tt.zeros((2, 3), device="cpu")
-    cuda mps xpu: "gpu" in tt.__array_namespace_info__().devices()
+    cuda mps xpu: "gpu" in tt.__array_namespace_info__().devices()  # there is no synchronize: reading a number waits
     set_printoptions: np.set_printoptions(precision=3)
     default_generator: tt.random.default_generator
     get_num_interop_threads set_num_interop_threads: tt.set_num_threads(2)
     from_file fromfile loadtxt genfromtxt: tt.asarray(np.loadtxt(file))
     apply_along_axis vectorize frompyfunc: tt.vmap(tt.sum)(x)
     Module Linear Embedding LayerNorm Dropout Sequential Parameter Transformer MultiheadAttention: tt.nn.{name}
-    functional optim init utils amp save load distributed: tt.nn.{name}
+    functional optim init amp save load distributed: tt.nn.{name}
+    utils: tt.nn.utils  # torch.utils.data is tinytensor.models.data
     Adadelta Adagrad Adam AdamW Adamax Lion Muon NAdam Optimizer RAdam RMSprop SGD: tt.nn.optim.{name}
     relu gelu softmax log_softmax dropout layer_norm linear embedding: tt.nn.functional.{name}
     cross_entropy mse_loss nll_loss scaled_dot_product_attention: tt.nn.functional.{name}
@@ -249,7 +251,7 @@ PACKAGE = """
     max_pool1d max_pool2d avg_pool1d adaptive_avg_pool1d batch_norm group_norm: tt.nn.functional.{name}
     kl_div cosine_embedding_loss pairwise_distance: tt.nn.functional.{name}
     autocast: tt.nn.amp.autocast
-    jit compile fx onnx hub multiprocessing profiler quantization sparse distributions
+    jit compile backends fx onnx hub multiprocessing profiler quantization sparse distributions
     conv3d conv_transpose1d conv_transpose2d interpolate embedding_bag
     logaddexp2 nanmedian nanquantile histc histogram corrcoef insert
     cholesky_solve cholesky_inverse lu_solve triangular_solve lu matrix_exp expm polyfit interp convolve gradient
@@ -418,6 +420,10 @@ OPTIM = """
     LBFGS: nn.optim.Adam([w])  # or scipy.optimize.minimize, with the gradient as jac
 """
 
+SCHEDULERS = """
+    _LRScheduler: nn.optim.lr_scheduler.LRScheduler
+"""
+
 DATA = """
     ConcatDataset ChainDataset: data.TensorDataset(tt.concat([x, y]))
     StackDataset: data.TensorDataset(x, y)
@@ -553,6 +559,7 @@ TABLES = {
     "tinytensor.nn": NN,
     "tinytensor.nn.functional": FUNCTIONAL,
     "tinytensor.nn.optim": OPTIM,
+    "tinytensor.nn.optim.lr_scheduler": SCHEDULERS,
     "tinytensor.nn.init": INIT,
     "tinytensor.models.data": DATA,
     "tinytensor.linalg": LINALG,
@@ -591,11 +598,29 @@ def hint(place: str, name: str) -> str | None:
         if code:
             return f"tinytensor does without it; write {code}" + (f" ({comment})" if comment else "")
         return "not in tinytensor, which is about attention and the Transformer"
+    if place == "data":
+        return _of_data(name)
     if place == "Tensor" and name.endswith("_") and hasattr(tt.Tensor, name[:-1]):
         return f"in place there are x += y and its kin, x[i] = y, x.copy_(y); write x.copy_(x.{name[:-1]}(...))"
     if place == "tinytensor" and not name.startswith("_") and hasattr(tt.Tensor, name):
         return f"it is a method of Tensors: x.{name}"
     return None
+
+
+def _of_data(name: str) -> str | None:
+    """The hint for a name that `x.data`, an array, does not have, and PyTorch's Tensor does."""
+    in_init = "zeros_" if name == "zero_" else name
+    if name.endswith("_") and hasattr(tt.nn.init, in_init):
+        way = f"tt.nn.init.{in_init}(x)"
+    elif name.endswith("_") and hasattr(tt.Tensor, name):
+        way = f"with tt.no_grad(): x.{name}(...)"
+    elif name.endswith("_") and (found := hint("Tensor", name)):
+        way = f"with tt.no_grad(): {found.rpartition('write ')[2]}"
+    elif hasattr(tt.Tensor, name):
+        way = "x.detach()" + f".{name}" * (name != "detach")
+    else:
+        return None
+    return f"x.data is a NumPy array, x.detach() a Tensor; write {way}"
 
 
 # ---- arguments

@@ -14,6 +14,8 @@ from inspect import CO_VARARGS, CO_VARKEYWORDS, unwrap
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+import numpy as np
+
 import tinytensor as tt
 
 from ..modes import failure_listeners
@@ -66,13 +68,41 @@ NAMES = """
 
 
 def no_attribute(place: str, name: str) -> AttributeError:
-    """The error for a name that `place`, a module by its name or "Tensor", does not have."""
-    owner = "'Tensor' object" if place == "Tensor" else f"module {place!r}"
+    """The error for a name that `place`, a module by its name, "Tensor" or its "data", does not have."""
+    owner = {"Tensor": "'Tensor' object", "data": "'numpy.ndarray' object"}.get(place, f"module {place!r}")
     text = f"{owner} has no attribute {name!r}"
-    if name.startswith("_") or not (advice := tt.hints.hint(place, name)):
+    if name.startswith("__") or not (advice := tt.hints.hint(place, name)):
         return AttributeError(text)
     # From `obj`, Python would guess what was meant (numel: numpy).
     return AttributeError(f"{text}: {advice}", name=name, obj=None)
+
+
+class Data(np.ndarray):
+    """The memory of a Tensor as `x.data`: NumPy's array, but names of PyTorch's Tensors say what to write."""
+
+    _whole: np.ndarray
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_attribute("data", name)
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+    def __reduce__(self) -> Any:
+        return np.asarray(self).__reduce__()
+
+    def __array_wrap__(self, result: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """Results are NumPy's own, but for what is changed in place."""
+        return self if result is self else result[()] if return_scalar else np.asarray(result)
+
+
+def as_data(data: Any) -> Any:
+    """A Tensor's array as `x.data`; those of a GPU as they are."""
+    if type(data) is not np.ndarray:
+        return data
+    seen = data.view(Data)
+    seen._whole = data
+    return seen
 
 
 class Missing(str):
