@@ -99,8 +99,8 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
     from . import fast
 
 looks_through(os.path.dirname(__file__), False)  # show calls in here as made here
-for place, names in ((Module, tt.missing.EXPLAINED["Module"].split()), *((r, r.__all__) for r in (functional, utils))):
-    tt.missing.explain_arguments(place, names)
+for place, name in ((Module, "Module"), (functional, "functional"), (utils, "utils")):
+    tt.missing.explain_arguments(place, tt.missing.EXPLAINED[name].split())
 
 
 if typing.TYPE_CHECKING:

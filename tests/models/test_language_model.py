@@ -1,6 +1,5 @@
 """The decoder-only model: what it sees, and that going on with a text is the same with a cache and without."""
 
-import math
 
 import numpy as np
 import pytest
@@ -113,7 +112,6 @@ def test_no_more_ids_than_positions():
     "options",
     [
         {"temperature": -1.0},
-        {"temperature": math.nan, "top_k": 3},
         {"temperature": 1.0, "beam": 2},
         {"beam": 0},
         {"top_k": 3},

@@ -34,10 +34,17 @@ EXPLAINED = {
         roll short swapaxes swapdims take to transpose tril triu unbind unsqueeze
     """,
     "Module": "load_state_dict modules register_forward_hook register_forward_pre_hook state_dict to",
+    "functional": """
+        binary_cross_entropy binary_cross_entropy_with_logits celu cosine_embedding_loss cross_entropy dropout dropout1d
+        dropout2d elu embedding hardsigmoid hardswish hardtanh kl_div l1_loss leaky_relu log_softmax mish mse_loss
+        multi_head_attention_forward nll_loss normalize relu6 scaled_dot_product_attention selu silu smooth_l1_loss
+        softmax softmin threshold
+    """,
     "tinytensor": """
         broadcast_to clip empty_like full_like isin ones_like scatter sign split squeeze tensordot tile tril triu
         zeros_like
     """,
+    "utils": "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
     "later": "hstack inner nan_to_num vmap vstack",
 }
 """Methods and functions that lack an argument of PyTorch's, or take it by name alone."""
