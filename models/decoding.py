@@ -22,7 +22,10 @@ import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.grad_mode import may_be_faster
 from tinytensor.nn import functional as F
+from tinytensor.nn.decoder_cache import passed_by
 from tinytensor.nn.functional.settings import settings
+
+from .ids import NONE, Ends, as_batch, ends
 
 Limit = int | tuple[float, int]
 

@@ -124,8 +124,7 @@ def trace_beam(
     branches = watched.branches
     children = {(branch.parent, branch.id): place for place, branch in enumerate(branches)}
     for hypothesis in hypotheses:
-        *before, last = hypothesis.ids
-        place = 0
+        (*before, last), place = hypothesis.ids, 0
         for each in before:
             place = children[place, each]
         children[place, last] = len(branches)

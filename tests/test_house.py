@@ -15,10 +15,10 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8891,
-    "layers": 10132,
-    "models": 2897,
-    "engine room": 9831,
+    "core and ops": 8920,
+    "layers": 10202,
+    "models": 3106,
+    "engine room": 9830,
     "pictures": 15450,
     "data": 4010,
     "training": 9985,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import tinytensor as tt
 
@@ -81,8 +81,10 @@ class InPlace(TensorCore):
         """Set every element to 0, in place."""
         return self.fill_(0)
 
-    def copy_(self, other: ArrayLike) -> Self:
+    def copy_(self, other: ArrayLike, **unknown: Never) -> Self:
         """Take the values of another Tensor or array, broadcast, in place."""
+        if unknown:
+            raise tt.hints.unknown_keyword("copy_", unknown)
         self[...] = other
         return self
 

@@ -41,12 +41,9 @@ class RandomSampler:
 
     @settings
     def __init__(
-        self,
-        data_source: Sized,
-        replacement: bool = False,
-        num_samples: int | None = None,
+        self, data_source: Sized, replacement: bool = False, num_samples: int | None = None,
         generator: tt.random.Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.data_source = data_source
         self.replacement = replacement
         self.num_samples = len(data_source) if num_samples is None else num_samples
@@ -120,12 +117,9 @@ class TokenBatchSampler:
     """
 
     def __init__(
-        self,
-        lengths: Sequence[int],
-        max_tokens: int,
-        shuffle: bool = True,
+        self, lengths: Sequence[int], max_tokens: int, shuffle: bool = True,
         generator: tt.random.Generator | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.lengths = np.asarray(lengths)
         self.generator = (generator or own_generator()) if shuffle else None
         self._cuts = cuts_by_tokens(np.sort(self.lengths), max_tokens)

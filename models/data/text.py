@@ -39,15 +39,9 @@ class TextTask:
     """
 
     def __init__(
-        self,
-        corpus: Corpus,
-        tokenizer: Tokenizer,
-        *,
-        seed: int = 0,
-        max_length: int = 256,
-        max_tokens: int = 4096,
+        self, corpus: Corpus, tokenizer: Tokenizer, *, seed: int = 0, max_length: int = 256, max_tokens: int = 4096,
         subword_dropout: float = 0.0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.name = "translation"
         self.tokenizer, self.seed, self.max_length = tokenizer, seed, max_length
         encoded = [(tokenizer.encode(s), tokenizer.encode(t)) for s, t in zip(corpus.sources, corpus.targets)]

@@ -11,6 +11,7 @@ from tinytensor.modes import Replaceable
 from tinytensor.typing import ArrayLike
 
 from .checks import check_probability
+from .precision import unchanged
 
 
 @tt.op
@@ -22,6 +23,7 @@ def _dropout(input, keep, *, scale):
     return input * keep * scale
 
 
+@unchanged
 def dropout(
     input: ArrayLike, p: float = 0.5, training: bool = True, *, generator: tt.random.Generator | None = None
 ) -> Tensor:

@@ -8,6 +8,7 @@ import tinytensor as tt
 from tinytensor import Tensor
 
 from .checks import beside, check_range
+from .precision import unchanged
 
 
 @tt.op
@@ -22,6 +23,7 @@ def _embedding(weight, ids, *, padding_idx):
     return tt.where(tt.expand_dims(ids == padding_idx, axis=-1), rows.detach(), rows)
 
 
+@unchanged
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
     """Row input[i] of the weight for each id: shapes (...), (num_embeddings, embedding_dim) -> (..., embedding_dim).
 

@@ -178,7 +178,7 @@ def _difference(name: str, input: Any, target: Any) -> Tensor:
             f"{name}: input {x.shape} and target {y.shape} differ in shape and are broadcast; "
             "reshape one of them if that is not meant",
             UserWarning,
-            stacklevel=5,  # its caller is behind the wrappers of `raised` and of `explains`
+            stacklevel=4,  # the first is this function's caller, the second its wrapper from `summed`
         )
     return x - y
 

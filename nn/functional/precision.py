@@ -31,6 +31,11 @@ def raised(function: F) -> F:
     return _casting(function, lambda narrow: (narrow, tt.float32))
 
 
+def unchanged(function: F) -> F:
+    """Wrap a function that computes in the dtypes it is given; as the others, it explains a wrong argument."""
+    return _casting(function, lambda narrow: (None, None))
+
+
 def summed(function: F) -> F:
     """The same for a function of an `input` that sums over many elements; without autocast, 16 bits give 16 bits.
 
@@ -44,12 +49,15 @@ def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]], sums: bool =
 
     @functools.wraps(function)
     def autocasting(*args: Any, **kwargs: Any) -> Any:
-        if (setting := autocast.get()) is not None:
-            narrow, device = setting
-            return _cast(function, args, kwargs, *dtypes(narrow), device)
-        if sums and getattr(args[0] if args else kwargs.get("input"), "dtype", None) == tt.float16:
-            return _in_32_bits(function, args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            if (setting := autocast.get()) is not None:
+                return _cast(function, args, kwargs, *dtypes(setting[0]), setting[1])
+            if sums and getattr(args[0] if args else kwargs.get("input"), "dtype", None) == tt.float16:
+                return _in_32_bits(function, args, kwargs)
+            return function(*args, **kwargs)
+        except TypeError as error:
+            tt.missing.explain_call(function, args, error)
+            raise
 
     return autocasting  # type: ignore[return-value]
 

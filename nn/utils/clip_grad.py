@@ -13,14 +13,15 @@ from tinytensor.backend import for_array
 from tinytensor.grad_mode import may_be_faster
 from tinytensor.in_place import is_writable
 
+from ..functional.precision import unchanged
+
+Tensors = tt.Tensor | Iterable[tt.Tensor]
 CHUNK = 1 << 15  # elements to copy to float64 at a time on the CPU
 
 
+@unchanged
 def clip_grad_norm_(
-    parameters: tt.Tensor | Iterable[tt.Tensor],
-    max_norm: float,
-    norm_type: float = 2.0,
-    error_if_nonfinite: bool = False,
+    parameters: Tensors, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
 ) -> tt.Tensor:
     """Scale all gradients down in place, by one factor, so that their common norm is at most `max_norm`.
 
@@ -42,7 +43,8 @@ def clip_grad_norm_(
     return total
 
 
-def clip_grad_value_(parameters: tt.Tensor | Iterable[tt.Tensor], clip_value: float) -> None:
+@unchanged
+def clip_grad_value_(parameters: Tensors, clip_value: float) -> None:
     """Limit every element of the gradients, in place, to the interval from -clip_value to clip_value.
 
     Raises ValueError for a negative `clip_value`.
@@ -59,9 +61,8 @@ def clip_grad_value_(parameters: tt.Tensor | Iterable[tt.Tensor], clip_value: fl
             tt.mark_written(array)
 
 
-def get_total_norm(
-    tensors: tt.Tensor | Iterable[tt.Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False
-) -> tt.Tensor:
+@unchanged
+def get_total_norm(tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> tt.Tensor:
     """The p-norm of all Tensors as one vector, summed in float64.
 
     Returns a 0-d Tensor, in the Tensors' dtype (float32 for float16) and on the first one's device. Raises ValueError
@@ -87,9 +88,8 @@ def get_total_norm(
         return tt.asarray(total, dtype=dtype, device=device)
 
 
-def clip_grads_with_norm_(
-    parameters: tt.Tensor | Iterable[tt.Tensor], max_norm: float, total_norm: tt.Tensor | float
-) -> None:
+@unchanged
+def clip_grads_with_norm_(parameters: Tensors, max_norm: float, total_norm: tt.Tensor | float) -> None:
     """Scale all gradients, in place, by max_norm / (total_norm + 1e-6) if that is below 1."""
     if isinstance(total_norm, tt.Tensor) and total_norm.device == "gpu":
         norm = total_norm._data  # an array on the GPU: testing whether it is below 1 would mean waiting
@@ -120,7 +120,7 @@ def are_finite(tensors: list[tt.Tensor]) -> bool:
     return all(bool(tt.all(tt.isfinite(t)).item()) for t in tensors)  # squares overflow sooner
 
 
-def _as_list(tensors: tt.Tensor | Iterable[tt.Tensor]) -> list[Any]:
+def _as_list(tensors: Tensors) -> list[Any]:
     return [tensors] if isinstance(tensors, tt.Tensor) else list(tensors)
 
 

@@ -1,5 +1,6 @@
 """The decoder-only model: what it sees, and that going on with a text is the same with a cache and without."""
 
+import math
 
 import numpy as np
 import pytest

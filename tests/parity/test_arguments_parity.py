@@ -92,11 +92,6 @@ def test_the_table_has_what_is_left_out_and_nothing_else():
         (lambda x: nn.Dropout(0.5, True), "Dropout: got 1 more than it takes by position (p); PyTorch's is inplace"),
         (lambda x: F.dropout(x, 0.5, True, True), "dropout: got 1 more than it takes by position (input, p, training)"),
         (lambda x: F.softmax(x, axis=1), "softmax: got axis=; write dim=, as PyTorch does"),
-        (
-            lambda x: tt.split(x, 2, 1),
-            "split: got 1 more than it takes by position (x, sections); write axis=1",
-        ),
-        (lambda x: tt.triu(x, 1), "triu: got 1 more than it takes by position (x); write k=1"),
         (lambda x: x.unsqueeze(dim=0), "unsqueeze: got dim=; tinytensor names it axis"),
         (lambda x: x.reshape(shape=(4,)), "reshape: got shape=; give it by position"),
         (lambda x: x.permute(dims=(1, 0)), "permute: got dims=; give it by position"),

@@ -184,10 +184,10 @@ def _squeeze(xp, x, *, axis):
     return xp.squeeze(x, axis=axis)
 
 
-def squeeze(x: ArrayLike, /, axis: Axis) -> Tensor:
+def squeeze(x: ArrayLike, /, axis: Axis, **unknown: Never) -> Tensor:
     """x without the dimensions `axis`, which must have length 1."""
     x = tt.asarray(x)
-    axes = normalize_axes("squeeze", axis, x.shape)
+    axes = normalize_axes("squeeze", axis, x.shape, unknown=unknown)
     for i in axes:
         if x.shape[i] != 1:
             raise ValueError(f"squeeze: dimension {i} of shape {x.shape} has length {x.shape[i]}, not 1")

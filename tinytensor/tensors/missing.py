@@ -30,21 +30,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 EXPLAINED = {
     "Tensor": """
-        bmm bool broadcast_to contiguous copy_ cpu diag double flip float half index_select int long mm mv outer pow
+        bmm bool broadcast_to contiguous cpu diag double flip float half index_select int long mm mv outer pow
         roll short swapaxes swapdims take to transpose tril triu unbind unsqueeze
     """,
     "Module": "load_state_dict modules register_forward_hook register_forward_pre_hook state_dict to",
     "functional": """
-        binary_cross_entropy binary_cross_entropy_with_logits celu cosine_embedding_loss cross_entropy dropout dropout1d
-        dropout2d elu embedding hardsigmoid hardswish hardtanh kl_div l1_loss leaky_relu log_softmax mish mse_loss
-        multi_head_attention_forward nll_loss normalize relu6 scaled_dot_product_attention selu silu smooth_l1_loss
-        softmax softmin threshold
+        dropout1d dropout2d hardsigmoid hardswish hardtanh leaky_relu multi_head_attention_forward relu6 selu softmin
+        threshold
     """,
     "tinytensor": """
-        broadcast_to clip empty_like full_like isin ones_like scatter sign split squeeze tensordot tile tril triu
+        broadcast_to clip empty_like full_like isin ones_like scatter sign tensordot tile
         zeros_like
     """,
-    "utils": "clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
     "later": "hstack inner nan_to_num vmap vstack",
 }
 """Methods and functions that lack an argument of PyTorch's, or take it by name alone."""
