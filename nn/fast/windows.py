@@ -133,12 +133,13 @@ def convolution_forward(xp, x, weight, bias, *, stride, dilation, around, groups
 
 
 @_convolution.backward
-def convolution_backward(xp, g, saved, needs, **options):
+def convolution_backward(xp, g, saved, needs, *, stride, dilation, around, groups):
+    options = {"stride": stride, "dilation": dilation, "around": around, "groups": groups}
     if len(saved) == 3:
         loops, x, weight = saved
         found = loops.convolution_gradient(xp.contiguous(g), x, weight, needs, *options.values())
     else:
-        x, weight = saved[0][_inside(saved[0].shape[2:], options["around"])], saved[1]
+        x, weight = saved[0][_inside(saved[0].shape[2:], around)], saved[1]
         found = _gradients(xp, g, saved, needs, **options)
     if xp.device == "cpu" and any(each is not None and np.isnan(each).any() for each in found[:2]):
         # Perhaps an infinite number met a 0 that stands for no position; by the formula it does not.

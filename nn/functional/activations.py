@@ -49,7 +49,8 @@ def _gelu_tanh(x):
 
     ∂L/∂x = g ⊙ ((1 + t) / 2 + x ⊙ (1 − t²) ⊙ u′ / 2), t = tanh(u), u = √(2 / π) (x + 0.044715 x³)
     """
-    square = tt.minimum(x * x, 1e8)  # beyond it t is 1 or -1, and an infinite u′ would meet 1 - t² = 0
+    # Beyond 1e8 t is 1 or -1, and an infinite u′ would meet 1 - t² = 0.
+    square = x * x if x.dtype.kind == "c" else tt.minimum(x * x, 1e8)
     return 0.5 * x * (1 + tt.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * square)))
 
 
