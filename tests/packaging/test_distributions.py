@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import tomllib
 import zipfile
 
 import pytest
@@ -71,6 +72,16 @@ def test_the_readme_beside_a_users_own_modules(wheel, new_environment, tmp_path)
     assert [line for line in printed if line in promised] == promised
     assert (folder / "head.svg").read_text(encoding="utf-8").count("w_q") >= 1
     assert "tinytensor" in run(python, "-m", "tinytensor", cwd=folder)
+
+
+def test_the_oldest_versions_that_it_allows_are_enough(new_environment, tmp_path):
+    """Of what it always needs; checkpoints are where their ages differ."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = [f"{name}=={version}.*" for name, _, version in (each.partition(">=") for each in project["dependencies"])]
+    assert len(oldest) == 4
+    python = new_environment(*oldest, "pytest", "pytest-xdist", cwd=tmp_path)
+    tests = ["tests/nn/test_checkpoint.py", "tests/tinytensor/test_creation.py", "tests/tinytensor/test_linalg.py"]
+    run(python, "-m", "pytest", "-p", "no:cacheprovider", "--device", "cpu", *tests, cwd=ROOT)
 
 
 def test_the_source_distribution_holds_what_a_reader_wants(sdist, copy_of_tree):
