@@ -20,12 +20,16 @@ import concurrent.futures
 import hashlib
 import os
 import queue
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from .commands import listed
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -393,20 +397,18 @@ def pytest(folder: Path, tests: list[str], limit: float | None, **environment: s
     if result.returncode == 0:
         return ""
     failed = [line for line in result.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if missing := re.search(r"^E +ModuleNotFoundError: No module named '(\w+)", result.stdout, flags=re.M):
+        return f"{failed[0].partition(' - ')[0]}: {missing[1]} is not installed; run: pip install -e '.[test]'"
     return failed[0] if failed else (result.stdout + result.stderr).strip().splitlines()[-1]
 
 
 def copy(to: Path) -> Path:
-    """The files that git knows, as they are in this checkout, but for what is known of the texts."""
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, names.split("\0")):
+    """The files of this checkout, but for what is known of the texts."""
+    for name in listed():
         if name == "tinytensor/fast/texts.txt":  # without it, the fast versions of what is broken do not step aside
             continue
         (to / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_symlink():
-            (to / name).symlink_to(os.readlink(ROOT / name))
-        elif (ROOT / name).is_file():
-            (to / name).write_bytes((ROOT / name).read_bytes())
+        shutil.copy2(ROOT / name, to / name, follow_symlinks=False)
     return to
 
 

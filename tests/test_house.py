@@ -44,6 +44,22 @@ def test_the_files_that_mutants_break_and_their_tests_are_there():
             assert [path for path in mutants.paths(names) if not (ROOT / path).exists()] == []
 
 
+def test_mutants_are_made_of_a_checkout_that_git_does_not_know(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    copy = mutants.copy(tmp_path / "copy")
+    assert (copy / "tinytensor" / "nn").is_symlink()
+    assert (copy / "tests" / "mutants.py").exists()
+    assert not any((copy / name).exists() for name in (".git", "tests/__pycache__", "tinytensor/fast/texts.txt"))
+
+
+@pytest.mark.parametrize("code", ["import not_there", "def test_it():\n    import not_there.x"], ids=["file", "test"])
+def test_mutants_name_a_package_that_their_tests_lack(code, tmp_path):
+    (tmp_path / "test_it.py").write_text(code)
+    told = mutants.pytest(tmp_path, ["test_it.py"], None)
+    assert told.endswith(": not_there is not installed; run: pip install -e '.[test]'")
+    assert told.startswith(("ERROR test_it.py", "FAILED test_it.py::test_it"))
+
+
 def test_every_file_is_in_a_wing():
     counted = sum(len(files) for files in house.wings(ROOT).values())
     assert counted == len(list(house.files(ROOT))) > 300
