@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from .engine_room import room
+from .processes import no_graphviz_here, skip_for_graphviz
 
 STANDIN = Path(__file__).parent / "standin"
 
@@ -91,6 +92,21 @@ def loops():
     if not tt.compile_loops():
         pytest.skip("Numba is not installed, or tinytensor/fast is left out")
     return room("fast.numpy").loops
+
+
+@pytest.fixture
+def graphviz_here():
+    """For a test that starts a program which draws; those that draw themselves need no word, see below."""
+    if no_graphviz_here():
+        skip_for_graphviz()
+
+
+@pytest.fixture(autouse=True)
+def skip_what_graphviz_would_lay_out(request, monkeypatch):
+    """Without Graphviz a test is skipped as soon as it draws, unless it is about that."""
+    if no_graphviz_here() and not {"no_graphviz", "no_dot"} & set(request.fixturenames):
+        graphviz = pytest.importorskip("graphviz")
+        monkeypatch.setattr(graphviz, "pipe", skip_for_graphviz)
 
 
 @pytest.fixture

@@ -314,6 +314,8 @@ def test_graphviz_that_fails_is_an_error(monkeypatch):
 
 
 def test_the_graphviz_of_the_wheel_goes_first(monkeypatch):
+    pytest.importorskip("pygraphviz")
+
     def pipe(*_, **__):
         raise AssertionError("the program was asked")
 
@@ -599,7 +601,7 @@ def test_lines_of_a_vertex_stand_around_its_middle():
     assert "x w_q" in bold
 
 
-def test_nothing_is_written_to_stderr(tmp_path):
+def test_nothing_is_written_to_stderr(tmp_path, graphviz_here):
     code = "import tinytensor as tt; x = tt.ones(3).requires_grad_(); tt.draw(tt.exp(x * 2), 'x.svg')"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True)
     assert done.stderr == b""
