@@ -2,7 +2,7 @@
 
     python examples/compare_translators.py
     python examples/compare_translators.py --models bahdanau transformer --pair en-ko --steps 1000
-    python examples/compare_translators.py --train-source train.en ... (as for train_translation.py), --time-limit 15
+    python examples/compare_translators.py --time-limit 15 --train-source train.en ...    (as for train_translation.py)
 
 It trains each model by train_translation.py, which gets all arguments that are not listed in --help, unless --out
 already has one trained with the same arguments. Then it prints

@@ -96,6 +96,7 @@ def commands_in(text):
             yield code
         elif (script := SCRIPT.match(code)) and (path := path_of(script[1])):
             yield f"python {path}{code.removeprefix(script[1])}"
+    yield from re.findall(r"^python \S+\.py$", text, flags=re.M)
     for block in re.findall(r"(?:^    .*\n?)+", text, flags=re.M):
         yield from commands_of_lines(textwrap.dedent(block))
 
