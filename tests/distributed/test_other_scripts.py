@@ -28,14 +28,19 @@ class Job(NamedTuple):
 
 JOBS = [
     Job("train_translation.py", "languages.task.TranslationTask", ["--accumulate", "1", "--dropout", "0.1"]),
-    Job(
-        "train_language_model.py", "stretches.StretchTask",
-        ["--preset", "llama-tiny", "--length", "16", "--lines", "200", "--dropout", "0.1"],
+    *(
+        Job(
+            "train_language_model.py", "stretches.StretchTask",
+            ["--preset", preset, "--length", "16", "--lines", "200", "--dropout", "0.1"],
+        )
+        for preset in ("llama-tiny", "gpt2-tiny")  # without biases, and with them
     ),
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=JOBS, ids=lambda job: job.script)
+@pytest.fixture(
+    scope="module", params=JOBS, ids=lambda job: job.arguments[1] if "--preset" in job.arguments else job.script
+)
 def job(request):
     return request.param
 
