@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -341,6 +342,15 @@ class Module(WithSettings, metaclass=Replaceable):
         for name, module in self._modules.items():
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        # The innermost modules first, so that recursion goes no deeper for many of them within each other.
+        for module in reversed(list(self.modules())):
+            has_own = type(module).__deepcopy__ is not Module.__deepcopy__ and module is not self
+            if id(module) not in memo and not has_own:
+                copied = memo[id(module)] = type(module).__new__(type(module))
+                copied.__dict__.update(copy.deepcopy(vars(module), memo))
+        return memo[id(self)]
 
     def modules(self) -> Iterator[Module]:
         """This module and all inside, outer ones first; a shared one once."""

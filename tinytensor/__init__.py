@@ -1,6 +1,6 @@
 """tinytensor: arrays that remember how they were made, so that gradients can be taken.
 
-The names are those of the Python array API standard (2024.12), over NumPy on the CPU and CuPy on a GPU; features of
+The names are those of the Python array API standard (2025.12), over NumPy on the CPU and CuPy on a GPU; features of
 PyTorch (`backward`, `no_grad`, `requires_grad`, ...) keep PyTorch's names. Start with `tensor`, `Tensor.backward`
 and `op`, the decorator that declares new ops.
 """
@@ -252,7 +252,7 @@ __all__ = [
 ]  # fmt: skip
 
 __version__ = "0.1.0"
-__array_api_version__ = "2024.12"
+__array_api_version__ = "2025.12"
 
 newaxis = None
 

@@ -14,6 +14,15 @@ from .modes import Modes, state
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Former(dict[int, list[Modes]]):
+    """The modes to go back to, by thread."""
+
+    def __missing__(self, thread: int) -> Any:
+        raise RuntimeError(
+            "a mode, such as no_grad, was left in another thread than it was entered in, and stays on there"
+        )
+
+
 class Mode:
     """A context manager that is also a decorator, of functions, generator functions and coroutines alike.
 
@@ -21,7 +30,7 @@ class Mode:
     """
 
     def __init__(self) -> None:
-        self._former: dict[int, list[Modes]] = {}  # by thread
+        self._former = Former()
 
     def _modes(self) -> Modes:
         """The modes that it sets."""

@@ -191,7 +191,7 @@ def matrix_power(x: ArrayLike, n: int, /) -> Tensor:
     result: Tensor | None = None
     while n:
         if n & 1:
-            result = x if result is None else matmul(result, x)
+            result = tt.positive(x) if result is None else matmul(result, x)
         n >>= 1
         if n:
             x = matmul(x, x)

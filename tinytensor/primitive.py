@@ -328,7 +328,7 @@ def explain(primitive: Primitive, arrays: Sequence[Any], nodes: Sequence[Node | 
     """The same kind of exception, with the op, its inputs, the module it was called in, and the shapes aligned."""
     names = primitive.inputs
     if primitive.variadic:
-        names = tuple(f"{names[0]}[{i}]" for i in range(len(arrays)))
+        names = tuple(f"{names[0]}[{i}]" for i in range(len(arrays)))[:8]  # of thousands, the first are enough
     met = ", ".join(f"{name} {describe(a)}" for name, a in zip(names, arrays))
     where = f" (in module {path})" if (path := module_path()) else ""
     what = str(error).removeprefix(f"{primitive.name}: ")  # NumPy's own errors may begin with the name

@@ -50,11 +50,11 @@ def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]], sums: bool =
     @functools.wraps(function)
     def autocasting(*args: Any, **kwargs: Any) -> Any:
         try:
-            if (setting := autocast.get()) is not None:
-                return _cast(function, args, kwargs, *dtypes(setting[0]), setting[1])
-            if sums and getattr(args[0] if args else kwargs.get("input"), "dtype", None) == tt.float16:
-                return _in_32_bits(function, args, kwargs)
-            return function(*args, **kwargs)
+            if autocast.get() is None and not (
+                sums and getattr(args[0] if args else kwargs.get("input"), "dtype", None) == tt.float16
+            ):
+                return function(*args, **kwargs)
+            return _cast(function, args, kwargs, dtypes)
         except TypeError as error:
             tt.missing.explain_call(function, args, error)
             raise
@@ -62,19 +62,21 @@ def _casting(function: F, dtypes: Callable[[Any], tuple[Any, Any]], sums: bool =
     return autocasting  # type: ignore[return-value]
 
 
-def _cast(function: Any, args: Any, kwargs: Any, old: Any, new: Any, device: str | None) -> Any:
+def _cast(function: Any, args: Any, kwargs: Any, dtypes: Callable[[Any], tuple[Any, Any]]) -> Any:
+    """Call with arguments cast as autocast says; without it from 16 bits, with a result of 16, or of what has more."""
+    setting = autocast.get()
+    narrow, device = setting or (tt.float16, None)
+    old, new = dtypes(narrow)
+    wider = kwargs.get("dtype") is not None
+
     def cast(value: Any) -> Any:
+        nonlocal wider
+        wider |= getattr(value, "dtype", old) in (tt.float32, tt.float64)
+        value = tt.asarray(value) if setting is None and isinstance(value, np.ndarray) else value
         fits = isinstance(value, tt.Tensor) and value.dtype == old and device in (None, value.device)
         return tt.astype(value, new) if fits else value
 
     with np.errstate(over="ignore"):  # a mask of -1e9 becomes -inf
         args, kwargs = tuple(map(cast, args)), {name: cast(value) for name, value in kwargs.items()}
-    return function(*args, **kwargs)
-
-
-def _in_32_bits(function: Any, args: Any, kwargs: Any) -> Any:
-    """Compute in 32 bits. The result has 16 again, unless an argument has more or asks for more."""
-    dtypes = {getattr(value, "dtype", None) for value in (*args, *kwargs.values())} | {kwargs.get("dtype")}
-    tensors = [tt.asarray(value) if isinstance(value, np.ndarray) else value for value in args]
-    result = _cast(function, tensors, kwargs, tt.float16, tt.float32, None)
-    return result if dtypes & {tt.float32, tt.float64} else tt.astype(result, tt.float16)
+    result = function(*args, **kwargs)
+    return result if setting is not None or wider else tt.astype(result, narrow)

@@ -465,6 +465,31 @@ def test_a_module_is_freed_without_the_collector():
 # ---- copies
 
 
+def test_deepcopy_of_very_many_modules_within_each_other():
+    inner = nn.Linear(2, 2)
+    model = nn.Sequential(inner, inner)  # one layer twice
+    for _ in range(400):
+        model = nn.Sequential(model)
+    copied = copy.deepcopy(model)
+    ours, theirs = list(model.modules()), list(copied.modules())
+    assert [type(m) for m in ours] == [type(m) for m in theirs]
+    assert not {id(m) for m in ours} & {id(m) for m in theirs}
+    assert theirs[-2][0] is theirs[-2][1] is theirs[-1]
+    assert theirs[-1].weight is not inner.weight
+    np.testing.assert_array_equal(theirs[-1].weight.numpy(), inner.weight.numpy())
+
+
+def test_deepcopy_keeps_what_a_module_says_of_copies():
+    class Own(nn.Module):
+        def __deepcopy__(self, memo):
+            return self
+
+    model = nn.Sequential(nn.Linear(2, 2), Own())
+    copied = copy.deepcopy(model)
+    assert copied[1] is model[1]
+    assert copied[0] is not model[0]
+
+
 def test_deepcopy_is_apart_and_keeps_ties():
     net = Net()
     twin = copy.deepcopy(net)

@@ -20,6 +20,16 @@ x23, x34 = tt.ones((2, 3)), tt.ones((3, 4))
         (lambda: x23.masked_fill(tt.ones(3), 0), TypeError, r"^masked_fill: the mask must be boolean, got float32"),
         (lambda: tt.concat([x23, x34]), ValueError, r"^concat: shapes \(2, 3\), \(3, 4\) must agree in every dim"),
         (lambda: tt.stack([x23, x34]), ValueError, r"^stack: shapes \(2, 3\), \(3, 4\) must all be equal"),
+        (
+            lambda: tt.stack([*[x23] * 4000, x34, *[x23] * 4000]),
+            ValueError,
+            r"^stack: shapes \(2, 3\), ... of 8001 arrays, with \(3, 4\) at 4000, must all be equal$",
+        ),
+        (
+            lambda: tt.concat([*[x23] * 4000, x34]),
+            ValueError,
+            r"^concat: shapes \(2, 3\), ... of 4001 arrays, with \(3, 4\) at 4000, must agree in every dimension",
+        ),
         (lambda: tt.concat([]), ValueError, "concat: expected at least one array"),
         (lambda: tt.reshape(x23, (4, 2)), ValueError, r"^reshape: .*\(4, ?2\); inputs: x \(2, 3\)"),
         (lambda: tt.reshape(x23, (-1, -1)), ValueError, r"^reshape: .*one unknown dimension.*x \(2, 3\)"),

@@ -164,6 +164,16 @@ def test_diff_joins_numbers_and_rows(device):
     assert tt.diff(x[0], n=2, prepend=0.0, append=9).tolist() == np.diff([1.0, 4.0], n=2, prepend=0, append=9).tolist()
 
 
+@pytest.mark.parametrize("function", [lambda x: tt.diff(x, n=0), lambda x: tt.linalg.matrix_power(x, 1)])
+@pytest.mark.parametrize("dtype", [tt.float32, tt.int64])
+def test_a_result_that_equals_its_argument_has_memory_of_its_own(function, dtype):
+    x = tt.ones((3, 3), dtype=dtype)
+    y = function(x)
+    assert y is not x
+    x[0, 0] = 5
+    assert y.tolist() == [[1, 1, 1]] * 3
+
+
 def test_diff_taken_no_times_joins_nothing():
     x = tt.tensor([1, 3])
     assert tt.diff(x, n=0, prepend=tt.tensor([0])).tolist() == [1, 3]

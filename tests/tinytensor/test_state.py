@@ -353,6 +353,28 @@ def test_grad_mode_is_per_thread():
     assert seen == {"fresh": True, "after": True}
 
 
+def test_a_mode_that_is_left_in_another_thread_is_told():
+    def steps():
+        with tt.no_grad():
+            yield 1
+
+    begun, told = steps(), []
+
+    def close():
+        try:
+            begun.close()
+        except RuntimeError as error:
+            told.append(str(error))
+
+    with tt.enable_grad():  # which the generator would leave off
+        next(begun)
+        thread = threading.Thread(target=close)
+        thread.start()
+        thread.join()
+    assert told == ["a mode, such as no_grad, was left in another thread than it was entered in, and stays on there"]
+    assert tt.is_grad_enabled()
+
+
 def test_four_threads_with_graphs_of_their_own():
     def work(i):
         rng = np.random.default_rng(i)

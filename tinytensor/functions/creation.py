@@ -331,4 +331,4 @@ def meshgrid(*arrays: ArrayLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     if indexing == "xy" and rank > 1:
         order[:2] = [1, 0]
     columns = [tt.reshape(v, (1,) * place + (v.size,) + (1,) * (rank - place - 1)) for v, place in zip(vectors, order)]
-    return tuple(tt.broadcast_arrays(*columns))
+    return tt.broadcast_arrays(*columns)

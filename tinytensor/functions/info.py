@@ -19,12 +19,12 @@ class ArrayNamespaceInfo:
     def default_device(self) -> str:
         return "cpu"
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         try:
             for_device("gpu")
         except DeviceError:
-            return ["cpu"]
-        return ["cpu", "gpu"]
+            return ("cpu",)
+        return "cpu", "gpu"
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype[Any]]:
         return {

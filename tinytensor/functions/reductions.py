@@ -432,4 +432,4 @@ def diff(
         later = x[(slice(None),) * axis + (slice(1, None),)]
         earlier = x[(slice(None),) * axis + (slice(None, -1),)]
         x = later ^ earlier if x.dtype == dtypes.bool_ else later - earlier
-    return x
+    return x if n else tt.positive(x)

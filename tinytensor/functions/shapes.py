@@ -216,11 +216,11 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...]:
     return tuple(result[::-1])
 
 
-def broadcast_arrays(*arrays: ArrayLike) -> list[Tensor]:
+def broadcast_arrays(*arrays: ArrayLike) -> tuple[Tensor, ...]:
     """The arrays, broadcast against each other."""
     tensors = [tt.asarray(a) for a in arrays]
     shape = broadcast_shapes(*(t.shape for t in tensors))
-    return [broadcast_to(t, shape) for t in tensors]
+    return tuple(broadcast_to(t, shape) for t in tensors)
 
 
 @op(arrays=lambda xp, g, index, axis, ends: g[(slice(None),) * axis + (slice(ends[index], ends[index + 1]),)])
@@ -239,8 +239,7 @@ def concat(arrays: Iterable[ArrayLike], /, axis: int | None = 0, **unknown: Neve
     axis = normalize_axis("concat", axis, first.shape, unknown=unknown)
     for t in tensors:
         if t.ndim != first.ndim or any(n != m for i, (n, m) in enumerate(zip(t.shape, first.shape)) if i != axis):
-            shapes = ", ".join(str(t.shape) for t in tensors)
-            raise ValueError(f"concat: shapes {shapes} must agree in every dimension but {axis}")
+            raise ValueError(f"concat: shapes {_some_shapes(tensors, t)} must agree in every dimension but {axis}")
     ends = (0, *itertools.accumulate(t.shape[axis] for t in tensors))
     return _concat(*tensors, axis=axis, ends=ends)
 
@@ -250,10 +249,19 @@ def stack(arrays: Iterable[ArrayLike], /, axis: int = 0, **unknown: Never) -> Te
     tensors = [tt.asarray(a) for a in arrays]
     if not tensors:
         raise ValueError("stack: expected at least one array, got none")
-    if len({t.shape for t in tensors}) > 1:
-        raise ValueError(f"stack: shapes {', '.join(str(t.shape) for t in tensors)} must all be equal")
+    for t in tensors:
+        if t.shape != tensors[0].shape:
+            raise ValueError(f"stack: shapes {_some_shapes(tensors, t)} must all be equal")
     axis = normalize_axis("stack", axis, tensors[0].shape, room=1, unknown=unknown)
     return concat([expand_dims(t, axis=axis) for t in tensors], axis=axis)
+
+
+def _some_shapes(tensors: list[Tensor], odd: Tensor) -> str:
+    """The shapes of a few Tensors, or of many the first and that of the odd one."""
+    if len(tensors) <= 8:
+        return ", ".join(str(t.shape) for t in tensors)
+    place = next(i for i, t in enumerate(tensors) if t is odd)
+    return f"{tensors[0].shape}, ... of {len(tensors)} arrays, with {odd.shape} at {place},"
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0, **unknown: Never) -> tuple[Tensor, ...]:

@@ -107,8 +107,8 @@ class Conversions(TensorCore):
         return array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
-            raise ValueError(f"__array_namespace__: unsupported array API version {api_version!r}; have 2024.12")
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12", "2025.12"):
+            raise ValueError(f"__array_namespace__: unsupported array API version {api_version!r}; have 2025.12")
         return tt
 
     def __dlpack__(
