@@ -24,7 +24,7 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.extending import intrinsic, overload, register_jitable
 
-from ..machine.files import atomic_write
+from ..machine.files import atomic_write, read_file
 
 instructions: Any = intrinsic  # for mypy, to which the first parameter of what it makes is one of its callers'
 
@@ -131,7 +131,7 @@ class Files:
     def load(self, key: Any) -> Any:
         of = self._told(key)
         try:
-            found = self._path(of).read_bytes()
+            found = read_file(self._path(of))
         except OSError:
             return None
         start = hashlib.sha256().digest_size

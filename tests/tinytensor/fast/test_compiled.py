@@ -313,6 +313,23 @@ def test_damaged_files_are_compiled_anew(twice, damage):
     assert [hits(new()), hits(new())] == [0, 1]
 
 
+@pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_as_good_as_none_at_once(twice, put):
+    """To read a pipe to which nobody writes would wait for ever."""
+    new, files = twice
+    assert hits(new()) == 0
+    (file,) = files()
+    file.unlink()
+    put(file)
+    found = []
+    reader = threading.Thread(target=lambda: found.append(hits(new())), daemon=True)
+    reader.start()
+    reader.join(30)
+    if reader.is_alive():
+        os.close(os.open(file, os.O_WRONLY))  # or all that is compiled later would wait for it
+    assert found == [0]
+
+
 def test_what_cannot_be_kept_is_used_all_the_same(twice, monkeypatch):
     new, files = twice
 
