@@ -99,8 +99,8 @@ if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
     from . import fast
 
 looks_through(os.path.dirname(__file__), False)  # show calls in here as made here
-for place, name in ((Module, "Module"), (functional, "functional")):
-    tt.missing.explain_arguments(place, tt.missing.EXPLAINED[name].split())
+for _place, _name in ((Module, "Module"), (functional, "functional")):
+    tt.missing.explain_arguments(_place, tt.missing.EXPLAINED[_name].split())
 
 
 if typing.TYPE_CHECKING:

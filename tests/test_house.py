@@ -15,7 +15,7 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8937,
+    "core and ops": 8943,
     "layers": 10215,
     "models": 3106,
     "engine room": 9831,

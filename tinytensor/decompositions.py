@@ -371,3 +371,4 @@ def qr(x: ArrayLike, /, *, mode: str = "reduced") -> QRResult:
 
 
 tt.missing.hide_what_is_refused(sys.modules[__name__])
+tt.missing.explain_arguments(sys.modules[__name__], ["eig", "eigvals", "qr", "svd", "svdvals"])

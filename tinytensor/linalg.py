@@ -331,7 +331,7 @@ def multi_dot(arrays: Sequence[ArrayLike], /) -> Tensor:
 
 
 tt.missing.hide_what_is_refused(sys.modules[__name__])
-tt.missing.explain_arguments(sys.modules[__name__], __all__)
+tt.missing.explain_arguments(sys.modules[__name__], [name for name in __all__ if name not in tt.__all__])
 
 if not TYPE_CHECKING:  # type checkers know all names from above, and complain of others
 

@@ -133,7 +133,7 @@ def test_only_what_the_rules_name_is_kept():
     assert len((x + y)._node.kept) == 0
     product = (x * y)._node
     assert len(product.kept) == 1
-    assert product.kept["x2"] is y.data
+    assert product.kept["x2"] is y._data
     assert tt.exp(y * 1)._node is None
 
 

@@ -73,7 +73,7 @@ def test_without_cupy_the_gpu_says_what_is_missing(tmp_path):
     first, second, devices = run(code, tmp_path).stdout.strip().splitlines()
     assert first == second
     assert first.startswith("device 'gpu' needs CuPy, which is not installed; run: pip install -e '.[gpu]' (CUDA 12)")
-    assert devices == "['cpu']"
+    assert devices == "('cpu',)"
 
 
 LIBRARY = "libcudart.so.12: cannot open shared object file"
@@ -116,7 +116,7 @@ def test_a_broken_cupy_says_what_is_wrong_with_it(tmp_path, files, told):
     assert first.startswith(f"device 'gpu' needs CuPy, and the one that is installed does not work ({told}")
     assert "made for the CUDA version that `nvidia-smi` tells" in first
     assert first == second
-    assert devices == "['cpu']"
+    assert devices == "('cpu',)"
     assert f"GPU:       {first}" in doctor
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never
 
 import tinytensor as tt
 
@@ -43,8 +44,12 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Tensor:
     return tt.squeeze(_matmul(a, b), gone)
 
 
-def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2) -> Tensor:
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[int | Sequence[int]] = 2, **unknown: Never
+) -> Tensor:
     """The product summed over pairs of axes: the last `axes` of x1 with the first of x2, or two lists of axes."""
+    if unknown:
+        raise tt.hints.unknown_keyword("tensordot", unknown)
     a, b = tt.asarray(x1), tt.asarray(x2)
     if isinstance(axes, int):
         if not 0 <= axes <= min(a.ndim, b.ndim):

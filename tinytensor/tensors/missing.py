@@ -39,7 +39,7 @@ EXPLAINED = {
         threshold
     """,
     "tinytensor": """
-        broadcast_to clip empty_like full_like isin ones_like scatter sign tensordot tile
+        broadcast_to clip empty_like full_like isin ones_like scatter sign tile
         zeros_like
     """,
     "later": "hstack inner nan_to_num vmap vstack",
