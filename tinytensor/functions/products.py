@@ -77,7 +77,7 @@ def tensordot(
     return tt.reshape(matmul(left, right), shape)
 
 
-def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1, **unknown: Never) -> Tensor:
     """The dot product of vectors along `axis`; further dimensions broadcast (complex x1 is conjugated).
 
     float32 is as accurate as `sum`, and float16 is multiplied and added up in float32.
@@ -85,7 +85,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Tensor:
     a, b = tt.asarray(x1), tt.asarray(x2)
     # As in the standard, it counts from the end, in both; a positive axis counts in the broadcast shape.
     longer = max(a.shape, b.shape, key=len)
-    axis = normalize_axis("vecdot", axis, longer) - len(longer)
+    axis = normalize_axis("vecdot", axis, longer, unknown=unknown) - len(longer)
     if min(a.ndim, b.ndim) < -axis or a.shape[axis] != b.shape[axis]:
         raise ValueError(f"vecdot: shapes {a.shape} and {b.shape} differ along axis {axis}")
     if a.dtype == b.dtype == dtypes.float16:
