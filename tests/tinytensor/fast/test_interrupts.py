@@ -14,8 +14,13 @@ import pytest
 
 INSTANTS = 100
 COMPILING = 12  # of these have no loops on disk: each takes some ten times as long
-DEAF = "Exception ignored on calling ctypes callback function: <function ExecutionEngine._raw_object_cache"
-"""Where llvmlite calls Python from C++, nothing can be raised: a signal of that millisecond has to be sent again."""
+LLVMLITE = (
+    "Exception ignored on calling ctypes callback function: <function ExecutionEngine._raw_object_cache",
+    "Exception ignored in: <function ObjectRef.__del__",
+)
+"""Messages of llvmlite, which goes on all the same. Where it calls Python from C++, and in a `__del__`, nothing can be
+raised: a signal of that millisecond has to be sent again. An object that was half made lacks an attribute at its end.
+"""
 
 TOGETHER = 2  # processes
 
@@ -124,11 +129,12 @@ def seconds(cache=None):
 
 def in_order(done):
     told = (done.returncode, done.stdout.strip())
-    return (told == (0, "right") and not done.stderr) or (told == (0, "right, not heard") and is_deaf(done))
+    heard = told == (0, "right") and not done.stderr
+    return heard or (told in ((0, "right"), (0, "right, not heard")) and is_of_llvmlite(done))
 
 
-def is_deaf(done):
-    return done.stderr.startswith(DEAF) and done.stderr.count("Exception ignored") == 1
+def is_of_llvmlite(done):
+    return done.stderr.startswith(LLVMLITE) and done.stderr.count("Exception ignored") == 1
 
 
 @pytest.mark.slow
@@ -148,7 +154,7 @@ def test_ctrl_c_in_the_first_steps_leaves_a_process_that_computes(tmp_path):
         ends = list(pool.map(one, range(INSTANTS)))
     print(f"{INSTANTS} instants, {COMPILING} of them in {compiling:.1f} s, the others in {usual:.1f} s; "
           f"{time.monotonic() - begun:.0f} s in all")  # fmt: skip
-    assert sum(map(is_deaf, (done for *_, done in ends))) <= INSTANTS // 20
+    assert sum(is_of_llvmlite(done) for *_, done in ends) <= INSTANTS // 20
     wrong = [
         f"{at:.3f} s, {'compiling' if cache else 'usual'}: {done.stdout}{done.stderr[-1500:]}"
         for at, cache, done in ends
