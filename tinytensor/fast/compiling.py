@@ -22,6 +22,7 @@ from numba.core import cgutils, serialize
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic, overload, register_jitable
 
 from ..machine.files import atomic_write, read_file
@@ -89,6 +90,12 @@ def _kept(compiled: Any, function: Any) -> Any:
     with contextlib.suppress(RuntimeError, NumbaError, OSError):
         compiled._cache = Kept(function)
     return compiled
+
+
+def load_types() -> None:
+    """Let Numba load all that it knows of types, as it would at its first compilation, and can only once."""
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
 
 
 class Kept(FunctionCache):

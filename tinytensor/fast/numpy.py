@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -48,26 +49,27 @@ def loops_unasked() -> Any:
     if os.environ.get("TINYTENSOR_COMPILE_LOOPS") == "0" or find_spec("numba") is None:
         return None
     try:
-        return load_loops()
+        return load("loops")
     except ImportError:  # a Numba that does not go with this NumPy
         return None
 
 
-def load_loops() -> Any:
-    """The module of loops; only where they are to be used, since Numba takes half a second to load."""
+@functools.cache
+def load(name: str) -> Any:
+    """A module of loops; only where they are to be used, since Numba takes half a second to load."""
     from .workers import InterruptsLater
 
-    with InterruptsLater():  # of a Numba that is half loaded, every later use fails
-        from . import loops
-    return loops
+    with InterruptsLater():  # of a Numba that is half loaded, or has half of its types, every later use fails
+        found = import_module(f"{__package__}.{name}")
+        import_module(f"{__package__}.compiling").load_types()
+    return found
 
 
 def sublayers(*arrays: Any, size: int | None = None) -> Any:
     """The module of loops over whole sub-layers, for these arrays (None is passed over); or None, as in `kernel`."""
     if _loops_for(arrays[0].size if size is None else size) is None:
         return None
-    from . import sublayers as room  # only now, as the loops themselves
-
+    room = load("sublayers")
     return room if room.fits(*arrays) else None
 
 
@@ -83,11 +85,8 @@ def convolutions(*arrays: Any) -> Any:
 
     They are used after `compile_loops`: to compile them takes seconds.
     """
-    if loops is None:
-        return None
-    from . import convolution as room  # only now, as the loops themselves
-
-    return room if room.fits(*arrays) else None
+    room = loops and load("convolution")
+    return room if room and room.fits(*arrays) else None
 
 
 def decoding(*arrays: Any) -> Any:
@@ -95,19 +94,15 @@ def decoding(*arrays: Any) -> Any:
 
     They are used after `compile_loops`: to compile them takes seconds.
     """
-    if loops is None:
-        return None
-    from . import decoding as room  # only now, as the loops themselves
-
-    return room if room.fits(*arrays) else None
+    room = loops and load("decoding")
+    return room if room and room.fits(*arrays) else None
 
 
 def linear(rows: Any, *arrays: Any) -> Any:
     """The module of loops over linear maps, for these arrays (None is passed over); or None, as in `kernel`."""
     if _loops_for(rows.size) is None:
         return None
-    from . import linear as room  # only now, as the loops themselves
-
+    room = load("linear")
     return room if room.fits(rows, *arrays) else None
 
 
@@ -116,11 +111,8 @@ def attention_loops(*arrays: Any) -> Any:
 
     They are used after `compile_loops`: to compile them takes seconds.
     """
-    if loops is None:
-        return None
-    from . import attention  # only now, as the loops themselves
-
-    return attention if attention.fits(*arrays) else None
+    room = loops and load("attention")
+    return room if room and room.fits(*arrays) else None
 
 
 def contiguous(x: Any) -> Any:

@@ -68,7 +68,7 @@ def compile_loops() -> Outcome:
         return Outcome("loops", False, "Numba is not installed", threads.INSTALL)
     from . import numpy as room
 
-    room.loops = room.load_loops()
+    room.loops = room.load("loops")
     return Outcome(
         "loops", True, "Numba compiles stacks, linear maps, norms, losses and more; of large arrays uncalled, too"
     )

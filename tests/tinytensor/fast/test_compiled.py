@@ -144,11 +144,14 @@ def test_a_numba_that_cannot_be_loaded_is_done_without(monkeypatch):
     monkeypatch.undo()  # what all tests do without
     monkeypatch.setitem(sys.modules, "tinytensor.fast.loops", None)
     monkeypatch.delattr(sys.modules["tinytensor.fast"], "loops", raising=False)
-    backend.loops_unasked.cache_clear()
+    cached = backend.loops_unasked, backend.load
+    for function in cached:
+        function.cache_clear()
     try:
         assert backend.loops_unasked() is None
     finally:
-        backend.loops_unasked.cache_clear()
+        for function in cached:
+            function.cache_clear()
 
 
 INTERRUPTED = """
