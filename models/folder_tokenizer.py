@@ -127,7 +127,7 @@ def _characters(piece: bytes) -> str:
 
 
 def _said(folder: Path) -> dict[str, Any]:
-    """What the files say, with all "added" tokens by id; the older two files count where the newer one has no table."""
+    """The words of the files, with all "added" tokens by id; two older files count if the newer one has no table."""
     said = entries(folder / "tokenizer_config.json", optional=True)
     if isinstance(table := said.get("added_tokens_decoder"), dict):
         pairs = list(table.items())

@@ -255,7 +255,7 @@ def array_of(path: Path, name: str, entry: dict[str, Any]) -> np.ndarray:
 
 
 def reading(read: Callable[[Path], T], path: Path) -> T:
-    """What a function of `files` reads. Raises PretrainedError that names the file."""
+    """Read by a function of `files`. Raises PretrainedError that names the file."""
     try:
         return read(path)
     except OSError as error:

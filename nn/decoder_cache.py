@@ -138,15 +138,15 @@ def passed_by(model: Module) -> str | None:
     the module, nor a `forward` that a subclass or an assignment put in place of that one.
     """
     for path, module in model.named_modules():
-        pairs = [pair for pair in WHOLE_AND_STEP if hasattr(type(module), pair[0]) and hasattr(type(module), pair[1])]
-        if pairs and (module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)):
-            return path or type(module).__name__
-        if not all(_written_together(type(module), *pair) for pair in pairs):
+        pairs = [pair for pair in WHOLE_AND_STEP if all(hasattr(type(module), name) for name in pair)]
+        has_more = module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module)
+        if pairs and (has_more or not all(_written_together(type(module), *pair) for pair in pairs)):
             return path or type(module).__name__
     return None
 
 
 def _written_together(kind: type, whole: str, step: str) -> bool:
+    """True if a class has both from one class, or the step from a later one, and `whole` is what that class says."""
     owner, other = (next(base for base in kind.__mro__ if name in vars(base)) for name in (whole, step))
     home = getattr(vars(owner)[whole], "__globals__", {}).get("__name__")
     return issubclass(other, owner) and home in (owner.__module__, may_be_faster.__module__)

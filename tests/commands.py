@@ -53,7 +53,7 @@ def listed():
 
 @functools.cache
 def texts(name):
-    """What people read in a file: a page as it is; of code that names a command its strings and blocks of comments."""
+    """The parts of a file that people read: a page as it is; of code that names a command strings and comments."""
     text = (ROOT / name).read_text(encoding="utf-8")
     if not name.endswith(".py") or not ANY.search(text):
         return [text]

@@ -146,7 +146,7 @@ def shorter(command):
 
 
 def fits(option, given):
-    """Whether an option of SMALLER goes with those of a command."""
+    """True if an option of SMALLER goes with those of a command."""
     only_with = {"--check": "--check", **dict.fromkeys(("--vocabulary", "--max-tokens", "--beam"), "--train-source")}
     not_with = {"--batch-size": "--train-source", "--sentences": "--model", "--knobs": "--fits"}
     not_with |= {"--models": "--models", "--parts": "--parts"}

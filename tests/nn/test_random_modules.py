@@ -68,7 +68,7 @@ class Draw:
         return module
 
     def learnt(self, module, call, *arrays):
-        """What a call on arrays gives, and the gradients of the arrays and of the parameters."""
+        """The result of a call on arrays, and the gradients of the arrays and of the parameters."""
         inputs = [tt.tensor(array, requires_grad=True) for array in arrays]
         found = call(*inputs)
         found = [one for one in (found if isinstance(found, tuple) else (found,)) if one is not None]

@@ -42,7 +42,7 @@ THINGS = {
     "scheduler": lambda: None,
     "task": lambda: None,
 }
-"""What else has no default."""
+"""Other arguments without a default."""
 
 NOT_MADE_BY_THESE = ("AttentionCall", "ChainedScheduler", "CheckpointError", "LRScheduler", "Module", "Optimizer",
                      "Parameter", "SequentialLR", "Unflatten", "ZeroRedundancyOptimizer")  # fmt: skip

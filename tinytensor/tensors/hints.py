@@ -710,13 +710,8 @@ def explain_call(function: Any, args: Sequence[Any], error: TypeError) -> None:
         text = f"{name}: got {len(surplus)} more than it takes by position ({', '.join(by_position) or 'nothing'})"
         if by_name:
             text += f"; write {by_name[0]}={describe(surplus[0])}" if surplus else ""
-        elif (
-            theirs := "epoch"
-            if name == "step"
-            else "inplace"
-            if any(isinstance(each, bool) for each in surplus)
-            else ""
-        ):
+        elif name == "step" or any(isinstance(each, bool) for each in surplus):
+            theirs = "epoch" if name == "step" else "inplace"
             text += f"; PyTorch's is {theirs}: {table('arguments')[theirs][1]}"
         error.args = (text,)
 

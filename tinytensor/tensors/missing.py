@@ -38,10 +38,7 @@ EXPLAINED = {
         dropout1d dropout2d hardsigmoid hardswish hardtanh leaky_relu multi_head_attention_forward relu6 selu softmin
         threshold
     """,
-    "tinytensor": """
-        broadcast_to clip empty_like full_like isin ones_like scatter sign tile
-        zeros_like
-    """,
+    "tinytensor": "broadcast_to clip empty_like full_like isin ones_like scatter sign tile zeros_like",
     "later": "hstack inner nan_to_num vmap vstack",
 }
 """Methods and functions that lack an argument of PyTorch's, or take it by name alone."""

@@ -165,6 +165,6 @@ def test_ctrl_c_in_the_first_steps_leaves_a_process_that_computes(tmp_path):
 
 @pytest.mark.slow
 def test_every_ctrl_c_in_later_steps_is_heard():
-    """Where Python cannot raise it, in a `__del__` say, it prints "Exception ignored in", and the signal is lost."""
+    """Python cannot raise it in a `__del__`: it prints "Exception ignored in", and the signal is lost."""
     done = session(LATER)
     assert in_order(done), f"{done.returncode} {done.stdout}{done.stderr[-3000:]}"
