@@ -313,18 +313,6 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
     return Folder(family.model, arguments, weights, None, {})
 
 
-def _special(path: Path, vocabulary: int) -> dict[str, int]:
-    """The ids of the special tokens that the folder's tokenizer has, by what they are for; none if it has no tokenizer.
-
-    A model has none of those that are outside of its vocabulary.
-    """
-    try:
-        special = FolderTokenizer.load(path).special
-    except PretrainedError:
-        return {}
-    return {name: i for name, i in special.items() if i < vocabulary}
-
-
 def _check_ends(path: Path, arguments: dict[str, Any], weights: dict[str, np.ndarray]) -> None:
     """Check for a final projection. Drop one that is tied to the embedding, after checking that they are equal."""
     projection = weights.get("projection.weight")

@@ -83,11 +83,6 @@ def empty_like(x: Any) -> Any:
     return empty(x.shape, x.dtype) if x.nbytes >= LEAST and x.flags.c_contiguous else np.empty_like(x)
 
 
-def is_lent(x: Any) -> bool:
-    """True if an array is the first over memory of the pool."""
-    return type(x.base) is Lease
-
-
 def _take(size: int) -> Memory | None:
     """Memory of so many bytes or a few more; None where the pool would hold too much."""
     global _held
