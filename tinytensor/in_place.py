@@ -128,8 +128,12 @@ class InPlace(TensorCore):
             self._memory = None
             return
         if is_writable(self):
+            if state.recording is not None:
+                state.recording.before_write(array)
             array[...] = result._data
             mark_written(array)
+            if state.recording is not None:
+                state.recording.after_write(array, result._data)
         else:
             self._check_unseen("a move to memory that can be written to", is_view=_reads_only(self))
             self._data, self._memory = result._data, None

@@ -37,6 +37,8 @@ def _raw_key(x: Tensor, key: Any, keep: bool) -> Any:
                 raise tt.DeviceError(f"index: the Tensor is on {x.device}, an index on {part.device}; move one of them")
             array = part._data
             part = tt.backend.for_array(array).copy(array) if keep else array
+            if state.recording is not None and keep:
+                state.recording.cast(array, part)
         elif _is_array(part):
             part = tt.asarray(part, device=x.device)._data
             if part.size == 0 and part.dtype.kind == "f":
@@ -153,6 +155,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             raise TypeError(f"x[...] = value: complex values do not fit into {x.dtype}")
         value = tt.astype(value, x.dtype)
     recorded = state.grad_enabled and (x._node is not None or value._node is not None)
+    if state.recording is not None:
+        recorded = recorded or state.recording.follows(x, value)
     if recorded or not is_writable(x):
         x._become(index_set(x, key, value))
         return

@@ -113,7 +113,7 @@ class _Film:
         self.turn = {op.id: i for i, op in enumerate(self.steps)}
 
         folded = fold(self.structure) if options.fold else unfolded(self.structure)
-        self.drawn = plan(folded.structure, options).drawn
+        self.drawn = plan(folded, options).drawn
         self.shown = {op.id: op for op in folded.structure.ops}  # ops that folding kept
         self.first = {op.id: first for first, members in folded.members.items() for op in members if op.id != first}
         self.shown_makers = {op.output: op for op in folded.structure.ops}

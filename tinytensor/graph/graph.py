@@ -14,13 +14,15 @@ from ..machine.files import atomic_write
 from ..node import Node
 from ..tensor import Tensor
 from .build import Builder, walk
-from .compose import look
+from .compose import Look, look
 from .dot import to_dot
+from .fold import unfolded
 from .heat import measured_again
 from .memory import Memory
 from .options import Options
 from .picture import Picture
 from .plan import main_ops, plan
+from .program import Program
 from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
@@ -113,7 +115,7 @@ class Graph:
         structure = builder.build(self._nodes, self._roots)
         if not options.formulas:
             return structure, builder
-        chosen = plan(structure, options)
+        chosen = plan(unfolded(structure), options)
         unfold = {
             builder.nodes[op.id]
             for op in chosen.ops
@@ -138,6 +140,35 @@ class Graph:
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         ran = len(main_ops(self.structure)) if chosen.formulas else None
         return look(structure, chosen, self.title, failed, ran, self._misfits)
+
+    def check(self, **options: Any) -> Program:
+        """Read the picture back into the computation that it shows, run that, and compare it with the recorded one.
+
+        Every op must read what it read, in every turn of a folded loop; all parameters must be counted once; results
+        must be the recorded numbers, but for rounding (of memory that was not written since).
+
+        Returns the computation as the picture has it. Raises ValueError for a graph that was not recorded, and
+        `tinytensor.graph.Falsehood`, which names what is wrong.
+        """
+        from .check import check  # only tests need its imports
+
+        chosen = with_changes(self.options, options)
+        structure, builder = self._build(chosen)
+        if not all(node.traced for node in builder.nodes.values()):
+            raise ValueError("check: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
+        looked = Look(structure, chosen, None, {})
+        picture = looked.picture(self.title, None)
+        return check(picture, looked.structure, looked.shown, looked.folded.folds, builder.program(structure))
+
+    def program(self) -> Program:
+        """The computation as a program: its ops, operands and parameters, ready to run on other arrays.
+
+        Raises ValueError for a graph that was not recorded.
+        """
+        structure, builder = self._build(Options(fused="folded"))
+        if not all(node.traced for node in builder.nodes.values()):
+            raise ValueError("program: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
+        return builder.program(structure)
 
     def description(self, **options: Any) -> str:
         """The graph in a sentence: the description of its pictures, for those who cannot see them."""

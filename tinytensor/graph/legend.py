@@ -18,6 +18,7 @@ VERTICES: dict[VertexKind, str] = {
     "mask": "mask, hidden cells dark",
     "output": "result",
     "gradient": "gradient",
+    "unread": "read no further",
 }
 LINES = {
     "residual": "goes around (residual)",

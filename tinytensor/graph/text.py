@@ -96,6 +96,7 @@ class _Names:
 SHAPES = {
     "op": ("[", "]"), "module": ("[[", "]]"), "parameter": ("[(", ")]"), "input": ("([", "])"),
     "constant": ("([", "])"), "mask": ("[/", "/]"), "output": ("{{", "}}"), "gradient": ("(", ")"),
+    "unread": ("(", ")"),
 }  # fmt: skip
 ARROWS = {"data": "-->", "residual": "==>", "gradient": "-.->", "uses": "-.-", "loop": "-.->"}
 
