@@ -55,8 +55,8 @@ class Node:
         retains_grad: True if backward is to fill `grad`.
         recomputation: computes `kept` again, if `checkpoint` dropped it; or None.
         renewed: the tick at which the saved values were computed again; 0 if they were not.
-        variable, owned, arrived, during, origin, traced, witness, constants: known from `recording`; the values here are
-            those of a node that was not recorded.
+        variable, owned, arrived, origin, traced, witness, constants: known from `recording`; the values here are those
+            of a node that was not recorded.
     """
 
     __slots__ = ("__dict__", "__weakref__", "dtype", "kept", "op", "params", "parents", "residuals", "serial", "shape")
@@ -70,7 +70,6 @@ class Node:
     variable = ""
     owned = False
     arrived: Any = None
-    during: Any = None
     origin: str | None = None
     traced = False
     witness: Any = None
@@ -155,11 +154,6 @@ def mark_written(*arrays: Any) -> None:
     with _writing:
         for array in arrays:
             _last_write = _written[for_array(array).storage(array)] = tick()
-
-
-def last_write() -> int:
-    """The tick of the last write of all."""
-    return _last_write
 
 
 def stale(node: Node) -> Any:

@@ -25,7 +25,7 @@ import numpy as np
 
 from .backend import for_array, is_finite
 from .modes import failure_listeners, module_path, state
-from .node import Node, Saved, _saved, last_write, tick, written_since
+from .node import Node, Saved, _saved, tick, written_since
 
 SMALL = 64
 """Arrays of at most this many elements are remembered with their numbers, larger ones by statistics."""
@@ -305,8 +305,7 @@ class Recording:
 
     def _was_written(self, array: Any) -> bool:
         """True if the memory of an array was written since its node was known, by what is no op."""
-        then = self.known.get(id(array), self.began)
-        return last_write() > then and written_since(then, (array,)) is not None
+        return written_since(self.known.get(id(array), self.began), (array,)) is not None
 
     def _version(self, node: Node, array: Any) -> Node:
         """A node of its own for an array that was written unseen, as an optimiser's step does."""
@@ -321,8 +320,8 @@ class Recording:
             self.known[id(x._data)] = tick()  # `x[i] += 1` wrote the part of x itself, which goes back into it now
         return any((y._node and y._node.op) is not None or id(y._data) in self.makers for y in (x, value))
 
-    def before_write(self, array: Any) -> None:
-        """Copy what recorded nodes hold of the memory of an array, which is about to be written."""
+    def write(self, array: Any, result: Any) -> None:
+        """The memory of an array is about to be written, with the result of a recorded op: nodes keep what it held."""
         for node in self.unsorted:
             for value in node.values:
                 if hasattr(value, "dtype"):
@@ -331,16 +330,10 @@ class Recording:
         storage = for_array(array).storage(array)
         for node in self.holders.pop(storage, ()):
             self.alive.append(node.values)
-            node.values = tuple(
-                [
-                    for_array(v).copy(v) if hasattr(v, "dtype") and for_array(v).storage(v) == storage else v
-                    for v in node.values
-                ]
-            )
-
-    def after_write(self, array: Any, result: Any) -> None:
-        """The memory of an array holds the result of a recorded op from now on."""
+            shares = [hasattr(v, "dtype") and for_array(v).storage(v) == storage for v in node.values]
+            node.values = tuple([for_array(v).copy(v) if share else v for v, share in zip(node.values, shares)])
         self._know(array, self.maker(result))
+        self.known[id(array)] += 1  # the tick of the write itself
 
     def _word_for(self, array: Any) -> str:
         """The name that the outermost module's forward gives the NumPy array that this one copies; or ""."""
@@ -380,7 +373,7 @@ class Recording:
 
     def _of_leaf(self, leaf: Node, array: Any) -> Node:
         """The node of a leaf's array: another one once it was written, as `w -= rate * w.grad` does."""
-        found = self.maker(array) if last_write() > self.began else leaf
+        found = self.maker(array) if written_since(self.began, (array,)) is not None else leaf
         is_cast = isinstance(found, TracedNode) and found.op is None and found.version is None
         return leaf if is_cast else found
 
@@ -441,7 +434,8 @@ class Witness:
     def arrived(self, node: Node, g: Any) -> None:
         """Note the complete gradient of a leaf."""
         if node.op is None and self.turns:
-            node.arrived, node.during = Statistics.of(getattr(g, "_data", g)), self
+            node.arrived = Statistics.of(getattr(g, "_data", g))
+            node.__dict__["during"] = self
 
 
 def trace(

@@ -185,7 +185,7 @@ class Builder:
         self._last_pass = max(self._last_pass, step.during.began if step.during else 0)
         for source in sources(node):
             if isinstance(source, Node) and source.op is None and source.arrived is not None:
-                self._arrived[source] = source.arrived, source.during
+                self._arrived[source] = source.arrived, getattr(source, "during", None)
 
     # ---- ops
 
