@@ -195,7 +195,7 @@ class Recording:
         self.site = site or call_site
         self.nodes: list[TracedNode] = []
         self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
-        self.failed: TracedNode | None = None  # the op that an error is about
+        self.failed: tuple[TracedNode, BaseException] | None = None  # the last op that failed, and its error
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # given to the outermost module
         self.scope: Scope | None = None if outer is None else outer.scope
