@@ -16,7 +16,7 @@ from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
 from .plan import main_ops, plan, residuals
 from .short_text import MINUS, bytes_text, count_text, numbers_text, plural, shape_text
 from .structure import Op, Scope, Structure, Value
-from .words import Speaker, Words
+from .words import Speaker, Words, role
 
 COMMUTATIVE = frozenset({
     "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or", "logical_xor",
@@ -29,9 +29,6 @@ OPERANDS = {"x1": "left", "x2": "right"}
 
 PROJECTED = {1: ("Q, K, V", "", ""), 2: ("Q", "K, V", ""), 3: ("Q", "K", "V")}
 """The contents of the inputs of a fused multi-head op, by the number of different inputs."""
-
-NO_ROLE = ("x", "x1", "x2", "arrays", "input", "")
-"""Names that do not tell what an array is for."""
 
 SMALL = 40
 """A graph of at most this many ops shows the numbers of its small arrays."""
@@ -401,11 +398,12 @@ class _Look:
         return value.id
 
     def _role(self, value: str, reader: Op) -> str:
-        """The name that an array has in the op or closed module that reads it; "" if it says nothing."""
-        closed = self.scopes.get(self.plan.drawn[reader.id])
-        pairs: list[tuple[str | None, str]] = [(v, w) for w, v in closed.arguments] if closed else []
-        pairs.extend(zip(reader.inputs, reader.operands))
-        return next((word for v, word in pairs if v == value and word not in NO_ROLE and " " not in word), "")
+        """The name that an array has in the op or module that reads it; "" if it says nothing."""
+        taken = {v.title for v in self.vertices.values() if v.kind == "input"} | {
+            self.values[v].name for v in self.readers
+        }
+        closed, around = (self.scopes.get(place or "") for place in (self.plan.drawn[reader.id], reader.scope))
+        return role(value, reader, closed, around, taken)
 
     def _add_output(self, number: int, value: Value, count: int) -> None:
         maker = self.makers[value.id]
