@@ -169,3 +169,11 @@ def test_an_op_of_the_user_has_its_own_name_whatever_that_is():
         own = tt.op(function)
         del OPS[name]
         assert drawn(own, tt.ones(3)) == [(name,)]
+
+
+def test_a_loss_of_rows_needs_no_reshape():
+    logits = leaf(3, 4)
+    for reduction in ("mean", "none"):
+        with tt.record() as graph:
+            F.cross_entropy(logits, tt.asarray([0, 1, 2]), reduction=reduction)
+        assert "reshape" not in [op.name for op in graph.ops]
