@@ -217,7 +217,7 @@ class Recording:
         self.site = site or call_site
         self.nodes: list[TracedNode] = []
         self.alive: list[Any] = []  # arrays that `makers` knows by their id, and that nothing else may hold
-        self.failed: TracedNode | None = None  # the op that an error is about
+        self.failed: tuple[TracedNode, BaseException] | None = None  # the last op that failed, and its error
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.known: dict[int, int] = {} if outer is None else outer.known  # by the same, the tick at which it was so
         self.began = tick()
@@ -236,7 +236,8 @@ class Recording:
             for path, parameter in module.named_parameters():
                 node = self.node(parameter)
                 node.variable, node.owned = path, True
-                self.makers.setdefault(id(parameter._data), node)
+                if id(parameter._data) not in self.makers:
+                    self._know(parameter._data, node)
             self.foreign = []
             for word, value in zip(_words(type(module).forward), arguments):
                 if hasattr(value, "_data") and self.node(value).op is None:

@@ -510,24 +510,37 @@ def _forbidden(array: Any) -> Any:
 
 
 def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
-    """The kind of a mask ("causal", "padding", both, or "") and the cells of a small one. Not a mask: "" and None."""
+    """The kind of a mask and the cells of a small one. Not a mask: "" and None.
+
+    "causal": a query sees all earlier keys alone; "causal with gaps": some of them; "sliding window": those up to a
+    distance, on one side or on both; "padding": no query sees the first or the last keys.
+    """
     forbidden = _forbidden(array)
     if forbidden is None:
         return "", None
     rows, columns = (forbidden.shape[-2] if forbidden.ndim > 1 else 1), forbidden.shape[-1]
     cells = forbidden.reshape(-1, rows, columns)
-    future = np.triu(np.ones((rows, columns), dtype=bool), k=1)
-    causal = rows > 1 and columns > 1 and bool(future.any() and (cells | ~future).all())
-    rest = cells & ~future if causal else cells
-    # Padding: the last keys of a sequence, if no query sees them.
-    whole = rest[:, -1:, :] if causal else rest
-    padding = bool(whole.any()) and bool((np.diff(whole.astype(np.int8), axis=-1) >= 0).all())
-    name = " and ".join(["causal"] * causal + ["padding"] * padding)
+    back = np.arange(rows)[:, None] - np.arange(columns)  # from a query to the keys before it
+    seen = back if forbidden.all() else back[~cells.all(axis=0)]
+    before, after = back > seen.max(), back < seen.min()
+    blind = cells.all(axis=2, keepdims=True)  # queries; they may be padding, too
+    by_distance = ~(cells.all(axis=1, keepdims=True) | blind)
+    causal = rows > 1 and columns > 1 and bool(seen.min() >= 0)
+    window = bool((before & by_distance).any()) and (causal or bool((after & by_distance).any()))
+    kind = "sliding window" if window else "causal" if causal else ""
+    hidden = (before & window) | (after & (window or causal))
+    gaps = bool((cells & ~hidden).any())
+    hidden = hidden | blind
+    unseen = (cells | hidden).all(axis=1, keepdims=True)  # keys
+    steps = np.diff(unseen.astype(np.int8), axis=-1)
+    at_an_end = (steps >= 0).all(axis=-1) | ((steps <= 0).all(axis=-1) & (rows > 1))
+    padding = gaps and bool(at_an_end.all()) and bool((~cells | hidden | unseen).all())
+    if gaps and not padding:
+        kind = "causal with gaps" if causal else ""
+    name = " and ".join(filter(None, (kind, "padding" * padding)))
     pattern = None
-    if (causal or padding) and rows <= PATTERN and columns <= PATTERN:
-        fullest = cells[
-            cells.sum(axis=(1, 2)).argmax()
-        ]  # the first sequence of a batch is often the one without padding
+    if name and rows <= PATTERN and columns <= PATTERN:
+        fullest = cells[cells.sum(axis=(1, 2)).argmax()]  # the first sequence of a batch often has no padding
         pattern = tuple(tuple(bool(c) for c in row) for row in fullest)
     return name, pattern
 

@@ -16,7 +16,7 @@ from .fold import Fold
 from .picture import Edge, Falsehood, Picture
 from .plan import main_ops
 from .program import Call, Program
-from .runs import Handed
+from .runs import COMMUTATIVE, Handed
 from .structure import Op, Structure
 
 Turns = tuple[tuple[str, int], ...]
@@ -224,6 +224,7 @@ class Reader:
 def _faults_of_form(picture: Picture, structure: Structure, drawn: list[Op]) -> Iterator[str]:
     """What a reader of the picture could not tell, or would count wrong."""
     tails: dict[str, list[Edge]] = {}
+    kinds = {vertex.id: vertex.kind for vertex in picture.vertices}
     leaving = {edge.tail for edge in picture.edges}
     for edge in picture.edges:
         if edge.kind in ("data", "residual"):
@@ -235,6 +236,10 @@ def _faults_of_form(picture: Picture, structure: Structure, drawn: list[Op]) -> 
         several = [name for name, count in Counter(names).items() if count > 1 and "all " not in name]
         if vertex.kind == "op" and several:
             yield f"two arrays are the {several[0]} of {vertex.heading} ({vertex.id})"
+        reads = {edge.tail for edge in tails.get(vertex.id, ()) if kinds[edge.tail] not in ("parameter", "mask")}
+        ordered = vertex.title not in COMMUTATIVE and vertex.ops == (vertex.id,) and not vertex.mathematics
+        if vertex.kind == "op" and ordered and len(reads) == 2 and not names:
+            yield f"nothing says who is who in {vertex.heading} ({vertex.id})"
     named = Counter(vertex.title for vertex in picture.vertices if vertex.kind == "input" and not vertex.ops)
     yield from (f"{count} inputs are called {name}" for name, count in named.items() if count > 1)
     values = {value.id: value for value in structure.values}

@@ -18,16 +18,16 @@ from .plan import main_ops, plan, residuals
 from .runs import COMMUTATIVE
 from .short_text import MINUS, TIMES, bytes_text, count_text, numbers_text, plural, shape_text
 from .structure import Op, Scope, Structure, Value
-from .words import Speaker, Words
+from .words import Speaker, Words, role
 
 OPERANDS = {"x1": "left", "x2": "right"}
 """Labels for inputs of ops whose own names say nothing."""
 
+BOTH = ("x1", "x2")
+"""Operands of ops whose order matters; a parameter among them is no weight, unless it stands behind a product."""
+
 PROJECTED = {1: ("Q, K, V", "", ""), 2: ("Q", "K, V", ""), 3: ("Q", "K", "V")}
 """The contents of the inputs of a fused multi-head op, by the number of different inputs."""
-
-NO_ROLE = ("x", "x1", "x2", "arrays", "input", "index", "")
-"""Names that do not tell what an array is for."""
 
 SMALL = 40
 """A graph of at most this many ops shows the numbers of its small arrays."""
@@ -214,12 +214,13 @@ class Look:
 
     def _operands(self, op: Op, place: str, incoming: list[tuple[str, str | None]]) -> dict[str, str]:
         """The names that the vertex at `place` has for its inputs, if it reads several and their order matters."""
+        is_list = len(set(op.operands)) < len(op.operands) and place not in self.scopes  # as of a concat or a stack
         if place in self.scopes:
             given = list(self.scopes[place].arguments)
-        elif op.name in COMMUTATIVE or op.id != place or self.vertices[place].mathematics:
+        elif op.name in COMMUTATIVE or op.id != place or self._names_its_operands(op):
             return {}  # also for chains of movement, for guards, and if the vertex itself shows the operands, as Q Kᵀ
         else:
-            names = [OPERANDS.get(name, name) for name in op.operands]
+            names = [str(i + 1) if is_list else OPERANDS.get(name, name) for i, name in enumerate(op.operands)]
             if op.name == "multi_head":
                 names[:3] = PROJECTED[sum(value is not None for value in op.inputs[:3])]
             given = [(name, self._unturned(value)[0]) for name, value in zip(names, op.inputs) if value is not None]
@@ -227,11 +228,16 @@ class Look:
         called: dict[str, list[str]] = {}
         for name, value in given:
             tail = self.vertices.get(tails.get(value) or "")
-            if not self.values[value].mask and (tail is None or tail.kind != "parameter"):
+            is_weight = tail is not None and tail.kind == "parameter" and (op.operands != BOTH or op.name == "matmul")
+            if not self.values[value].mask and not (is_weight and name != "left"):
                 called.setdefault(value, []).append(name)
-        if sum(map(len, called.values())) < 2 or any("arrays" in names for names in called.values()):
+        if sum(map(len, called.values())) < 2 or (is_list and len(called) < 2):
             return {}
         return {value: ", ".join(names) for value, names in called.items()}
+
+    def _names_its_operands(self, op: Op) -> bool:
+        mathematics = self.vertices[op.id].mathematics
+        return bool(mathematics) and op.name != "multi_head" and "left" not in mathematics
 
     def _unturned(self, value: str, place: tuple[str, int] = ("", 0)) -> tuple[str, tuple[str, int]]:
         """The matrix behind a transpose that is written in the product that reads it, and the place of its reader; else
@@ -490,11 +496,12 @@ class Look:
         return len(new) * math.prod(value.shape), tuple(lines)
 
     def _role(self, value: str, reader: Op) -> str:
-        """The name that an array has in the op or closed module that reads it; "" if it says nothing."""
-        closed = self.scopes.get(self.plan.drawn[reader.id])
-        pairs: list[tuple[str | None, str]] = [(v, w) for w, v in closed.arguments] if closed else []
-        pairs.extend(zip(reader.inputs, reader.operands))
-        return next((word for v, word in pairs if v == value and word not in NO_ROLE and " " not in word), "")
+        """The name that an array has in the op or module that reads it; "" if it says nothing."""
+        taken = {v.title for v in self.vertices.values() if v.kind == "input"} | {
+            self.values[v].name for v in self.readers
+        }
+        closed, around = (self.scopes.get(place or "") for place in (self.plan.drawn[reader.id], reader.scope))
+        return role(value, reader, closed, around, taken)
 
     def _add_output(self, number: int, value: Value, count: int) -> None:
         maker = self.makers[value.id]

@@ -90,17 +90,17 @@ def to_dot(picture: Picture) -> str:
         straight = {"weight": "20"} if {tail, head} <= level else {}
         for operand in edge.operand.split(", ") if picture.apart else [edge.operand]:
             text = " · ".join(filter(None, (operand, "" if tall and edge.kind != "loop" else edge.label)))
-            label = _table([Line(((printable(text), False),), 10)], 6) if text else ""
+            label = _table([Line(((printable(text), False),), 10)], 8) if text else ""
             dot.edge(tail, head, label=label, **EDGES[edge.kind], **straight, **{"class": edge.kind})
     return dot.source
 
 
-def _table(lines: list[Line], beside: float = 0) -> str:
+def _table(lines: list[Line], beside: float = 0, side: str = "CENTER") -> str:
     """Lines as one of Graphviz's HTML-like labels, with a size that does not depend on fonts."""
     width = round(max(line.width for line in lines) + beside)
     size = f'FIXEDSIZE="TRUE" WIDTH="{width}" HEIGHT="{round(sum(line.height for line in lines))}"'
     plain = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"'
-    return f"<<TABLE {plain} {size}><TR><TD>{_text(lines)}</TD></TR></TABLE>>"
+    return f'<<TABLE {plain}><TR><TD {size} ALIGN="{side}">{_text(lines)}</TD></TR></TABLE>>'
 
 
 def _text(lines: list[Line]) -> str:
@@ -127,7 +127,7 @@ def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | 
                     line.append((f"  {printable(item.label)}", True))
                 if item.kind == "formula":
                     line.append(("  formula", False))
-                box.attr(label=_table([Line(tuple(line), 12)], 8), labeljust="l", fontcolor=GREY)
+                box.attr(label=_table([Line(tuple(line), 12)], 8, "LEFT"), labeljust="l", fontcolor=GREY)
                 style = "rounded,filled,dashed" if item.kind == "formula" else "rounded,filled"
                 box.attr(style=style, fillcolor=PALE, color=GREY)
                 if item.mark:

@@ -26,7 +26,8 @@ class Value:
         name: of the parameter, or the variable that held it; "" if unknown.
         nbytes: its size in bytes.
         maker: the id of the op that computed it.
-        mask: for a boolean or additive mask, its kind: "causal", "padding" or "causal and padding".
+        mask: for a boolean or additive mask, its kind: "causal", "padding", "causal and padding", "sliding window",
+            "causal with gaps".
         gradient: statistics of its gradient, after a backward pass.
         gradient_of: what was differentiated, if that was not the last backward pass.
         numbers: for an array of up to 4 elements, its values as text, as they were when it was read or made.

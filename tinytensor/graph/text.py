@@ -87,10 +87,8 @@ class _Names:
 
     def row(self, vertex: Vertex) -> str:
         """The name of a vertex in its own row, with its heading."""
-        name = self.local[vertex.id]
-        if not vertex.name:
-            return name
-        return f"{name}{vertex.join if vertex.kind == 'op' else ' '}{vertex.heading}"
+        heading = f"{vertex.join if vertex.kind == 'op' else ' '}{vertex.heading}" if vertex.name else ""
+        return f"{self.local[vertex.id]}{heading}"
 
 
 SHAPES = {

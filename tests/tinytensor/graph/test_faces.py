@@ -633,3 +633,18 @@ def test_inputs_that_begin_stand_side_by_side_and_late_ones_do_not():
     picture = graph.picture(constants=True)
     names = {v.id: v.title for v in picture.vertices}
     assert all("target" not in [names[place] for place in level] for level in picture.levels)
+
+
+def test_labels_of_arrows_stand_beside_their_lines():
+    x, y = tt.ones((2, 3)).requires_grad_(), tt.ones((2, 3)).requires_grad_()
+    with tt.record() as graph:
+        tt.atan2(tt.exp(x), tt.exp(y))
+    met = []
+    for edge in re.findall(r'<g id="edge.*?</g>', graph.to_svg(direction="TB"), re.S):
+        text = re.search(r'<text[^>]* x="([^"]*)" y="([^"]*)"[^>]*>(left|right)<', edge)
+        if text is not None:
+            points = re.findall(r"([-\d.]+),([-\d.]+)", re.search(r'<path[^>]* d="([^"]*)"', edge)[1])
+            heights, places = [float(y) for _, y in points], [float(x) for x, _ in points]
+            met.append(text[3])
+            assert float(text[1]) > np.interp(float(text[2]), heights, places) + 2  # the line at the text's height
+    assert met == ["left", "right"]

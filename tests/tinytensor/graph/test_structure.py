@@ -179,6 +179,7 @@ def test_a_leaf_that_is_both_recorded_and_drawn_has_one_name():
 
 LOWER = np.tril(np.ones((4, 4), dtype=bool))
 SEEN = np.array([[True, True, True, True], [True, True, False, False]])[:, None, None]
+BACK = np.arange(4)[:, None] - np.arange(4)  # from a query to the keys before it
 
 
 def mask_of(attn_mask, **options):
@@ -200,9 +201,18 @@ def mask_of(attn_mask, **options):
         (np.ones((4, 4), dtype=bool), ""),
         (np.array([[True, False, True, True]] * 4), ""),
         (~LOWER, ""),
+        (LOWER & (BACK < 2), "sliding window"),
+        (LOWER & (BACK < 2) & SEEN, "sliding window and padding"),
+        (abs(BACK) < 2, "sliding window"),
+        (LOWER & [False, True, True, True], "causal and padding"),
+        (LOWER & (BACK != 1), "causal with gaps"),
+        (LOWER & np.equal.outer([0, 0, 1, 1], [0, 0, 1, 1]), "causal with gaps"),
     ],
-    ids=["causal", "padding", "both", "nothing", "a hole", "the past"],
-)
+    ids=[
+        "causal", "padding", "both", "nothing", "a hole", "the past", "window", "window and padding", "both sides",
+        "padding on the left", "strided", "documents",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("kind", ["boolean", "additive"])
 def test_what_a_mask_forbids(seen, name, kind):
     mask = seen if kind == "boolean" else np.where(seen, 0.0, -math.inf)

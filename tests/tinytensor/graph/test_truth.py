@@ -103,7 +103,7 @@ def operands(picture):
         (lambda a, b: tt.exp(b) @ a, {("a", "matmul"): "right", ("exp", "matmul"): "left"}),
         (lambda a, b: tt.linalg.outer(a[0], tt.exp(a[0])), {}),
         (lambda a, b: a + b * a, {}),
-        (lambda a, b: tt.concat([a, b]), {}),
+        (lambda a, b: tt.concat([a, b]), {("a", "concat"): "1", ("b", "concat"): "2"}),
     ],
 )
 def test_operands_have_their_names_where_their_order_matters(function, expected):

@@ -594,7 +594,7 @@ def test_chains_that_only_move_numbers_are_one():
         tt.exp(tt.reshape(tt.expand_dims(x.mT, 0), (6,)))
     picture = graph.picture()
     assert titles(picture, "op") == ["rearrange", "exp"]
-    assert of_kind(picture, "op")[0].lines == ("matrix_transpose, expand_dims, reshape",)
+    assert of_kind(picture, "op")[0].lines == ("xᵀ, new axis 0, reshape",)
     assert of_kind(picture, "op")[0].shape == (6,)
 
 
