@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .chart import linear_ticks, tick_text
-from .svg import INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width
 from .tokens import isolated, visible
 from .weights import to_numpy
 
@@ -70,7 +70,7 @@ def vectors(
         children.append(shape)
         labels.keep(plane(point))
     children += [text for name, point in points.items() if (text := labels.name(name, plane(point), colours[name]))]
-    width = max(LEFT + plane.width + MARGIN, text_width(title, 16) + 32)
+    width = max(LEFT + plane.width + MARGIN, BOLD * text_width(title, 15) + 32)
     return Picture(width, TOP + plane.height + 46, title, _words(points, between), children)
 
 
@@ -263,7 +263,7 @@ class _Labels:
     def name(self, name: str, point: Point, fill: Colour) -> Element | None:
         """A name beside its point, on the first side with room; None if no side has any."""
         text = visible(name)
-        wide, (x, y) = 1.08 * text_width(text, FONT), point  # it is bold
+        wide, (x, y) = BOLD * text_width(text, FONT), point
         for dx, dy in ((8, -6), (8, 14), (-8 - wide, -6), (-8 - wide, 14), (-wide / 2, -10), (-wide / 2, 20), (9, 4)):
             left, base = x + dx, y + dy
             box = (left, base - FONT + 2, left + wide, base + 2)

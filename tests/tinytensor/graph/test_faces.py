@@ -21,6 +21,7 @@ from tinytensor.graph import DrawingError
 from tinytensor.graph.dot import PALE, STYLES
 
 from .heads import attention_head
+from tinytensor.graph.label import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 HERE = Path(__file__).parent
@@ -619,6 +620,22 @@ def test_a_legend_names_the_kinds_that_occur():
     assert legend(encoder_layer(), backward=True)[-2:] == ["gradients flow", "kept for"]
     assert legend(encoder_layer(), legend=False) == []
     x = leaf(2)
+def test_long_bold_text_and_numbers_are_as_long_in_every_font():
+    """Graphviz gave them room for Helvetica; other fonts, such as DejaVu Sans, are wider by up to a fifth."""
+    d_model, branch = 32, leaf(1, 4)
+    with tt.record() as graph:
+        tt.exp(branch) * math.sqrt(d_model)
+    graph.title = "a heading that is as wide as the picture below it, which a wider font would cut on both sides"
+    texts = list(ElementTree.fromstring(graph.to_svg(fold=False)).iter(f"{SVG}text"))
+    wide = {"".join(text.itertext()): text for text in texts if text.get("lengthAdjust") == "spacingAndGlyphs"}
+    for text, element in wide.items():
+        width = text_width(text, float(element.get("font-size")))
+        assert abs(float(element.get("textLength")) - width) < 0.1
+    assert {text for text in wide if text.startswith("a heading")}
+    assert {text for text in wide if text.startswith("= [[")}
+    assert not {"exp", "4"} & set(wide)  # short text has room for any font
+
+
     with tt.record() as small:
         pass
     small = tt.draw(tt.exp(x), names={"x": x})
