@@ -25,9 +25,10 @@ from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
+from .tikz import to_tikz
 from .timeline import Timeline
 
-SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".html")
+SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".tex", ".mmd", ".json", ".txt", ".html")
 
 
 class Graph:
@@ -164,6 +165,10 @@ class Graph:
         return to_svg(self.picture(**options))
 
     def to_mermaid(self, **options: Any) -> str:
+    def to_tikz(self, **options: Any) -> str:
+        """The picture as a `tikzpicture` for LaTeX. Raises DrawingError if Graphviz is missing."""
+        return to_tikz(self.picture(**options))
+
         """The picture as a Mermaid flowchart, which Markdown pages draw."""
         return to_mermaid(self.picture(**options))
 
@@ -178,8 +183,8 @@ class Graph:
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the graph in one form; the ending of the path says which.
 
-        .svg, .png, .pdf: the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads; .mmd: Mermaid;
-        .txt: the tree for the terminal; .json: the data; .html: the film of the backward pass (see `player`).
+        .svg, .png, .pdf, .tex (TikZ): the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads;
+        .mmd: Mermaid; .txt: the tree for a terminal; .json: the data; .html: the film of the backward pass (`player`).
 
         Without Graphviz, it writes the text for it beside the path, as .dot, and DrawingError says what to install.
         Raises ValueError for other endings.
@@ -195,12 +200,8 @@ class Graph:
             atomic_write(target, self.to_json().encode())
             return
         picture = self.picture(**options)
-        faces = {".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
-        if suffix in faces:
-            atomic_write(target, faces[suffix](picture).encode())
-            return
         try:
-            content = to_svg(picture).encode() if suffix == ".svg" else render(to_dot(picture), suffix[1:])
+            content = face(picture, suffix)
         except DrawingError as error:
             text = target.with_suffix(".dot")
             atomic_write(text, to_dot(picture).encode())
@@ -269,6 +270,12 @@ class Graph:
 
 
 def with_changes(former: Options, changes: dict[str, Any]) -> Options:
+def face(picture: Picture, suffix: str) -> bytes:
+    """The picture in the form that the ending of a file's name asks for. Raises DrawingError if Graphviz is missing."""
+    faces = {".svg": to_svg, ".tex": to_tikz, ".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
+    return faces[suffix](picture).encode() if suffix in faces else render(to_dot(picture), suffix[1:])
+
+
     """Options with some of them changed. Raises ValueError for options that do not exist or do not fit."""
     known = {field.name for field in dataclasses.fields(Options)}
     for name in changes:

@@ -37,7 +37,7 @@ def lay_out_with(function: Callable[[str, str], str | bytes] | None) -> None:
         tinytensor.graph.lay_out_with(lambda dot, kind: viz.renderString(dot, format=kind))
 
     Args:
-        function: takes the text for Graphviz and the kind of picture ("svg", "png", "pdf"), and returns the picture.
+        function: takes the text for Graphviz and the kind of result ("svg", "png", "pdf", "json"), and returns that.
     """
     global _own_layout
     _own_layout = function
