@@ -27,6 +27,7 @@ from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
 from .tikz import to_tikz
 from .timeline import Timeline
+from .ushape import as_u
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".tex", ".mmd", ".json", ".txt", ".html")
 
@@ -138,7 +139,7 @@ class Graph:
             structure = measured_again(structure, builder.nodes, chosen.repeat)
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         ran = len(main_ops(self.structure)) if chosen.formulas else None
-        return look(structure, chosen, self.title, failed, ran, self._misfits)
+        return as_u(look(structure, chosen, self.title, failed, ran, self._misfits))
 
     def description(self, **options: Any) -> str:
         """The graph in a sentence: the description of its pictures, for those who cannot see them."""
@@ -164,11 +165,11 @@ class Graph:
         """
         return to_svg(self.picture(**options))
 
-    def to_mermaid(self, **options: Any) -> str:
     def to_tikz(self, **options: Any) -> str:
         """The picture as a `tikzpicture` for LaTeX. Raises DrawingError if Graphviz is missing."""
         return to_tikz(self.picture(**options))
 
+    def to_mermaid(self, **options: Any) -> str:
         """The picture as a Mermaid flowchart, which Markdown pages draw."""
         return to_mermaid(self.picture(**options))
 
@@ -269,13 +270,13 @@ class Graph:
             return {"text/plain": repr(self)}
 
 
-def with_changes(former: Options, changes: dict[str, Any]) -> Options:
 def face(picture: Picture, suffix: str) -> bytes:
     """The picture in the form that the ending of a file's name asks for. Raises DrawingError if Graphviz is missing."""
     faces = {".svg": to_svg, ".tex": to_tikz, ".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
     return faces[suffix](picture).encode() if suffix in faces else render(to_dot(picture), suffix[1:])
 
 
+def with_changes(former: Options, changes: dict[str, Any]) -> Options:
     """Options with some of them changed. Raises ValueError for options that do not exist or do not fit."""
     known = {field.name for field in dataclasses.fields(Options)}
     for name in changes:

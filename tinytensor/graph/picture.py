@@ -66,6 +66,7 @@ class Edge:
         kind: "residual" goes around the ops between; "gradient" goes backwards; "uses" leads from an op that kept an
             array to the gradient that reads it; "loop" leads from the result of one turn to the next turn.
         operand: its name in the op or module at its head, if that has several inputs and their order matters.
+        rises: True if its head is drawn above its tail, as on the right of a U-Net.
     """
 
     tail: str
@@ -73,6 +74,7 @@ class Edge:
     label: str
     kind: EdgeKind = "data"
     operand: str = ""
+    rises: bool = False
 
 
 @dataclass(frozen=True)
