@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .decoding_steps import share_text
-from .svg import INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
 from .tokens import isolated, label, visible
 
 
@@ -63,7 +63,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     rows = _rows(children, [(i in result, best[i], totals[i]) for i in range(len(nodes))])
     widths = [0.0] * (max(depth) + 1)
     for i, node in enumerate(nodes):
-        widths[depth[i]] = max(widths[depth[i]], _width(node, totals[i]))
+        widths[depth[i]] = max(widths[depth[i]], _width(node, totals[i], i in result))
     lefts = [16 + sum(widths[:column]) + GAP * column for column in range(len(widths))]
 
     drawing = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
@@ -81,7 +81,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     description = (
         f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
     )
-    wide = max(lefts[-1] + widths[-1] + 16, 32 + text_width(title, 16), 560)
+    wide = max(lefts[-1] + widths[-1] + 16, 32 + BOLD * text_width(title, 15), 560)
     return Picture(wide, bottom + 30, title, description, [*drawing, *boxes, *legend])
 
 
@@ -162,8 +162,9 @@ def _edge(
     return [Element("path", d=path, fill="none", class_="edge", **look), probability]
 
 
-def _width(node: BeamNode, total: float) -> float:
-    return min(150.0, 16 + max(text_width(visible(node.token), 13), text_width(_under(node, total), 10)))
+def _width(node: BeamNode, total: float, is_result: bool) -> float:
+    token = text_width(visible(node.token), 13 * (BOLD if is_result else 1))
+    return min(150.0, 16 + max(token, text_width(_under(node, total), 10)))
 
 
 def _under(node: BeamNode, total: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .svg import INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
 from .tokens import isolated, label, visible
 
 WIDE, BAR, LINE = 150.0, 13.0, 30.0  # a step's column, the height of a bar, and of a candidate
@@ -35,7 +35,7 @@ def decoding_steps(
         for column, i in enumerate(row):
             children += _step(i, steps[i], chosen[i], 16 + column * (WIDE + 14), top)
         top += 34 + LINE * max(len(steps[i]) for i in row) + 16
-    width = max(32 + min(len(steps), PER_ROW) * (WIDE + 14) - 14, 32 + text_width(title, 16))
+    width = max(32 + min(len(steps), PER_ROW) * (WIDE + 14) - 14, 32 + BOLD * text_width(title, 15))
     words = [(isolated(visible(step[place][0])), share_text(step[place][1])) for step, place in zip(steps, chosen)]
     said = ", ".join(" ".join(word) for word in words)
     return Picture(width, top, title, f"Said, with its probability: {said}.", children)
@@ -75,7 +75,7 @@ def _step(number: int, candidates: list[tuple[str, float]], chosen: int, left: f
         if is_chosen:
             frame = {"x": left, "y": y, "width": WIDE, "height": LINE - 1, "rx": 3}
             found.append(Element("rect", **frame, fill=PANEL, stroke=SERIES[0], class_="chosen"))
-        found.append(label(token, WIDE - 52, 12, x=left + 6, y=y + 12, fill=INK, font_weight=weight))
+        found.append(label(token, WIDE - 62, 12, x=left + 6, y=y + 12, fill=INK, font_weight=weight))
         number_of = {"x": left + WIDE - 6, "y": y + 12, "text_anchor": "end", "font_size": 11}
         found.append(Element("text", share_text(p), fill=INK if is_chosen else MUTED, font_weight=weight, **number_of))
         track = {"x": left + 6, "y": y + 17, "height": BAR - 6, "rx": 2}

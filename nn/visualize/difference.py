@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .grid import MARGIN, Map, heat_maps
-from .ramp import HIDDEN, scale
+from .grid import MARGIN, Map, end_of_legend, heat_maps
+from .ramp import scale
 from .svg import MINUS, MUTED, Element, Picture, number, text_width
 from .tiles import Scale
 from .tokens import check_pair, isolated, visible
@@ -79,7 +79,7 @@ def attention_difference(
     title = title or f"Attention of {names[1]} {MINUS} {names[0]}{only}"
     drawn = heat_maps(
         maps, {i: one[i].name or other[i].name for i in rows}, columns, source, target, colours.ramp,
-        lambda masked, hatched: _legend(colours, names, masked), title, named=named, count=len(one[rows[0]].weights),
+        lambda *masks: _legend(colours, names, *masks), title, named=named, count=len(one[rows[0]].weights),
     )  # fmt: skip
     drawn.description += f" {_described(differences, names, source, target)}"
     drawn.width = max(drawn.width, math.ceil(_ends(names)[1] + 330))
@@ -103,7 +103,7 @@ def _ends(names: tuple[str, str]) -> tuple[float, float]:
     return left, left + BAR + 14 + text_width(f"more in {names[1]}", 12)
 
 
-def _legend(colours: Scale, names: tuple[str, str], masked: bool) -> list[Element]:
+def _legend(colours: Scale, names: tuple[str, str], masked: bool, hatched: bool) -> list[Element]:
     """The scale, with the name that each end stands for, and the words beside it."""
     left, end = _ends(names)
     legend = [
@@ -111,15 +111,7 @@ def _legend(colours: Scale, names: tuple[str, str], masked: bool) -> list[Elemen
         scale(colours.ramp, left, 36, BAR, colours.ticks(), MUTED),
         Element("text", f"more in {names[1]}", x=left + BAR + 14, y=45, font_size=12, fill=MUTED),
     ]
-    beside = end + 24
-    if masked:
-        legend += [
-            Element("rect", x=beside, y=35, width=12, height=12, fill=HIDDEN),
-            Element("text", "masked", x=beside + 18, y=45, font_size=12, fill=MUTED),
-        ]
-        beside += 80
-    axes = "rows are queries, columns are keys"
-    return [*legend, Element("text", axes, x=beside, y=45, font_size=12, fill=MUTED)]
+    return [*legend, *end_of_legend(end + 24, masked, hatched)]
 
 
 def _described(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .ramp import HIDDEN, STROKE, WEIGHTS, Ramp, hatching, pixels, scale, squares
-from .svg import INK, MINUS, MUTED, RULE, Element, Picture, number, text_width
+from .svg import BOLD, INK, MINUS, MUTED, RULE, Element, Picture, number, text_width
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose, read_layers
 
@@ -115,10 +115,10 @@ def heat_maps(
         children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(heads)]
     for row, (i, name) in enumerate(layers.items()):
         if layout.font is None or len(layers) > 1:
-            aside = 0.0 if layout.font is None else _widest(target, layout.font) + 8
+            aside = 0.0 if layout.font is None else widest_token(target, layout.font) + 8
             children.append(_layer_name(i, name, layout.box(row, 0), aside))
         if layout.font is not None:
-            children += _query_tokens(target, layout.box(row, 0), layout.font)
+            children += query_tokens(target, layout.box(row, 0), layout.font)
         for column, head in enumerate(heads):
             if (i, head) not in maps:
                 continue
@@ -127,11 +127,11 @@ def heat_maps(
                 cells = [*pixels(each.shares, each.hidden, ramp, box), Element("title", f"layer {i}, head {head}")]
             else:
                 cells = [squares(each.shares, each.hidden, ramp, box, _cell_titles(each, source, target))]
-            children.append(Element("g", *cells, _frame(box), class_="map"))
+            children.append(Element("g", *cells, frame(box), class_="map"))
     if layout.font is not None:
         for column in range(len(heads)):
-            children += _key_tokens(source, layout.box(0, column), layout.font)
-    width = max(layout.right + MARGIN, MARGIN + 530, 2 * MARGIN + text_width(title, 16)) + layout.overhang
+            children += key_tokens(source, layout.box(0, column), layout.font)
+    width = max(layout.right + MARGIN, MARGIN + 530, 2 * MARGIN + BOLD * text_width(title, 15)) + layout.overhang
     description = (
         f"{len(layers)} layer{'s' * (len(layers) > 1)} of {len(heads)} head{'s' * (len(heads) > 1)}; each map has "
         f"{queries} queries (rows) and {keys} keys (columns)."
@@ -193,8 +193,8 @@ def _arrange(rows: int, columns: int, source: list[str], target: list[str], name
         readable = min(LARGEST_FONT, cell * 0.8)
         if readable >= SMALLEST_FONT:
             font = readable
-            overhang = _widest(source, font) * 0.75
-            left = MARGIN + _widest(target, font) + 30 + (50 if rows > 1 else 0)
+            overhang = widest_token(source, font) * 0.75
+            left = MARGIN + widest_token(target, font) + 30 + (50 if rows > 1 else 0)
             top = TOP + overhang + 16
     across = (WIDTH - left - GAP * columns) / columns
     down = (HEIGHT - top - GAP * rows) / rows
@@ -203,7 +203,7 @@ def _arrange(rows: int, columns: int, source: list[str], target: list[str], name
     return _Layout(rows, columns, left, top, width, height, font, overhang)
 
 
-def _widest(tokens: list[str], font: float) -> float:
+def widest_token(tokens: list[str], font: float) -> float:
     return min(LONGEST_TOKEN, max(text_width(visible(token), font) for token in tokens))
 
 
@@ -211,19 +211,21 @@ def _widest(tokens: list[str], font: float) -> float:
 
 
 def _legend(masks: bool, hatched: bool) -> list[Element]:
-    """The scale of colours, and a sample of a masked cell if there are any."""
-    legend = [
+    return [
         scale(WEIGHTS, MARGIN, 36, 180, [(0, "0"), (0.5, "0.5"), (1, "1")], MUTED),
         Element("text", "weight", x=MARGIN + 192, y=45, font_size=12, fill=MUTED),
+        *end_of_legend(MARGIN + 250, masks, hatched),
     ]
-    if masks:
-        legend.append(Element("rect", x=MARGIN + 250, y=35, width=12, height=12, fill=HIDDEN))
-        if hatched:
-            legend.append(hatching([(MARGIN + 250, 47, MARGIN + 262, 35)], STROKE))
-        legend.append(Element("text", "masked", x=MARGIN + 268, y=45, font_size=12, fill=MUTED))
-    axes = "rows are queries, columns are keys"
-    legend.append(Element("text", axes, x=MARGIN + (330 if masks else 256), y=45, font_size=12, fill=MUTED))
-    return legend
+
+
+def end_of_legend(x: float, masks: bool, hatched: bool) -> list[Element]:
+    """A sample of a masked cell, if there are any, and the meaning of rows and columns."""
+    axes = Element("text", "rows are queries, columns are keys", x=x + 80 * masks, y=45, font_size=12, fill=MUTED)
+    if not masks:
+        return [axes]
+    sample = Element("rect", x=x, y=35, width=12, height=12, fill=HIDDEN)
+    hatch = [hatching([(x, 47, x + 12, 35)], STROKE)] * hatched
+    return [sample, *hatch, Element("text", "masked", x=x + 18, y=45, font_size=12, fill=MUTED), axes]
 
 
 def _head_name(head: int, box: Box) -> Element:
@@ -254,13 +256,13 @@ def _cell_titles(each: Map, source: list[str], target: list[str]) -> Callable[[i
     return title
 
 
-def _frame(box: Box) -> Element:
+def frame(box: Box) -> Element:
     x, y, width, height = box
-    frame = {"x": x - 0.5, "y": y - 0.5, "width": width + 1, "height": height + 1}
-    return Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame)
+    place = {"x": x - 0.5, "y": y - 0.5, "width": width + 1, "height": height + 1}
+    return Element("rect", fill="none", stroke=RULE, pointer_events="none", **place)
 
 
-def _query_tokens(target: list[str], box: Box, font: float) -> list[Element]:
+def query_tokens(target: list[str], box: Box, font: float) -> list[Element]:
     """The tokens of the queries before the rows of a map."""
     left, top, _, height = box
     labels = []
@@ -271,7 +273,7 @@ def _query_tokens(target: list[str], box: Box, font: float) -> list[Element]:
     return labels
 
 
-def _key_tokens(source: list[str], box: Box, font: float) -> list[Element]:
+def key_tokens(source: list[str], box: Box, font: float) -> list[Element]:
     """The tokens of the keys, slanted, above the columns of a map."""
     left, top, width, _ = box
     labels = []

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from .grid import frame, key_tokens, query_tokens, widest_token
 from .ramp import HIDDEN, hatching
-from .svg import INK, MUTED, PAPER, RULE, SERIES, Colour, Element, Picture, number, text_width
-from .tokens import check_pair, label, visible
+from .svg import BOLD, INK, MUTED, PAPER, SERIES, Colour, Element, Picture, text_width
+from .tokens import check_pair, visible
 from .weights import to_numpy
 
 MARGIN, TOP = 16.0, 40.0
@@ -67,7 +68,7 @@ def attention_mask(
 
     cell = min(30.0, 560 / max(queries, keys))
     size = min(13.0, cell * 0.8)
-    widest = [min(160.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source)]
+    widest = [widest_token(tokens, size) for tokens in (target, source)]
     left, top = MARGIN + widest[0] + 8, TOP + widest[1] * 0.75 + 14
     cells, slashes, backslashes = Element("g", stroke=PAPER, stroke_width=1), [], []
     for i in range(queries):
@@ -83,19 +84,12 @@ def attention_mask(
                 backslashes.append((x, y, x + cell, y + cell))
     children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), cells]
     children += [hatching(slashes)] * bool(slashes) + [hatching(backslashes, PADDING_STROKE)] * bool(backslashes)
-    frame = {"x": left, "y": top, "width": keys * cell, "height": queries * cell}
-    children.append(Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame))
-    for i, token in enumerate(target):
-        place = {"x": left - 8, "y": top + (i + 0.5) * cell + size * 0.35, "text_anchor": "end"}
-        children.append(label(token, 160, size, fill=INK, class_="query", **place))
-    for j, token in enumerate(source):
-        x, y = left + (j + 0.5) * cell + size * 0.25, top - 7
-        turn = f"rotate(-45 {number(x)} {number(y)})"
-        children.append(label(token, 160, size, fill=INK, class_="key", x=x, y=y, transform=turn))
+    box = (left, top, keys * cell, queries * cell)
+    children += [frame(box), *query_tokens(target, box, size), *key_tokens(source, box, size)]
     causal = queries == keys > 1 and bool((hidden == ~np.tri(keys, dtype=bool)).all())
     words = {"hidden": "the future, hidden by attn_mask" if causal else "hidden by attn_mask", "padding": "padding"}
     legend, wide = _legend(MARGIN, top + queries * cell + 14, bool(hidden.any()), bool(padding.any()), words)
-    width = max(left + keys * cell + widest[1] * 0.75, wide, text_width(title, 16)) + MARGIN
+    width = max(left + keys * cell + widest[1] * 0.75, wide, BOLD * text_width(title, 15)) + MARGIN
     description = (
         f"{queries} queries (rows) and {keys} keys (columns): {int((~hidden & ~padding).sum())} pairs may be seen, "
         f"{int(hidden.sum())} are {words['hidden']}, {int(padding.sum())} keys are padding."

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
 from .tokens import check_tokens, isolated, label, visible
 from .weights import read_layers
 
@@ -85,7 +85,7 @@ def recurrence(
     children += [part for j in range(len(said)) for part in places.decoder(j, passed)]
     if caption:
         children.append(Element("text", caption, x=16, y=places.foot + 66, font_size=12, fill=MUTED))
-    width = max(places.width, 32 + text_width(title, 16), 32 + text_width(caption, 12))
+    width = max(places.width, 32 + BOLD * text_width(title, 15), 32 + text_width(caption, 12))
     return Picture(width, places.foot + (78 if caption else 54), title, words, children)
 
 

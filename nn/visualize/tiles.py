@@ -10,8 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
+from .grid import frame
 from .ramp import HIDDEN, SIGNED, WEIGHTS, Ramp, ink_on, pixels, squares
-from .svg import INK, MINUS, RULE, Element, number, text_width
+from .svg import INK, MINUS, Element, number, text_width
 from .tokens import fitted, isolated
 
 FONT, LINE = 12.0, 26.0
@@ -135,8 +136,7 @@ class Tile:
             cells = pixels(shares, hidden, self.scale.ramp, box)
         else:
             cells = [squares(shares, hidden, self.scale.ramp, box, self._title)]
-        frame = {"x": x - 0.5, "y": y - 0.5, "width": self.width + 1, "height": self.height + 1}
-        cells.append(Element("rect", fill="none", stroke=RULE, pointer_events="none", **frame))
+        cells.append(frame(box))
         if self.numbers:
             cells.append(self._numbers(x, y, shares))
         return Element("g", *cells, *self._labels(x, y), class_="tile")

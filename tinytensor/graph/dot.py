@@ -10,7 +10,7 @@ from ..machine.extras import how_to_install
 from .heat import RAMP
 from .label import CELL, SMALL, Line, lines_of, room
 from .marks import attributes
-from .picture import Box, Picture, Vertex, VertexKind
+from .picture import Box, Edge, Picture, Vertex, VertexKind
 from .short_text import cut, printable
 
 FONT = "Helvetica,Arial,sans-serif"
@@ -70,12 +70,9 @@ def to_dot(picture: Picture) -> str:
     heading = [Line(((line, True),), 15) for line in title]
     heading += [Line(((cut(printable(note), 90), False),), 11) for note in picture.notes]
     dot.attr(label=_table(heading), labelloc="t", fontsize="15")
-    inside: dict[str | None, list[Vertex | Box]] = {None: []}
-    for box in picture.boxes:
-        inside[box.id] = []
-        inside[box.parent].append(box)
-    for vertex in picture.vertices:
-        inside[vertex.box].append(vertex)
+    inside = contents(picture)
+    if any(edge.rises for edge in picture.edges):  # Graphviz begins with the input, so that its side is the left one
+        inside = {place: sorted(items, key=lambda item: isinstance(item, Box)) for place, items in inside.items()}
     _write(dot, inside, None, picture)
     if picture.scale is not None:
         dot.node("scale", label=_legend(picture), shape="plaintext", fixedsize="false", **{"class": "scale"})
@@ -86,13 +83,29 @@ def to_dot(picture: Picture) -> str:
                 side_by_side.node(place)
     level = {place for places in picture.levels for place in places}
     for edge in picture.edges:
-        tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
+        tail, head = ends(edge)
         straight = {"weight": "20"} if {tail, head} <= level else {}
+        if edge.rises:
+            straight["dir"] = "back"
         for operand in edge.operand.split(", ") if picture.apart else [edge.operand]:
             text = " · ".join(filter(None, (operand, "" if tall and edge.kind != "loop" else edge.label)))
             label = _table([Line(((printable(text), False),), 10)], 8) if text else ""
             dot.edge(tail, head, label=label, **EDGES[edge.kind], **straight, **{"class": edge.kind})
     return dot.source
+
+
+def ends(edge: Edge) -> tuple[str, str]:
+    """The upper and the lower end of an edge in a picture that goes down."""
+    return (edge.head, edge.tail) if edge.rises or edge.kind == "gradient" else (edge.tail, edge.head)
+
+
+def contents(picture: Picture) -> dict[str | None, list[Vertex | Box]]:
+    """What is directly in each box, by its id, boxes first; None: what is in no box."""
+    inside: dict[str | None, list[Vertex | Box]] = {place: [] for place in (None, *(box.id for box in picture.boxes))}
+    parts: tuple[Vertex | Box, ...] = (*picture.boxes, *picture.vertices)
+    for part in parts:
+        inside[part.parent if isinstance(part, Box) else part.box].append(part)
+    return inside
 
 
 def _table(lines: list[Line], beside: float = 0, side: str = "CENTER") -> str:

@@ -77,6 +77,7 @@ class Edge:
         reads: the ids of the ops that read it, each with the place of the input, and the id of the array (of a loop, as
             the turn before made it).
         scope: of a loop, the id of the scope whose turns it joins.
+        rises: True if its head is drawn above its tail, as on the right of a U-Net.
     """
 
     tail: str
@@ -86,6 +87,7 @@ class Edge:
     operand: str = ""
     reads: tuple[tuple[str, int, str], ...] = ()
     scope: str = ""
+    rises: bool = False
 
 
 @dataclass(frozen=True)

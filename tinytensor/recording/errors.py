@@ -36,7 +36,7 @@ class explain_errors(record):
     finite in `detect_anomaly` is shown the same way. Records what is computed, as `record` does, so it is slow.
 
     Args:
-        path: where the picture goes (.svg, .png, .pdf, .dot, .mmd, .txt).
+        path: where the picture goes (.svg, .png, .pdf, .tex, .dot, .mmd, .txt).
         **options: how it is drawn; see `tinytensor.graph.Options`.
     """
 

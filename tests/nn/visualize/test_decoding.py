@@ -1,5 +1,6 @@
 """Pictures of decoding: every step, every branch, and what tells them apart."""
 
+import html
 import math
 import re
 
@@ -7,7 +8,7 @@ import pytest
 
 from tinytensor.nn import visualize
 from tinytensor.nn.visualize import BeamNode
-from tinytensor.nn.visualize.svg import text_width
+from tinytensor.nn.visualize.svg import BOLD, text_width
 
 HELLO = "שלום"
 STEPS = [[("le", 0.7), ("la", 0.2), ("<b>", 0.0001)], [("chat", 0.5), (HELLO, 0.25)]]
@@ -49,6 +50,33 @@ def test_what_was_said_is_framed_and_bold():
     assert number(frames[0], "y") > number(frames[1], "y")  # the second candidate of the first step
     bold = re.findall(r'<text[^>]*font-weight="bold"[^>]*>([^<]*)', str(picture))
     assert bold == ["Token by token", "la", "la", "0.200", "chat", "chat", "0.500"]
+
+
+@pytest.mark.parametrize("token", ["mmmmmmmmmmmmmmmmmm", "extraordinary", "WWWW", "le"])
+def test_a_bold_token_ends_before_its_probability_and_before_the_next_column(token):
+    picture = str(visualize.decoding_steps([[(token, 0.0001)], [("a", 0.5)]], [0, 0]))
+    (left, said, size), (start, shown, small), (end, probability, smaller) = _bold(picture)[:3]
+    assert left + BOLD * text_width(said, size) <= 16 + 150 + 14
+    assert start + BOLD * text_width(shown, small) <= end - BOLD * text_width(probability, smaller)
+
+
+@pytest.mark.parametrize("token", ["mmmmmmmm", "extraordinary", "W"])
+def test_a_bold_token_of_a_beam_has_room_in_its_box(token):
+    tree = [BeamNode(None, "<begin>", 0.0), BeamNode(0, token, -0.1, score=-0.1), BeamNode(0, "x", -3.0)]
+    picture = str(visualize.beam_tree(tree))
+    widths = [float(w) for w in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', picture)]
+    assert BOLD * text_width(token, 13) + 8 <= widths[1]
+    assert token in picture
+
+
+def _bold(picture):
+    """The x, the text and the size of each bold text below the title."""
+    found = []
+    for attributes, text in re.findall(r"<text ([^>]*)>([^<]*)", picture):
+        known = dict(re.findall(r'([\w-]+)="([^"]*)"', attributes))
+        if known.get("font-weight") == "bold" and known["font-size"] != "15":
+            found.append((float(known["x"]), html.unescape(text), float(known["font-size"])))
+    return found
 
 
 def test_many_steps_go_on_below():
