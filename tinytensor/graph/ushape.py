@@ -44,7 +44,7 @@ def _after(first: list[str], readers: dict[str, list[str]]) -> set[str]:
     """Some vertices, and all that is computed from them."""
     found, waiting = set(first), list(first)
     while waiting:
-        new = set(readers[waiting.pop()]) - found
+        new = set(readers.get(waiting.pop(), ())) - found
         found |= new
         waiting += new
     return found
