@@ -147,12 +147,21 @@ class Builder:
         return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
 
     def _results(self, nodes: list[Any]) -> list[str]:
-        """The values that no op reads and that a variable holds, or the last one; and what was differentiated."""
-        read = {value for op in self._ops for value in op.inputs}
+        """The values that a variable holds, or that were differentiated, and the last, unless Python read it.
+
+        Of these, those that nothing reads but what ends in nothing: as a loop's state, whose size ended the loop.
+        """
         ends = {step.during.root() for node in nodes if (step := getattr(node, "step", None)) and step.during}
         held = {self._value_ids[node] for node in nodes if node in ends or getattr(node, "held", False)}
-        last = self._value_ids[nodes[-1]] if nodes else ""
-        return [op.output for op in self._ops if op.output not in read and op.output in (*held, last)]
+        held |= {self._value_ids[node] for node in nodes[-1:] if not getattr(node, "read", "")}
+        found: list[str] = []
+        read: set[str | None] = set()  # by what leads to a result
+        for op in reversed(self._ops):
+            if op.output not in read and op.output in held:
+                found.append(op.output)
+            if op.output in read or op.output in held:
+                read.update(op.inputs)
+        return found[::-1] or [op.output for op in self._ops[-1:]]
 
     def _note_sources(self, node: Any) -> None:
         """Note what modules were given, and memory that was written between two reads."""

@@ -210,7 +210,8 @@ class Look:
                 continue
             closed = place != op.id and op.id not in self.plan.joined  # then the picture hides what it goes around
             kind: EdgeKind = "residual" if self.around.get(op.id) == value and not closed else "data"
-            self._connect(tail, place, self.values[value], kind, operands.get(value, ""), read)
+            operand = "" if read in self.together else operands.get(value, "")  # "all 6" says it
+            self._connect(tail, place, self.values[value], kind, operand, read)
 
     def _operands(self, op: Op, place: str, incoming: list[tuple[str, str | None]]) -> dict[str, str]:
         """The names that the vertex at `place` has for its inputs, if it reads several and their order matters."""
