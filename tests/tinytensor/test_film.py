@@ -3,6 +3,7 @@
 import dis
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -456,3 +457,24 @@ def test_other_endings_and_options_raise(tmp_path):
     with pytest.raises(ValueError, match="there is no option 'dept'"):
         graph.player(tmp_path / "film.html", dept=3)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- large graphs
+
+
+def tanhs(count, lines=1):
+    x = leaf(2)
+    with tt.record() as graph:
+        h = x
+        for _ in range(count):
+            h = tt.tanh(h) if lines == 1 else tt.tanh(tt.sin(h))
+        loss = tt.sum(h)
+    loss.backward()
+    return graph
+
+
+def test_a_film_of_a_long_folded_loop_is_written_in_seconds():
+    graph = tanhs(2000, lines=2)
+    began = time.perf_counter()
+    assert len(data_of(graph)["steps"]) == 4001
+    assert time.perf_counter() - began < 10  # the text of a rule is looked up once

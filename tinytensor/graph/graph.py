@@ -225,7 +225,8 @@ class Graph:
         """Write a page to explore the graph: one HTML file whose modules open and close at a click.
 
         It searches, zooms, follows edges by mouse or keyboard, and shows for each vertex its shapes, values, gradient,
-        kept arrays and line of code. Every module can be opened; `fused="formula"` adds formulas.
+        kept arrays and line of code. Modules can be opened, and so can turns of loops, and up to 1,000 ops also the
+        formulas of fused ops; `fused="formula"` opens these with the modules.
 
         Raises ValueError for another ending than .html.
         """
