@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 FEW = 60
 """The film shows a graph of at most this many ops whole: every module open, none folded."""
 
+MOST, MOST_STEPS = 2000, 10_000
+"""The most vertices, which Graphviz lays out in ten seconds at the worst, and the most ops."""
+
 
 def player(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
     """Write the film; see `Graph.player`."""
@@ -73,8 +76,14 @@ def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]
     default = Options()
     given = {name: value for name, value in vars(graph.options).items() if value != getattr(default, name)}
     few = {"depth": FEW, "fold": False} if len(graph._nodes) <= FEW else {}
-    chosen = few | given | options | {"fused": "folded"}
+    chosen = few | given | options | {"fused": "folded", "large": True}
     picture = graph.picture(**chosen)
+    if len(picture.vertices) > MOST or len(graph._nodes) > MOST_STEPS:
+        raise ValueError(
+            f"player: the film would show {len(picture.vertices):,} vertices and {len(graph._nodes):,} steps, and it "
+            f"shows at most {MOST:,} and {MOST_STEPS:,}; record less of it, or close modules (a smaller depth, or "
+            "collapse); graph.explore shows a graph of any size"
+        )
     return picture, _Film(graph, dataclasses.replace(default, **chosen), picture).data()
 
 

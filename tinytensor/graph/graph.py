@@ -214,8 +214,8 @@ class Graph:
         gradient that arrives, with the sum if paths join, and the gradients that leave: numbers for arrays of up to 64
         elements, statistics for larger ones. It shows a graph of up to 60 ops whole unless options say otherwise.
 
-        Raises ValueError for another ending than .html, or unless exactly one backward pass went through the graph;
-        DrawingError if Graphviz is missing.
+        Raises ValueError for another ending than .html, for more than 2,000 vertices or 10,000 ops, or unless exactly
+        one backward pass went through the graph; DrawingError if Graphviz is missing.
         """
         from .film import player  # only films need its imports
 
