@@ -11,6 +11,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
+from ..node import written_since
 from ..pages.html_page import html_page, save_page, text_of
 from ..tracing import Statistics
 from .label import SMALL, TITLE, lines_of, room
@@ -206,7 +207,9 @@ def _rows(op: Op | None, value: Value | None, node: Any) -> list[list[str]]:
         ]
     if value is not None:
         if node is not None and node.traced:
-            rows += [["values", text] for text in _statistics(Statistics.of(node.values[-1]))]
+            array = node.values[-1] if node.seen[-1] is None else node.seen[-1]
+            stale = node.seen[-1] is None and written_since(node.serial, (array,)) is not None
+            rows += [["values", text] for text in (["written since"] if stale else _statistics(Statistics.of(array)))]
         elif value.numbers:
             rows.append(["values", value.numbers])
         if value.gradient is not None:

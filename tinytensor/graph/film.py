@@ -123,7 +123,7 @@ class _Film:
         self.shown_makers = {op.output: op for op in folded.structure.ops}
 
         self.arrays: list[list[Any]] = []
-        self.array_ids: dict[int, int] = {}
+        self.array_ids: dict[Any, int] = {}
         self.held: list[Any] = []  # keeps the objects alive, so that no id is used twice
         self.texts: list[str] = []
         self.text_ids: dict[str, int] = {}
@@ -169,7 +169,7 @@ class _Film:
         vertex = self._vertex(op)
         inputs = [
             [self._input_name(op, i), self._named(value), self._array(node.values[i], node)]
-            for i, value in enumerate(op.inputs)
+            for i, value in enumerate(op.inputs[: len(node.values) - 1])
             if value is not None
         ]
         name = self.values[op.output].name
@@ -316,7 +316,7 @@ class _Film:
     def _inputs_read(self, op: Op, node: Any) -> list[list[Any]]:
         return [
             [self._input_name(op, i), self._named(value), self._array(node.values[i], node)]
-            for i, value in enumerate(op.inputs)
+            for i, value in enumerate(op.inputs[: len(node.values) - 1])
             if value is not None
         ]
 
@@ -345,11 +345,14 @@ class _Film:
 
     def _array(self, array: Any, node: Any) -> int:
         """The place of an array of the forward pass among `arrays`."""
-        known = self.array_ids.get(id(array))
+        then = next((s for v, s in zip(node.values, node.seen) if v is array and s is not None), None)
+        array = array if then is None else then  # as it was computed with, whatever wrote it later
+        key = id(array) if then is None else (then.dtype.char, then.shape, for_array(then).to_numpy(then).tobytes())
+        known = self.array_ids.get(key)
         if known is None:
             self.held.append(array)
-            changed = written_since(node.renewed or node.serial, (array,)) is not None
-            known = self.array_ids[id(array)] = len(self.arrays)
+            changed = then is None and written_since(node.renewed or node.serial, (array,)) is not None
+            known = self.array_ids[key] = len(self.arrays)
             caption, *shown = _show(Statistics.of(array), array)
             self.arrays.append([caption + ", changed in place since" * changed, *shown])
         return known

@@ -1,9 +1,11 @@
 """A recorded computation as a program: what is called, on what, in which order. It runs on other arrays, too.
 
-with tt.record() as graph:
-    y = model(x)
-program = graph.program()
-(again,) = program.run(x=other)
+    with tt.record() as graph:
+        y = model(x)
+    program = graph.program()
+    (again,) = program.run(x=other)
+
+Pictures are read back into programs (`check`), and other forms of a computation are made of them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from ..backend import for_array
 from ..modes import state
 from ..primitive import Primitive
 from ..tensor import wrap
+from .lengths import Length, free_lengths, with_lengths
 
 CLOSE = {"float16": 1e-2, "float32": 1e-4, "complex64": 1e-4}
 """How far numbers may differ when they are computed again, relative to the largest; by dtype, else 1e-8."""
@@ -43,11 +46,11 @@ class Call(NamedTuple):
 
     def again(self, arrays: Mapping[str, Any]) -> Any:
         """The op's result on arrays by name; None if one of them is None."""
-        inputs = [arrays[x] if isinstance(x, str) else x for x in self.inputs]
+        inputs = [arrays[x] if isinstance(x, str) else with_lengths(x, arrays) for x in self.inputs]
         if any(array is None for x, array in zip(self.inputs, inputs) if isinstance(x, str)):
             return None
         count = len(inputs) if self.op.variadic else len(self.op.inputs)
-        params = _with_key(self.params, inputs[count:])
+        params = _with_key(with_lengths(self.params, arrays), inputs[count:])
         tensors = [wrap(x, None) if hasattr(x, "dtype") else x for x in inputs[:count]]
         return self.op.call(*tensors, **params)._data
 
@@ -61,12 +64,22 @@ class Program:
         leaves: the arrays from outside, by name.
         names: for users' names of arrays (parameters, inputs, variables), the names within the program.
         outputs: the names of the results.
+        lengths: those that may be others when it runs.
     """
 
     calls: tuple[Call, ...]
     leaves: dict[str, Any]
     names: dict[str, str]
     outputs: tuple[str, ...]
+    lengths: tuple[Length, ...] = ()
+
+    def with_free_lengths(self, other: Program) -> Program:
+        """The program for any lengths in which two recordings of one function differ, as those of two texts do.
+
+        Raises ValueError, naming it, for what differs and does not follow the length of an input: an op, a constant, a
+        number.
+        """
+        return free_lengths(self, other)
 
     def run(self, **arrays: Any) -> tuple[Any, ...]:
         """The results, computed on other arrays: give those by the names of inputs and parameters.

@@ -454,3 +454,58 @@ def test_a_program_runs_on_other_arrays():
     np.testing.assert_allclose(again, model(other).numpy(), rtol=1e-6)
     with pytest.raises(KeyError, match="there is no array 'y'; there are 0.bias"):
         program.run(y=other)
+
+
+def test_a_program_of_two_lengths_runs_at_any():
+    tt.manual_seed(0)
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True), 2).eval()
+    x = tt.random.randn(3, 9, 8)
+
+    def recorded(batch, length):
+        src = x[:batch, :length]
+        with tt.record() as graph:
+            model(src)
+        return graph.program()
+
+    program = recorded(2, 4).with_free_lengths(recorded(3, 7))
+    assert len(program.lengths) == 2
+    for batch, length in ((1, 1), (3, 9)):
+        (again,) = program.run(src=x[:batch, :length])
+        np.testing.assert_allclose(again, model(x[:batch, :length]).numpy(), rtol=1e-4, atol=1e-6)
+
+
+def halves(x):
+    return tt.concat([x[: x.shape[0] // 2], x[-1:] * 2.0])
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: x * float(x.shape[0]), "multiply: 4.0 and 6.0 follow no length"),
+        (lambda x: x + tt.ones(x.shape), r"a constant \(4, 3\) is \(6, 3\) in the other recording; compute it from an"),
+        (lambda x: tt.tanh(x) if len(x) > 5 else tt.exp(x), "differ in their ops: exp, tanh"),
+        (lambda x: tt.tanh(x) if len(x) > 5 else tt.tanh(tt.exp(x)), "one recording has 2 ops, the other 1"),
+        (lambda x: x * tt.asarray([1.0, 2.0, float(len(x))]), r"a constant \(3,\) has other numbers in each"),
+    ],
+)
+def test_what_follows_no_length_is_named(function, message):
+    def recorded(length):
+        x = tt.ones((length, 3))
+        with tt.record() as graph:
+            function(x)
+        return graph.program()
+
+    with pytest.raises(ValueError, match=message):
+        recorded(4).with_free_lengths(recorded(6))
+
+
+def test_numbers_that_follow_a_length_by_half_are_found():
+    programs = []
+    for length in (4, 8):
+        x = tt.ones((length, 3))
+        with tt.record() as graph:
+            halves(tt.concat([x, x]))
+        programs.append(graph.program())
+    program = programs[0].with_free_lengths(programs[1])
+    x = tt.random.randn(5, 3)
+    np.testing.assert_array_equal(program.run(x=x)[0], halves(tt.concat([x, x])).numpy())
