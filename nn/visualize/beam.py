@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .decoding_steps import share_text
 from .svg import INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
-from .tokens import isolated, label, visible
+from .tokens import BOLD, isolated, label, visible
 
 
 class BeamNode(NamedTuple):
@@ -28,6 +28,7 @@ class BeamNode(NamedTuple):
 
 
 ROW, GAP, NODE = 40.0, 46.0, 30.0  # between rows, between columns, the height of a node
+LONGEST, PAD = 150.0, 12.0  # a token's width at most, and from each side of a node
 BEND = 9.0  # the part of a gap where an edge bends to its row; the rest has its probability
 
 
@@ -81,7 +82,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     description = (
         f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
     )
-    wide = max(lefts[-1] + widths[-1] + 16, 32 + text_width(title, 16), 560)
+    wide = max(lefts[-1] + widths[-1] + 16, 32 + text_width(title, 15 * BOLD), 560)
     return Picture(wide, bottom + 30, title, description, [*drawing, *boxes, *legend])
 
 
@@ -146,7 +147,7 @@ def _node(
     place = {"x": x + width / 2, "text_anchor": "middle"}
     weight = "bold" if is_result else None
     down = 19 if node.parent is None else 13  # in the middle if there is no number below
-    token = label(node.token, width - 10, 13, y=y + down, fill=ink, font_weight=weight, **place)
+    token = label(node.token, width - 2 * PAD, 13, y=y + down, fill=ink, font_weight=weight, **place)
     return [box, token, Element("text", _under(node, total), y=y + 25, font_size=10, fill=ink, **place)]
 
 
@@ -163,7 +164,8 @@ def _edge(
 
 
 def _width(node: BeamNode, total: float) -> float:
-    return min(150.0, 16 + max(text_width(visible(node.token), 13), text_width(_under(node, total), 10)))
+    token = min(LONGEST, text_width(visible(node.token), 13 * BOLD))
+    return 2 * PAD + max(token, text_width(_under(node, total), 10))
 
 
 def _under(node: BeamNode, total: float) -> str:

@@ -11,6 +11,7 @@ from .svg import Colour, Element, shorten
 SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥", "\N{NO-BREAK SPACE}": "⍽"}
 JOINERS = {"\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH NON-JOINER}"}  # they belong to emoji and to Persian words
 RIGHT_TO_LEFT = {"R", "AL", "AN"}
+BOLD = 1.15  # how much wider than `text_width` bold letters may be
 
 
 def check_tokens(tokens: Any, name: str, length: int, axis: str) -> list[str]:
@@ -74,7 +75,7 @@ def label(token: str, width: float, size: float, *, fill: Colour, **attributes: 
 
 def fitted(text: str, width: float, size: float, *, fill: Colour, **attributes: Any) -> Element:
     """A text element of at most this width; if it is cut, its title has the whole."""
-    short = shorten(text, width, size)
+    short = shorten(text, width, size * (BOLD if attributes.get("font_weight") == "bold" else 1))
     element = Element("text", isolated(short), font_size=size, fill=fill, **attributes)
     if short != text:
         element.children.append(Element("title", isolated(text)))
