@@ -68,7 +68,7 @@ def _crossing_attention(model: Any, task: TranslationTask) -> tuple[Pair, Senten
     pair = crossing(task.name)
     batch = task.make_batch([pair])
     source, said = [*pair.source, END], [*pair.target, END]
-    return pair, SentenceAttention.of(model, batch.source, batch.target_in, source, said)
+    return pair, SentenceAttention.of(model, (batch.source, batch.target_in), source, said)
 
 
 def _show_pairs(model: Any, task: TranslationTask, count: int, say: Callable[[str], None]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tinytensor.nn import visualize
 from tinytensor.nn.recording import Kind
@@ -30,19 +28,6 @@ def draw_losses(folder: RunFolder, *, log: bool) -> list[Path]:
         return []
     path = folder.path / "loss.svg"
     visualize.loss_curve(losses, log=log).save(path)
-    return [path]
-
-
-def draw_cross_attention(folder: RunFolder, weights: Any, source: Sequence[str], target: Sequence[str]) -> list[Path]:
-    """Write `cross-attention.svg`: the attention of each output token.
-
-    Args:
-        weights: (target, source) NumPy array whose rows add up to 1.
-        source, target: the token shown at each column and row.
-    """
-    path = folder.path / "cross-attention.svg"
-    title = "What each output token looked at (mean of the heads)"
-    visualize.attention_grid(weights[None, None], source=source, target=target, title=title).save(path)
     return [path]
 
 

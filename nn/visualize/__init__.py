@@ -11,19 +11,17 @@ A notebook shows their results; `save` writes them. The same input gives the sam
 """
 
 from .beam import BeamNode, beam_tree
-from .curves import curves
+from .curves import curves, learning_rate_schedule, loss_curve
 from .decoding_steps import decoding_steps
 from .difference import attention_difference
 from .explorer import attention_explorer
 from .grid import attention_grid
 from .lines import attention_lines
-from .losses import loss_curve
 from .masks import attention_mask
 from .matrices import attention_matrices
 from .matrix import matrix
 from .positions import positional_encoding
 from .recurrence import recurrence
-from .schedules import learning_rate_schedule
 from .steps import attention_steps
 from .vectors import vectors
 

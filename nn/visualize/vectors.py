@@ -64,7 +64,7 @@ def vectors(
     if between:
         children += _angle(plane, points, between, labels)
     for name, point in points.items():
-        shape = _arrow(plane, point) if arrows else Element("circle", r=3.5, **_centre(plane(point)))
+        shape = _shape(plane, point, arrows)
         shape.children.append(Element("title", f"{isolated(name)}: {point[0]:.4g}, {point[1]:.4g}"))
         shape.attributes |= {"fill": colours[name], "class_": "vector"}
         children.append(shape)
@@ -186,16 +186,12 @@ def _axes(plane: _Plane, x_label: str, y_label: str) -> list[Element]:
     return [grid, names]
 
 
-def _centre(point: Point) -> dict[str, float]:
-    return {"cx": point[0], "cy": point[1]}
-
-
-def _arrow(plane: _Plane, point: Point) -> Element:
-    """An arrow from the origin to a point, as one shape; a vector of length 0 is a dot."""
+def _shape(plane: _Plane, point: Point, arrow: bool) -> Element:
+    """An arrow from the origin to a point, as one shape, or a dot; a vector of length 0 is a dot."""
     (x, y), (x0, y0) = plane(point), plane((0.0, 0.0))
     length = math.hypot(x - x0, y - y0)
-    if length == 0:
-        return Element("circle", r=3.5, **_centre((x, y)))
+    if length == 0 or not arrow:
+        return Element("circle", r=3.5, cx=x, cy=y)
     dx, dy = (x - x0) / length, (y - y0) / length
     neck, head = max(length - HEAD, 0.0), min(HEAD, length)
     outline = [(0.0, 1.0), (neck, 1.0), (neck, head / 2), (length, 0.0), (neck, -head / 2), (neck, -1.0), (0.0, -1.0)]

@@ -190,6 +190,47 @@ def test_signed_colours_are_lightest_or_darkest_at_zero():
     assert int(np.argmax(light)) == int(np.argmin(dark)) == 32
 
 
+# ---- without a key
+
+
+SINK = softmax(2, 3, 4, 4) * np.array([0.1, 0.1, 0.1, 0.1]) + np.array([0.9, 0, 0, 0])
+
+
+@pytest.mark.parametrize("key", [0, -4])
+def test_a_sink_is_left_out_and_the_rest_divided_by_its_sum(key):
+    tokens = ["<s>", "x", "y", "z"]
+    rest = SINK[:, :, :, 1:] / SINK[:, :, :, 1:].sum(-1, keepdims=True)
+    grid = Read(visualize.attention_grid(SINK, tokens, layers=1, heads=2, without=key))
+    assert (grid.texts("query"), grid.texts("key")) == (tokens, tokens[1:])
+    shown = [float(t.split(": ")[1]) for t in grid.titles() if " → " in t]
+    np.testing.assert_allclose(np.reshape(shown, (4, 3)), rest[1, 2], atol=5.1e-5)
+    assert grid.root[0].text == "Attention weights, layer 1, without <s>"
+    drawn = Read(visualize.attention_lines(SINK, tokens, without=[key]))
+    assert (drawn.texts("query"), drawn.texts("key")) == (tokens, tokens[1:])
+    opacities = [line[:, 4] for line in lines(drawn)]
+    for found, weights in zip(opacities, rest[1]):
+        np.testing.assert_allclose(found, weights[weights >= 0.02], atol=5.1e-4)
+    differing = Read(visualize.attention_difference(SINK[:1], SINK[1:], tokens, without=key))
+    assert differing.texts("key") == 3 * tokens[1:]
+    assert differing.root[0].text.endswith(", without <s>")
+
+
+def test_a_query_that_sees_only_the_sink_has_nothing_left():
+    picture = Read(visualize.attention_grid([recorded(nn.functional.causal_mask(4))], heads=0, without=0))
+    first = [t for t in picture.titles() if t.startswith("0 → ")]
+    assert first == ["0 → 1: masked", "0 → 2: masked", "0 → 3: masked"]
+    assert "1 → 1: 1" in picture.titles()  # it saw two keys
+
+
+@pytest.mark.parametrize(
+    ("without", "told"), [(4, "without: key 4 does not exist: there are 4"), ([0, 1, 2, 3], "all 4 keys are left out")]
+)
+def test_keys_that_cannot_be_left_out(without, told):
+    for draw in (visualize.attention_grid, visualize.attention_lines):
+        with pytest.raises(ValueError, match=told):
+            draw(SINK, without=without)
+
+
 # ---- steps
 
 
