@@ -10,12 +10,14 @@
 A notebook shows their results; `save` writes them. The same input gives the same bytes.
 """
 
+from .attributions import attribution
 from .beam import BeamNode, beam_tree
 from .curves import curves, learning_rate_schedule, loss_curve
 from .decoding_steps import decoding_steps
 from .difference import attention_difference
 from .explorer import attention_explorer
 from .grid import attention_grid
+from .kinds import attention_heads, head_scores
 from .lines import attention_lines
 from .masks import attention_mask
 from .matrices import attention_matrices
@@ -30,13 +32,16 @@ __all__ = [
     "attention_difference",
     "attention_explorer",
     "attention_grid",
+    "attention_heads",
     "attention_lines",
     "attention_mask",
     "attention_matrices",
     "attention_steps",
+    "attribution",
     "beam_tree",
     "curves",
     "decoding_steps",
+    "head_scores",
     "learning_rate_schedule",
     "loss_curve",
     "matrix",

@@ -231,6 +231,51 @@ def test_keys_that_cannot_be_left_out(without, told):
             draw(SINK, without=without)
 
 
+# ---- attribution
+
+
+def test_tokens_are_shaded_by_their_values_and_attention_is_below():
+    values, weights, words = [0.5, -1.0, 0.0], [0.25, 0.75, 0.0], ["my", "name", "is"]
+    picture = Read(visualize.attribution(tt.asarray([values]), words, weights, title="log p(Tom)"))
+    shaded, looked = picture.all("g", "tile")
+    fills = [r.get("fill") for r in shaded.iter() if r.get("fill") and len(r) and r.tag.endswith("rect")]
+    assert fills == [SIGNED((v + 1) / 2).light for v in values]
+    fills = [r.get("fill") for r in looked.iter() if r.get("fill") and len(r) and r.tag.endswith("rect")]
+    assert fills == [WEIGHTS(w).light for w in weights]
+    text = [t.text for t in picture.all("text")]
+    assert [t for t in text if t in words] == words
+    assert picture.texts("column") == ["0.50", "\N{MINUS SIGN}1.00", "0.00"]
+    assert picture.texts("row") == ["attribution", "attention"]
+    assert [t for t in text if t in ("0.25", "0.75")] == ["0.25", "0.75"]
+    assert "attribution, name: \N{MINUS SIGN}1" in picture.titles()
+    assert picture.description == "name has the largest share, -1 of -0.5."
+
+
+@pytest.mark.parametrize("count", [1, 12, 100])
+def test_many_and_awkward_tokens_go_on_below(count):
+    tokens = (AWKWARD * 10)[:count]
+    picture = Read(visualize.attribution(np.linspace(-1, 1, count), tokens, np.full(count, 1 / count)))
+    assert picture.width == 640
+    for rect in picture.all("rect"):
+        assert float(rect.get("x", 0)) + float(rect.get("width")) <= 640
+    assert picture.texts("row").count("attention") == picture.texts("row").count("attribution")
+    assert len(picture.texts("column")) == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (([[1.0], [2.0]], ["a"]), r"values have shape \(2, 1\); expected finite numbers, \(length,\)"),
+        (([np.nan], ["a"]), "expected finite numbers"),
+        (([1.0, 2.0], ["a"]), "tokens: 1 tokens, but the weights have 2"),
+        (([1.0, 2.0], ["a", "b"], [1.0]), r"attention has shape \(1, 1\); expected \(1, 2\), as the values"),
+    ],
+)
+def test_attribution_that_does_not_fit(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        visualize.attribution(*arguments)
+
+
 # ---- steps
 
 
