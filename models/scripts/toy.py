@@ -34,9 +34,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
     checkpoints = Checkpoints(folder, run.plain(arguments), every=arguments.checkpoint_every)
     trainer = Trainer(
         model, optimizer, schedule, task, [Log(folder), samples, TimeLimit(arguments.time_limit), page, checkpoints],
-        batch_size=arguments.batch_size,
-        label_smoothing=arguments.label_smoothing,
-        accumulate=arguments.accumulate,
+        batch_size=arguments.batch_size, label_smoothing=arguments.label_smoothing, accumulate=arguments.accumulate,
     )  # fmt: skip
     return trainer, checkpoints, {}
 
