@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .ramp import frame, pixels
 from .svg import INK, Element, Picture, text_width
-from .tiles import Scale, Tile
+from .tiles import Scale
 from .tokens import check_tokens
 from .weights import read_layers
 
@@ -76,7 +77,7 @@ def attention_heads(weights: Any, tokens: Any = None, *, sample: int = 0, title:
     best = np.where(table.max(axis=0) < LEAST, len(scores), table.argmax(axis=0))
     masked = any(layer.hidden is not None and layer.hidden.any() for layer in layers)
     title, colours = title or "Heads by what they do", Scale(1.0, False)
-    legend, end = colours.legend(("", "weight"), "above: layer.head: score", masked=masked)
+    legend, end = colours.legend(("", "weight"), "above each map: layer.head: score", masked=masked, hatched=False)
     children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK), *legend]
     top, counts = 76.0, []
     for k, kind in enumerate([*scores, "other"]):
@@ -86,10 +87,9 @@ def attention_heads(weights: Any, tokens: Any = None, *, sample: int = 0, title:
             x, y = LEFT + place % COLUMNS * (SIDE + 12), top + place // COLUMNS * (SIDE + 26)
             every = Element("title", ", ".join(f"{name} {found[i, j]:.2f}" for name, found in scores.items()))
             look = {"x": x, "y": y + 12, "font_size": 12, "fill": INK, "class_": "head"}
-            hidden, values = layers[i].masks[j], layers[i].weights[j]
-            values = values if hidden is None else np.where(hidden, np.nan, values)
-            tile = Tile(values, colours, False, size=(SIDE / len(values), SIDE / len(values)))
-            children += [Element("text", f"{i}.{j}: {-score:.2f}", every, **look), tile.draw(x, y + 18)]
+            cells = colours.shares(np.clip(layers[i].weights[j], 0, 1)), layers[i].masks[j], colours.ramp
+            box = (x, y + 18, SIDE, SIDE)
+            children += [Element("text", f"{i}.{j}: {-score:.2f}", every, **look), *pixels(*cells, box), frame(*box)]
         if heads:
             children.append(Element("text", kind, x=16, y=top + 18 + SIDE / 2, font_size=12, fill=INK, class_="kind"))
             counts.append(f"{len(heads)} {kind}")
