@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, text_width
-from .tokens import isolated, label, visible
+from .tokens import BOLD, isolated, label, visible
 from .weights import choose, read_attention
 
 MARGIN, TOP, MIDDLE, SQUARE = 16.0, 66.0, 300.0, 11.0
@@ -58,7 +58,7 @@ def attention_lines(
     size = step * 0.62 if step < 24 else 14.0
     squares = min(SQUARE, 120 / len(chosen), step - 4)
     band = squares * len(chosen)
-    left, right = (min(220.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source))
+    left, right = (min(220.0, max(text_width(visible(t), size * BOLD) for t in tokens)) for tokens in (target, source))
     legend = _legend(chosen)
     x_left = MARGIN + max(left, text_width("queries", 12)) + 8  # the left side of the queries' squares
     x_from = x_left + band

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
-from .tokens import check_tokens, isolated, label, visible
+from .tokens import BOLD, check_tokens, isolated, label, visible
 from .weights import read_layers
 
 # Kinds of nodes: a word read, the encoder's state in either direction, both in one, the decoder's state, a word said
@@ -212,7 +212,9 @@ class _Places:
     def __init__(self, read: list[str], said: list[str], bidirectional: bool) -> None:
         self.read, self.said = read, said
         self.directions = [FORWARD, BACKWARD] if bidirectional else [FORWARD]
-        self.column = max(WIDE + 26, *(min(120.0, text_width(visible(word), 14)) + 12 for word in [*read, *said]))
+        self.column = max(
+            WIDE + 26, *(min(120.0, text_width(visible(word), 13 * BOLD)) + 12 for word in [*read, *said])
+        )
         across = self.column * max(len(read), len(said))
         self.left = {row: 16 + (across - self.column * len(words)) / 2 for row, words in ((READ, read), (SAID, said))}
         self.low = 52.0 if not said else 230.0  # the top of the encoder's states

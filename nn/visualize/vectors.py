@@ -11,7 +11,7 @@ import numpy as np
 
 from .chart import linear_ticks, tick_text
 from .svg import INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width
-from .tokens import isolated, visible
+from .tokens import BOLD, isolated, visible
 from .weights import to_numpy
 
 LEFT, TOP, MARGIN, WIDEST, HIGHEST = 56.0, 48.0, 24.0, 560.0, 460.0
@@ -259,7 +259,7 @@ class _Labels:
     def name(self, name: str, point: Point, fill: Colour) -> Element | None:
         """A name beside its point, on the first side with room; None if no side has any."""
         text = visible(name)
-        wide, (x, y) = 1.08 * text_width(text, FONT), point  # it is bold
+        wide, (x, y) = text_width(text, FONT * BOLD), point
         for dx, dy in ((8, -6), (8, 14), (-8 - wide, -6), (-8 - wide, 14), (-wide / 2, -10), (-wide / 2, 20), (9, 4)):
             left, base = x + dx, y + dy
             box = (left, base - FONT + 2, left + wide, base + 2)

@@ -94,6 +94,13 @@ def test_one_query_and_chosen_heads():
     )
 
 
+def test_a_bold_query_is_whole():
+    words = ["down", "internationally", "W", "."]
+    for i, word in enumerate(words):
+        picture = Read(visualize.attention_lines(softmax(1, 4, 4), words, token=i))
+        assert [t.text for t in picture.all("text", "query") if t.get("font-weight")] == [word]
+
+
 def test_the_last_layer_is_the_default_and_is_named():
     assert "layer 1" in Read(visualize.attention_lines(WEIGHT)).root[0].text
     call = recorded()
