@@ -187,6 +187,14 @@ arrows = {"a": (1.0, 3.0), "b": (4.0, 1.0)}
 gallery.show("arrows", visualize.vectors(arrows, angle=("a", "b"), projection=("a", "b"), title="a · b"))
 
 # %% [markdown]
+# The way from man to king, and the same from woman; the vectors are made up:
+
+# %%
+royals = {"man": (1.0, 1.0), "woman": (3.0, 0.5), "king": (1.5, 3.0), "queen": (3.6, 2.4), "sum": (3.5, 2.5)}
+ways = [("man", "king"), ("woman", "sum")]
+gallery.show("parallelogram", visualize.vectors(royals, arrows=False, ways=ways, title="King − man + woman"))
+
+# %% [markdown]
 # ## Computations
 #
 # What ran, drawn from the computation itself: [Drawing a graph](drawing-a-graph.md) has all options.

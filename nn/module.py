@@ -109,7 +109,7 @@ class Module(WithSettings, metaclass=Replaceable):
             return self.forward(*args, **kwargs)
         except Exception as error:
             if recording is not None:
-                module_failed(type(self).__name__, args)
+                module_failed(type(self).__name__, (*args, *kwargs.values()))
             # Every inner path begins with this one, so that only the innermost module is named.
             where = f"in module {module_path()}"
             if not any(where in text for text in (str(error), *getattr(error, "__notes__", ()))):

@@ -109,10 +109,9 @@ class InPlace(TensorCore):
     def _become(self, result: Tensor) -> None:
         """Take over the values of a result computed from this Tensor.
 
-        In a graph the Tensor moves on to the new node and the new array. A graph that kept the old array still has it
-        unchanged, which needs no check; views of it would not see the change, so there must be none. Outside of a
-        graph the memory itself is written: views see it, as in NumPy, and a graph that kept this memory finds the
-        write.
+        In a graph the Tensor moves on to a new node and array. The old array stays as it was for a graph that kept it;
+        views would not see the change, so there must be none. Outside of a graph the memory itself is written: views
+        see it, as in NumPy, and a graph that kept this memory finds the write.
         """
         array, node = self._data, self._node
         if result._node is not None:
@@ -124,10 +123,11 @@ class InPlace(TensorCore):
             self._check_unseen("a recorded change")
             if node is not None and node.retains_grad:
                 node.retains_grad, result._node.retains_grad = False, True
-            self._data, self._node = result._data, result._node
-            self._memory = None
+            self._data, self._node, self._memory = result._data, result._node, None
             return
         if is_writable(self):
+            if state.recording is not None:
+                state.recording.write(array, result._data)
             array[...] = result._data
             mark_written(array)
         else:

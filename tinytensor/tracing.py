@@ -14,8 +14,10 @@ import itertools
 import math
 import os
 import sys
+import threading
 import time
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,10 +25,14 @@ import numpy as np
 
 from .backend import for_array, is_finite
 from .modes import failure_listeners, module_path, state
-from .node import Node, Saved, _saved
+from .node import Node, Saved, _saved, tick, written_since
 
 SMALL = 64
 """Arrays of at most this many elements are remembered with their numbers, larger ones by statistics."""
+
+
+MOST_HELD = 10_000
+"""Containers are searched for Tensors up to this many parts."""
 
 
 class TracedNode(Node):
@@ -40,6 +46,11 @@ class TracedNode(Node):
         sources: while recording, each input: a node, None, or a number as it is. Arrays that no recorded op made have a
             node of their own, without an op.
         values: while recording, the arrays (or numbers) of the inputs and, last, of the result.
+        seen: while recording, the same for small arrays, copied: what later writes do not change.
+        version: for the node of an array that was written unseen, the node that it had before, and the count of writes.
+        indices: while recording, the nodes of the arrays in the key of `x[key]`.
+        held: True if a variable held the result when the recording ended.
+        read: the line where Python read its numbers, as `float(x)` does; "" if nowhere.
         kept_before: while recording, the values kept for the gradient, even once freed; None if no gradient flows.
         residuals_before: while recording, the residuals of a fused op's fast pair, once they were freed.
         seconds: while recording, the time from the end of the op before to the end of this one.
@@ -47,12 +58,14 @@ class TracedNode(Node):
     """
 
     __slots__ = (
+        "indices",
         "kept_before",
         "needs",
         "origin",
         "residuals_before",
         "scope",
         "seconds",
+        "seen",
         "sources",
         "step",
         "values",
@@ -64,6 +77,11 @@ class TracedNode(Node):
     needs: tuple[bool, ...] | None
     sources: tuple[Any, ...] | None
     values: Any
+    seen: tuple[Any, ...]
+    version: tuple[Node, int] | None = None
+    indices: tuple[Node, ...]
+    held = False
+    read = ""
     kept_before: dict[str, Any] | None
     residuals_before: tuple[Any, ...] | None
     seconds: float | None
@@ -75,7 +93,7 @@ class TracedNode(Node):
 
     @property
     def witness(self) -> Witness | None:
-        return Witness() if self.traced else None
+        return Witness(self) if self.traced else None
 
     def saved(self) -> list[Saved]:
         if self.sources is None:
@@ -161,6 +179,7 @@ class Step(NamedTuple):
         left: the gradients of its inputs, None where none was wanted.
         seconds: how long the rules took.
         given: the shapes that the rules gave; the engine sums them over broadcast axes to the inputs' shapes.
+        during: the pass.
     """
 
     number: int
@@ -168,16 +187,19 @@ class Step(NamedTuple):
     left: tuple[Statistics | None, ...]
     seconds: float
     given: tuple[tuple[int, ...] | None, ...]
+    during: Witness | None = None
 
     @staticmethod
-    def of(number: int, g: Any, contributions: Any, parents: tuple[Node | None, ...], seconds: float) -> Step:
+    def of(
+        number: int, g: Any, contributions: Any, parents: tuple[Node | None, ...], seconds: float, during: Witness
+    ) -> Step:
         """Take the arrays' statistics at once: the engine may add to the arrays later."""
         left = [
             None if parent is None or c is None else Statistics.of(getattr(c, "_data", c), parent.shape)
             for parent, c in zip(parents, contributions)
         ]
         given = tuple([None if c is None else tuple(c.shape) for c in contributions])
-        return Step(number, Statistics.of(getattr(g, "_data", g)), tuple(left), seconds, given)
+        return Step(number, Statistics.of(getattr(g, "_data", g)), tuple(left), seconds, given, during)
 
 
 class Recording:
@@ -194,9 +216,13 @@ class Recording:
     ) -> None:
         self.site = site or call_site
         self.nodes: list[TracedNode] = []
-        self.casts: list[Any] = []  # kept alive, since `makers` knows them by their id
-        self.failed: TracedNode | None = None  # the op that an error is about
+        self.alive: list[Any] = []  # arrays that `makers` knows by their id, and that nothing else may hold
+        self.failed: tuple[TracedNode, BaseException] | None = None  # the last op that failed, and its error
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
+        self.known: dict[int, int] = {} if outer is None else outer.known  # by the same, the tick at which it was so
+        self.began = tick()
+        self.holders: dict[Any, list[TracedNode]] = {}  # by memory: nodes that hold an array there
+        self.unsorted: list[TracedNode] = []  # nodes that are not among them yet
         self.foreign: list[tuple[str, np.ndarray[Any, Any]]] = []  # given to the outermost module
         self.scope: Scope | None = None if outer is None else outer.scope
         if outer is None:
@@ -208,8 +234,10 @@ class Recording:
         """Enter the call of a module. The outermost names its parameters, and its arguments as its forward does."""
         if not self._in_module():
             for path, parameter in module.named_parameters():
-                if parameter._node is not None:
-                    parameter._node.variable, parameter._node.owned = path, True
+                node = self.node(parameter)
+                node.variable, node.owned = path, True
+                if id(parameter._data) not in self.makers:
+                    self._know(parameter._data, node)
             self.foreign = []
             for word, value in zip(_words(type(module).forward), arguments):
                 if hasattr(value, "_data") and self.node(value).op is None:
@@ -230,6 +258,23 @@ class Recording:
         if self.scope is not None:
             self.scope = self.scope.parent
 
+    def hold(self, value: Any) -> None:
+        """Note that a variable holds a Tensor, or a container of some."""
+        parts = [value]
+        for part in parts:
+            if hasattr(part, "_data"):
+                node = self.node(part)
+                if isinstance(node, TracedNode):
+                    node.held = True
+            elif isinstance(part, (tuple, list, dict)) and len(parts) + len(part) < MOST_HELD:
+                parts.extend(part.values() if isinstance(part, dict) else part)
+
+    def read(self, tensor: Any) -> None:
+        """Note that Python reads the numbers of a Tensor."""
+        node = tensor._node or self.makers.get(id(tensor._data))
+        if isinstance(node, TracedNode) and node.traced:
+            node.read = self.site()[0]
+
     def name(self, tensor: Any, name: str) -> None:
         """Name a Tensor, unless it has a name; "input" does not count, as many a `forward` calls anything that."""
         node = self.node(tensor)
@@ -244,9 +289,52 @@ class Recording:
         """The node of an array that needs no gradient: that of the op that computed it, or one without an op."""
         node = self.makers.get(id(array))
         if node is None:
-            node = self.makers[id(array)] = self._fill(TracedNode(None, (), {}, {}, array), (), (array,))
+            node = self._leaf(array)
             node.variable = self._word_for(array)
+        elif self._was_written(array):
+            return self._version(node, array)
         return node
+
+    def _leaf(self, array: Any) -> TracedNode:
+        node = self._fill(TracedNode(None, (), {}, {}, array), (), (array,))
+        self._know(array, node)
+        return node
+
+    def _know(self, array: Any, node: Node) -> None:
+        self.makers[id(array)] = node
+        self.known[id(array)] = tick()
+
+    def _was_written(self, array: Any) -> bool:
+        """True if the memory of an array was written since its node was known, by what is no op."""
+        return written_since(self.known.get(id(array), self.began), (array,)) is not None
+
+    def _version(self, node: Node, array: Any) -> Node:
+        """A node of its own for an array that was written unseen, as an optimiser's step does."""
+        first, count = getattr(node, "version", None) or (node, 0)
+        new = self._leaf(array)
+        new.version, new.owned, new.variable = (first, count + 1), first.owned, first.variable
+        return new
+
+    def follows(self, x: Any, value: Any) -> bool:
+        """True if a write of `value` into x is an op: if an op made or read one of them."""
+        if for_array(x._data).storage(x._data) == for_array(value._data).storage(value._data):
+            self.known[id(x._data)] = tick()  # `x[i] += 1` wrote the part of x itself, which goes back into it now
+        return any((y._node and y._node.op) is not None or id(y._data) in self.makers for y in (x, value))
+
+    def write(self, array: Any, result: Any) -> None:
+        """The memory of an array is about to be written, with the result of a recorded op: nodes keep what it held."""
+        for node in self.unsorted:
+            for value in node.values:
+                if hasattr(value, "dtype"):
+                    self.holders.setdefault(for_array(value).storage(value), []).append(node)
+        self.unsorted = []
+        storage = for_array(array).storage(array)
+        for node in self.holders.pop(storage, ()):
+            self.alive.append(node.values)
+            shares = [hasattr(v, "dtype") and for_array(v).storage(v) == storage for v in node.values]
+            node.values = tuple([for_array(v).copy(v) if share else v for v, share in zip(node.values, shares)])
+        self._know(array, self.maker(result))
+        self.known[id(array)] += 1  # the tick of the write itself
 
     def _word_for(self, array: Any) -> str:
         """The name that the outermost module's forward gives the NumPy array that this one copies; or ""."""
@@ -258,8 +346,8 @@ class Recording:
 
     def cast(self, array: Any, other: Any) -> None:
         """An op uses `other` in place of an array, to match its other inputs' dtype: pictures show the array itself."""
-        self.makers[id(other)] = self.maker(array)
-        self.casts.append(other)
+        self._know(other, self.maker(array))
+        self.alive.append(other)
 
     def add(self, node: TracedNode, parents: tuple[Node | None, ...], values: Any) -> None:
         """Add an op that was computed; `values` are its inputs and its result."""
@@ -267,8 +355,9 @@ class Recording:
         sources: list[Any] = []
         for parent, value in zip(parents, values):
             if parent is not None:
-                self.makers.setdefault(id(value), parent)  # a detached Tensor has the same array
-                sources.append(parent)
+                if id(value) not in self.makers:
+                    self._know(value, parent)  # a detached Tensor has the same array
+                sources.append(parent if parent.op is not None else self._of_leaf(parent, value))
             else:
                 sources.append(self.maker(value) if hasattr(value, "dtype") else value)
         self._fill(node, tuple(sources), tuple(values))
@@ -279,15 +368,30 @@ class Recording:
             former = self.nodes[-1]
             if former.variable == node.variable and former.origin is not None and former.origin.startswith(node.origin):
                 former.variable = ""
-        self.makers[id(values[-1])] = node
+        self._know(values[-1], node)
         self.nodes.append(node)
         self.last = time.perf_counter()
+
+    def _of_leaf(self, leaf: Node, array: Any) -> Node:
+        """The node of a leaf's array: another one once it was written, as `w -= rate * w.grad` does."""
+        found = self.maker(array) if written_since(self.began, (array,)) is not None else leaf
+        is_cast = isinstance(found, TracedNode) and found.op is None and found.version is None
+        return leaf if is_cast else found
 
     def _fill(self, node: TracedNode, sources: tuple[Any, ...], values: tuple[Any, ...]) -> TracedNode:
         node.origin, node.variable, node.scope = None, "", self.scope
         node.sources, node.values = sources, values
+        key = node.params.get("key")
+        parts = key if isinstance(key, tuple) else ()
+        node.indices = tuple([self.maker(part) for part in parts if hasattr(part, "dtype")])
+        node.seen = tuple([_copy_of_small(value) for value in values])
+        self.unsorted.append(node)
         node.needs = node.kept_before = node.residuals_before = node.seconds = node.step = None
         return node
+
+
+def _copy_of_small(value: Any) -> Any:
+    return for_array(value).copy(value) if 0 < getattr(value, "size", 0) <= SMALL else None
 
 
 @functools.cache
@@ -297,11 +401,17 @@ def _words(forward: Callable[..., Any]) -> list[str]:
     return [p.name for p in itertools.takewhile(lambda p: p.kind is p.POSITIONAL_OR_KEYWORD, parameters)]
 
 
-class Witness:
-    """Watches a backward pass from the first recorded op on: what arrives at each node and what it passes on."""
+_watching = threading.local()  # the witness of the pass that is under way
 
-    def __init__(self) -> None:
+
+class Witness:
+    """Watches a backward pass from the first recorded op on, its root: what arrives at each node and what leaves."""
+
+    def __init__(self, root: Node) -> None:
         self.turns = 0
+        outer = getattr(_watching, "witness", None)  # a formula is differentiated on the way back through its op
+        self.root: weakref.ref[Node] = weakref.ref(root) if outer is None else outer.root
+        self.began: int = tick() if outer is None else outer.began
 
     def watched(self, vjp: Callable[..., Any]) -> Callable[..., Any]:
         """The engine's function for one op's vector-Jacobian product, which leaves a `Step` with recorded nodes."""
@@ -310,10 +420,14 @@ class Witness:
             node: Any, op: Any, g: Any, parents: tuple[Node | None, ...], create_graph: bool
         ) -> Sequence[Any]:
             began = time.perf_counter()
-            gradients: Sequence[Any] = vjp(node, op, g, parents, create_graph)
+            before, _watching.witness = getattr(_watching, "witness", None), self
+            try:
+                gradients: Sequence[Any] = vjp(node, op, g, parents, create_graph)
+            finally:
+                _watching.witness = before
             if node.traced:
                 self.turns += 1
-                node.step = Step.of(self.turns, g, gradients, parents, time.perf_counter() - began)
+                node.step = Step.of(self.turns, g, gradients, parents, time.perf_counter() - began, self)
             return gradients
 
         return watched_vjp
@@ -322,6 +436,7 @@ class Witness:
         """Note the complete gradient of a leaf."""
         if node.op is None and self.turns:
             node.arrived = Statistics.of(getattr(g, "_data", g))
+            node.__dict__["during"] = self
 
 
 def trace(

@@ -43,9 +43,7 @@ class Head(nn.Module):
         self.W_Q, self.W_K, self.W_V = (_weight(d_model, d_k) for _ in range(3))
 
     def forward(self, X: tt.Tensor) -> tt.Tensor:
-        Q = X @ self.W_Q
-        K = X @ self.W_K
-        V = X @ self.W_V
+        Q, K, V = X @ self.W_Q, X @ self.W_K, X @ self.W_V
         weights = F.softmax(Q @ K.mT / math.sqrt(K.shape[-1]), dim=-1)
         head = weights @ V
         return head

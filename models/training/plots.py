@@ -64,11 +64,8 @@ def draw_attention(
         return
     heads = "mean of its heads" if head is None else f"head {head}"
     call, chosen = layers[at], slice(None) if head is None else slice(head, head + 1)
-    mean = replace(
-        call,
-        weights=call.weights[:, chosen].mean(axis=1, keepdims=True),
-        mask=None if call.mask is None else call.mask[:, :1],
-    )
+    mask = None if call.mask is None else call.mask[:, :1]
+    mean = replace(call, weights=call.weights[:, chosen].mean(axis=1, keepdims=True), mask=mask)
     title = f"What each word looked at ({which}, {heads})"
     visualize.attention_grid(mean, source=source, target=target, title=title).save(path)
 

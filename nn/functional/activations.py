@@ -14,7 +14,7 @@ from .precision import raised, summed
 
 @tt.op
 def relu(input):
-    """max(x, 0), element by element; its gradient at 0 is 0.
+    """max(x, 0); element by element, with a gradient of 0 at 0.
 
     ∂L/∂input = g where input > 0, else 0
     """
@@ -36,9 +36,9 @@ def sigmoid(input: ArrayLike) -> Tensor:
 
 @tt.op
 def _gelu(x):
-    """x times the probability that a standard normal number is below x.
+    """x Φ(x); Φ(x) is the probability that a standard normal number is below x.
 
-    ∂L/∂x = g ⊙ (Φ(x) + x ⊙ φ(x)), Φ and φ being the normal distribution and its density
+    ∂L/∂x = g ⊙ (Φ(x) + x ⊙ φ(x)), φ being the density of the normal distribution
     """
     return x * (0.5 * (1 + tt.erf(x * (1 / math.sqrt(2)))))
 
@@ -98,7 +98,7 @@ def softmax(input: ArrayLike, dim: int = -1, *, dtype: DType = None) -> Tensor:
 
 @tt.op
 def _log_softmax(x, *, axis):
-    """x_i - log sum_j exp(x_j), for both relative to the largest x, so that the difference keeps its digits.
+    """x_i - log sum_j exp(x_j); both are relative to the largest x, so that the difference keeps its digits.
 
     ∂L/∂x = g − softmax(x) ⊙ Σ g, the sum along the axis
     """

@@ -15,10 +15,10 @@ from .windows import AXES, count_positions, sizes, windows, zeros_around
 
 @tt.op
 def _convolution(x, weight, bias, *, stride, dilation, around, groups):
-    """W times what the window holds at each position, all positions at once, + b.
+    """W C + b; each column of C is what the window holds at a position.
 
     ∂L/∂x = Wᵀ g, added up where windows overlap
-    ∂L/∂weight = g Cᵀ, C being what the windows hold, one column for each position
+    ∂L/∂weight = g Cᵀ
     ∂L/∂bias = Σ g, over batch and positions
     """
     held = windows(zeros_around(x, around), weight.shape[2:], stride, dilation)

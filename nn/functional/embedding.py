@@ -13,7 +13,7 @@ from .precision import unchanged
 
 @tt.op
 def _embedding(weight, ids, *, padding_idx):
-    """Row ids[i] of the weight for each i.
+    """rows of the weight for ids.
 
     ∂L/∂weight = Σ of the rows of g with the same id, at that row
     """

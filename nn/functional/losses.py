@@ -94,18 +94,18 @@ def cross_entropy(
         )
     if target.dtype.kind not in "iu":
         raise TypeError(f"cross_entropy: target must be integers or probabilities, got {target.dtype}")
-    flat_target = tt.reshape(target, (-1,))
+    flat_target = target if target.ndim == 1 else tt.reshape(target, (-1,))
     counted = tt.where(flat_target == ignore_index, 0, flat_target)
     check_range("cross_entropy", "targets", counted, classes, later=True)
     losses = _cross_entropy(
-        tt.reshape(logits, (-1, classes)),
+        logits if logits.ndim == 2 else tt.reshape(logits, (-1, classes)),
         flat_target,
         weight,
         ignore_index=ignore_index,
         label_smoothing=label_smoothing,
         reduction=reduction,
     )
-    return tt.reshape(losses, shape) if reduction == "none" else losses
+    return tt.reshape(losses, shape) if reduction == "none" and len(shape) != 1 else losses
 
 
 def _class_weight(weight: Any, logits: Tensor, classes: int) -> Tensor:

@@ -18,7 +18,7 @@ from .windows import AXES, count_positions, pad, sizes, windows, zeros_around
 
 @tt.op
 def _max_pool(x, *, kernel, stride, dilation, around):
-    """The largest number of each window over the last axes; what is put around x never is.
+    """the largest number of each window; windows lie on the last axes, and what is put around x is never the largest.
 
     ∂L/∂x = g where x is the largest of a window, shared evenly among equal ones, added up where windows overlap
     """

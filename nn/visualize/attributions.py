@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import INK, Element, Picture, text_width
+from .svg import BOLD, INK, Element, Picture, text_width
 from .tiles import FONT, LINE, Scale, Tile, written
 from .tokens import check_tokens, isolated, visible
 from .weights import to_numpy
@@ -54,4 +54,4 @@ def attribution(values: Any, tokens: Any, attention: Any = None, *, title: str =
         top += 12
     most = int(np.abs(shares).argmax())
     description = f"{isolated(texts[most])} has the largest share, {shares[0, most]:.3g} of {shares.sum():.3g}."
-    return Picture(max(PAGE, text_width(title, 17) + 32), top, title, description, children)
+    return Picture(max(PAGE, BOLD * text_width(title, 15) + 32), top, title, description, children)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .decoding_steps import share_text
-from .svg import INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
-from .tokens import BOLD, isolated, label, visible
+from .svg import BOLD, INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .tokens import isolated, label, visible
 
 
 class BeamNode(NamedTuple):
@@ -28,7 +28,7 @@ class BeamNode(NamedTuple):
 
 
 ROW, GAP, NODE = 40.0, 46.0, 30.0  # between rows, between columns, the height of a node
-LONGEST, PAD = 150.0, 12.0  # a token's width at most, and from each side of a node
+LONGEST, PAD = 160.0, 12.0  # a token's width at most, and from each side of a node
 BEND = 9.0  # the part of a gap where an edge bends to its row; the rest has its probability
 
 
@@ -64,7 +64,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     rows = _rows(children, [(i in result, best[i], totals[i]) for i in range(len(nodes))])
     widths = [0.0] * (max(depth) + 1)
     for i, node in enumerate(nodes):
-        widths[depth[i]] = max(widths[depth[i]], _width(node, totals[i]))
+        widths[depth[i]] = max(widths[depth[i]], _width(node, totals[i], i in result))
     lefts = [16 + sum(widths[:column]) + GAP * column for column in range(len(widths))]
 
     drawing = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
@@ -82,7 +82,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     description = (
         f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
     )
-    wide = max(lefts[-1] + widths[-1] + 16, 32 + text_width(title, 15 * BOLD), 560)
+    wide = max(lefts[-1] + widths[-1] + 16, 32 + BOLD * text_width(title, 15), 560)
     return Picture(wide, bottom + 30, title, description, [*drawing, *boxes, *legend])
 
 
@@ -163,9 +163,9 @@ def _edge(
     return [Element("path", d=path, fill="none", class_="edge", **look), probability]
 
 
-def _width(node: BeamNode, total: float) -> float:
-    token = min(LONGEST, text_width(visible(node.token), 13 * BOLD))
-    return 2 * PAD + max(token, text_width(_under(node, total), 10))
+def _width(node: BeamNode, total: float, is_result: bool) -> float:
+    token = text_width(visible(node.token), 13 * (BOLD if is_result else 1))
+    return 2 * PAD + max(min(LONGEST, token), text_width(_under(node, total), 10))
 
 
 def _under(node: BeamNode, total: float) -> str:

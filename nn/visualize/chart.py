@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Element, Picture, text_width
 from .tokens import fitted, isolated
 from .weights import to_numpy
 
@@ -69,7 +69,7 @@ def chart(
             children.append(Element("g", *dots, fill=SERIES[i % len(SERIES)], class_="markers"))
         if len(drawable) > 1:
             children += legend.entry(i, name)
-    width = max(WIDTH + legend.beside, 32 + text_width(title, 16))
+    width = max(WIDTH + legend.beside, 32 + BOLD * text_width(title, 15))
     return Picture(width, max(HEIGHT, legend.bottom), title, description, children)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .svg import INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
-from .tokens import BOLD, isolated, label, visible
+from .svg import BOLD, INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .tokens import isolated, label, visible
 
 NARROW, WIDE, GAP, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height
 PAGE = 820.0  # steps beside each other fit on a page of text
-SHARE = text_width("<0.001", 11 * BOLD) + 10  # a probability, and room before it
+SHARE = BOLD * text_width("<0.001", 11) + 10  # a probability, and room before it
 
 
 def decoding_steps(
@@ -30,7 +30,7 @@ def decoding_steps(
     steps = [[(str(token), float(p)) for token, p in step] for step in candidates]
     _check_steps(steps, chosen)
     children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    longest = max(text_width(visible(token), 13 * BOLD) for step in steps for token, _ in step)
+    longest = max(BOLD * text_width(visible(token), 13) for step in steps for token, _ in step)
     top, wide = 44.0, min(max(NARROW, longest + SHARE + 12), WIDE)
     per_row = int((PAGE + GAP) // (wide + GAP))
     for start in range(0, len(steps), per_row):
@@ -38,7 +38,7 @@ def decoding_steps(
         for column, i in enumerate(row):
             children += _step(i, steps[i], chosen[i], 16 + column * (wide + GAP), top, wide)
         top += 34 + LINE * max(len(steps[i]) for i in row) + 16
-    width = max(32 + min(len(steps), per_row) * (wide + GAP) - GAP, 32 + text_width(title, 15 * BOLD))
+    width = 32 + max(min(len(steps), per_row) * (wide + GAP) - GAP, BOLD * text_width(title, 15))
     words = [(isolated(visible(step[place][0])), share_text(step[place][1])) for step, place in zip(steps, chosen)]
     said = ", ".join(" ".join(word) for word in words)
     return Picture(width, top, title, f"Said, with its probability: {said}.", children)

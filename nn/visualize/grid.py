@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .ramp import frame, pixels, squares
-from .svg import INK, MINUS, Element, Picture, number, text_width
+from .svg import BOLD, INK, MINUS, Element, Picture, number, text_width
 from .tiles import Scale
 from .tokens import isolated, label, visible
 from .weights import choose, read_attention
@@ -108,7 +108,7 @@ def heat_maps(
         children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(heads)]
     for row, (i, name) in enumerate(layers.items()):
         if layout.font is None or len(layers) > 1:
-            aside = 0.0 if layout.font is None else _widest(target, layout.font) + 8
+            aside = 0.0 if layout.font is None else widest_token(target, layout.font) + 8
             children.append(_layer_name(i, name, layout.box(row, 0), aside))
         if layout.font is not None:
             children += query_tokens(target, layout.box(row, 0), layout.font)
@@ -125,7 +125,7 @@ def heat_maps(
     if layout.font is not None:
         for column in range(len(heads)):
             children += key_tokens(source, layout.box(0, column), layout.font)
-    width = max(max(layout.right, end) + MARGIN, 2 * MARGIN + text_width(title, 16)) + layout.overhang
+    width = max(max(layout.right, end) + MARGIN, 2 * MARGIN + BOLD * text_width(title, 15)) + layout.overhang
     description = (
         f"{len(layers)} layer{'s' * (len(layers) > 1)} of {len(heads)} head{'s' * (len(heads) > 1)}; each map has "
         f"{queries} queries (rows) and {keys} keys (columns)."
@@ -187,8 +187,8 @@ def _arrange(rows: int, columns: int, source: list[str], target: list[str], name
         readable = min(LARGEST_FONT, cell * 0.8)
         if readable >= SMALLEST_FONT:
             font = readable
-            overhang = _widest(source, font) * 0.75
-            left = MARGIN + _widest(target, font) + 30 + (50 if rows > 1 else 0)
+            overhang = widest_token(source, font) * 0.75
+            left = MARGIN + widest_token(target, font) + 30 + (50 if rows > 1 else 0)
             top = TOP + overhang + 16
     across = (WIDTH - left - GAP * columns) / columns
     down = (HEIGHT - top - GAP * rows) / rows
@@ -197,7 +197,7 @@ def _arrange(rows: int, columns: int, source: list[str], target: list[str], name
     return _Layout(rows, columns, left, top, width, height, font, overhang)
 
 
-def _widest(tokens: list[str], font: float) -> float:
+def widest_token(tokens: list[str], font: float) -> float:
     return min(LONGEST_TOKEN, max(text_width(visible(token), font) for token in tokens))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .ramp import frame, pixels
-from .svg import INK, Element, Picture, text_width
+from .svg import BOLD, INK, Element, Picture, text_width
 from .tiles import Scale
 from .tokens import check_tokens
 from .weights import read_layers
@@ -94,5 +94,5 @@ def attention_heads(weights: Any, tokens: Any = None, *, sample: int = 0, title:
             children.append(Element("text", kind, x=16, y=top + 18 + SIDE / 2, font_size=12, fill=INK, class_="kind"))
             counts.append(f"{len(heads)} {kind}")
             top += math.ceil(len(heads) / COLUMNS) * (SIDE + 26) + 8
-    width = max(LEFT + COLUMNS * (SIDE + 12), end + 16, text_width(title, 17) + 32)
+    width = max(LEFT + COLUMNS * (SIDE + 12), end + 16, BOLD * text_width(title, 15) + 32)
     return Picture(width, top, title, f"Heads by what they do most: {', '.join(counts)}.", children)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, text_width
-from .tokens import BOLD, isolated, label, visible
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .tokens import isolated, label, visible
 from .weights import choose, read_attention
 
 MARGIN, TOP, MIDDLE, SQUARE = 16.0, 66.0, 300.0, 11.0

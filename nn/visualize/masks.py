@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .grid import key_tokens, query_tokens
+from .grid import key_tokens, query_tokens, widest_token
 from .ramp import HIDDEN, frame, hatching
-from .svg import INK, MUTED, PAPER, SERIES, Colour, Element, Picture, text_width
+from .svg import BOLD, INK, MUTED, PAPER, SERIES, Colour, Element, Picture, text_width
 from .tokens import check_pair, visible
 from .weights import choose, to_numpy
 
@@ -66,7 +66,7 @@ def attention_mask(
 
     cell = min(30.0, 560 / max(queries, keys))
     size = min(13.0, cell * 0.8)
-    widest = [min(160.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source)]
+    widest = [widest_token(tokens, size) for tokens in (target, source)]
     left, top = MARGIN + widest[0] + 8, TOP + widest[1] * 0.75 + 14
     cells, slashes, backslashes = Element("g", stroke=PAPER, stroke_width=1), [], []
     for i in range(queries):
@@ -87,7 +87,7 @@ def attention_mask(
     causal = queries == keys > 1 and bool((hidden == ~np.tri(keys, dtype=bool)).all())
     words = {"hidden": "the future, hidden by attn_mask" if causal else "hidden by attn_mask", "padding": "padding"}
     legend, wide = _legend(MARGIN, top + queries * cell + 14, bool(hidden.any()), bool(padding.any()), words)
-    width = max(left + keys * cell + widest[1] * 0.75, wide, text_width(title, 16)) + MARGIN
+    width = max(left + keys * cell + widest[1] * 0.75, wide, BOLD * text_width(title, 15)) + MARGIN
     description = (
         f"{queries} queries (rows) and {keys} keys (columns): {int((~hidden & ~padding).sum())} pairs may be seen, "
         f"{int(hidden.sum())} are {words['hidden']}, {int(padding.sum())} keys are padding."

@@ -10,7 +10,7 @@ import numpy as np
 
 from .heads import Head, read_head
 from .steps import TIMES, scaling
-from .svg import INK, MINUS, MUTED, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, Element, Picture, text_width
 from .tiles import Scale, Tile
 from .tokens import check_pair, isolated, visible
 
@@ -68,7 +68,7 @@ def attention_matrices(
         f"the largest weight, {weights[i, j]:.2f}, goes from {isolated(visible(target_names[i]))} to "
         f"{isolated(visible(source_names[j]))}."
     )
-    width = max(right, text_width(title, 16) + MARGIN) + 2 * MARGIN
+    width = max(right, BOLD * text_width(title, 15) + MARGIN) + 2 * MARGIN
     return Picture(width, bottom, title, description, children)
 
 

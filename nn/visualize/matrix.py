@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .ramp import scale
-from .svg import INK, MUTED, Element, Picture, text_width
+from .svg import BOLD, INK, MUTED, Element, Picture, text_width
 from .tiles import Scale, Tile, few
 from .tokens import isolated
 from .weights import to_numpy
@@ -66,7 +66,7 @@ def matrix(
             children.append(Element("text", isolated(name), fill=INK, **place))
         x += wide + GAP
         right, bottom = max(right, x - GAP), max(bottom, corner[1] + tile.height)
-    width = max(right + MARGIN, text_width(title, 16) + 2 * MARGIN)
+    width = max(right + MARGIN, BOLD * text_width(title, 15) + 2 * MARGIN)
     description = "; ".join(_words(name, v, len(named) > 1) for name, v in named.items())
     return Picture(width, bottom + MARGIN, title, f"{description}.", children)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
-from .tokens import BOLD, check_tokens, isolated, label, visible
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
+from .tokens import check_tokens, isolated, label, visible
 from .weights import read_layers
 
 # Kinds of nodes: a word read, the encoder's state in either direction, both in one, the decoder's state, a word said
@@ -85,7 +85,7 @@ def recurrence(
     children += [part for j in range(len(said)) for part in places.decoder(j, passed)]
     if caption:
         children.append(Element("text", caption, x=16, y=places.foot + 66, font_size=12, fill=MUTED))
-    width = max(places.width, 32 + text_width(title, 16), 32 + text_width(caption, 12))
+    width = max(places.width, 32 + BOLD * text_width(title, 15), 32 + text_width(caption, 12))
     return Picture(width, places.foot + (78 if caption else 54), title, words, children)
 
 
@@ -213,7 +213,7 @@ class _Places:
         self.read, self.said = read, said
         self.directions = [FORWARD, BACKWARD] if bidirectional else [FORWARD]
         self.column = max(
-            WIDE + 26, *(min(120.0, text_width(visible(word), 13 * BOLD)) + 12 for word in [*read, *said])
+            WIDE + 26, *(min(120.0, BOLD * text_width(visible(word), 13)) + 12 for word in [*read, *said])
         )
         across = self.column * max(len(read), len(said))
         self.left = {row: 16 + (across - self.column * len(words)) / 2 for row, words in ((READ, read), (SAID, said))}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .heads import Head, Projections, Steps, read_head, read_projections
-from .svg import INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose
 
@@ -82,7 +82,7 @@ def attention_steps(
         f"{steps.weights[best]:.2f}, goes to {isolated(visible(source[best]))}."
     )
     bands = [columns] if before is None else [before, columns]
-    width = max(*(band.width for band in bands), text_width(title, 16) + 2 * MARGIN)
+    width = max(*(band.width for band in bands), BOLD * text_width(title, 15) + 2 * MARGIN)
     elements = [element for band in bands for element in band.elements]
     return Picture(width, columns.bottom + 24, title, description, [heading, *elements])
 

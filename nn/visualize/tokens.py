@@ -6,12 +6,11 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from .svg import Colour, Element, shorten
+from .svg import BOLD, Colour, Element, shorten
 
 SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥", "\N{NO-BREAK SPACE}": "⍽"}
 JOINERS = {"\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH NON-JOINER}"}  # they belong to emoji and to Persian words
 RIGHT_TO_LEFT = {"R", "AL", "AN"}
-BOLD = 1.15  # how much wider than `text_width` bold letters may be
 
 
 def check_tokens(tokens: Any, name: str, length: int, axis: str) -> list[str]:

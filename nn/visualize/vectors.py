@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from .chart import linear_ticks, tick_text
-from .svg import INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width
-from .tokens import BOLD, isolated, visible
+from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width
+from .tokens import isolated, visible
 from .weights import to_numpy
 
 LEFT, TOP, MARGIN, WIDEST, HIGHEST = 56.0, 48.0, 24.0, 560.0, 460.0
@@ -28,6 +28,7 @@ def vectors(
     arrows: bool = True,
     angle: Any = None,
     projection: Any = None,
+    ways: Any = (),
     title: str = "Vectors",
     x_label: str = "",
     y_label: str = "",
@@ -44,6 +45,7 @@ def vectors(
         arrows: draw arrows from the origin; otherwise points, such as words in a plane.
         angle: the names of two vectors; the picture shows the angle between them.
         projection: the names of two vectors; the first is projected on the second.
+        ways: pairs of names, with an arrow from the first to the second, as from "man" to "king".
         title: a line above the picture.
         x_label, y_label: the names of the axes.
 
@@ -63,14 +65,17 @@ def vectors(
         children += _projected(plane, points, shadow, colours[shadow[0]], labels)
     if between:
         children += _angle(plane, points, between, labels)
+    for start, end in (_pair(points, way, "ways") or way for way in ways):
+        children.append(_arrow(plane, points[end], points[start]))
+        children[-1].attributes |= {"fill": MUTED, "class_": "way"}
     for name, point in points.items():
-        shape = _shape(plane, point, arrows)
+        shape = _arrow(plane, point, (0.0, 0.0) if arrows else point)
         shape.children.append(Element("title", f"{isolated(name)}: {point[0]:.4g}, {point[1]:.4g}"))
         shape.attributes |= {"fill": colours[name], "class_": "vector"}
         children.append(shape)
         labels.keep(plane(point))
     children += [text for name, point in points.items() if (text := labels.name(name, plane(point), colours[name]))]
-    width = max(LEFT + plane.width + MARGIN, text_width(title, 16) + 32)
+    width = max(LEFT + plane.width + MARGIN, BOLD * text_width(title, 15) + 32)
     return Picture(width, TOP + plane.height + 46, title, _words(points, between), children)
 
 
@@ -107,7 +112,7 @@ def _pair(points: dict[str, Point], names: Any, option: str) -> tuple[str, str] 
     found = [] if isinstance(names, str) else [str(name) for name in names]
     if len(found) != 2 or not set(found) <= set(points):
         raise ValueError(f"vectors: {option} is {names!r}; expected the names of two of {', '.join(points)}")
-    if any(math.hypot(*points[name]) == 0 for name in found):
+    if option != "ways" and any(math.hypot(*points[name]) == 0 for name in found):
         raise ValueError(f"vectors: {option}: a vector of length 0 has no direction")
     return found[0], found[1]
 
@@ -186,11 +191,11 @@ def _axes(plane: _Plane, x_label: str, y_label: str) -> list[Element]:
     return [grid, names]
 
 
-def _shape(plane: _Plane, point: Point, arrow: bool) -> Element:
-    """An arrow from the origin to a point, as one shape, or a dot; a vector of length 0 is a dot."""
-    (x, y), (x0, y0) = plane(point), plane((0.0, 0.0))
+def _arrow(plane: _Plane, point: Point, start: Point) -> Element:
+    """An arrow from one point to another, as one shape; if it has no length, a dot."""
+    (x, y), (x0, y0) = plane(point), plane(start)
     length = math.hypot(x - x0, y - y0)
-    if length == 0 or not arrow:
+    if length == 0:
         return Element("circle", r=3.5, cx=x, cy=y)
     dx, dy = (x - x0) / length, (y - y0) / length
     neck, head = max(length - HEAD, 0.0), min(HEAD, length)
@@ -259,7 +264,7 @@ class _Labels:
     def name(self, name: str, point: Point, fill: Colour) -> Element | None:
         """A name beside its point, on the first side with room; None if no side has any."""
         text = visible(name)
-        wide, (x, y) = text_width(text, FONT * BOLD), point
+        wide, (x, y) = BOLD * text_width(text, FONT), point
         for dx, dy in ((8, -6), (8, 14), (-8 - wide, -6), (-8 - wide, 14), (-wide / 2, -10), (-wide / 2, 20), (9, 4)):
             left, base = x + dx, y + dy
             box = (left, base - FONT + 2, left + wide, base + 2)

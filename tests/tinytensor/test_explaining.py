@@ -284,6 +284,104 @@ def test_a_module_that_refuses_its_input_by_itself_is_red(tmp_path):
     assert "on 8×4" in words
 
 
+def e(*shape):
+    """What a computation gave."""
+    return tt.exp(tt.ones(shape))
+
+
+IDS = tt.asarray([0, 1, 2])
+
+REFUSED = {  # the name that is red, and a call with wrong arguments
+    "concat": lambda: tt.concat([e(2, 3), e(3, 4)], axis=1),
+    "concat ": lambda: tt.concat((e(2, 3), e(2, 3)), axis=5),
+    "concat  ": lambda: tt.concat([e(2, 3), None]),
+    "stack": lambda: tt.stack([e(2, 3), e(3, 4)]),
+    "einsum": lambda: tt.einsum("ij,jk->ik", e(2, 3), e(4, 5)),
+    "einsum ": lambda: tt.einsum("ij,jk->ik", e(2, 3)),
+    "broadcast_arrays": lambda: tt.broadcast_arrays(e(2, 3), e(4, 5)),
+    "matmul": lambda: e() @ e(3),
+    "add": lambda: e(2, 3) + object(),
+    "subtract": lambda: "a" - e(2),
+    "divide": lambda: tt.divide(e(2)),
+    "where": lambda: tt.where(e(2)),
+    "negative": lambda: tt.negative(e(2), e(2)),
+    "sum": lambda: e(2, 3).sum(4),
+    "sum ": lambda: tt.sum(e(2, 3), dims=4),
+    "permute_dims": lambda: tt.permute_dims(e(2, 3), (0, 5)),
+    "getitem": lambda: e(2, 3)[0.5],
+    "setitem": lambda: e(2, 3).__setitem__(0, e(9)),
+    "backward": lambda: e(2).backward(),
+    "grad": lambda: tt.grad(e(2), e(2)),
+    "take_along_axis": lambda: tt.take_along_axis(e(2, 3), IDS, axis=1),
+    "cross_entropy": lambda: F.cross_entropy(input=e(5, 4), target=IDS),
+    "cross_entropy ": lambda: nn.CrossEntropyLoss()(target=IDS, input=e(5, 4)),
+    "layer_norm": lambda: F.layer_norm(e(), (3,)),
+    "linear": lambda: F.linear(e(), e(3, 3)),
+    "embedding": lambda: F.embedding(tt.asarray([9]), e(3, 4)),
+    "conv1d": lambda: F.conv1d(e(1, 2, 5), e(3, 4, 3)),
+    "dropout": lambda: F.dropout(e(2), p=7),
+    "scaled_dot_product_attention": lambda: F.scaled_dot_product_attention(e(3), e(3), e(3)),
+    "MultiheadAttention": lambda: nn.MultiheadAttention(4, 2)(query=e(4), key=e(4), value=e(4)),
+    "LSTM": lambda: nn.LSTM(3, 4)(e(2, 1, 3), (e(1, 1, 5), e(1, 1, 4))),
+    "Linear": lambda: nn.Linear(3, 4)(e(2, 3), e(3)),
+    "Picky": lambda: Picky()(x={"a": [e(2)]}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_call_that_refuses_its_arguments_is_red(tmp_path, name):
+    """Also Tensors in lists, in containers of containers, and by keyword."""
+    path = tmp_path / "error.svg"
+    with pytest.raises((ValueError, TypeError, IndexError, RuntimeError, AttributeError)) as caught:  # noqa: SIM117
+        with tt.explain_errors(path):
+            REFUSED[name]()
+    assert red(path).startswith({"setitem": "index_set"}.get(name, f"{name.strip()}()"))  # a write is an op
+    assert f"the graph so far, with what failed in red: {path}" in caught.value.__notes__
+
+
+class Other(Exception):
+    pass
+
+
+def caught_before(how):
+    y = e(3)
+    try:
+        y + e(4)
+    except ValueError as problem:
+        if how == "because":
+            raise Other from problem
+    error = Other()
+    raise error from error
+
+
+def test_what_the_caller_caught_is_neither_red_nor_drawn(tmp_path):
+    path = tmp_path / "error.txt"
+    with pytest.raises(Other) as caught, tt.explain_errors(path):
+        caught_before("before")
+    assert caught.value.__notes__ == [f"the graph so far: {path}"]
+    assert "add" not in path.read_text()
+    with pytest.raises(Other) as caught, tt.explain_errors(path):
+        caught_before("because")
+    assert "in red" in caught.value.__notes__[0]
+    assert "!! add" in path.read_text()
+    with tt.record() as graph, pytest.raises(Other):
+        caught_before("before")
+    assert [op.name for op in graph.ops] == ["exp", "exp"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: {}["key"], lambda x: x.numpy() @ np.ones(7), lambda x: x.not_there, lambda x: (lambda a, b: a)(*x)],
+    ids=["user", "numpy", "attribute", "unpacked"],
+)
+def test_an_error_of_other_code_has_a_note_that_claims_no_red(tmp_path, function):
+    path = tmp_path / "error.svg"
+    with pytest.raises((KeyError, ValueError, AttributeError, TypeError)) as caught, tt.explain_errors(path):
+        function(e(3))
+    assert caught.value.__notes__ == [f"the graph so far: {path}"]
+    assert 'failed"' not in path.read_text()
+
+
 def test_a_long_message_is_wrapped_and_not_cut(tmp_path):
     error = "some words of a message " * 8
 

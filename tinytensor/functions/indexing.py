@@ -29,23 +29,22 @@ def _is_array(part: Any) -> bool:
 
 def _raw_key(x: Tensor, key: Any, keep: bool) -> Any:
     """The key with raw arrays on x's device in it; copies of them if they are to be kept."""
-    parts = key if isinstance(key, tuple) else (key,)
     raw = []
-    for part in parts:
+    for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, Tensor):
             if part.device != x.device:
                 raise tt.DeviceError(f"index: the Tensor is on {x.device}, an index on {part.device}; move one of them")
             array = part._data
             part = tt.backend.for_array(array).copy(array) if keep else array
+            if state.recording is not None and keep:
+                state.recording.cast(array, part)
         elif _is_array(part):
             part = tt.asarray(part, device=x.device)._data
-            if part.size == 0 and part.dtype.kind == "f":
-                part = part.astype(dtypes.int64)
+            part = part.astype(dtypes.int64) if part.size == 0 and part.dtype.kind == "f" else part
         elif isinstance(part, np.generic):
             part = part.item()
         elif isinstance(part, slice):  # bounds that are arrays could change later
-            bounds = (part.start, part.stop, part.step)
-            part = slice(*(b if b is None or type(b) is int else b.__index__() for b in bounds))
+            part = slice(*(None if b is None else b.__index__() for b in (part.start, part.stop, part.step)))
         if hasattr(part, "dtype") and part.dtype.kind not in "iub":
             raise IndexError(f"index: arrays in an index must be integer or boolean, got {part.dtype}")
         if not (part is None or part is Ellipsis or isinstance(part, (int, slice)) or hasattr(part, "dtype")):
@@ -71,8 +70,9 @@ def _check_bounds(x: Tensor, key: list[Any]) -> None:
                 length = x.shape[axis]
                 low, high = int(part.min()), int(part.max())
                 if low < -length or high >= length:
-                    wrong = high if high >= length else low
-                    raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
+                    raise IndexError(
+                        f"index {high if high >= length else low} is out of bounds for axis {axis} with size {length}"
+                    )
             axis += _consumed(part)
 
 
@@ -108,14 +108,12 @@ def scatter(values: ArrayLike, key: Any, shape: tuple[int, ...]) -> Tensor:
 
 def _written_x(xp, g, key):
     """g, 0 where something was written."""
-    zero = xp.zeros_like(g[key])
-    return xp.index_set(g, key, zero)
+    return xp.index_set(g, key, xp.zeros_like(g[key]))
 
 
 def _written_values(xp, g, key, wins):
     """g[key], 0 for values that were written over."""
-    picked = g[key]
-    return picked if wins is None else xp.where(wins, picked, 0.0)
+    return g[key] if wins is None else xp.where(wins, g[key], 0.0)
 
 
 @op(
@@ -140,8 +138,7 @@ def _winners(x: Tensor, key: tuple[Any, ...]) -> Any:
     xp = tt.backend.for_array(x._data)
     places = xp.reshape(xp.arange(x.size), x.shape)[key]
     flat = xp.reshape(places, (-1,))
-    order = xp.arange(flat.size)
-    return xp.reshape(xp.last_of_each(flat, x.size)[flat] == order, places.shape)
+    return xp.reshape(xp.last_of_each(flat, x.size)[flat] == xp.arange(flat.size), places.shape)
 
 
 def setitem(x: Any, key: Any, value: Any) -> None:
@@ -153,13 +150,12 @@ def setitem(x: Any, key: Any, value: Any) -> None:
             raise TypeError(f"x[...] = value: complex values do not fit into {x.dtype}")
         value = tt.astype(value, x.dtype)
     recorded = state.grad_enabled and (x._node is not None or value._node is not None)
-    if recorded or not is_writable(x):
+    if recorded or not is_writable(x) or (state.recording and state.recording.follows(x, value)):
         x._become(index_set(x, key, value))
         return
     if value.device != x.device:
         raise tt.DeviceError(f"x[...] = value: x is on {x.device}, the value on {value.device}; move one of them")
-    raw = _raw_key(x, key, keep=False)
-    xp = tt.backend.for_array(x._data)
+    raw, xp = _raw_key(x, key, keep=False), tt.backend.for_array(x._data)
     try:
         xp.write(x._data, raw, value._data, _winners(x, raw) if x.device != "cpu" else None)
     except ValueError as error:

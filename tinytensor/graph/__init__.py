@@ -15,7 +15,7 @@ from .comparison import Comparison, compare
 from .graph import Graph
 from .memory import Alive, Memory, Moment
 from .options import Options
-from .picture import Box, Edge, Picture, Vertex
+from .picture import Box, Edge, Falsehood, Picture, Vertex
 from .structure import Op, Saved, Scope, Statistics, Step, Structure, Value
 from .svg import DrawingError, lay_out_with, render
 from .timeline import Bar, Timeline
@@ -27,6 +27,7 @@ __all__ = [
     "Comparison",
     "DrawingError",
     "Edge",
+    "Falsehood",
     "Graph",
     "Match",
     "Memory",

@@ -169,17 +169,13 @@ class _Alignment:
         return tuple(found)
 
     def _pair(self, a: Item | None, b: Item | None, moved: str = "") -> _Pair:
-        if moved or a is None or b is None:
+        another = isinstance(a, Call) and isinstance(b, Call) and _is_another(a, b)  # their contents do not match
+        if moved or a is None or b is None or another:
             self.loose |= {(False, op.id) for op in _ops(a)} | {(True, op.id) for op in _ops(b)}
         if isinstance(a, Op) and isinstance(b, Op):
             self.partner[a.id] = b
-        if isinstance(a, Call) or isinstance(b, Call):
-            if isinstance(a, Call) and isinstance(b, Call) and _is_another(a, b):  # their contents do not match
-                self.loose |= {(False, op.id) for op in _ops(a)} | {(True, op.id) for op in _ops(b)}
-                return _Pair(a, b, moved)
-            first, second = (item.items if isinstance(item, Call) else [] for item in (a, b))
-            return _Pair(a, b, moved, self._level(first, second))
-        return _Pair(a, b, moved)
+        first, second = (item.items if isinstance(item, Call) and not another else [] for item in (a, b))
+        return _Pair(a, b, moved, self._level(first, second))
 
     # ---- what differs
 
@@ -205,8 +201,7 @@ class _Alignment:
             former, now = (dict(op.parameters) for op in (a, b))
             for name in {**former, **now}:
                 if former.get(name) != now.get(name):
-                    label = f"{name} " if name else ""
-                    yield f"{label}{former.get(name, 'none')} → {now.get(name, 'none')}"
+                    yield f"{name} {former.get(name, 'none')} → {now.get(name, 'none')}".lstrip()
         if (False, a.id) in self.loose:
             return
         for v, w in zip(a.inputs, b.inputs):

@@ -13,16 +13,20 @@ import numpy as np
 
 from ..backend import for_array
 from ..modes import state
-from ..node import Node, leaf
+from ..node import Node, leaf, written_since
 from ..primitive import Primitive
 from ..tensor import Tensor, wrap
-from ..tracing import Recording, Statistics, TracedNode, formula_site, trace
+from ..tracing import Recording, Statistics, TracedNode, Witness, formula_site, trace
 from . import structure as s
 from .cost import MOVEMENT, flops
+from .program import Call, Program
 from .short_text import cut, numbers_text, short
 
 PATTERN = 12
 """The structure keeps the cells of masks of at most this many rows and columns."""
+
+COMPARED = 1 << 16
+"""Constants of at most this many bytes are compared by their numbers."""
 
 DRAWN = 3
 """Formulas with fewer ops that compute (and not only move) are written, not drawn."""
@@ -82,6 +86,8 @@ class Builder:
     def __init__(self, names: Iterable[tuple[str, Tensor]] = (), unfold: Callable[[Node], bool] = lambda _: False):
         self.names: dict[Node | int, str] = {}
         self._known: dict[Node, Any] = {}  # arrays of unrecorded nodes, as far as they are at hand
+        self._seen: dict[Node, Any] = {}  # copies of the small ones among them
+        self._read_at: dict[Node, int] = {}  # the tick of their first reader
         for name, tensor in names:
             self.names.setdefault(tensor._node or id(tensor._data), name)
             if tensor._node is not None:
@@ -93,17 +99,22 @@ class Builder:
         self._scopes: list[s.Scope] = []
         self._value_ids: dict[Node, str] = {}
         self._scope_ids: dict[Any, str] = {}
-        self._arrived: dict[Node, Statistics] = {}
+        self._arrived: dict[Node, tuple[Statistics, Witness | None]] = {}
         self._masks: set[str | None] = set()
+        self._given_to_modules: set[Node] = set()
+        self._noted: set[Any] = set()  # scopes whose arguments are among them
+        self._versions: set[Node] = set()  # nodes of memory that was written later
+        self._last_pass = 0
         self._memories: dict[Any, str] = {}
         self._parameters: dict[Any, str] = {}  # by their memory
         self._given: dict[int, Node] = {}  # unrecorded nodes that want a gradient, by the id of their array
 
     def build(self, nodes: list[Any], roots: list[Node] | None) -> s.Structure:
-        """The structure of ops, given in the order of computation; outputs are the roots, or else unread results."""
+        """The structure of ops, given in the order of computation; outputs are the roots, or else what is held."""
         for node in nodes:
             self._note_gradients(node)
             self._note_arrays(node)
+            self._note_sources(node)
             if isinstance(node, TracedNode) and node.traced:
                 arrays = zip(sources(node), node.values)
                 self._given.update((id(array), source) for source, array in arrays if _is_from_outside(source))
@@ -112,15 +123,17 @@ class Builder:
         if roots is not None:
             outputs = [self._value(root) for root in roots]
         else:
-            read = {value for op in self._ops for value in op.inputs}
-            outputs = [op.output for op in self._ops if op.output not in read]
-        for node, place in self._value_ids.items():  # booleans forbid only if an op reads them as its mask
+            outputs = self._results(nodes)
+        gradients = {op.output for op in self._ops if op.differentiable}
+        for node, place in self._value_ids.items():
             i = int(place[1:]) - 1
             value = self._values[i]
-            if place in self._masks:
-                self._values[i] = dataclasses.replace(value, hidden=_checksum(self._array(node)))
-            elif value.mask and value.dtype == "bool":
-                self._values[i] = dataclasses.replace(value, mask="", pattern=None)
+            constant = value.kind == "constant" or (value.kind == "result" and place not in gradients)
+            constant |= value.kind == "input" and value.dtype == "bool"
+            if place in self._masks or (constant and value.nbytes <= COMPARED):
+                self._values[i] = value = dataclasses.replace(value, checksum=_checksum(self._array(node)))
+            if place not in self._masks and value.mask and value.dtype == "bool":
+                self._values[i] = dataclasses.replace(value, mask="", pattern=None)  # forbids only if an op reads it so
         for scope, place in self._scope_ids.items():
             given = zip(scope[1].op.inputs, sources(scope[1])) if isinstance(scope, tuple) else scope.arguments
             known = [(word, self._value_ids.get(node)) for word, node in given if isinstance(node, Node)]
@@ -129,11 +142,34 @@ class Builder:
             self._scopes[number] = dataclasses.replace(self._scopes[number], arguments=arguments)
         return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
 
+    def _results(self, nodes: list[Any]) -> list[str]:
+        """The values that no op reads and that a variable holds, or the last one; and what was differentiated."""
+        read = {value for op in self._ops for value in op.inputs}
+        ends = {step.during.root() for node in nodes if (step := getattr(node, "step", None)) and step.during}
+        held = {self._value_ids[node] for node in nodes if node in ends or getattr(node, "held", False)}
+        last = self._value_ids[nodes[-1]] if nodes else ""
+        return [op.output for op in self._ops if op.output not in read and op.output in (*held, last)]
+
+    def _note_sources(self, node: Any) -> None:
+        """Note what modules were given, and memory that was written between two reads."""
+        scope = getattr(node, "scope", None)
+        while scope is not None and scope not in self._noted:
+            self._noted.add(scope)
+            self._given_to_modules.update(given for _, given in scope.arguments)
+            scope = scope.parent
+        for source in sources(node):
+            if (version := getattr(source, "version", None)) is not None:
+                self._versions.add(version[0])
+
     def _note_arrays(self, node: Node) -> None:
         """Note the arrays of unrecorded nodes: inputs of recorded ops, and arrays that other ops keep."""
         op = node.op
         if isinstance(node, TracedNode) and node.traced:
-            self._known.update((x, array) for x, array in zip(sources(node), node.values) if _is_from_outside(x))
+            for source, array, seen in zip(sources(node), node.values, node.seen):
+                if _is_from_outside(source):
+                    self._known.setdefault(source, array)
+                    self._seen.setdefault(source, seen)
+                    self._read_at.setdefault(source, node.serial)
             return
         if op is None or not op.pure or op.variadic or not node.kept:
             return
@@ -145,10 +181,11 @@ class Builder:
         step = getattr(node, "step", None)
         if step is None:
             return
-        self._arrived[node] = step.arrived
+        self._arrived[node] = step.arrived, step.during
+        self._last_pass = max(self._last_pass, step.during.began if step.during else 0)
         for source in sources(node):
             if isinstance(source, Node) and source.op is None and source.arrived is not None:
-                self._arrived[source] = source.arrived
+                self._arrived[source] = source.arrived, getattr(source, "during", None)
 
     # ---- ops
 
@@ -162,7 +199,7 @@ class Builder:
             if formula is not None and sum(inner.name not in MOVEMENT for inner in formula.nodes) >= DRAWN:
                 self._add_formula(node, formula, (scope, node))
                 return
-        given = sources(node)
+        given = (*sources(node), *self._indices(node))
         inputs = tuple([self._value(x) if isinstance(x, Node) else None for x in given])
         self._masks |= {value for name, value in zip(op.inputs, inputs) if name == "mask"}
         place = f"o{len(self._ops) + 1}"
@@ -174,7 +211,9 @@ class Builder:
                 id=place,
                 name=op.name,
                 inputs=inputs,
-                operands=op.inputs * len(inputs) if op.variadic else op.inputs,
+                operands=op.inputs * len(inputs)
+                if op.variadic
+                else (*op.inputs, *["index"] * (len(inputs) - len(op.inputs))),
                 output=output,
                 formula="" if op.pure else _words(node, op),
                 parameters=_parameters(node, op),
@@ -186,8 +225,14 @@ class Builder:
                 seconds=node.seconds if node.traced else None,
                 flops=flops(op.name, shapes, tuple(node.shape)),
                 step=getattr(node, "step", None),
+                exact=_exact([x for x in given if not isinstance(x, Node)]) + _exact(node.params),
             )
         )
+
+    def _indices(self, node: Any) -> Iterable[Node]:
+        """The nodes of the arrays in the key of `x[key]`, if they were computed or have a name."""
+        if isinstance(node, TracedNode) and node.traced:
+            yield from (x for x in node.indices if x.op is not None or self._name(x))
 
     def _saved(self, node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Saved]:
         """The arrays that an op keeps, each memory once; a view of a parameter counts as the parameter."""
@@ -225,8 +270,9 @@ class Builder:
             return known
         if node.op is not None:  # recorded elsewhere, before this recording began
             return self._new_value(node, "input", None)
-        if not isinstance(node, TracedNode):
-            return self._new_value(node, "parameter", None)
+        if node.owned or not isinstance(node, TracedNode):
+            is_input = node in self._given_to_modules and not node.owned
+            return self._new_value(node, "input" if is_input else "parameter", None)
         attached = self._given.get(id(node.values[-1])) if node.traced else None
         if attached is not None:  # `node` was detached from it
             return self._value(attached)
@@ -234,18 +280,24 @@ class Builder:
 
     def _name(self, node: Node) -> str:
         array = node.values[-1] if isinstance(node, TracedNode) and node.traced else None
-        return self.names.get(node) or self.names.get(id(array)) or node.variable
+        name = self.names.get(node) or self.names.get(id(array)) or node.variable
+        version = getattr(node, "version", None) or (node, 0)
+        return name + str(version[1]).translate(SUBSCRIPTS) if name and version[0] in self._versions else name
 
     def _new_value(self, node: Node, kind: s.Kind, maker: str | None) -> str:
+        version = getattr(node, "version", None)
+        first = self._value(version[0]) if version is not None else ""
         value = self._value_ids[node] = f"v{len(self._values) + 1}"
         array = node.values[-1] if isinstance(node, TracedNode) and node.traced else None
         mask, pattern = _mask(array)
         shape = tuple(node.shape)
-        nbytes = math.prod(shape) * node.dtype.itemsize
+        gradient, of = self._gradient(node)
         self._values.append(
             s.Value(
-                value, kind, self._name(node), shape, str(node.dtype), nbytes, maker,
-                mask, self._gradient(node), pattern, node.owned, few_numbers(self._array(node)),
+                value, kind, self._name(node), shape, str(node.dtype), math.prod(shape) * node.dtype.itemsize, maker,
+                mask, gradient, pattern, node.owned, few_numbers(self._as_seen(node)),
+                frozen=kind == "parameter" and isinstance(version[0] if version else node, TracedNode),
+                gradient_of=of, same_as=first, read=getattr(node, "read", ""),
             )
         )  # fmt: skip
         return value
@@ -256,11 +308,47 @@ class Builder:
             return node.values[-1]
         return self._known.get(node)
 
-    def _gradient(self, node: Node) -> Statistics | None:
-        arrived = self._arrived.get(node)
-        if arrived is None and node.op is None and node.grad is not None:
-            arrived = Statistics.of(node.grad._data)
-        return arrived
+    def _as_seen(self, node: Node) -> Any:
+        """The array of a value as it was when it was made or first read, if it is small."""
+        if isinstance(node, TracedNode) and node.traced:
+            return node.seen[-1]
+        return self._seen.get(node, self._known.get(node))
+
+    def _gradient(self, node: Node) -> tuple[Statistics | None, str]:
+        """The gradient that arrived last, and what was differentiated then, if that was not the last pass of all."""
+        if node in self._versions:
+            return None, ""  # it is that of the memory as it was written last
+        node = (getattr(node, "version", None) or (node,))[0]
+        if node not in self._arrived:
+            missing = node.op is not None or node.grad is None
+            return None if missing else Statistics.of(node.grad._data), ""
+        arrived, during = self._arrived[node]
+        root = during.root() if during is not None and during.began < self._last_pass else None
+        return arrived, "" if root is None else self._name(root) or f"({root.name})"
+
+    def program(self, structure: s.Structure) -> Program:
+        """What was recorded, to be run again. Arrays that were written since are None."""
+        nodes = {place: node for node, place in reversed(self._value_ids.items())}
+        arrays = {place: self._unwritten(node) for place, node in nodes.items()}
+        calls = []
+        for op in structure.ops:
+            node = self.nodes[op.id]
+            assert node.op is not None
+            numbers = [None if isinstance(x, Node) else x for x in sources(node)]
+            rest = zip(op.inputs, (*numbers, *[None] * (len(op.inputs) - len(numbers))))
+            inputs = tuple([x if value is None else value for value, x in rest])
+            calls.append(Call(node.op, inputs, node.params, op.output, arrays[op.output]))
+        leaves = {value.id: arrays[value.id] for value in structure.values if value.maker is None}
+        names = {value.name: value.id for value in structure.values if value.maker is None and value.name}
+        return Program(tuple(calls), leaves, names, structure.outputs)
+
+    def _unwritten(self, node: Node) -> Any:
+        array = self._array(node)
+        return (
+            None
+            if array is None or written_since(self._read_at.get(node, node.serial), (array,)) is not None
+            else array
+        )
 
     # ---- scopes
 
@@ -305,7 +393,7 @@ class Formula(NamedTuple):
 def formula_of(node: Any) -> Formula | None:
     """Compute the formula of a fused op on the op's own inputs; None if they were not kept."""
     if node.traced:
-        arrays = node.values[:-1]
+        arrays = [v if seen is None else seen for v, seen in zip(node.values[:-1], node.seen)]
     elif node.kept is not None:
         kept = [node.kept[name] for name in node.op.inputs]
         arrays = kept[0] if node.op.variadic else kept
@@ -328,7 +416,10 @@ def formula_of(node: Any) -> Formula | None:
         state.change(**before)
         state.scopes = scopes
     nodes: list[Any] = walk([result])
+    is_stale = written_since(node.serial, arrays) is not None
     for inner in nodes:
+        if is_stale:  # an input was written since: the numbers are not those that were computed
+            inner.values, inner.seen = (None,) * len(inner.values), (None,) * len(inner.seen)
         inner.origin = node.origin  # the user's own line; the formula only keeps the names of its variables
         inner.seconds = None
     return Formula(nodes, inputs, result)
@@ -419,37 +510,68 @@ def _forbidden(array: Any) -> Any:
 
 
 def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
-    """The kind of a mask ("causal", "padding", both, or "") and the cells of a small one. Not a mask: "" and None."""
+    """The kind of a mask and the cells of a small one. Not a mask: "" and None.
+
+    "causal": a query sees all earlier keys alone; "causal with gaps": some of them; "sliding window": those up to a
+    distance, on one side or on both; "padding": no query sees the first or the last keys.
+    """
     forbidden = _forbidden(array)
     if forbidden is None:
         return "", None
     rows, columns = (forbidden.shape[-2] if forbidden.ndim > 1 else 1), forbidden.shape[-1]
     cells = forbidden.reshape(-1, rows, columns)
-    future = np.triu(np.ones((rows, columns), dtype=bool), k=1)
-    causal = rows > 1 and columns > 1 and bool(future.any() and (cells | ~future).all())
-    rest = cells & ~future if causal else cells
-    # Padding: the last keys of a sequence, if no query sees them.
-    whole = rest[:, -1:, :] if causal else rest
-    padding = bool(whole.any()) and bool((np.diff(whole.astype(np.int8), axis=-1) >= 0).all())
-    name = " and ".join(["causal"] * causal + ["padding"] * padding)
+    back = np.arange(rows)[:, None] - np.arange(columns)  # from a query to the keys before it
+    seen = back if forbidden.all() else back[~cells.all(axis=0)]
+    before, after = back > seen.max(), back < seen.min()
+    blind = cells.all(axis=2, keepdims=True)  # queries; they may be padding, too
+    by_distance = ~(cells.all(axis=1, keepdims=True) | blind)
+    causal = rows > 1 and columns > 1 and bool(seen.min() >= 0)
+    window = bool((before & by_distance).any()) and (causal or bool((after & by_distance).any()))
+    kind = "sliding window" if window else "causal" if causal else ""
+    hidden = (before & window) | (after & (window or causal))
+    gaps = bool((cells & ~hidden).any())
+    hidden = hidden | blind
+    unseen = (cells | hidden).all(axis=1, keepdims=True)  # keys
+    steps = np.diff(unseen.astype(np.int8), axis=-1)
+    at_an_end = (steps >= 0).all(axis=-1) | ((steps <= 0).all(axis=-1) & (rows > 1))
+    padding = gaps and bool(at_an_end.all()) and bool((~cells | hidden | unseen).all())
+    if gaps and not padding:
+        kind = "causal with gaps" if causal else ""
+    name = " and ".join(filter(None, (kind, "padding" * padding)))
     pattern = None
-    if (causal or padding) and rows <= PATTERN and columns <= PATTERN:
-        fullest = cells[
-            cells.sum(axis=(1, 2)).argmax()
-        ]  # the first sequence of a batch is often the one without padding
+    if name and rows <= PATTERN and columns <= PATTERN:
+        fullest = cells[cells.sum(axis=(1, 2)).argmax()]  # the first sequence of a batch often has no padding
         pattern = tuple(tuple(bool(c) for c in row) for row in fullest)
     return name, pattern
 
 
 def _checksum(array: Any) -> str:
-    """A checksum of the places that a mask forbids; "" if they are unknown or there are none."""
-    forbidden = _forbidden(array)
-    if forbidden is None or not forbidden.any():
+    """A checksum of the numbers of an array, in letters; "" if they are unknown."""
+    if array is None or not hasattr(array, "dtype"):
         return ""
-    return f"{zlib.crc32(np.packbits(forbidden).tobytes()):08x}"
+    x = array if isinstance(array, np.generic) else for_array(array).to_numpy(array)
+    return str(zlib.crc32(np.ascontiguousarray(x).tobytes())).translate(LETTERS)
 
 
 # ---- parameters as text
+
+LETTERS = str.maketrans("0123456789", "abcdefghij")
+SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def _exact(value: Any) -> str:
+    """All of a parameter as text, arrays as checksums: its only digits are those of numbers."""
+    if isinstance(value, dict):
+        return "".join(f"{name}={_exact(item)}," for name, item in value.items())
+    if isinstance(value, (tuple, list)):
+        return f"({','.join(map(_exact, value))})"
+    if isinstance(value, slice):
+        return ":".join(map(_exact, (value.start, value.stop, value.step)))
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{value.dtype.char}{_exact(value.shape)}{_checksum(value)}"
+    if value is None or isinstance(value, (bool, int, float, complex, str, np.dtype)):
+        return repr(value)
+    return getattr(value, "__qualname__", type(value).__name__)
 
 
 def _parameters(node: Node, op: Primitive) -> tuple[tuple[str, str], ...]:

@@ -17,6 +17,7 @@ class Index:
 
     def __init__(self, structure: Structure) -> None:
         self.scopes = {scope.id: scope for scope in structure.scopes}
+        self.outputs = frozenset(structure.outputs)
         self.values = {value.id: value for value in structure.values}
         self.makers = {op.output: op for op in structure.ops}
         self.readers: dict[str, list[Op]] = {}
@@ -25,17 +26,22 @@ class Index:
                 if value is not None:
                     self.readers.setdefault(value, []).append(op)
 
-    def is_parameter(self, value: str | None) -> bool:
-        return value is not None and self.values[value].kind == "parameter"
+    def readers_of(self, value: str) -> list[Op]:
+        """The ops that read a value, each once."""
+        return list({op.id: op for op in self.readers.get(value, ())}.values())
 
-    def differ(self, one: str | None, other: str | None) -> bool:
-        """True if two inputs of alike calls differ in another way: masks that hide other places, or other numbers
-        given as constant arrays without dimensions, as a factor is."""
-        if one == other or one is None or other is None:
-            return False
+    def are_equal(self, one: str, other: str) -> bool:
+        """True if two arrays without a gradient are known to hold the same numbers."""
         first, second = self.values[one], self.values[other]
-        factors = first.shape == () and (first.kind, second.kind) == ("constant", "constant")
-        return first.hidden != second.hidden or (factors and first.numbers != second.numbers)
+        alike = (first.shape, first.dtype, first.checksum) == (second.shape, second.dtype, second.checksum)
+        return bool(first.checksum) and alike
+
+    def is_own(self, value: str, ops: Sequence[Op]) -> bool:
+        """True for a parameter, and for a constant array that only these ops read, as the mask of a dropout is."""
+        kind, shape = self.values[value].kind, self.values[value].shape
+        if kind == "constant" and shape:
+            return {op.id for op in self.readers[value]} <= {op.id for op in ops}
+        return kind == "parameter"
 
 
 @dataclass(eq=False)
@@ -99,15 +105,3 @@ def call_tree(structure: Structure, index: Index) -> list[Call | Op]:
 def _append_once(items: list[Call | Op], item: Call | Op) -> None:
     if not items or items[-1] is not item:
         items.append(item)
-
-
-def links(before: Sequence[Op], after: Sequence[Op]) -> tuple[object, ...]:
-    """The wiring to alike ops before: for each input "same", else the place of the op there that made it, or None."""
-    made = {op.output: i for i, op in enumerate(before)}
-    pairs = input_pairs(before, after)
-    return tuple("same" if v == w else made.get(w) if w is not None else None for v, w in pairs)
-
-
-def input_pairs(one: Sequence[Op], other: Sequence[Op]) -> list[tuple[str | None, str | None]]:
-    """The inputs of two alike sequences of ops, side by side."""
-    return [pair for first, second in zip(one, other) for pair in zip(first.inputs, second.inputs)]

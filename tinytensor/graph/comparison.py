@@ -15,12 +15,12 @@ from ..machine.files import atomic_write
 from .align import Match, Part, align
 from .beside import beside
 from .dot import to_dot
-from .graph import Graph, with_changes
+from .graph import Graph, face, with_changes
 from .marks import MARKS
 from .options import Options
 from .picture import Picture
 from .short_text import count_text, plural, printable, shape_text
-from .svg import DrawingError, render, to_svg
+from .svg import DrawingError, to_svg
 from .text import to_mermaid
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".txt")
@@ -181,17 +181,7 @@ class Comparison:
         suffix = target.suffix.lower()
         if suffix not in SUFFIXES:
             raise ValueError(f"compare: {path} ends in {suffix!r}; expected one of {', '.join(SUFFIXES)}")
-        if suffix == ".txt":
-            content: str | bytes = self.to_text()
-        elif suffix == ".svg":
-            content = self.to_svg(**options)
-        elif suffix in (".dot", ".gv"):
-            content = self.to_dot(**options)
-        elif suffix == ".mmd":
-            content = self.to_mermaid(**options)
-        else:
-            content = render(self.to_dot(**options), suffix[1:])
-        atomic_write(target, content.encode() if isinstance(content, str) else content)
+        atomic_write(target, self.to_text().encode() if suffix == ".txt" else face(self.picture(**options), suffix))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """The picture and the tree for a notebook, or only the tree if the picture cannot be drawn."""

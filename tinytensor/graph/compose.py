@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from . import heat as heating
 from .build import FEW
@@ -14,24 +15,19 @@ from .fold import Loop, fold, unfolded, unrolled
 from .options import Options
 from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
 from .plan import main_ops, plan, residuals
-from .short_text import MINUS, bytes_text, count_text, numbers_text, plural, shape_text
+from .runs import COMMUTATIVE
+from .short_text import MINUS, TIMES, bytes_text, count_text, numbers_text, plural, shape_text
 from .structure import Op, Scope, Structure, Value
-from .words import Speaker, Words
-
-COMMUTATIVE = frozenset({
-    "add", "multiply", "maximum", "minimum", "equal", "not_equal", "logical_and", "logical_or", "logical_xor",
-    "bitwise_and", "bitwise_or", "bitwise_xor", "hypot", "logaddexp",
-})  # fmt: skip
-"""Ops whose result does not depend on the order of their inputs."""
+from .words import Speaker, Words, role
 
 OPERANDS = {"x1": "left", "x2": "right"}
 """Labels for inputs of ops whose own names say nothing."""
 
+BOTH = ("x1", "x2")
+"""Operands of ops whose order matters; a parameter among them is no weight, unless it stands behind a product."""
+
 PROJECTED = {1: ("Q, K, V", "", ""), 2: ("Q", "K, V", ""), 3: ("Q", "K", "V")}
 """The contents of the inputs of a fused multi-head op, by the number of different inputs."""
-
-NO_ROLE = ("x", "x1", "x2", "arrays", "input", "")
-"""Names that do not tell what an array is for."""
 
 SMALL = 40
 """A graph of at most this many ops shows the numbers of its small arrays."""
@@ -62,7 +58,7 @@ def look(
     Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for was
     not measured.
     """
-    return _Look(structure, options, failed, misfits or {}).picture(title, ran)
+    return Look(structure, options, failed, misfits or {}).picture(title, ran)
 
 
 def _within(name: str, path: tuple[str, ...]) -> str:
@@ -83,7 +79,9 @@ def _from_to(first: str, last: str) -> str:
     return first if first == last else " … ".join(filter(None, (first, last)))
 
 
-class _Look:
+class Look:
+    """One look at a structure; call `picture` once."""
+
     def __init__(
         self, structure: Structure, options: Options, failed: str | None, misfits: Mapping[tuple[int, ...], str]
     ) -> None:
@@ -93,14 +91,20 @@ class _Look:
         self.folded = folding(structure)
         self.structure = structure = self.folded.whole
         self.shown = self.folded.structure
-        self.plan = plan(self.shown, options, self.folded.turns, failed)
+        self.plan = plan(self.folded, options, failed)
         self.speaker = Speaker(structure)
         self.around = residuals(structure)
         self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # shown ones override
         self.values = {value.id: value for value in structure.values}
-        self.several: set[str] = set()  # arrays that represent others with other numbers
-        for members in self.folded.members.values():
-            self._note_several(members)
+        for members in self.folded.members.values():  # others read the last one's result, so it has that one's name
+            made, last = (self.values[op.output] for op in (members[0], members[-1]))
+            self.values[made.id] = dataclasses.replace(made, name=last.name)
+        self.several: dict[str, int] = {}  # arrays that represent others with other numbers, and how many
+        self.together: dict[tuple[str, int], int] = {}  # places of ops that read the results of that many turns
+        self.all_turns: dict[str, int] = {}  # results of that many turns
+        self.names: Counter[str] = Counter()  # of inputs
+        self.counted: dict[str, str] = {}  # parameters, and the vertex that counts them
+        self._note_folds()
         self.originals = {op.id: op for op in structure.ops}
         self.every = list(structure.ops) if options.constants else main_ops(structure)  # the folded ones too
         self.inside: dict[str, list[Op]] = {scope.id: [] for scope in structure.scopes}
@@ -121,13 +125,16 @@ class _Look:
         self.mirrored: set[str] = set()  # boxes that have a box of gradients beside them
         self.edges: dict[tuple[str, str, str, EdgeKind], Edge] = {}
 
-    def _note_several(self, members: list[Op]) -> None:
-        """Name the result of ops drawn once after the last one's, which others read; note arrays that differ."""
-        first, last = members[0], members[-1]
-        made = self.values[first.output]
-        self.values[first.output] = dataclasses.replace(made, name=self.values[last.output].name)
-        pairs = zip(first.inputs, last.inputs)
-        self.several |= {v for v, w in pairs if v is not None and v != w and self.values[v].maker is None}
+    def _note_folds(self) -> None:
+        for folded in self.folded.folds:
+            for column in folded.run.columns.values():
+                if column.rule == "own":
+                    self.several[column.values[0]] = len(set(column.values))
+            count, ends = len(folded.run.turns), folded.ends
+            self.all_turns.update(dict.fromkeys(ends.results, count))
+            self.together.update(((op, i), count) for op, places in ends.together.items() for i in places)
+            alike = [ops[0] for ops in ends.alike]
+            self.together.update(((op.id, i), count) for op in alike for i, v in enumerate(op.inputs) if v is not None)
 
     def picture(self, title: str | None, ran: int | None) -> Picture:
         for op in self.plan.ops:
@@ -135,6 +142,9 @@ class _Look:
         drawn = [output for output in self.shown.outputs if output in self.makers]
         for i, output in enumerate(drawn):
             self._add_output(i, self.values[output], len(drawn))
+        for op in self.plan.ops:
+            if op.output not in self.readers and op.output not in drawn and op.id != self.failed:
+                self._add_unread(self.values[op.output])
         for loop in self.folded.loops:
             self._add_loop(loop)
         if self.options.backward:
@@ -144,7 +154,10 @@ class _Look:
                 f"draw: the picture would have {len(self.vertices):,} vertices, more than anyone can read; close "
                 "modules (a smaller depth, or collapse), or pass large=True"
             )
-        vertices = list(self.vertices.values())
+        vertices = [
+            dataclasses.replace(vertex, ops=tuple([op.id for op in self.groups.get(vertex.id, ())]))
+            for vertex in self.vertices.values()
+        ]
         numbers = [v.heat for v in vertices]
         options = self.options
         scale = heating.scale(options.heat, numbers) if options.heat else None
@@ -173,7 +186,10 @@ class _Look:
 
     def _is_step(self, place: str) -> bool:
         """True if a vertex is a turn's slice of the input, x[:, t], which has a vertex of its own."""
-        return place in self.folded.slices
+        if place not in self.folded.slices:
+            return False
+        source = self.values[str(self.originals[place].inputs[0])]
+        return source.kind != "parameter" and source.id not in self.makers
 
     # ---- ops and modules
 
@@ -181,45 +197,55 @@ class _Look:
         place = self.plan.drawn[op.id]
         if op.id in self.plan.turned:
             return
-        inputs = [self._unturned(value) for value in op.inputs if value is not None]
-        incoming = [] if self._is_step(place) else [(value, self._tail(value, op)) for value in inputs]
+        places = [(value, (op.id, i)) for i, value in enumerate(op.inputs) if value is not None]
+        inputs = [self._unturned(value, place) for value, place in places]
+        incoming = [] if self._is_step(place) else [(value, self._tail(value, op)) for value, _ in inputs]
         if self._is_step(place) and place not in self.vertices:
             self.vertices[place] = dataclasses.replace(self._op(place), kind="input", name="")
         elif place not in self.vertices:
             self.vertices[place] = self._module(self.scopes[place]) if place in self.scopes else self._op(place)
         operands = self._operands(op, place, incoming)
-        for value, tail in incoming:
+        for (value, tail), (_, read) in zip(incoming, inputs):
             if tail is None or tail == place:
                 continue
             closed = place != op.id and op.id not in self.plan.joined  # then the picture hides what it goes around
             kind: EdgeKind = "residual" if self.around.get(op.id) == value and not closed else "data"
-            self._connect(tail, place, self.values[value], kind, operands.get(value, ""))
+            self._connect(tail, place, self.values[value], kind, operands.get(value, ""), read)
 
     def _operands(self, op: Op, place: str, incoming: list[tuple[str, str | None]]) -> dict[str, str]:
         """The names that the vertex at `place` has for its inputs, if it reads several and their order matters."""
+        is_list = len(set(op.operands)) < len(op.operands) and place not in self.scopes  # as of a concat or a stack
         if place in self.scopes:
             given = list(self.scopes[place].arguments)
-        elif op.name in COMMUTATIVE or op.id != place or self.vertices[place].mathematics:
+        elif op.name in COMMUTATIVE or op.id != place or self._names_its_operands(op):
             return {}  # also for chains of movement, for guards, and if the vertex itself shows the operands, as Q Kᵀ
         else:
-            names = [OPERANDS.get(name, name) for name in op.operands]
+            names = [str(i + 1) if is_list else OPERANDS.get(name, name) for i, name in enumerate(op.operands)]
             if op.name == "multi_head":
                 names[:3] = PROJECTED[sum(value is not None for value in op.inputs[:3])]
-            given = [(name, self._unturned(value)) for name, value in zip(names, op.inputs) if value is not None]
+            given = [(name, self._unturned(value)[0]) for name, value in zip(names, op.inputs) if value is not None]
         tails = dict(incoming)
         called: dict[str, list[str]] = {}
         for name, value in given:
             tail = self.vertices.get(tails.get(value) or "")
-            if not self.values[value].mask and (tail is None or tail.kind != "parameter"):
+            is_weight = tail is not None and tail.kind == "parameter" and (op.operands != BOTH or op.name == "matmul")
+            if not self.values[value].mask and not (is_weight and name != "left"):
                 called.setdefault(value, []).append(name)
-        if sum(map(len, called.values())) < 2 or any("arrays" in names for names in called.values()):
+        if sum(map(len, called.values())) < 2 or (is_list and len(called) < 2):
             return {}
         return {value: ", ".join(names) for value, names in called.items()}
 
-    def _unturned(self, value: str) -> str:
-        """The matrix behind a transpose that is written in the product that reads it; else the value itself."""
+    def _names_its_operands(self, op: Op) -> bool:
+        mathematics = self.vertices[op.id].mathematics
+        return bool(mathematics) and op.name != "multi_head" and "left" not in mathematics
+
+    def _unturned(self, value: str, place: tuple[str, int] = ("", 0)) -> tuple[str, tuple[str, int]]:
+        """The matrix behind a transpose that is written in the product that reads it, and the place of its reader; else
+        the value itself and the place."""
         maker = self.makers.get(value)
-        return str(maker.inputs[0]) if maker is not None and maker.id in self.plan.turned else value
+        if maker is None or maker.id not in self.plan.turned:
+            return value, place
+        return str(maker.inputs[0]), (maker.id, 0)
 
     def _tail(self, value: str, reader: Op) -> str | None:
         """The vertex that a value leaves; None if it is a detail of a closed module."""
@@ -268,20 +294,17 @@ class _Look:
         gradient = value.gradient.numbers if value.gradient is not None and not self.options.backward else None
         rows = [f"= {value.numbers}"]
         if gradient is not None:
-            rows.append(f"∂L/∂{name or 'out'} = {numbers_text(gradient)}")
+            rows.append(f"∂{value.gradient_of or 'L'}/∂{name or 'out'} = {numbers_text(gradient)}")
         return tuple(rows)
 
     def _module(self, scope: Scope) -> Vertex:
         group, inside = self.groups[scope.id], self.inside[scope.id]
         last = self.values[group[-1].output]
-        parameters = {v: self.values[v] for op in inside for v in op.inputs if v and self.values[v].owned}
-        count = sum(math.prod(v.shape) for v in parameters.values())
         around = sum(op.id in self.around for op in inside)
         formula = scope.kind == "formula"
         lines = []
-        if count:
-            each = " each" if scope.id in self.folded.labels and scope.id not in self.folded.again else ""
-            lines.append(f"{count_text(count)} parameters{each}")
+        count, numbers, text = self._counted(scope, inside)
+        lines.extend(text)
         if around:
             lines.append(plural(around, "residual connection"))
         label = self.folded.labels.get(scope.id)
@@ -294,12 +317,65 @@ class _Look:
             title = "Add & Norm"
         words = (
             f"{'formula' if formula else 'module'} {'.'.join(scope.path)} ({scope.kind}): {plural(len(inside), 'op')}, "
-            f"{count:,} parameters, result {shape_text(last.shape)} {last.dtype}"
+            f"{numbers:,} parameters, result {shape_text(last.shape)} {last.dtype}"
         )
         return Vertex(
             scope.id, "module", title, name, (*lines, *self._saved_lines(group)), last.shape, last.dtype,
             self._box(scope.parent), words, self._heat(group), failed=any(op.id == self.failed for op in group),
+            counts=count,
         )  # fmt: skip
+
+    def _counted(self, scope: Scope, inside: list[Op]) -> tuple[int, int, list[str]]:
+        """The numbers in the parameters of a closed module, those that no vertex before it counts, and of one call of
+        it all; and how it says so."""
+        one = self._parameters(inside)
+        new = {v: n for v, n in self._parameters(self._all_of(inside)).items() if v not in self.counted}
+        others = {v: n for v, n in one.items() if v in self.counted}
+        size, total = sum(n for v, n in one.items() if v in new), sum(new.values())
+        lines = []
+        if size:
+            text = f"{count_text(size)} parameters"
+            whole = self.folded.labels.get(scope.id)
+            times = self._own_turns(scope.id if whole else scope.parent)
+            if total == size * times:
+                text += " each" if whole and times > 1 else ""
+            elif total == size:
+                text += ", the same each time"
+            elif total % size == 0:
+                text = f"{total // size} {TIMES} {text}, used in turn"
+            else:
+                text = f"{count_text(total)} parameters in all"
+            frozen = sum(n for v, n in new.items() if self.values[v].frozen)
+            lines.append(text + (" (frozen)" if frozen == total else f", {frozen:,} of them frozen" if frozen else ""))
+        if others:
+            names = ", ".join(dict.fromkeys(self.counted[v] for v in others))
+            lines.append(f"{count_text(sum(others.values()))} parameters shared with {names}")
+        self.counted.update(dict.fromkeys(new, self._names(scope) or scope.kind))
+        return total, sum(one.values()), lines
+
+    def _parameters(self, ops: list[Op]) -> dict[str, int]:
+        """The parameters of modules that ops read, each with its size."""
+        read = [self.values[v] for op in ops for v in op.inputs if v is not None and self._is_hidden(self.values[v])]
+        return {value.same_as or value.id: math.prod(value.shape) for value in read}
+
+    def _is_hidden(self, value: Value) -> bool:
+        """True for a parameter that a closed module hides."""
+        return value.kind == "parameter" and (value.owned or self.options.unroll)
+
+    def _all_of(self, ops: list[Op]) -> list[Op]:
+        """Some ops, with those that they represent."""
+        return [member for op in ops for member in self.folded.members.get(op.id, [op])]
+
+    def _own_turns(self, scope: str | None) -> int:
+        """How many calls the runs around it, itself included, represent, if their calls have their own parameters."""
+        counts = {fold.scope: len(fold.run.turns) for fold in self.folded.folds if fold.scope not in self.folded.again}
+        return math.prod(counts.get(place, 1) for place in self._around(scope))
+
+    def _around(self, scope: str | None) -> Iterator[str]:
+        """A scope, the one around it, and so on."""
+        while scope is not None:
+            yield scope
+            scope = self.scopes[scope].parent
 
     def _words(self, op: Op) -> str:
         value = self.values[op.output]
@@ -376,9 +452,7 @@ class _Look:
             kind = "parameter"
         elif not value.dtype.startswith(("int", "uint")) and (value.kind == "result" or not value.name):
             kind = "constant"
-        if self.plan.drawn[reader.id] != reader.id and (
-            kind == "constant" or (kind == "parameter" and (value.owned or self.options.unroll))
-        ):
+        if self.plan.drawn[reader.id] in self.scopes and (kind == "constant" or self._is_hidden(value)):
             return None
         if value.id not in self.vertices:
             box = None if kind == "input" else self._common_box(value.id)
@@ -388,54 +462,98 @@ class _Look:
                 while module.kind == "formula" and module.parent is not None:
                     module = self.scopes[module.parent]
                 name = _within(name, module.path)
+            if kind == "input":
+                self.names[name] += 1
+                name += f" ({self.names[name]})" if self.names[name] > 1 else ""
             lines = (value.mask,) if value.mask not in name else ()
             words = f"{kind} {name}, {shape_text(value.shape)} {value.dtype}"
             gradient = value.gradient
             if gradient is not None:
                 words += f"; gradient norm {gradient.norm:.4g}"
             hot = gradient.norm if gradient is not None and self.options.heat == "grad" else None
+            counts, more = self._counted_leaf(value, box) if kind == "parameter" else (0, ())
             self.vertices[value.id] = Vertex(
-                value.id, kind, name, "", lines, value.shape, value.dtype, box, words, hot, value.pattern,
-                numbers=self._numbers(value, name),
+                value.id, kind, name, "", (*lines, *more), value.shape, value.dtype, box, words, hot, value.pattern,
+                numbers=self._numbers(value, name), counts=counts,
             )  # fmt: skip
         return value.id
 
+    def _counted_leaf(self, value: Value, box: str | None) -> tuple[int, tuple[str, ...]]:
+        """The numbers in a parameter, and in those that it represents, unless another vertex counts them; and lines
+        that say so."""
+        places = [(op, i) for op in self.readers[value.id] for i, v in enumerate(op.inputs) if v == value.id]
+        every = {str(op.inputs[i]) for first, i in places for op in self._all_of([first])}
+        every = {v for v in every if self.values[v].kind == "parameter"}  # the others are handed on by the turn before
+        new = {self.values[v].same_as or v for v in every} - self.counted.keys()
+        lines = []
+        if not new and not value.same_as:
+            lines.append(f"of {self.counted[value.id]}")
+        elif 1 < len(every) < self._own_turns(box):
+            lines.append(f"{len(every)}, used in turn")
+        if value.frozen:
+            lines.append("frozen")
+        self.counted.update(dict.fromkeys(new, value.name))
+        return len(new) * math.prod(value.shape), tuple(lines)
+
     def _role(self, value: str, reader: Op) -> str:
-        """The name that an array has in the op or closed module that reads it; "" if it says nothing."""
-        closed = self.scopes.get(self.plan.drawn[reader.id])
-        pairs: list[tuple[str | None, str]] = [(v, w) for w, v in closed.arguments] if closed else []
-        pairs.extend(zip(reader.inputs, reader.operands))
-        return next((word for v, word in pairs if v == value and word not in NO_ROLE and " " not in word), "")
+        """The name that an array has in the op or module that reads it; "" if it says nothing."""
+        taken = {v.title for v in self.vertices.values() if v.kind == "input"} | {
+            self.values[v].name for v in self.readers
+        }
+        closed, around = (self.scopes.get(place or "") for place in (self.plan.drawn[reader.id], reader.scope))
+        return role(value, reader, closed, around, taken)
 
     def _add_output(self, number: int, value: Value, count: int) -> None:
         maker = self.makers[value.id]
         if maker.id == self.failed:
             return
         name = value.name or ("output" if count == 1 else f"output {number + 1}")
+        turns = self.all_turns.get(value.id, 0)
         place = f"r{number + 1}"
         words = f"output {name}, {shape_text(value.shape)} {value.dtype}"
         numbers = self._numbers(value, "")[:1] if not value.name else ()  # the op shows those of a named result
         self.vertices[place] = Vertex(
             place, "output", name, "", (), value.shape, value.dtype, None, words, numbers=numbers
         )
-        self._connect(self.plan.drawn[maker.id], place, value)
+        self._connect(self.plan.drawn[maker.id], place, value, turns=turns)
 
-    def _connect(self, tail: str, head: str, value: Value, kind: EdgeKind = "data", operand: str = "") -> None:
+    def _add_unread(self, value: Value) -> None:
+        """A result that no op reads, and that is no result of the whole."""
+        place = f"n{value.id}"
+        title = f"read by Python: {value.read}" if value.read else "not used"
+        words = f"{value.name or 'a result'}, {shape_text(value.shape)} {value.dtype}, {title}"
+        self.vertices[place] = Vertex(place, "unread", title, "", (), value.shape, value.dtype, None, words)
+        self._connect(self.plan.drawn[self.makers[value.id].id], place, value)
+
+    def _connect(
+        self, tail: str, head: str, value: Value, kind: EdgeKind = "data", operand: str = "",
+        read: tuple[str, int] | None = None, turns: int = 0,
+    ) -> None:  # fmt: skip
         label = shape_text(value.shape) if value.shape else ""
-        known = self.edges.get((tail, head, label, kind))
-        if known is None or operand not in known.operand:
-            both = ", ".join(name for name in (known.operand if known else "", operand) if name)
-            self.edges[tail, head, label, kind] = Edge(tail, head, label, kind, both)
+        turns = turns or self.together.get(read or ("", 0), 0)
+        operand = ", ".join(filter(None, (operand, f"all {turns}" if turns else "")))
+        known = self.edges.get((tail, head, value.id, kind))
+        reads = (*(known.reads if known else ()), *([(*read, value.id)] if read else ()))
+        both = known.operand if known else ""
+        if operand not in both:
+            both = f"{both}, {operand}" if both else operand
+        self.edges[tail, head, value.id, kind] = Edge(tail, head, label, kind, both, reads)
 
     def _add_loop(self, loop: Loop) -> None:
         """Add the arrow from the result of one turn to its reader in the next turn."""
-        maker = self.makers.get(loop.value)
-        if maker is not None and loop.reader in self.plan.drawn:
-            tail, head = self.plan.drawn[maker.id], self.plan.drawn[loop.reader]
+        maker, (reader, _) = self.makers.get(loop.value), loop.reader
+        if maker is None or reader not in self.plan.drawn:
+            return
+        tail, head = self.plan.drawn[maker.id], self.plan.drawn[reader]
+        if tail != head or head not in self._around(self.scopes[loop.scope].parent):  # else a closed module hides it
             given = self.scopes[head].arguments if head in self.scopes else ()
             argument = next((word for word, value in given if value == loop.at_first), "")
-            label = ", ".join(filter(None, (self.values[loop.value].name or argument, self.folded.labels[loop.scope])))
-            self.edges[tail, head, label, "loop"] = Edge(tail, head, label, "loop")
+            label = self.values[loop.value].name or argument or "next turn"
+            known = self.edges.get((tail, head, f"{label} {loop.scope}", "loop"))
+            reads = (*(known.reads if known else ()), (*loop.reader, loop.value))
+            self.edges[tail, head, f"{label} {loop.scope}", "loop"] = Edge(
+                tail, head, label, "loop", "", reads, loop.scope
+            )
 
     # ---- boxes
 
@@ -490,7 +608,8 @@ class _Look:
             arrived = value.gradient if value is not None else None
             for op in group:
                 arrived = op.step.arrived if op.step is not None else arrived
-            title = f"∂L/∂{vertex.title}" if vertex.kind in ("parameter", "output") else f"∇ {vertex.title}"
+            of = next((o for op in group for o in [self.values[op.output].gradient_of] if o), "L")
+            title = f"∂{of}/∂{vertex.title}" if vertex.kind in ("parameter", "output") else f"∇ {vertex.heading}"
             lines = (f"norm {arrived.norm:.3g}",) if arrived is not None else ()
             if arrived is not None and arrived.numbers is not None and math.prod(vertex.shape) <= FEW:
                 lines = (f"= {numbers_text(arrived.numbers)}",)

@@ -49,10 +49,13 @@ def describe(
     parts.extend(f"residual from {text}" + (f" ({n} times)" if n > 1 else "") for text, n in starts.items())
     masks = dict.fromkeys(v.mask for v in structure.values if v.mask)
     parts.extend(f"{mask} mask" for mask in masks)
-    parameters = [v for v in structure.values if v.kind == "parameter"]
+    parameters = [v for v in structure.values if v.kind == "parameter" and not v.same_as]
     if parameters:
-        numbers = sum(math.prod(v.shape) for v in parameters)
-        parts.append(f"{plural(len(parameters), 'parameter')} ({numbers:,} numbers)")
+        numbers, frozen = (
+            sum(math.prod(v.shape) for v in some) for some in (parameters, [v for v in parameters if v.frozen])
+        )
+        rest = f", {frozen:,} of them frozen" if frozen else ""
+        parts.append(f"{plural(len(parameters), 'parameter')} ({numbers:,} numbers{rest})")
     return "; ".join(parts)
 
 

@@ -10,7 +10,7 @@ from ..machine.extras import how_to_install
 from .heat import RAMP
 from .label import CELL, SMALL, Line, lines_of, room
 from .marks import attributes
-from .picture import Box, Picture, Vertex, VertexKind
+from .picture import Box, Edge, Picture, Vertex, VertexKind
 from .short_text import cut, printable
 
 FONT = "Helvetica,Arial,sans-serif"
@@ -28,6 +28,7 @@ STYLES: dict[VertexKind, tuple[str, str, str, str, str, str]] = {
     "mask": ("box", "filled,dashed", "#f2f2f2", "#6b6b6b", "#24292f", "#a8b1bb"),
     "output": ("doubleoctagon", "filled", "#f8e8f1", "#a3487b", "#43213a", "#e08fbf"),
     "gradient": ("box", "rounded,filled,dashed", "#fde8dc", "#b34700", "#4a1f06", "#ff9d5c"),
+    "unread": ("box", "rounded,filled,dotted", "#f2f2f2", "#9a9a9a", "#24292f", "#6b7580"),
 }
 EDGES = {
     "data": {},
@@ -69,12 +70,9 @@ def to_dot(picture: Picture) -> str:
     heading = [Line(((line, True),), 15) for line in title]
     heading += [Line(((cut(printable(note), 90), False),), 11) for note in picture.notes]
     dot.attr(label=_table(heading), labelloc="t", fontsize="15")
-    inside: dict[str | None, list[Vertex | Box]] = {None: []}
-    for box in picture.boxes:
-        inside[box.id] = []
-        inside[box.parent].append(box)
-    for vertex in picture.vertices:
-        inside[vertex.box].append(vertex)
+    inside = contents(picture)
+    if any(edge.rises for edge in picture.edges):  # Graphviz begins with the input, so that its side is the left one
+        inside = {place: sorted(items, key=lambda item: isinstance(item, Box)) for place, items in inside.items()}
     _write(dot, inside, None, picture)
     if picture.scale is not None:
         dot.node("scale", label=_legend(picture), shape="plaintext", fixedsize="false", **{"class": "scale"})
@@ -85,21 +83,37 @@ def to_dot(picture: Picture) -> str:
                 side_by_side.node(place)
     level = {place for places in picture.levels for place in places}
     for edge in picture.edges:
-        tail, head = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
+        tail, head = ends(edge)
         straight = {"weight": "20"} if {tail, head} <= level else {}
+        if edge.rises:
+            straight["dir"] = "back"
         for operand in edge.operand.split(", ") if picture.apart else [edge.operand]:
             text = " · ".join(filter(None, (operand, "" if tall and edge.kind != "loop" else edge.label)))
-            label = _table([Line(((printable(text), False),), 10)], 6) if text else ""
+            label = _table([Line(((printable(text), False),), 10)], 8) if text else ""
             dot.edge(tail, head, label=label, **EDGES[edge.kind], **straight, **{"class": edge.kind})
     return dot.source
 
 
-def _table(lines: list[Line], beside: float = 0) -> str:
+def ends(edge: Edge) -> tuple[str, str]:
+    """The upper and the lower end of an edge in a picture that goes down."""
+    return (edge.head, edge.tail) if edge.rises or edge.kind == "gradient" else (edge.tail, edge.head)
+
+
+def contents(picture: Picture) -> dict[str | None, list[Vertex | Box]]:
+    """What is directly in each box, by its id, boxes first; None: what is in no box."""
+    inside: dict[str | None, list[Vertex | Box]] = {place: [] for place in (None, *(box.id for box in picture.boxes))}
+    parts: tuple[Vertex | Box, ...] = (*picture.boxes, *picture.vertices)
+    for part in parts:
+        inside[part.parent if isinstance(part, Box) else part.box].append(part)
+    return inside
+
+
+def _table(lines: list[Line], beside: float = 0, side: str = "CENTER") -> str:
     """Lines as one of Graphviz's HTML-like labels, with a size that does not depend on fonts."""
     width = round(max(line.width for line in lines) + beside)
     size = f'FIXEDSIZE="TRUE" WIDTH="{width}" HEIGHT="{round(sum(line.height for line in lines))}"'
     plain = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"'
-    return f"<<TABLE {plain} {size}><TR><TD>{_text(lines)}</TD></TR></TABLE>>"
+    return f'<<TABLE {plain}><TR><TD {size} ALIGN="{side}">{_text(lines)}</TD></TR></TABLE>>'
 
 
 def _text(lines: list[Line]) -> str:
@@ -126,7 +140,7 @@ def _write(dot: Any, inside: dict[str | None, list[Vertex | Box]], place: str | 
                     line.append((f"  {printable(item.label)}", True))
                 if item.kind == "formula":
                     line.append(("  formula", False))
-                box.attr(label=_table([Line(tuple(line), 12)], 8), labeljust="l", fontcolor=GREY)
+                box.attr(label=_table([Line(tuple(line), 12)], 8, "LEFT"), labeljust="l", fontcolor=GREY)
                 style = "rounded,filled,dashed" if item.kind == "formula" else "rounded,filled"
                 box.attr(style=style, fillcolor=PALE, color=GREY)
                 if item.mark:

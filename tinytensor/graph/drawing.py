@@ -35,7 +35,7 @@ def draw(
 
     Args:
         outputs: one or more computed Tensors.
-        path: a file to write, as .svg, .png, .pdf, .dot, .mmd, .txt, .json or .html (`Graph.save`).
+        path: a file to write, as .svg, .png, .pdf, .tex, .dot, .mmd, .txt, .json or .html (`Graph.save`).
         names: names of Tensors: a dict from names to Tensors or modules, or a module (anything that has
             `named_parameters()`). Computed Tensors may have names too. Others have the names of the caller's
             variables.

@@ -23,7 +23,7 @@ from ..node import Node, written_since
 from ..pages.html_page import html_page
 from ..tracing import Statistics
 from .build import sources
-from .dot import to_dot
+from .dot import ends, to_dot
 from .fold import fold, unfolded
 from .mathematics import gradients_of, in_words, mathematics
 from .options import Options
@@ -54,8 +54,9 @@ def page(graph: Graph, options: dict[str, Any]) -> str:
     picture, data = film(graph, options)
     drawing = render(to_dot(picture), "svg").decode()
     content = data | {"vertices": {}, "edges": {}}
+    rising = {"->".join(ends(edge)): f"{edge.tail}->{edge.head}" for edge in picture.edges if edge.rises}
     for id_, kind, name in re.findall(r'<g id="(\w+)" class="([^"]*)">\s*<title>([^<]*)</title>', drawing):
-        name = name.replace("&#45;", "-").replace("&gt;", ">")
+        name = rising.get(name := name.replace("&#45;", "-").replace("&gt;", ">"), name)
         if kind.startswith("node"):
             content["vertices"][name] = id_
         elif kind.startswith("edge"):
@@ -113,7 +114,7 @@ class _Film:
         self.turn = {op.id: i for i, op in enumerate(self.steps)}
 
         folded = fold(self.structure) if options.fold else unfolded(self.structure)
-        self.drawn = plan(folded.structure, options).drawn
+        self.drawn = plan(folded, options).drawn
         self.shown = {op.id: op for op in folded.structure.ops}  # ops that folding kept
         self.first = {op.id: first for first, members in folded.members.items() for op in members if op.id != first}
         self.shown_makers = {op.output: op for op in folded.structure.ops}

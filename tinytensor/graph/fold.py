@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .calls import Call, Index, call_tree, input_pairs, links
+from .calls import Call, Index, call_tree
+from .runs import Ends, Handed, Run
 from .short_text import TIMES
 from .steps import turns_of, with_steps
 from .structure import Op, Structure
@@ -24,14 +25,31 @@ class Loop(NamedTuple):
     Attributes:
         value: the value.
         at_first: the value in its place in the first turn.
-        reader: the op that reads it.
+        reader: the op that reads it, and the place of the input.
         scope: the turn.
     """
 
     value: str
     at_first: str
-    reader: str
+    reader: tuple[str, int]
     scope: str
+
+
+class Fold(NamedTuple):
+    """A run that is shown once, in its first turn.
+
+    Attributes:
+        scope: the id of the first turn's scope.
+        run: all turns.
+        ends: the readers of their results.
+        first_argument: the value that a layer hands to the next as its first argument, in its place in the first layer;
+            "" if arrows show all that is handed on.
+    """
+
+    scope: str
+    run: Run
+    ends: Ends
+    first_argument: str
 
 
 @dataclass
@@ -41,17 +59,20 @@ class Folded:
     Attributes:
         whole: the structure before folding, with the turns of its loops as stages.
         structure: the structure without the others; readers of their results now read the first one's.
+        folds: what was folded, outer runs first.
         labels: by id of a scope that represents several, "× 6".
         again: the scopes among them whose turns share their parameters; in the others, each has its own.
         names: by id of such a scope, the names of the first and the last.
         members: by id of an op that represents several, those ops.
         turns, slices: if loops are unrolled, the ids of the scopes of their turns, and of the ops that take each
             turn's slice of the input.
-        loops: the values that turns hand to the next.
+        loops: the values that turns hand to the next, as far as arrows show them.
+        together: for each op that reads a result of every turn, the places where it does, and their number.
     """
 
     whole: Structure
     structure: Structure
+    folds: list[Fold] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     again: set[str] = field(default_factory=set)
     names: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -59,6 +80,7 @@ class Folded:
     loops: list[Loop] = field(default_factory=list)
     turns: set[str] = field(default_factory=set)
     slices: set[str] = field(default_factory=set)
+    together: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
 
 def unfolded(structure: Structure) -> Folded:
@@ -73,130 +95,90 @@ def unrolled(structure: Structure) -> Folded:
 
 
 def fold(structure: Structure) -> Folded:
-    """Fold every run of two or more; linear in the size of the structure."""
+    """Fold every run of two or more that can be told from its first turn; linear in the size of the structure."""
     structure = with_steps(structure)
     index = Index(structure)
     folded = unfolded(structure)
     stand_ins: dict[str, str] = {}  # ids of left-out ops, values and scopes -> ids of their stand-ins
     levels = [call_tree(structure, index)]
     while levels:
-        for run in _runs(levels.pop(), index):
-            again = _is_same_again(run, index)
-            if len(run) > 1 and not _read_elsewhere(run, index, again):
-                folded.labels[run[0].scope.id] = f"{TIMES} {len(run)}"
-                if again:
-                    folded.again.add(run[0].scope.id)
-                _merge(run, folded, stand_ins)
-            levels.append(run[0].items)
+        for calls, run in _runs(levels.pop(), index):
+            ends = run.ends() if len(calls) > 1 else None
+            if ends is not None:
+                _merge(calls, run, ends, folded, stand_ins)
+            levels.extend(call.items for call in (calls if ends is None else calls[:1]))
     if stand_ins:
-        _merge_slices(index, folded, stand_ins)
-        _merge_readers(structure, folded, stand_ins)
         folded.structure = _without(structure, stand_ins)
+        folded.loops = [
+            loop._replace(
+                value=_final(loop.value, stand_ins), reader=(_final(loop.reader[0], stand_ins), loop.reader[1])
+            )
+            for loop in folded.loops
+        ]
+        folded.folds = [one._replace(first_argument=_final(one.first_argument, stand_ins)) for one in folded.folds]
     return folded
 
 
-def _merge(run: list[Call], folded: Folded, stand_ins: dict[str, str]) -> None:
+def _merge(calls: list[Call], run: Run, ends: Ends, folded: Folded, stand_ins: dict[str, str]) -> None:
     """Let the first call represent all; changes `folded` and `stand_ins`."""
-    first, *others = (call.scope for call in run)
-    folded.names[first.id] = (first.name, others[-1].name)
-    if first.id in folded.again:
-        made = {op.output for op in run[0].ops}
-        for op, after in zip(run[0].ops, run[1].ops):
-            handed = {w: v for v, w in zip(op.inputs, after.inputs) if w in made}
-            folded.loops.extend(Loop(str(w), str(v), op.id, first.id) for w, v in handed.items())
-    stand_ins.update((scope.id, first.id) for scope in others)
-    for original, *alike in zip(*(call.ops for call in run)):
-        folded.members.setdefault(original.id, [original]).extend(alike)
+    scope, *others = (call.scope for call in calls)
+    folded.labels[scope.id] = f"{TIMES} {len(calls)}" if run.handed else f"{TIMES} {len(calls)} side by side"
+    folded.names[scope.id] = (scope.name, others[-1].name)
+    again = _is_same_again(run, scope.kind)
+    if again:
+        folded.again.add(scope.id)
+    first_argument = "" if again else _first_argument(calls[0], run, ends)
+    folded.folds.append(Fold(scope.id, run, ends, first_argument))
+    if not first_argument:
+        for (i, j), maker in run.handed.items():
+            reader, value = calls[0].ops[i], calls[0].ops[maker].output
+            folded.loops.append(Loop(value, str(reader.inputs[j]), (reader.id, j), scope.id))
+    stand_ins.update((other.id, scope.id) for other in others)
+    for original, *alike in (*zip(*run.turns), *run.slices, *ends.alike):
+        every = folded.members.setdefault(original.id, [original])
         for op in alike:
+            every.extend(folded.members.pop(op.id, [op]))
             stand_ins[op.id], stand_ins[op.output] = original.id, original.output
+    folded.together.update((reader, (places, len(calls))) for reader, places in ends.together.items())
 
 
-def _merge_slices(index: Index, folded: Folded, stand_ins: dict[str, str]) -> None:
-    """Let one slice represent all that were made before a loop, one for each of its turns."""
-    for members in list(folded.members.values()):
-        for given in zip(*(op.inputs for op in members)):
-            makers = [index.makers.get(value or "") for value in given]
-            slices = [op for op in makers if op is not None and op.name == "getitem" and op.id not in stand_ins]
-            first = slices[0] if slices else None
-            if first is None or len({op.id for op in slices}) < len(members) or first.id in folded.members:
-                continue
-            same_source = {(op.inputs[0], op.scope) for op in slices} == {(first.inputs[0], first.scope)}
-            if same_source and all(len(index.readers[op.output]) == 1 for op in slices):
-                folded.members[first.id] = slices
-                for op in slices[1:]:
-                    stand_ins[op.id], stand_ins[op.output] = first.id, first.output
-
-
-def _merge_readers(structure: Structure, folded: Folded, stand_ins: dict[str, str]) -> None:
-    """Let one op represent all that read each call of a run alike, as those of a `stack` after a loop do."""
-    visible = {value.id for value in structure.values if value.name} | set(structure.outputs)
-    known: dict[object, Op] = {}
-    for op in structure.ops:
-        if op.id in stand_ins or op.output in visible:
-            continue
-        inputs = tuple([v if v is None else _final(v, stand_ins) for v in op.inputs])
-        first = known.setdefault((op.name, inputs, op.parameters, op.scope), op)
-        if first.inputs != op.inputs:
-            stand_ins[op.id], stand_ins[op.output] = first.id, first.output
-            folded.members.setdefault(first.id, [first]).append(op)
+def _first_argument(call: Call, run: Run, ends: Ends) -> str:
+    """The first argument of a layer, if it is all that layers hand on, and their only result; else ""."""
+    handed = {str(call.ops[i].inputs[j]) for i, j in run.handed}
+    first = call.scope.arguments[0][1] if call.scope.arguments else ""
+    plain = handed == {first} and len(set(run.handed.values())) == 1 and not (ends.together or ends.results)
+    reads = {place for place, column in run.columns.items() if column.values[0] == first}
+    return first if plain and reads == set(run.handed) else ""
 
 
 # ---- runs of alike calls
 
 
-def _runs(items: list[Call | Op], index: Index) -> Iterator[list[Call]]:
+def _runs(items: list[Call | Op], index: Index) -> Iterator[tuple[list[Call], Run]]:
     """Each call among the items, together with the alike ones that follow it at once."""
-    run: list[Call] = []
+    calls: list[Call] = []
+    run: Run | None = None
     for item in items:
-        if run and isinstance(item, Call) and _continues(run, item, index):
-            run.append(item)
+        call = item if isinstance(item, Call) else None
+        if call and run is not None and call.signature == calls[0].signature and run.takes(call.ops):
+            calls.append(call)
             continue
-        if run:
-            yield run
-        run = [item] if isinstance(item, Call) else []
-    if run:
-        yield run
+        if run is not None:
+            yield calls, run
+        calls, run = ([call], Run(call.ops, index)) if call else ([], None)
+    if run is not None:
+        yield calls, run
 
 
-def _continues(run: list[Call], call: Call, index: Index) -> bool:
-    """True if a call is like the calls of a run, and its wiring to the last one is like theirs to each other."""
-    last = run[-1]
-    if len(call.ops) != len(last.ops) or call.signature != last.signature:
-        return False
-    if any(index.differ(v, w) for v, w in input_pairs(last.ops, call.ops)):
-        return False
-    return len(run) == 1 or links(last.ops, call.ops) == links(run[-2].ops, last.ops)
-
-
-def _read_elsewhere(run: list[Call], index: Index, again: bool) -> bool:
-    """True if an op outside the run also reads a value that one call hands to another: then the calls do not fold.
-
-    The turns of a loop do, if the readers outside read all of them alike, as a `stack` of all states does.
-    """
-    inside = {op.id: call for call in run for op in call.ops}
-    for ops in zip(*(call.ops for call in run)):
-        readers = [index.readers.get(op.output, ()) for op in ops]
-        handed = any(inside.get(r.id, call) is not call for call, found in zip(run, readers) for r in found)
-        outside = [[r for r in found if r.id not in inside] for found in readers]
-        alike = again and len({tuple(map(_reading, found)) for found in outside}) == 1
-        if handed and any(outside[:-1]) and not alike:
-            return True
-    return False
-
-
-def _reading(op: Op) -> object:
-    """A key that is equal for ops that read the results of all turns alike."""
-    return op.name, op.scope, op.parameters, len(op.inputs)
-
-
-def _is_same_again(run: list[Call], index: Index) -> bool:
-    """True if every call reads the parameters of the first one, and neither its own nor none.
+def _is_same_again(run: Run, kind: str) -> bool:
+    """True if every turn reads the parameters of the first one, and neither its own nor none.
 
     Stages have no parameters of their own, so stages that read none are the same again.
     """
-    pairs = [pair for call in run[1:] for pair in input_pairs(run[0].ops, call.ops)]
-    shared = [v == w for v, w in pairs if index.is_parameter(v) and index.is_parameter(w)]
-    return all(shared) and (bool(shared) or run[0].scope.kind == "stage")
+    index = run.index
+    rules = [c.rule for c in run.columns.values() if index.values[c.values[0]].kind == "parameter"]
+    shared = [rule == "same" for rule in rules if not isinstance(rule, Handed)]
+    return all(shared) and (bool(shared) or kind == "stage")
 
 
 # ---- the structure without the others

@@ -14,20 +14,24 @@ from ..machine.files import atomic_write
 from ..node import Node
 from ..tensor import Tensor
 from .build import Builder, walk
-from .compose import look
+from .compose import Look, look
 from .dot import to_dot
+from .fold import unfolded
 from .heat import measured_again
 from .memory import Memory
 from .options import Options
 from .picture import Picture
 from .plan import main_ops, plan
+from .program import Program
 from .short_text import count_text
 from .structure import Op, Scope, Structure, Value
 from .svg import DrawingError, render, to_svg
 from .text import to_mermaid, to_text
+from .tikz import to_tikz
 from .timeline import Timeline
+from .ushape import as_u
 
-SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".json", ".txt", ".html")
+SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".tex", ".mmd", ".json", ".txt", ".html")
 
 
 class Graph:
@@ -113,7 +117,7 @@ class Graph:
         structure = builder.build(self._nodes, self._roots)
         if not options.formulas:
             return structure, builder
-        chosen = plan(structure, options)
+        chosen = plan(unfolded(structure), options)
         unfold = {
             builder.nodes[op.id]
             for op in chosen.ops
@@ -137,7 +141,36 @@ class Graph:
             structure = measured_again(structure, builder.nodes, chosen.repeat)
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         ran = len(main_ops(self.structure)) if chosen.formulas else None
-        return look(structure, chosen, self.title, failed, ran, self._misfits)
+        return as_u(look(structure, chosen, self.title, failed, ran, self._misfits))
+
+    def check(self, **options: Any) -> Program:
+        """Read the picture back into the computation that it shows, run that, and compare it with the recorded one.
+
+        Every op must read what it read, in every turn of a folded loop; all parameters must be counted once; results
+        must be the recorded numbers, but for rounding (of memory that was not written since).
+
+        Returns the computation as the picture has it. Raises ValueError for a graph that was not recorded, and
+        `tinytensor.graph.Falsehood`, which names what is wrong.
+        """
+        from .check import check  # only tests need its imports
+
+        chosen = with_changes(self.options, options)
+        structure, builder = self._build(chosen)
+        if not all(node.traced for node in builder.nodes.values()):
+            raise ValueError("check: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
+        looked = Look(structure, chosen, None, {})
+        picture = looked.picture(self.title, None)
+        return check(picture, looked.structure, looked.shown, looked.folded.folds, builder.program(structure))
+
+    def program(self) -> Program:
+        """The computation as a program: its ops, operands and parameters, ready to run on other arrays.
+
+        Raises ValueError for a graph that was not recorded.
+        """
+        structure, builder = self._build(Options(fused="folded"))
+        if not all(node.traced for node in builder.nodes.values()):
+            raise ValueError("program: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
+        return builder.program(structure)
 
     def description(self, **options: Any) -> str:
         """The graph in a sentence: the description of its pictures, for those who cannot see them."""
@@ -163,6 +196,10 @@ class Graph:
         """
         return to_svg(self.picture(**options))
 
+    def to_tikz(self, **options: Any) -> str:
+        """The picture as a `tikzpicture` for LaTeX. Raises DrawingError if Graphviz is missing."""
+        return to_tikz(self.picture(**options))
+
     def to_mermaid(self, **options: Any) -> str:
         """The picture as a Mermaid flowchart, which Markdown pages draw."""
         return to_mermaid(self.picture(**options))
@@ -178,8 +215,8 @@ class Graph:
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the graph in one form; the ending of the path says which.
 
-        .svg, .png, .pdf: the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads; .mmd: Mermaid;
-        .txt: the tree for the terminal; .json: the data; .html: the film of the backward pass (see `player`).
+        .svg, .png, .pdf, .tex (TikZ): the picture, laid out by Graphviz; .dot or .gv: the text that Graphviz reads;
+        .mmd: Mermaid; .txt: the tree for a terminal; .json: the data; .html: the film of the backward pass (`player`).
 
         Without Graphviz, it writes the text for it beside the path, as .dot, and DrawingError says what to install.
         Raises ValueError for other endings.
@@ -195,12 +232,8 @@ class Graph:
             atomic_write(target, self.to_json().encode())
             return
         picture = self.picture(**options)
-        faces = {".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
-        if suffix in faces:
-            atomic_write(target, faces[suffix](picture).encode())
-            return
         try:
-            content = to_svg(picture).encode() if suffix == ".svg" else render(to_dot(picture), suffix[1:])
+            content = face(picture, suffix)
         except DrawingError as error:
             text = target.with_suffix(".dot")
             atomic_write(text, to_dot(picture).encode())
@@ -266,6 +299,12 @@ class Graph:
         except (DrawingError, ValueError) as error:
             warnings.warn(str(error), stacklevel=2)
             return {"text/plain": repr(self)}
+
+
+def face(picture: Picture, suffix: str) -> bytes:
+    """The picture in the form that the ending of a file's name asks for. Raises DrawingError if Graphviz is missing."""
+    faces = {".svg": to_svg, ".tex": to_tikz, ".mmd": to_mermaid, ".txt": to_text, ".dot": to_dot, ".gv": to_dot}
+    return faces[suffix](picture).encode() if suffix in faces else render(to_dot(picture), suffix[1:])
 
 
 def with_changes(former: Options, changes: dict[str, Any]) -> Options:

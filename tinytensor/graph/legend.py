@@ -18,6 +18,7 @@ VERTICES: dict[VertexKind, str] = {
     "mask": "mask, hidden cells dark",
     "output": "result",
     "gradient": "gradient",
+    "unread": "read no further",
 }
 LINES = {
     "residual": "goes around (residual)",
@@ -68,9 +69,8 @@ def _sample(kind: str, x: float, y: float) -> Iterator[str]:
     if kind.endswith(" line"):
         name = kind.removesuffix(" line")
         look = EDGES[name]
-        dashes = {"dashed": ' stroke-dasharray="5,2"', "dotted": ' stroke-dasharray="1,4"'}.get(
-            look.get("style", ""), ""
-        )
+        dash = {"dashed": "5,2", "dotted": "1,4"}.get(look.get("style", ""))
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
         colour, width = look.get("color", GREY), look.get("penwidth", "1")
         yield f'<g class="edge {name}"><path fill="none" stroke="{colour}" stroke-width="{width}"{dashes} '
         yield f'd="M{x:g},{y:g}H{x + SAMPLE - 6:g}"/>'
@@ -93,19 +93,11 @@ def _sample(kind: str, x: float, y: float) -> Iterator[str]:
         yield f'<path {paint} d="M{x:g},{y - 4:g}a{SAMPLE / 2:g},2.5 0 0 1 {SAMPLE:g},0v8a{SAMPLE / 2:g},2.5 0 0 1 '
         yield f'-{SAMPLE:g},0zM{x:g},{y - 4:g}a{SAMPLE / 2:g},2.5 0 0 0 {SAMPLE:g},0"/>'
     elif shape == "doubleoctagon":
-        for edge in (0.0, 2.5):
-            a, b, r = x + edge, x + SAMPLE - edge, 7 - edge
-            corners = [
-                (a + 5, -r),
-                (b - 5, -r),
-                (b, -r / 2),
-                (b, r / 2),
-                (b - 5, r),
-                (a + 5, r),
-                (a, r / 2),
-                (a, -r / 2),
-            ]
-            yield f'<polygon {paint} points="{" ".join(f"{px:g},{y + py:g}" for px, py in corners)}"/>'
+        for r in (7.0, 4.5):
+            a, b = x + 7 - r, x + SAMPLE - 7 + r
+            upper, lower = f"{a + 5:g},{y - r:g} {b - 5:g},{y - r:g}", f"{b - 5:g},{y + r:g} {a + 5:g},{y + r:g}"
+            right, left = f"{b:g},{y - r / 2:g} {b:g},{y + r / 2:g}", f"{a:g},{y + r / 2:g} {a:g},{y - r / 2:g}"
+            yield f'<polygon {paint} points="{upper} {right} {lower} {left}"/>'
     elif "rounded" in style:
         yield f'<path {paint} d="M{x + 4:g},{y - 6:g}h{SAMPLE - 8:g}q4,0 4,4v4q0,4 -4,4h-{SAMPLE - 8:g}'
         yield 'q-4,0 -4,-4v-4q0,-4 4,-4z"/>'

@@ -70,10 +70,6 @@ def _within(node: ast.expr, least: int) -> str:
     return text if tightness >= least else f"({text})"
 
 
-def _name(node: ast.Name) -> Term:
-    return node.id, ATOM
-
-
 def _constant(node: ast.Constant) -> Term:
     if isinstance(node.value, complex):
         return "i" if node.value == 1j else f"{node.value.imag:g}i", ATOM
@@ -82,10 +78,10 @@ def _constant(node: ast.Constant) -> Term:
     return f"{node.value:g}", ATOM
 
 
-def _attribute(node: ast.Attribute) -> Term:
-    if ast.unparse(node) != "math.pi":
+def _only(known: bool, text: str) -> Term:
+    if not known:
         raise _NoSignError
-    return "π", ATOM
+    return text, ATOM
 
 
 def _negation(node: ast.UnaryOp) -> Term:
@@ -156,19 +152,13 @@ CALLS: dict[str, Callable[..., Term]] = {
 """Terms for other functions."""
 
 
-def _part(node: ast.Subscript) -> Term:
-    if not isinstance(node.slice, ast.Name):
-        raise _NoSignError
-    return f"{_within(node.value, ATOM)}[{node.slice.id}]", ATOM
-
-
 _VISITORS: dict[type, Callable[[Any], Term]] = {
-    ast.Attribute: _attribute,
+    ast.Attribute: lambda node: _only(ast.unparse(node) == "math.pi", "π"),
     ast.BinOp: _operation,
     ast.Call: _call,
     ast.Constant: _constant,
     ast.IfExp: _choice,
-    ast.Name: _name,
-    ast.Subscript: _part,
+    ast.Name: lambda node: (node.id, ATOM),
+    ast.Subscript: lambda node: _only(isinstance(node.slice, ast.Name), ast.unparse(node)),
     ast.UnaryOp: _negation,
 }

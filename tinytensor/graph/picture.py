@@ -8,8 +8,12 @@ from typing import Literal
 from .heat import Scale
 from .options import Direction
 
-VertexKind = Literal["op", "module", "parameter", "input", "constant", "mask", "output", "gradient"]
+VertexKind = Literal["op", "module", "parameter", "input", "constant", "mask", "output", "gradient", "unread"]
 EdgeKind = Literal["data", "residual", "gradient", "uses", "loop"]
+
+
+class Falsehood(AssertionError):
+    """A picture shows another computation than the recorded one."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Vertex:
         pattern: the cells of a small mask, True where attention is forbidden.
         failed: True if an error is about it.
         mark: beside another graph, how it differs from its counterpart.
+        counts: how many numbers its parameters hold that no vertex before it counts.
+        ops: the ids of the ops that it shows or hides.
     """
 
     id: str
@@ -46,6 +52,8 @@ class Vertex:
     mathematics: str = ""
     numbers: tuple[str, ...] = ()
     mark: str = ""
+    counts: int = 0
+    ops: tuple[str, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -66,6 +74,10 @@ class Edge:
         kind: "residual" goes around the ops between; "gradient" goes backwards; "uses" leads from an op that kept an
             array to the gradient that reads it; "loop" leads from the result of one turn to the next turn.
         operand: its name in the op or module at its head, if that has several inputs and their order matters.
+        reads: the ids of the ops that read it, each with the place of the input, and the id of the array (of a loop, as
+            the turn before made it).
+        scope: of a loop, the id of the scope whose turns it joins.
+        rises: True if its head is drawn above its tail, as on the right of a U-Net.
     """
 
     tail: str
@@ -73,6 +85,9 @@ class Edge:
     label: str
     kind: EdgeKind = "data"
     operand: str = ""
+    reads: tuple[tuple[str, int, str], ...] = ()
+    scope: str = ""
+    rises: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from .cost import MOVEMENT
+from .fold import Folded
 from .guards import guards
 from .options import Options
 from .structure import Op, Scope, Structure
@@ -36,11 +36,13 @@ class Plan:
     turned: set[str]
 
 
-def plan(
-    structure: Structure, options: Options, closed_scopes: Collection[str] = (), to_see: str | None = None
-) -> Plan:
-    """Plan by depth, by the modules that the user closes or that are closed anyway, and by an op that must be seen."""
-    ops = list(structure.ops) if options.constants else main_ops(structure)
+def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
+    """Plan by depth, by the modules that the user closes, the turns that are closed, and an op that must be seen."""
+    structure = folded.structure
+    ops = list(structure.ops)
+    if not options.constants:
+        main = {op.id for op in main_ops(folded.whole)}
+        ops = [op for op in ops if any(member.id in main for member in folded.members.get(op.id, [op]))]
     scopes = {scope.id: scope for scope in structure.scopes}
     alive: dict[str, None] = {}
     for op in ops:
@@ -57,7 +59,7 @@ def plan(
         place = scopes[place].parent
     levels: dict[str | None, int] = {None: 0}  # of the open scopes
     for scope in structure.scopes:  # outer ones come before inner ones
-        closed_anyway = options.collapses(scope) or scope.id in closed_scopes
+        closed_anyway = options.collapses(scope) or scope.id in folded.turns
         if scope.id in alive and scope.parent in levels and not closed_anyway:
             level = levels[scope.parent]
             only_holds = scope.id in holders and direct[scope.id] == 0
@@ -129,6 +131,7 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: se
         elif (
             op.name in MOVEMENT
             and after.name in MOVEMENT
+            and len(set(after.inputs)) == 1  # one of several parts would hide its place
             and after.id not in turned
             and drawn[after.id] == after.id
             and op.scope == after.scope
@@ -156,7 +159,10 @@ def main_ops(structure: Structure) -> list[Op]:
 
     If no gradient flows, the ops with floating or complex results take their place; if there are none, all ops.
     """
-    moved: set[str | None] = {v.id for v in structure.values if v.kind == "parameter"}
+    numbers = ("float", "complex")
+    moved: set[str | None] = {
+        v.id for v in structure.values if v.kind == "parameter" or (v.kind == "input" and v.dtype.startswith(numbers))
+    }
     parts = {v.id for v in structure.values if v.kind == "input" and v.name and v.dtype != "bool"}
     wanted = {op.id for op in structure.ops if op.differentiable}
     if not wanted:

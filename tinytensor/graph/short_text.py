@@ -58,28 +58,22 @@ def plural(count: int, noun: str) -> str:
 
 def bytes_text(count: float) -> str:
     """`1.5 kB`: decimal units, as disks and networks count."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} GB"
+    return _scaled(count, (" B", " kB", " MB", " GB"))
 
 
 def count_text(count: float) -> str:
     """`1.5 M`."""
-    for unit in ("", " k", " M", " G"):
-        if count < 1000:
-            return f"{count:.3g}{unit}"
-        count /= 1000
-    return f"{count:.3g} T"
+    return _scaled(count, ("", " k", " M", " G", " T"))
 
 
 def seconds_text(seconds: float) -> str:
     """`1.5 ms`."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    return _scaled(seconds * 1e9, (" ns", " µs", " ms", " s"))
+
+
+def _scaled(count: float, units: tuple[str, ...]) -> str:
+    power = next((i for i in range(len(units) - 1) if count < 1000 ** (i + 1)), len(units) - 1)
+    return f"{count / 1000**power:.3g}{units[power]}"
 
 
 def escape(text: str) -> str:

@@ -9,11 +9,11 @@ Each turn gets a stage, "step 1" to "step 20", so that a picture can show one of
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .calls import Call, Index, call_tree, links
+from .calls import Call, Index, call_tree
+from .runs import NUMBER, longest
 from .structure import Op, Scope, Structure
 
 FEWEST = 3
@@ -29,8 +29,8 @@ TRIES = 4
 def with_steps(structure: Structure) -> Structure:
     """The structure with a stage around each turn of its loops.
 
-    The same lines call a loop's own ops in each turn, and each turn reads a result of the one before. The places that
-    turns read by their number (x[0], x[1], ...) may differ.
+    The same lines call a loop's own ops in each turn, each turn reads a result of the one before, and a picture of one
+    turn can tell what the others read (see `runs`).
     """
     index = Index(structure)
     finder = _Finder(len(structure.scopes), index)
@@ -113,10 +113,9 @@ class _Finder:
             if count < FEWEST or any(isinstance(item, Op) and item.origin is None for item in turn):
                 continue
             turns = [items[start + n * length : start + (n + 1) * length] for n in range(count)]
-            wires = [links(_ops(one), _ops(other)) for one, other in itertools.pairwise(turns)]
-            alike = next((n for n, wire in enumerate(wires) if wire != wires[0]), len(wires)) + 1
-            if alike >= FEWEST and any(isinstance(wire, int) for wire in wires[0]):
-                return turns[:alike]
+            run = longest([_ops(turn) for turn in turns], self.index)
+            if len(run.turns) >= FEWEST and run.handed and (self.slices_outside or run.ends() is not None):
+                return turns[: len(run.turns)]
         return []
 
     def _wrap(self, turns: list[Sequence[Call | Op]]) -> None:
@@ -165,7 +164,7 @@ def _key(item: Call | Op) -> object:
     """A key that is equal for the same place in each turn of a loop."""
     if isinstance(item, Call):
         return item.scope.name, item.signature
-    return item.name, item.origin, len(item.inputs), () if item.name == "getitem" else item.parameters
+    return item.name, item.origin, len(item.inputs), tuple(NUMBER.split(item.exact))
 
 
 def _ops(turn: Sequence[Call | Op]) -> list[Op]:

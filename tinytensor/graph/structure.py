@@ -21,17 +21,22 @@ class Value:
     """An array on its way through the computation.
 
     Attributes:
-        kind: "parameter" (a leaf that wants a gradient), "input" (from outside, with a name), "constant" (from
-            outside, without), "result" (of an op).
+        kind: "parameter" (of a module, or a leaf that wants a gradient and that no module was given), "input" (from
+            outside, with a name), "constant" (from outside, without), "result" (of an op).
         name: of the parameter, or the variable that held it; "" if unknown.
         nbytes: its size in bytes.
         maker: the id of the op that computed it.
-        mask: for a boolean or additive mask, its kind: "causal", "padding" or "causal and padding".
+        mask: for a boolean or additive mask, its kind: "causal", "padding", "causal and padding", "sliding window",
+            "causal with gaps".
         gradient: statistics of its gradient, after a backward pass.
-        numbers: for an array of up to 4 elements, its values as text.
+        gradient_of: what was differentiated, if that was not the last backward pass.
+        numbers: for an array of up to 4 elements, its values as text, as they were when it was read or made.
         owned: True if it is known to be a parameter of a module.
         pattern: for a small mask, its last two dimensions as rows of booleans, True where attention is forbidden.
-        hidden: for the mask of an op, a checksum of the places that it forbids: equal for equal masks.
+        same_as: the id of the value that this memory held first, if it was written since, as by an optimiser's step.
+        frozen: True for a parameter that wants no gradient.
+        read: for a result that Python read as numbers, the line that did.
+        checksum: of a small constant or a mask: equal for equal numbers.
     """
 
     id: str
@@ -46,7 +51,11 @@ class Value:
     pattern: tuple[tuple[bool, ...], ...] | None = None
     owned: bool = False
     numbers: str = ""
-    hidden: str = ""
+    frozen: bool = False
+    gradient_of: str = ""
+    same_as: str = ""
+    read: str = ""
+    checksum: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,7 @@ class Op:
         seconds: how long it took; None if it was not measured.
         flops: an estimate of its multiplications and additions.
         step: its step of the backward pass.
+        exact: all that `parameters` shortens, in full: equal only for ops with equal parameters.
     """
 
     id: str
@@ -100,6 +110,7 @@ class Op:
     seconds: float | None
     flops: int
     step: Step | None
+    exact: str = ""
 
     @property
     def detail(self) -> str:
@@ -130,7 +141,12 @@ class Scope:
 
 @dataclass(frozen=True)
 class Structure:
-    """A whole computation; the ops are in the order of their computation."""
+    """A whole computation; the ops are in the order of their computation.
+
+    Attributes:
+        outputs: its results; nothing else reads them. Values that no op reads need not be results: a number that
+            Python read is none, nor a tuple's part that nobody took.
+    """
 
     ops: tuple[Op, ...]
     values: tuple[Value, ...]
@@ -149,7 +165,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items() if key != "seconds"}
+        return {key: _plain(item) for key, item in value.items() if key not in ("seconds", "exact", "during")}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

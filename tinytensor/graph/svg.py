@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 
 from ..machine.extras import how_to_install
-from .dot import DARK, PALE, RED, STYLES, DrawingError, to_dot
+from .dot import DARK, PALE, RED, STYLES, DrawingError, ends, to_dot
 from .heat import RAMP
-from .label import lines_of, room, text_width
+from .label import TEXT, lines_of, room, text_width
 from .legend import legend
 from .marks import dark_rules, shape_rules
 from .picture import Edge, Picture, Vertex
@@ -37,7 +37,7 @@ def lay_out_with(function: Callable[[str, str], str | bytes] | None) -> None:
         tinytensor.graph.lay_out_with(lambda dot, kind: viz.renderString(dot, format=kind))
 
     Args:
-        function: takes the text for Graphviz and the kind of picture ("svg", "png", "pdf"), and returns the picture.
+        function: takes the text for Graphviz and the kind of result ("svg", "png", "pdf", "json"), and returns that.
     """
     global _own_layout
     _own_layout = function
@@ -114,9 +114,7 @@ def _finish(picture: Picture, svg: str) -> str:
 
     titles = {v.id: v.words for v in picture.vertices}
     titles |= {f"cluster_{b.id}": f"{'.'.join(b.path)} ({b.kind}) {b.label}".rstrip() for b in picture.boxes}
-    for edge in picture.edges:
-        ends = (edge.head, edge.tail) if edge.kind == "gradient" else (edge.tail, edge.head)
-        titles["->".join(ends)] = words(edge)
+    titles |= {"->".join(ends(edge)): words(edge) for edge in picture.edges}
     if picture.scale is not None:
         scale = picture.scale
         titles["scale"] = f"colours: {scale.name} from {scale.text(scale.low)} to {scale.text(scale.high)}"
@@ -184,6 +182,9 @@ def _names_in_front(svg: str) -> str:
     return f"{whole}{''.join(names)}{end}{after}"
 
 
+SLACK = 80.0
+"""Longer bold text and numbers are as long in every font: in DejaVu Sans they would be wider by up to a fifth."""
+
 TEXTS = re.compile(r"(?:<text [^>]*>[^<]*</text>\s*)+")
 ONE_TEXT = re.compile(r"<text ([^>]*)>([^<]*)</text>")
 
@@ -233,6 +234,10 @@ def _texts(texts: str, x: float, baselines: list[float] | None) -> str:
         about = "".join(f' {name}="{known[name]}"' for name in ("font-family", "font-size", "fill") if name in known)
         spans = [_span(_attributes(a), t, known.get("fill")) if "bold" in a else t for a, t in parts]
         place = f'xml:space="preserve" text-anchor="middle" x="{x:.2f}" y="{y}"'
+        size = float(known["font-size"])
+        width = sum(text_width(html.unescape(text), size) for _, text in parts)
+        if width > SLACK and (size == TEXT or any("bold" in attributes for attributes, _ in parts)):
+            place += f' textLength="{width:.1f}" lengthAdjust="spacingAndGlyphs"'
         written.append(f"<text {place}{about}>{''.join(spans)}</text>\n")
     return "".join(written)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from .dot import INK, STYLES
+from .dot import INK, STYLES, contents
 from .picture import Box, Picture, Vertex
 from .short_text import cut, printable, shape_text
 
@@ -15,13 +15,8 @@ def to_text(picture: Picture) -> str:
     head                                   formula
       matmul      4×4        from query, mT
     """
-    inside: dict[str | None, list[Vertex | Box]] = {None: []}
-    for box in picture.boxes:
-        inside[box.id] = []
-        inside[box.parent].append(box)
+    inside = contents(picture)
     order = {v.id: i for i, v in enumerate(picture.vertices)}
-    for vertex in picture.vertices:
-        inside[vertex.box].append(vertex)
     sources: dict[str, list[str]] = {}
     names = _Names(picture)
     for edge in picture.edges:
@@ -87,27 +82,21 @@ class _Names:
 
     def row(self, vertex: Vertex) -> str:
         """The name of a vertex in its own row, with its heading."""
-        name = self.local[vertex.id]
-        if not vertex.name:
-            return name
-        return f"{name}{vertex.join if vertex.kind == 'op' else ' '}{vertex.heading}"
+        heading = f"{vertex.join if vertex.kind == 'op' else ' '}{vertex.heading}" if vertex.name else ""
+        return f"{self.local[vertex.id]}{heading}"
 
 
 SHAPES = {
     "op": ("[", "]"), "module": ("[[", "]]"), "parameter": ("[(", ")]"), "input": ("([", "])"),
     "constant": ("([", "])"), "mask": ("[/", "/]"), "output": ("{{", "}}"), "gradient": ("(", ")"),
+    "unread": ("(", ")"),
 }  # fmt: skip
 ARROWS = {"data": "-->", "residual": "==>", "gradient": "-.->", "uses": "-.-", "loop": "-.->"}
 
 
 def to_mermaid(picture: Picture) -> str:
     """The picture as a Mermaid flowchart, for Markdown pages."""
-    inside: dict[str | None, list[Vertex | Box]] = {None: []}
-    for box in picture.boxes:
-        inside[box.id] = []
-        inside[box.parent].append(box)
-    for vertex in picture.vertices:
-        inside[vertex.box].append(vertex)
+    inside = contents(picture)
     title = json.dumps(printable(cut(picture.title, 90)), ensure_ascii=False)  # YAML reads JSON too
     lines = ["---", f"title: {title}", "---", f"flowchart {picture.direction}"]
     lines += [f"  accTitle: {_quoted(picture.title)}", f"  accDescr: {_quoted(picture.description, 400)}"]

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from .cost import MOVEMENT
 from .guards import guards
 from .short_text import MINUS, TIMES, shape_text
 from .structure import Op, Scope, Structure
@@ -24,11 +26,35 @@ LONGEST = 28
 
 SIGNS = {"add": "+", "subtract": MINUS, "multiply": TIMES, "divide": "÷"}
 
+FORMS = {
+    "multi_head": "multi-head attention",
+    "abs": "|{0}|", "reciprocal": "1 ÷ {0}", "rsqrt": "1 ÷ √{0}", "sqrt": "√{0}", "square": "{0}²", "negative": "−{0}",
+    "equal": "{0} == {1}", "not_equal": "{0} ≠ {1}", "less": "{0} < {1}", "less_equal": "{0} ≤ {1}",
+    "greater": "{0} > {1}", "greater_equal": "{0} ≥ {1}", "logical_and": "{0} and {1}", "logical_not": "not {0}",
+    "logical_or": "{0} or {1}", "logical_xor": "{0} xor {1}", "bitwise_and": "{0} & {1}", "bitwise_or": "{0} | {1}",
+    "bitwise_xor": "{0} ^ {1}", "bitwise_left_shift": "{0} << {1}", "bitwise_right_shift": "{0} >> {1}",
+    "bitwise_invert": "~{0}", "floor_divide": "⌊{0} ÷ {1}⌋", "remainder": "{0} mod {1}", "maximum": "max({0}, {1})",
+    "minimum": "min({0}, {1})", "where": "{1} where {0}, else {2}", "solve": "{0}⁻¹ {1}", "inv": "{0}⁻¹",
+    "count_nonzero": "count ≠ 0", "cumulative_sum": "running sum", "cumulative_prod": "running product",
+    "gelu_tanh": "GELU by tanh", "max_pool": "max pooling", "astype": "{0} as {dtype}", "broadcast_to": "broadcast",
+    "expand_dims": "new axis {axis}", "index_set": "{0}{key} ← {1}", "scatter": "{0} at {key}, else 0",
+    "to_device": "to another device", "positive": "copy", "through": "sub-layers",
+}  # fmt: skip
+"""Ops in signs or in words, with a place for each operand."""
+
+UNTOLD = ("", "keepdims", "dtype", "correction", "ends", "origin", "wins")
+"""Parameters that the shapes or the title tell, or that say little."""
+
+INDEX = re.compile(r"\b(bool|u?int\d+) ([\d×]+|scalar)")  # an array in a key
+
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUBSCRIPTS = {"i": "ᵢ", "j": "ⱼ", "k": "ₖ", "h": "ₕ", "t": "ₜ", "0": "₀", "1": "₁", "2": "₂", "3": "₃", "4": "₄"}
 
 PAPER = {"query": "Q", "key": "K", "value": "V"}
 """The papers' names for the inputs of a formula."""
+
+NO_ROLE = ("x", "x1", "x2", "arrays", "inputs", "operands", "input", "index", "")
+"""Names that do not tell what an array is for."""
 
 SMALL = 1e-3
 """An added number of at most this size keeps a denominator from 0."""
@@ -81,16 +107,30 @@ class Speaker:
     def words(self, op: Op) -> Words:
         """The words for an op."""
         numbers = dict(op.parameters)
-        special = getattr(self, f"_{op.name}", None)
-        if special is not None:
-            found: Words = special(op, numbers)
-            return found
-        if op.name in SIGNS:
-            return self._arithmetic(op, numbers)
-        if op.formula:
-            return Words("", typeset(op.formula))
-        parts = (f"{name} = {readable(text)}" if name and text else name or text for name, text in op.parameters)
-        return Words("", ", ".join(parts))
+        special: Callable[..., Words] | None = getattr(self, f"_say_{op.name}", None)
+        if special is not None or op.name in SIGNS:
+            return (special or self._arithmetic)(op, numbers)
+        form = FORMS.get(op.name, "")
+        names = [self.symbol(v, op) or readable(numbers.get(word, "")) for word, v in zip(op.operands, op.inputs)]
+        if len(op.inputs) - op.inputs.count(None) == 1:
+            names = [name or "x" for name in names]
+        elif "_" in op.name:
+            names = [name or {"x1": "left", "x2": "right"}.get(word, word) for name, word in zip(names, op.operands)]
+        told = {"axis": "", **numbers, "dtype": self.values[op.output].dtype, "key": _key(op)[0]}
+        title = form.format(*names, **told) if all(names) or "{" not in form else ""
+        title = _short(title) or op.name.replace("_", " ") * bool(title and "_" in op.name)
+        untold = {*UNTOLD, *op.operands, *re.findall(r"{(\w+)}", form)} if title else UNTOLD
+        parts = (self._parameter(op, *parameter) for parameter in op.parameters if parameter[0] not in untold)
+        return Words(title, typeset(op.formula) or ", ".join(parts))
+
+    def _parameter(self, op: Op, name: str, text: str) -> str:
+        if name == "to":
+            return f"to {shape_text(self.values[op.output].shape)}"
+        if name == "axis":
+            rank = len(self.values[str(op.inputs[0])].shape)
+            last = rank > 1 and text.lstrip("-").isdigit() and int(text) % rank == rank - 1
+            return f"{'along' if op.name in MOVEMENT else 'over'} {'the last axis' if last else f'axis {text}'}"
+        return f"{ {'x1': 'left', 'x2': 'right'}.get(name, name) } = {readable(text)}" if text else name
 
     def chain(self, ops: list[Op]) -> Words:
         """The words for a chain of ops that only move numbers."""
@@ -101,7 +141,9 @@ class Speaker:
             return Words(f"split into {after[1]} heads" + (f": {role}" if role else ""), "")
         if len(before) == 4 and len(after) == 3 and [op.name for op in ops] == ["permute_dims", "reshape"]:
             return Words(f"concat {before[1]} heads", "")
-        return Words("", ", ".join(op.name for op in ops))
+        if {op.name for op in ops} <= {"reshape", "squeeze", "expand_dims"}:
+            return Words("reshape", f"to {shape_text(after)}")
+        return Words("", ", ".join(self.words(op).title or op.name for op in ops))
 
     # ---- what values are called
 
@@ -210,60 +252,81 @@ class Speaker:
                 return Words(f"{sign} 1/√{name} = {number}", "")
         return Words(_short(f"{of} {sign} {number}") if of else f"{sign} {number}", "")
 
-    def _matmul(self, op: Op, numbers: dict[str, str]) -> Words:
+    def _say_matmul(self, op: Op, numbers: dict[str, str]) -> Words:
         a, b = self.symbol(op.inputs[0], op), self.symbol(op.inputs[1], op)
         right = self._before(op.inputs[1])
         turned = right is not None and right.name == "matrix_transpose" and not b
         return Words(_short(f"{a} {b}") if a and b else "", "left × rightᵀ" if turned else "")
 
-    def _pow(self, op: Op, numbers: dict[str, str]) -> Words:
+    def _say_pow(self, op: Op, numbers: dict[str, str]) -> Words:
         power = numbers.get("x2", "")
         whole = power.lstrip("-").isdigit()
         return Words(f"{self.symbol(op.inputs[0], op) or 'x'}{power.translate(SUPERSCRIPTS)}" if whole else "", "")
 
-    def _sqrt(self, op: Op, numbers: dict[str, str]) -> Words:
-        return Words(f"√{self.symbol(op.inputs[0], op)}", "")
+    # ---- masks, parts, sums of products
 
-    def _negative(self, op: Op, numbers: dict[str, str]) -> Words:
-        return Words(f"{MINUS}{self.symbol(op.inputs[0], op) or 'x'}", "")
+    def _say_masked_fill(self, op: Op, numbers: dict[str, str]) -> Words:
+        return Words("mask", f"hidden → {readable(numbers.get('value', 'value'))}")
 
-    # ---- masks, sums, moves
-
-    def _masked_fill(self, op: Op, numbers: dict[str, str]) -> Words:
-        number = readable(numbers.get("value", ""))
-        return Words("mask", f"hidden → {number}" if number else "hidden → value")
-
-    def _sum(self, op: Op, numbers: dict[str, str]) -> Words:
-        value = self.values.get(str(op.inputs[0]))
-        axis = numbers.get("axis", "")
-        if value is None or not axis:
-            return Words("", "")
-        last = axis.lstrip("-").isdigit() and int(axis) % max(len(value.shape), 1) == len(value.shape) - 1
-        return Words("", "over the last axis" if last and len(value.shape) > 1 else f"over axis {axis}")
-
-    _mean = _max = _min = _prod = _std = _var = _logsumexp = _sum
-
-    def _matrix_transpose(self, op: Op, numbers: dict[str, str]) -> Words:
+    def _say_matrix_transpose(self, op: Op, numbers: dict[str, str]) -> Words:
         of = self.symbol(op.inputs[0], op)
         return Words(f"{of}ᵀ" if of else "transpose", "")
 
-    def _getitem(self, op: Op, numbers: dict[str, str]) -> Words:
-        places = next((text for name, text in op.parameters if text.startswith("[")), "")
-        of = self.symbol(op.inputs[0], op) if "int" not in places else ""  # not if an array gives the places
-        return Words(_short(f"{of}{places}") if of and places else "", "" if of and places else places)
+    def _say_permute_dims(self, op: Op, numbers: dict[str, str]) -> Words:
+        order = [int(axis) for axis in re.findall(r"\d+", numbers["axes"])]
+        moved = [str(axis) for place, axis in enumerate(order) if place != axis][::-1]
+        return Words(f"axes {' ↔ '.join(moved)}" if len(moved) == 2 else f"axes in order {numbers['axes'][1:-1]}", "")
 
-    def _concat(self, op: Op, numbers: dict[str, str]) -> Words:
-        axis = numbers.get("axis", "0")
-        last = axis == str(len(self.values[op.output].shape) - 1)
-        return Words("", "along the last axis" if last else f"along axis {axis}")
+    def _say_getitem(self, op: Op, numbers: dict[str, str]) -> Words:
+        """`x[t]`, `rows of E`; for `take_along_axis`, which names all places along other axes, `pick 1 of each row`."""
+        of, shape = self.symbol(op.inputs[0], op), self.values[str(op.inputs[0])].shape
+        (key, arrays), rank = _key(op), len(shape)
+        met, cut = INDEX.findall(numbers.get("", "")), not key.endswith("]")  # perhaps within the last array
+        every = [shape_text((1,) * i + (n,) + (1,) * (rank - i - 1)) for i, n in enumerate(shape)]
+        picks = [i for i, (m, n) in enumerate(zip(met[: rank - cut], every)) if m[1] != n] or [rank - 1] * cut
+        if len(met) == rank > 1 == len(picks):
+            count, axis = self.values[op.output].shape[picks[0]], picks[0]
+            return Words(f"pick {count} {'of each row' if axis == 1 == rank - 1 else f'along axis {axis}'}", "")
+        if key == "[i]" and rank > 1:
+            return Words(f"rows of {of}" if of else "rows", arrays.removeprefix("i: "))
+        title = _short(f"{of}{key}") if of else ""
+        return Words(title or "part", arrays if title else f"{key} {arrays}".rstrip())
 
-    def _reshape(self, op: Op, numbers: dict[str, str]) -> Words:
-        return Words("", f"to {shape_text(self.values[op.output].shape)}")
+    def _say_einsum(self, op: Op, numbers: dict[str, str]) -> Words:
+        """`Σ_d A_td B_edh`: the sum over the letters that the result lacks."""
+        given, _, left = numbers["subscripts"].partition("->")
+        names = [self.symbol(value, op) for value in op.inputs]
+        letters = "ABCDEFGH" if given.islower() else "XYZUVW"  # an ellipsis has become capitals
+        terms = zip(names if all(names) else letters, given.split(","))
+        over = "".join(dict.fromkeys(axis for axis in given if axis not in f"{left},"))
+        title = " ".join([f"Σ_{over}"] * bool(over) + [f"{name}_{axes}".rstrip("_") for name, axes in terms])
+        return Words("" if "…" in title + left else typeset(title), f"for each {', '.join(left)}" if left else "")
 
-    _broadcast_to = _reshape
 
-    def _astype(self, op: Op, numbers: dict[str, str]) -> Words:
-        return Words("", f"to {self.values[op.output].dtype}")
+def _key(op: Op) -> tuple[str, str]:
+    """The key of an op with letters for its arrays, and what the letters stand for."""
+    key, letters = dict(op.parameters).get("", ""), iter("ijklmnop")
+    told = ["where true" if kind == "bool" else f"{shape} indices" for kind, shape in INDEX.findall(key)]
+    return INDEX.sub(lambda _: next(letters), key), ", ".join(map("{}: {}".format, "ijklmnop", told))
+
+
+def role(value: str, reader: Op, closed: Scope | None, around: Scope | None, taken: Collection[str]) -> str:
+    """The name of an array for the op that reads it, and none of those that are taken; "" if that says nothing.
+
+    It is the array's name as an argument of the closed module that shows the op, or of the op. An embedding within a
+    module, `around`, that its model calls `positions` reads positions.
+    """
+    given = (*(closed.arguments if closed is not None else ()), *zip(reader.operands, reader.inputs))
+    words = [word for word, v in given if v == value]
+    found = [word for word in words if word.partition("[")[0] not in NO_ROLE and " " not in word]
+    module = around if reader.name == "embedding" else closed
+    if module is not None and module.parent is not None and module.kind not in ("stage", "formula"):
+        parts = module.name.rstrip(".0123456789").rpartition(".")[2].split("_")
+        own = "_".join(part for part in parts if not part.startswith("emb"))
+        found.insert(0 if reader.name == "embedding" else len(found), own)
+    found = [word for word in found if word]
+    numbered = [f"{found[0]} {i}" for i in range(2, len(taken) + 3)] if found else [""]
+    return next(name for name in (*found, *numbered) if name not in taken or not name)
 
 
 def is_turned_operand(op: Op, reader: Op) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
-    from .writer import Program
+    from .writer import NumPyProgram
 
 
 def print_backward(outputs: Tensor | Iterable[Tensor], *, names: Any = None, file: TextIO | None = None) -> None:
@@ -26,7 +26,7 @@ def print_backward(outputs: Tensor | Iterable[Tensor], *, names: Any = None, fil
     print(backward_program(outputs, names=names), file=file)
 
 
-def backward_program(outputs: Tensor | Iterable[Tensor], *, names: Any = None) -> Program:
+def backward_program(outputs: Tensor | Iterable[Tensor], *, names: Any = None) -> NumPyProgram:
     """The forward and backward pass of one graph as a flat NumPy program, ready to be printed, saved and run.
 
     The program is a function of the leaves and constants that gives the outputs and a dict of gradients, one for each

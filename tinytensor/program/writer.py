@@ -36,7 +36,7 @@ FUNCTION = "forward_and_backward"
 
 
 @dataclass(frozen=True)
-class Program:
+class NumPyProgram:
     """A forward and a backward pass as the text of a NumPy program.
 
     Attributes:
@@ -86,7 +86,7 @@ if __name__ == "__main__":
 """
 
 
-def build(roots: list[Node], names: Any) -> Program:
+def build(roots: list[Node], names: Any) -> NumPyProgram:
     """The program of the graph behind some nodes."""
     given = list(named(names))
     before = state.change(grad_enabled=True, textbook=True, anomaly=False, recording=None, observer=None)
@@ -375,7 +375,7 @@ class Writer:
                     stack.append(operand)
         self._live = seen
 
-    def program(self) -> Program:
+    def program(self) -> NumPyProgram:
         sections = [[a for a in s.arrays if a in self._live and a.form[0] != "argument"]
                     for s in self.replay.trace.sections]  # fmt: skip
         arguments = [a for a in self.arguments if a in self._live]
@@ -417,7 +417,7 @@ class Writer:
             + f"def {FUNCTION}(\n{head}):\n{body}\n\n    return {returned}, {_braces(gradients)}\n"
         )
         inputs = {self._names[a]: a.value if a.known else None for a in arguments}
-        return Program(source, inputs)
+        return NumPyProgram(source, inputs)
 
     def _line(self, array: Traced) -> list[str]:
         """The line of an array, if it has one of its own."""

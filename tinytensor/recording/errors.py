@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +36,7 @@ class explain_errors(record):
     finite in `detect_anomaly` is shown the same way. Records what is computed, as `record` does, so it is slow.
 
     Args:
-        path: where the picture goes (.svg, .png, .pdf, .dot, .mmd, .txt).
+        path: where the picture goes (.svg, .png, .pdf, .tex, .dot, .mmd, .txt).
         **options: how it is drawn; see `tinytensor.graph.Options`.
     """
 
@@ -61,7 +63,7 @@ def op_failed(
     primitive: Primitive,
     arrays: Sequence[Any],
     parents: Sequence[Node | None],
-    error: Exception,
+    error: BaseException,
     node: TracedNode | None = None,
 ) -> None:
     """Remember which op failed; in a notebook, show it. `node` is the op's own, if it gave a result."""
@@ -77,8 +79,8 @@ def op_failed(
         failed.values = (*arrays, None)
         if node is None:
             failed.kept_before, failed.origin = {}, call_site()[0]
-        node = failed
-    recording.failed = node
+        node = recording.nodes.pop()  # if the caller catches the error, no picture shows it
+    recording.failed = node, error
     if alone:
         _show(recording, error, None, {})
 
@@ -98,51 +100,67 @@ def _behind(parents: Sequence[Node | None]) -> Recording:
 
 def module_failed(name: str, arguments: Sequence[Any]) -> None:
     """Remember which module failed, unless an op in it did."""
-    recording = state.recording
-    if recording is None or recording.failed is not None:
+    recording, error = state.recording, sys.exc_info()[1]
+    if recording is None or error is None:
         return
-    error = sys.exc_info()[1]
-    if error is not None:
-        _blame(recording, error)
+    _blame(recording, error)
     if recording.failed is None:
-        _refused(name, {f"argument {i + 1}": x for i, x in enumerate(arguments) if hasattr(x, "_data")})
+        _refused(error, name, dict(pair for i, x in enumerate(arguments, 1) for pair in _tensors(f"argument {i}", x)))
 
 
-def _refused(name: str, tensors: Mapping[str, Any]) -> None:
+def _refused(error: BaseException, name: str, tensors: Mapping[str, Any]) -> None:
     """Remember a function or module that refused these Tensors, in the place of an op."""
     from ..primitive import Primitive
 
     def failure(xp: Any, *inputs: Any) -> Any: ...
 
     primitive = Primitive(failure, {}, floating=False, wide=False)
-    primitive.name, primitive.inputs, primitive.variadic = name, tuple(tensors), False
+    primitive.name, primitive.inputs, primitive.variadic = f"{name}()", tuple(tensors), False  # no op has such a name
     given = tensors.values()
-    op_failed(primitive, [x._data for x in given], [x._node for x in given], Exception())
+    op_failed(primitive, [x._data for x in given], [x._node for x in given], error)
 
 
-def _blame(recording: Recording, error: Exception | BaseException) -> None:
-    """If no op failed, find what did: the op whose gradient failed, or the innermost public function."""
+def _blame(recording: Recording, error: BaseException) -> None:
+    """If no op failed with this error, find what did: the op of a failed gradient, or the innermost public function."""
     from ..engine import _fit, op_vjp
 
+    reasons = [error]
+    while (reason := reasons[-1].__cause__ or reasons[-1].__context__) is not None and reason not in reasons:
+        reasons.append(reason)
+    if recording.failed is not None and recording.failed[1] not in reasons:
+        recording.failed = None
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     for frame in frames:
         if frame.f_code in (_fit.__code__, op_vjp.__code__):
-            recording.failed = frame.f_locals["node"]
+            recording.failed = frame.f_locals["node"], error
     for frame in reversed(frames):
         if recording.failed is not None:
             return
         code = frame.f_code
-        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        tensors = {word: x for word in arguments if hasattr(x := frame.f_locals.get(word), "_data")}
-        if tensors and "self" not in arguments and _is_public(code.co_name, str(frame.f_globals.get("__name__"))):
-            _refused(code.co_name, tensors)
+        names, rest, keywords = inspect.getargs(code)
+        given = {word: frame.f_locals.get(word) for word in (*names, rest, keywords) if word}
+        tensors = dict(pair for word, value in given.items() for pair in _tensors(word, value))
+        if tensors and _is_public(code, str(frame.f_globals.get("__name__")), given.get("self")):
+            _refused(error, code.co_name.strip("_"), tensors)
 
 
-def _is_public(name: str, module: str) -> bool:
-    """True if a function of one of the library's files can be found in its package or in the library."""
+def _tensors(word: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The Tensors in an argument, which may be a container of containers, each with its name."""
+    if hasattr(value, "_data"):
+        yield word, value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for key, part in value.items() if isinstance(value, Mapping) else enumerate(value):
+            yield from _tensors(f"{word}[{key}]", part)
+
+
+def _is_public(code: CodeType, module: str, owner: Any) -> bool:
+    """True if a function of one of the library's files is also in its package, in the library, or a Tensor's method."""
     library = __name__.partition(".")[0]
     packages = [sys.modules.get(place) for place in (library, module.rpartition(".")[0])]
-    return module.startswith(f"{library}.") and any(hasattr(package, name) for package in packages)
+    places = packages if owner is None else [type(owner)] if hasattr(owner, "_data") else []
+    found = [getattr(place, code.co_name, None) for place in places]
+    bare = [inspect.unwrap(f, stop=lambda f: getattr(f, "__code__", None) is code) for f in found if f is not None]
+    return module.startswith(f"{library}.") and code in [getattr(f, "__code__", None) for f in bare]
 
 
 def _forget_names(recording: Recording, error: Exception) -> None:
@@ -150,10 +168,9 @@ def _forget_names(recording: Recording, error: Exception) -> None:
     stack = traceback.extract_tb(error.__traceback__)
     lines = [f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in stack]
     for node in reversed(recording.nodes):
-        if node is not recording.failed:
-            if not any((node.origin or "").startswith(line) for line in lines):
-                return
-            node.variable = ""
+        if not any((node.origin or "").startswith(line) for line in lines):
+            return
+        node.variable = ""
 
 
 class _Nothing:
@@ -163,19 +180,21 @@ class _Nothing:
     dtype = np.dtype(np.float32)
 
 
-def _show(recording: Recording, error: Exception, path: str | None, options: Mapping[str, Any]) -> str:
+def _show(recording: Recording, error: BaseException, path: str | None, options: Mapping[str, Any]) -> str:
     """Draw what was recorded up to the failure; says where the picture is."""
     from ..graph import DrawingError, Graph
 
     text = str(error).partition("\n")[0]
-    nodes: list[Any] = list(recording.nodes)
+    failed, _ = recording.failed or (None, error)
+    nodes: list[Any] = list(dict.fromkeys([*recording.nodes, failed] if failed is not None else recording.nodes))
     note = ""
     for part in (nodes, nodes[-LAST:]):
-        graph = Graph(part, title=text, failed=recording.failed, misfits=_misfits(str(error)), **options)
+        graph = Graph(part, title=text, failed=failed, misfits=_misfits(str(error)), **options)
         try:
             if path is not None:
                 graph.save(path)
-                note = f"the graph so far, with what failed in red: {path}"
+                red = any(vertex.failed for vertex in graph.picture().vertices)
+                note = f"the graph so far{', with what failed in red' * red}: {path}"
             if in_notebook():
                 from IPython.display import SVG, display
 
@@ -183,7 +202,7 @@ def _show(recording: Recording, error: Exception, path: str | None, options: Map
             return note
         except DrawingError as problem:
             return f"{problem}\n{graph.to_text()}"
-        except ValueError as problem:
+        except Exception as problem:  # of the picture: the user's own error goes on
             note = f"no picture of this error: {problem}"
     return note
 

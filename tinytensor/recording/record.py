@@ -48,6 +48,7 @@ class record(Mode):
         frame = calling_frame()
         variables = frame.f_locals
         for name, value in list(variables.items()):
+            recording.hold(value)
             if isinstance(value, Tensor):
                 recording.name(value, name)
         if sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED:

@@ -49,6 +49,8 @@ class Conversions(TensorCore):
         return array
 
     def _to_numpy(self) -> Any:
+        if state.recording is not None:
+            state.recording.read(self)
         return backend.for_array(self._data).to_numpy(self._data)
 
     def to(

@@ -7,7 +7,7 @@ import pytest
 
 from tinytensor.nn import visualize
 from tinytensor.nn.visualize import BeamNode
-from tinytensor.nn.visualize.svg import text_width
+from tinytensor.nn.visualize.svg import BOLD, text_width
 
 from .drawing import Read, plain
 
@@ -53,13 +53,21 @@ def test_what_was_said_is_framed_and_bold():
     assert bold == ["Token by token", "la", "la", "0.200", "chat", "chat", "0.500"]
 
 
-LONG = ["internationalisation", "WWWWWWWWWW", "mmmmmmmmmmmmmm", "▁Donaudampfschifffahrt", "ein", HELLO]
+LONG = [
+    "internationalisation",
+    "WWWWWWWWWW",
+    "m" * 18,
+    "mmmmmmmm",
+    "▁Donaudampfschifffahrt",
+    "extraordinary",
+    "W",
+    HELLO,
+]
 
 
 @pytest.mark.parametrize("count", [3, 14, 120])
 def test_bold_tokens_have_room_before_their_probability_and_the_next_column(count):
-    """Bold letters are up to 15 % wider than the others."""
-    steps = [[(LONG[(i + k) % 6], p) for k, p in enumerate((0.99996, 0.00003))] for i in range(count)]
+    steps = [[(LONG[(i + k) % len(LONG)], p) for k, p in enumerate((0.99996, 0.00003))] for i in range(count)]
     root = Read(visualize.decoding_steps(steps, [i % 2 for i in range(count)]))
     for frame in root.all("rect", "chosen"):
         left, top, wide = (float(frame.get(name)) for name in ("x", "y", "width"))
@@ -68,8 +76,8 @@ def test_bold_tokens_have_room_before_their_probability_and_the_next_column(coun
             and float(t.get("x")) < left + wide
         )  # fmt: skip
         assert {token.get("font-weight"), share.get("font-weight")} == {"bold"}
-        end = float(token.get("x")) + text_width(plain(token.text), 12 * 1.15)
-        assert end + 6 <= float(share.get("x")) - text_width(share.text, 11 * 1.15)
+        end = float(token.get("x")) + BOLD * text_width(plain(token.text), 12)
+        assert end + 6 <= float(share.get("x")) - BOLD * text_width(share.text, 11)
     heads = [t for t in root.all("text") if t.get("font-size") == "14"]
     numbers = [t for t in root.all("text") if t.text.isdigit() and t.get("font-size") == "11"]
     assert len(heads) == len(numbers) == count
@@ -77,7 +85,7 @@ def test_bold_tokens_have_room_before_their_probability_and_the_next_column(coun
         x = float(head.get("x"))
         assert float(number_.get("x")) + text_width(number_.text, 11) + 6 <= x
         if following is not None and following.get("y") == head.get("y"):
-            assert x + text_width(plain(head.text), 14 * 1.15) + 6 <= float(following.get("x"))
+            assert x + BOLD * text_width(plain(head.text), 14) + 6 <= float(following.get("x"))
     assert root.width <= 900
 
 
@@ -180,9 +188,11 @@ def test_bold_tokens_and_long_scores_keep_off_the_border(token):
         middle = left + wide / 2
         inside = [t for t in root.all("text") if t.get("text-anchor") == "middle" and float(t.get("x")) == middle]
         for text in inside:
-            bold = 1.15 if text.get("font-weight") == "bold" else 1
+            bold = BOLD if text.get("font-weight") == "bold" else 1
             half = text_width(plain(text.text or ""), float(text.get("font-size")) * bold) / 2
             assert left + 8 <= middle - half
+    whole = token in [plain(text.text or "") for text in root.all("text")]
+    assert whole == (BOLD * text_width(token, 13) <= 160)
 
 
 def test_no_two_nodes_are_at_one_place():

@@ -383,6 +383,17 @@ def test_awkward_names_are_whole():
         Read(picture)
 
 
+def test_ways_lead_from_one_vector_to_another():
+    words = {"man": (0, 0), "king": (1, 2), "woman": (3, 0), "sum": (4, 2)}
+    picture = Read(visualize.vectors(words, arrows=False, ways=[("man", "king"), ("woman", "sum")]))
+    outlines = [re.findall(r"([-\d.]+) ([-\d.]+)", p.get("d")) for p in picture.all("path", "way")]
+    one, other = (np.array([o[3], np.mean(np.array([o[0], o[-1]], float), axis=0)], float) for o in outlines)
+    np.testing.assert_allclose(one[0] - one[1], other[0] - other[1], atol=0.02)  # the same way
+    dots = {float(c.get("cx")): float(c.get("cy")) for c in picture.all("circle", "vector")}
+    for x, y in (*one, *other):
+        assert min(abs(x - cx) + abs(y - cy) for cx, cy in dots.items()) < 0.05
+
+
 def test_a_vector_of_length_0_is_a_dot():
     assert len(Read(visualize.vectors({"0": (0, 0), "a": (1, 1)})).all("circle", "vector")) == 1
     assert Read(visualize.vectors({"0": (0, 0)})).all("circle")
@@ -397,6 +408,7 @@ def test_a_vector_of_length_0_is_a_dot():
         ({"a": (1, 2)}, {"angle": ("a", "b")}, r"angle is \('a', 'b'\); expected the names of two of a"),
         ({"a": (1, 2), "b": (0, 0)}, {"projection": ("a", "b")}, "length 0 has no direction"),
         ({"a": (1, 2), "b": (0, 1)}, {"angle": "ab"}, "angle is 'ab'"),
+        ({"a": (1, 2), "b": (0, 1)}, {"ways": [("a", "c")]}, r"ways is \('a', 'c'\); expected the names of two"),
     ],
 )
 def test_vectors_that_are_refused(values, options, message):

@@ -5,7 +5,19 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from tinytensor.nn.visualize.svg import INK, MUTED, SERIES, Colour, Element, Picture, clean, number, shorten, text_width
+from tinytensor.nn.visualize.svg import (
+    BOLD,
+    INK,
+    MUTED,
+    SERIES,
+    Colour,
+    Element,
+    Picture,
+    clean,
+    number,
+    shorten,
+    text_width,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = "<script>&\"'\x00\x1b\ud800\ufffe שלום 👩‍👩‍👧"
@@ -97,6 +109,20 @@ def test_widths_grow_with_what_is_seen():
     assert text_width("iii") < text_width("mmm") < text_width("日本語")
     assert text_width("e\N{COMBINING ACUTE ACCENT}") == text_width("e")
     assert text_width("a", 26) == 2 * text_width("a", 13)
+
+
+# The widths of text in DejaVu Sans and in DejaVu Sans Bold, in thousandths of the size of type.
+DEJAVU = {
+    "branch.0.weight": (8121, 9208), "transformer": (5946, 6781), "WMmw": (3644, 4064), "+<=>~^#": (5866, 5866),
+    "0123456789": (6360, 6960), "Economic": (4842, 5340), "NHUDQ": (3789, 4166),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DEJAVU)
+def test_text_has_room_in_the_widest_font(text):
+    regular, bold = DEJAVU[text]
+    assert regular <= text_width(text, 1000) <= 1.2 * regular
+    assert bold <= BOLD * text_width(text, 1000) <= 1.25 * bold
 
 
 @pytest.mark.parametrize("text", ["a" * 60, "é" * 40, "e\N{COMBINING ACUTE ACCENT}" * 40, "日本語" * 20, "👩‍👩‍👧" * 20])

@@ -1,6 +1,7 @@
 """The faces of a graph: DOT, SVG, PNG, PDF, Mermaid, text, JSON; and files of them."""
 
 import base64
+import contextlib
 import html
 import json
 import math
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.graph import DrawingError
 from tinytensor.graph.dot import PALE, STYLES
+from tinytensor.graph.label import text_width
 
 from .heads import attention_head
 
@@ -525,6 +528,22 @@ def test_unknown_endings_are_errors(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_text_of_a_pdf_can_be_searched(tmp_path, graphviz_here):
+    """It is text, with a table from its glyphs to letters, and no outlines."""
+    head().save(tmp_path / "head.pdf")
+    parts = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", (tmp_path / "head.pdf").read_bytes(), re.DOTALL)
+    streams = []
+    for part in parts:
+        with contextlib.suppress(zlib.error):
+            streams.append(zlib.decompress(part))
+    (page,) = [stream for stream in streams if b" Tf" in stream]
+    shown = b"".join(re.findall(rb"\(((?:[^()\\\\]|\\\\.)*)\)", page))
+    assert all(word in shown for word in (b"A head", b"weights", b"softmax", b"exp"))
+    letters = [stream for stream in streams if b"beginbfchar" in stream or b"beginbfrange" in stream]
+    assert letters
+    assert any(b"<221a>" in table.lower() for table in letters)  # the root of dₖ
+
+
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="missing"):
         head().save(tmp_path / "missing" / "head.dot")
@@ -536,7 +555,7 @@ def test_unknown_options_write_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("suffix", ["svg", "png", "pdf"])
+@pytest.mark.parametrize("suffix", ["svg", "png", "pdf", "tex"])
 def test_without_graphviz_the_dot_file_is_written_and_the_error_says_what_to_install(no_graphviz, tmp_path, suffix):
     graph = head()
     with pytest.raises(DrawingError, match=r"pip install -e '\.\[viz\]'; the graph is in .*head\.dot$"):
@@ -601,6 +620,22 @@ def test_lines_of_a_vertex_stand_around_its_middle():
     assert "x w_q" in bold
 
 
+def test_long_bold_text_and_numbers_are_as_long_in_every_font():
+    """Graphviz gave them room for Helvetica; other fonts, such as DejaVu Sans, are wider by up to a fifth."""
+    d_model, branch = 32, leaf(1, 4)
+    with tt.record() as graph:
+        tt.exp(branch) * math.sqrt(d_model)
+    graph.title = "a heading that is as wide as the picture below it, which a wider font would cut on both sides"
+    texts = list(ElementTree.fromstring(graph.to_svg(fold=False)).iter(f"{SVG}text"))
+    wide = {"".join(text.itertext()): text for text in texts if text.get("lengthAdjust") == "spacingAndGlyphs"}
+    for text, element in wide.items():
+        width = text_width(text, float(element.get("font-size")))
+        assert abs(float(element.get("textLength")) - width) < 0.1
+    assert {text for text in wide if text.startswith("a heading")}
+    assert {text for text in wide if text.startswith("= [[")}
+    assert not {"exp", "4"} & set(wide)  # short text has room for any font
+
+
 def test_nothing_is_written_to_stderr(tmp_path, graphviz_here):
     code = "import tinytensor as tt; x = tt.ones(3).requires_grad_(); tt.draw(tt.exp(x * 2), 'x.svg')"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=True)
@@ -633,3 +668,18 @@ def test_inputs_that_begin_stand_side_by_side_and_late_ones_do_not():
     picture = graph.picture(constants=True)
     names = {v.id: v.title for v in picture.vertices}
     assert all("target" not in [names[place] for place in level] for level in picture.levels)
+
+
+def test_labels_of_arrows_stand_beside_their_lines():
+    x, y = tt.ones((2, 3)).requires_grad_(), tt.ones((2, 3)).requires_grad_()
+    with tt.record() as graph:
+        tt.atan2(tt.exp(x), tt.exp(y))
+    met = []
+    for edge in re.findall(r'<g id="edge.*?</g>', graph.to_svg(direction="TB"), re.S):
+        text = re.search(r'<text[^>]* x="([^"]*)" y="([^"]*)"[^>]*>(left|right)<', edge)
+        if text is not None:
+            points = re.findall(r"([-\d.]+),([-\d.]+)", re.search(r'<path[^>]* d="([^"]*)"', edge)[1])
+            heights, places = [float(y) for _, y in points], [float(x) for x, _ in points]
+            met.append(text[3])
+            assert float(text[1]) > np.interp(float(text[2]), heights, places) + 2  # the line at the text's height
+    assert met == ["left", "right"]

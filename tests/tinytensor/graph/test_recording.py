@@ -421,7 +421,7 @@ def test_integer_and_constant_inputs_have_names():
     indices, table = tt.asarray([0, 2]), constant(3, 2)
     with tt.record() as graph:
         table[indices]
-    assert named(graph) == [("input", "table")]
+    assert named(graph) == [("input", "table"), ("input", "indices")]
 
 
 def test_parameters_have_their_paths_in_the_outermost_module():

@@ -62,13 +62,23 @@ def test_the_same_computation_has_the_same_structure():
     assert first == second
 
 
-def test_outputs_are_what_nothing_reads():
+def test_outputs_are_what_variables_hold_and_nothing_reads():
     x = leaf(3)
-    with tt.record() as graph:
-        y = tt.exp(x)
-        y * 2.0
-        tt.sum(y)
-    assert [value.maker for value in graph.values if value.id in graph.structure.outputs] == ["o2", "o3"]
+
+    def makers_of_outputs():
+        with tt.record() as graph:
+            y = tt.exp(x)
+            y * 2.0
+            kept = [tt.sin(y)]  # noqa: F841
+            float(tt.max(y))
+            tt.sum(y)  # the last one counts as well
+        return [value.maker for value in graph.values if value.id in graph.structure.outputs], graph
+
+    makers, graph = makers_of_outputs()
+    assert makers == ["o3", "o5"]
+    unread = [vertex.title for vertex in graph.picture().vertices if vertex.kind == "unread"]
+    assert unread[0] == "not used"
+    assert unread[1].startswith("read by Python: test_structure.py:")
 
 
 def test_outputs_of_a_drawn_tensor_are_that_tensor():
@@ -127,6 +137,7 @@ def test_kinds():
     with tt.record() as graph:
         y = x[indices] * w + tt.ones(3)
     kinds = {value.name or value.maker or "ones": value.kind for value in graph.values}
+    assert kinds.pop("indices") == "input"
     assert kinds == {"x": "input", "w": "parameter", "ones": "constant", "o1": "result", "o2": "result", "y": "result"}
     assert y.requires_grad
 
@@ -168,6 +179,7 @@ def test_a_leaf_that_is_both_recorded_and_drawn_has_one_name():
 
 LOWER = np.tril(np.ones((4, 4), dtype=bool))
 SEEN = np.array([[True, True, True, True], [True, True, False, False]])[:, None, None]
+BACK = np.arange(4)[:, None] - np.arange(4)  # from a query to the keys before it
 
 
 def mask_of(attn_mask, **options):
@@ -189,9 +201,18 @@ def mask_of(attn_mask, **options):
         (np.ones((4, 4), dtype=bool), ""),
         (np.array([[True, False, True, True]] * 4), ""),
         (~LOWER, ""),
+        (LOWER & (BACK < 2), "sliding window"),
+        (LOWER & (BACK < 2) & SEEN, "sliding window and padding"),
+        (abs(BACK) < 2, "sliding window"),
+        (LOWER & [False, True, True, True], "causal and padding"),
+        (LOWER & (BACK != 1), "causal with gaps"),
+        (LOWER & np.equal.outer([0, 0, 1, 1], [0, 0, 1, 1]), "causal with gaps"),
     ],
-    ids=["causal", "padding", "both", "nothing", "a hole", "the past"],
-)
+    ids=[
+        "causal", "padding", "both", "nothing", "a hole", "the past", "window", "window and padding", "both sides",
+        "padding on the left", "strided", "documents",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("kind", ["boolean", "additive"])
 def test_what_a_mask_forbids(seen, name, kind):
     mask = seen if kind == "boolean" else np.where(seen, 0.0, -math.inf)
@@ -539,20 +560,19 @@ def test_a_recorded_graph_is_whole_after_backward():
 
 def test_what_is_drawn_of_a_tensor_has_the_order_in_which_it_ran():
     """So that the turns of a loop follow each other, and are folded, in `draw` as in the graph of `record`."""
-    x, results = leaf(4), []
+    x, results, sums = leaf(4), [], []
     with tt.record() as graph:
         for i in range(4):
             with tt.named_scope("double"):
                 results.append(x[i] * 2)
         for i in range(4):
             with tt.named_scope("add"):
-                results[i] = results[i] + 1
-        result = tt.stack(results)
+                sums.append(x[i] + 1)
+        result = tt.stack(results) + tt.stack(sums)
     drawn = tt.draw(result)
     assert [op.name for op in drawn.ops] == [op.name for op in graph.ops]
-    assert (
-        [box.label for box in drawn.picture().boxes] == [box.label for box in graph.picture().boxes] == ["× 4", "× 4"]
-    )
+    for some in (drawn, graph):
+        assert [box.label for box in some.picture().boxes] == ["× 4 side by side"] * 2
 
 
 def test_walk_gives_every_op_after_its_inputs():

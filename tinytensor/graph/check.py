@@ -1,0 +1,251 @@
+"""Reading a picture back: the computation that it shows, run on the recorded arrays.
+
+`Reader` knows what a reader of the picture knows: its vertices, the arrows between them with the places that they lead
+to, the turns that a folded box stands for, and the arrows of loops. From these alone it says what each op reads in each
+turn. `check` runs that, and compares it with what was recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .fold import Fold
+from .picture import Edge, Falsehood, Picture
+from .plan import main_ops
+from .program import Call, Program
+from .runs import COMMUTATIVE, Handed
+from .structure import Op, Structure
+
+Turns = tuple[tuple[str, int], ...]
+"""For each folded scope around an op, outermost first, its id and the number of a turn."""
+
+MOST = 8
+"""An error names at most this many faults."""
+
+
+class Read(NamedTuple):
+    """One op of one turn, as the picture has it: its own id, and the ids of the values that it reads."""
+
+    op: str
+    inputs: tuple[str | None, ...]
+
+
+def check(picture: Picture, structure: Structure, shown: Structure, folds: list[Fold], program: Program) -> Program:
+    """The computation that a picture shows. Raises Falsehood, which says what is wrong, if it is not the recorded one.
+
+    Args:
+        structure: what was recorded.
+        shown: what the picture draws of it, after folding.
+        folds: the runs that it shows once.
+        program: the recorded program.
+    """
+    ops = {op.id: op for op in structure.ops}
+    back = Reader(picture, structure, shown, folds)
+    drawn = [member for op in shown.ops if op.id in back.drawn for member in back.members(op)]
+    faults = list(_faults_of_form(picture, structure, drawn))
+    calls = {call.output: call for call in program.calls}
+    read: dict[str, Call] = {}
+    for found in back.all():
+        op, made = ops[found.op], calls[ops[found.op].output]
+        wrong = [
+            f"{op.name} at {op.origin} reads {_said(structure, v)} as {name}; the picture says {_said(structure, w)}"
+            for name, v, w in zip(op.operands, op.inputs, found.inputs)
+            if v != w and not program.are_equal(v, w)
+        ]
+        faults.extend(wrong)
+        if made.output in read:
+            faults.append(f"{op.name} at {op.origin} stands in two places")
+        read[made.output] = made._replace(inputs=tuple(w or x for w, x in zip(found.inputs, made.inputs)))
+    faults.extend(back.faults)
+    faults.extend(f"{op.name} at {op.origin} is not in it" for op in main_ops(structure) if op.output not in read)
+    results = tuple(v for v in structure.outputs if v in read)
+    told_calls = tuple(read[call.output] for call in program.calls if call.output in read)
+    told = Program(told_calls, program.leaves, program.names, results)
+    if not faults:
+        faults.extend(told.differences(program))
+    if faults:
+        rest = f"\n  and {len(faults) - MOST} more" if len(faults) > MOST else ""
+        raise Falsehood("the picture shows another computation:\n  " + "\n  ".join(faults[:MOST]) + rest)
+    return told
+
+
+def _said(structure: Structure, value: str | None) -> str:
+    if value is None:
+        return "nothing"
+    found = next(v for v in structure.values if v.id == value)
+    maker = next((op for op in structure.ops if op.id == found.maker), None)
+    return found.name or (f"the result of {maker.name} at {maker.origin}" if maker else found.kind)
+
+
+class Reader:
+    """Reads a picture: for each op of each turn, the values that it reads."""
+
+    def __init__(self, picture: Picture, structure: Structure, shown: Structure, folds: list[Fold]) -> None:
+        self.faults: list[str] = []
+        self.ops = {op.id: op for op in structure.ops}
+        self.shown = {op.id: op for op in shown.ops}
+        self.makers = {op.output: op for op in shown.ops}
+        self.scopes = {scope.id: scope for scope in shown.scopes}
+        self.folds = {fold.scope: fold for fold in folds}
+        self.drawn = {i: vertex.id for vertex in picture.vertices for i in vertex.ops}
+        self.places: dict[str, dict[str, int]] = {  # of the ops in a run's turns
+            fold.scope: {op.id: i for turn in fold.run.turns for i, op in enumerate(turn)} for fold in folds
+        }
+        self.groups: dict[str, tuple[str, tuple[Op, ...]]] = {}  # ops outside of a run, one for each turn, and the run
+        for fold in folds:
+            for ops in (*fold.run.slices, *fold.ends.alike):
+                self.groups[ops[0].id] = fold.scope, ops
+        self.arrows: dict[tuple[str, int], list[tuple[Edge, str]]] = {}  # by reader, with the arrays that they carry
+        for edge in picture.edges:
+            if edge.kind in ("data", "residual", "loop"):
+                for op, i, value in edge.reads:
+                    self.arrows.setdefault((op, i), []).append((edge, value))
+        self.together = {op: (fold.scope, places) for fold in folds for op, places in fold.ends.together.items()}
+        self.stand_ins = {member.id: op for op in self.shown.values() for member in self.members(op)}
+
+    def all(self) -> Iterator[Read]:
+        for op in self.shown.values():
+            if op.id in self.drawn:
+                for turns in self._every_turn(self._around(op)):
+                    inputs = [None if v is None else self._read(op, i, v, turns) for i, v in enumerate(op.inputs)]
+                    yield Read(self._original(op, turns).id, tuple(inputs))
+
+    def members(self, op: Op) -> list[Op]:
+        """The ops that one drawn op stands for."""
+        return [self._original(op, turns) for turns in self._every_turn(self._around(op))]
+
+    def _around(self, op: Op) -> list[str]:
+        """The folded scopes around an op, outermost first; of an op that stands beside a run for each turn, its run."""
+        found, place = [], op.scope
+        while place is not None:
+            found += [place] if place in self.folds else []
+            place = self.scopes[place].parent
+        found.reverse()
+        return [*found, *([self.groups[op.id][0]] if op.id in self.groups else [])]
+
+    def _every_turn(self, around: list[str]) -> Iterator[Turns]:
+        if not around:
+            yield ()
+            return
+        for rest in self._every_turn(around[:-1]):
+            yield from ((*rest, (around[-1], k)) for k in range(len(self.folds[around[-1]].run.turns)))
+
+    def _original(self, op: Op, turns: Turns) -> Op:
+        """The op of some turns that a drawn op stands for."""
+        for scope, k in reversed(turns):
+            if scope in self.folds and op.id in self.groups and self.groups[op.id][0] == scope:
+                op = self.groups[op.id][1][k]
+            else:
+                op = self.folds[scope].run.turns[k][self.places[scope][op.id]]
+        return op
+
+    def _read(self, op: Op, i: int, value: str, turns: Turns) -> str | None:
+        """The value that one input of one op is, in some turns."""
+        every = self.arrows.get((op.id, i), [])
+        before = self._handed(op, i, [(edge, value) for edge, value in every if edge.kind == "loop"], turns)
+        if before is not None:
+            return before
+        arrows = [(edge, value) for edge, value in every if edge.kind != "loop"]
+        maker = self.makers.get(value)
+        if not arrows:
+            if maker is not None and self.drawn.get(maker.id) not in (None, self.drawn[op.id]):
+                self.faults.append(f"no arrow leads to {op.name} at {op.origin} for {op.operands[i]}")
+                return None
+            if maker is None:
+                return self._of_own(op, i, value, turns)
+            return self._result(maker, turns, self._turn_of(op, i))
+        if len(arrows) > 1:
+            self.faults.append(f"{len(arrows)} arrows lead to {op.name} at {op.origin} for {op.operands[i]}")
+        arrow, value = arrows[0]
+        maker = self.makers.get(value)
+        if maker is None:
+            return self._of_own(op, i, value, turns)
+        return self._result(maker, turns, self._turn_of(op, i) if "all " in arrow.operand else ())
+
+    def _turn_of(self, op: Op, i: int) -> Turns:
+        """The turn that a place of an op reads, if the op reads all turns."""
+        scope, places = self.together.get(op.id, ("", ()))
+        return ((scope, places.index(i)),) if i in places else ()
+
+    def _handed(self, op: Op, i: int, loops: list[tuple[Edge, str]], turns: Turns) -> str | None:
+        """What the turn before hands on, if an arrow of a loop says so, or the order of layers does; else None."""
+        for level in range(len(turns) - 1, -1, -1):
+            scope, k = turns[level]
+            fold = self.folds[scope]
+            column = fold.run.columns.get((self.places[scope].get(self._inner(op, turns, level).id, -1), i))
+            here = [value for edge, value in loops if edge.scope == scope]
+            if k == 0 or column is None:
+                continue
+            maker = None
+            if here:
+                maker = self.makers[here[0]]
+            elif fold.first_argument and op.inputs[i] == fold.first_argument:
+                maker = self.stand_ins[fold.run.turns[0][next(iter(fold.run.handed.values()))].id]
+            elif isinstance(column.rule, Handed):
+                detail = self.stand_ins[fold.run.turns[0][column.rule.maker].id]
+                if detail.id not in self.drawn or self._is_hidden(scope, op):
+                    maker = detail
+            if maker is not None:
+                return self._result(maker, (*turns[:level], (scope, k - 1)), ())
+        return None
+
+    def _is_hidden(self, scope: str, op: Op) -> bool:
+        """True if a closed module that shows an op hides a folded scope within it."""
+        place = self.scopes[scope].parent
+        while place is not None and place != self.drawn.get(op.id):
+            place = self.scopes[place].parent
+        return place is not None
+
+    def _inner(self, op: Op, turns: Turns, level: int) -> Op:
+        """The op in the first turn of the run at a level, and in the given turns of those within it."""
+        return self._original(op, turns[level + 1 :])
+
+    def _result(self, maker: Op, turns: Turns, turn: Turns) -> str:
+        """The result of a drawn op: in the turns that its reader shares, in this turn, and in the last of others."""
+        known = {**dict(turns), **dict(turn)}
+        around = self._around(maker)
+        found = tuple([(scope, known.get(scope, len(self.folds[scope].run.turns) - 1)) for scope in around])
+        return self._original(maker, found).output
+
+    def _of_own(self, op: Op, i: int, value: str, turns: Turns) -> str:
+        """An array from outside: where each turn has its own, that of the turns."""
+        for level in range(len(turns) - 1, -1, -1):
+            scope, k = turns[level]
+            place = self.places[scope].get(self._inner(op, turns, level).id)
+            column = None if place is None else self.folds[scope].run.columns.get((place, i))
+            if column is not None and column.rule in ("own", "same"):
+                value = column.values[k] if column.rule == "own" else value
+        return value
+
+
+def _faults_of_form(picture: Picture, structure: Structure, drawn: list[Op]) -> Iterator[str]:
+    """What a reader of the picture could not tell, or would count wrong."""
+    tails: dict[str, list[Edge]] = {}
+    kinds = {vertex.id: vertex.kind for vertex in picture.vertices}
+    leaving = {edge.tail for edge in picture.edges}
+    for edge in picture.edges:
+        if edge.kind in ("data", "residual"):
+            tails.setdefault(edge.head, []).append(edge)
+    for vertex in picture.vertices:
+        if vertex.kind in ("op", "module") and vertex.id not in leaving and not vertex.failed:
+            yield f"nothing reads {vertex.heading} ({vertex.id})"
+        names = [edge.operand for edge in tails.get(vertex.id, ()) if edge.operand]
+        several = [name for name, count in Counter(names).items() if count > 1 and "all " not in name]
+        if vertex.kind == "op" and several:
+            yield f"two arrays are the {several[0]} of {vertex.heading} ({vertex.id})"
+        reads = {edge.tail for edge in tails.get(vertex.id, ()) if kinds[edge.tail] not in ("parameter", "mask")}
+        ordered = vertex.title not in COMMUTATIVE and vertex.ops == (vertex.id,) and not vertex.mathematics
+        if vertex.kind == "op" and ordered and len(reads) == 2 and not names:
+            yield f"nothing says who is who in {vertex.heading} ({vertex.id})"
+    named = Counter(vertex.title for vertex in picture.vertices if vertex.kind == "input" and not vertex.ops)
+    yield from (f"{count} inputs are called {name}" for name, count in named.items() if count > 1)
+    values = {value.id: value for value in structure.values}
+    told = sum(vertex.counts for vertex in picture.vertices)
+    read = {v for op in drawn for v in op.inputs if v}
+    known = {values[v].same_as or v for v in read if values[v].kind == "parameter"}
+    numbers = sum(math.prod(values[v].shape) for v in known)
+    if told != numbers:
+        yield f"its vertices count {told:,} numbers in parameters, the computation reads {numbers:,}"
