@@ -50,8 +50,10 @@ def walk(roots: Iterable[Node]) -> list[Node]:
 
 def check_whole(node: Node) -> None:
     """Raise RuntimeError if the graph behind a node was freed."""
+    if node.traced:
+        return
     node.restore()
-    if node.freed and not node.traced:
+    if node.freed:
         raise RuntimeError(
             f"draw: the graph behind {node.name} {tuple(node.shape)} was already used and freed; draw before "
             "backward, pass retain_graph=True to it, or compute within tt.record()"
@@ -105,6 +107,8 @@ class Builder:
         self._noted: set[Any] = set()  # scopes whose arguments are among them
         self._versions: set[Node] = set()  # nodes of memory that was written later
         self._last_pass = 0
+        self._checkpoints = 0
+        self._checkpointed: tuple[Any, int] = (None, 0)  # of the op before
         self._memories: dict[Any, str] = {}
         self._parameters: dict[Any, str] = {}  # by their memory
         self._given: dict[int, Node] = {}  # unrecorded nodes that want a gradient, by the id of their array
@@ -143,12 +147,21 @@ class Builder:
         return s.Structure(tuple(self._ops), tuple(self._values), tuple(self._scopes), tuple(outputs))
 
     def _results(self, nodes: list[Any]) -> list[str]:
-        """The values that no op reads and that a variable holds, or the last one; and what was differentiated."""
-        read = {value for op in self._ops for value in op.inputs}
+        """The values that a variable holds, or that were differentiated, and the last, unless Python read it.
+
+        Of these, those that nothing reads but what ends in nothing: as a loop's state, whose size ended the loop.
+        """
         ends = {step.during.root() for node in nodes if (step := getattr(node, "step", None)) and step.during}
         held = {self._value_ids[node] for node in nodes if node in ends or getattr(node, "held", False)}
-        last = self._value_ids[nodes[-1]] if nodes else ""
-        return [op.output for op in self._ops if op.output not in read and op.output in (*held, last)]
+        held |= {self._value_ids[node] for node in nodes[-1:] if not getattr(node, "read", "")}
+        found: list[str] = []
+        read: set[str | None] = set()  # by what leads to a result
+        for op in reversed(self._ops):
+            if op.output not in read and op.output in held:
+                found.append(op.output)
+            if op.output in read or op.output in held:
+                read.update(op.inputs)
+        return found[::-1] or [op.output for op in self._ops[-1:]]
 
     def _note_sources(self, node: Any) -> None:
         """Note what modules were given, and memory that was written between two reads."""
@@ -225,9 +238,20 @@ class Builder:
                 seconds=node.seconds if node.traced else None,
                 flops=flops(op.name, shapes, tuple(node.shape)),
                 step=getattr(node, "step", None),
+                again=self._checkpoint(node),
                 exact=_exact([x for x in given if not isinstance(x, Node)]) + _exact(node.params),
             )
         )
+
+    def _checkpoint(self, node: Node) -> int:
+        """The number of the checkpoint that a node is within; 0 if there is none."""
+        of, before = (node.recomputation, node.renewed), self._checkpointed
+        self._checkpointed = of
+        if of == (None, 0):
+            return 0
+        if of[0] is not before[0] or of[1] < before[1] or before == (None, 0):  # later ones are computed again first
+            self._checkpoints += 1
+        return self._checkpoints
 
     def _indices(self, node: Any) -> Iterable[Node]:
         """The nodes of the arrays in the key of `x[key]`, if they were computed or have a name."""

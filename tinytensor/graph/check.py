@@ -90,6 +90,8 @@ class Reader:
         self.makers = {op.output: op for op in shown.ops}
         self.scopes = {scope.id: scope for scope in shown.scopes}
         self.folds = {fold.scope: fold for fold in folds}
+        self.kinds = {vertex.id: vertex.kind for vertex in picture.vertices}
+        self.values = {value.id: value for value in structure.values}
         self.drawn = {i: vertex.id for vertex in picture.vertices for i in vertex.ops}
         self.places: dict[str, dict[str, int]] = {  # of the ops in a run's turns
             fold.scope: {op.id: i for turn in fold.run.turns for i, op in enumerate(turn)} for fold in folds
@@ -154,9 +156,11 @@ class Reader:
             if maker is not None and self.drawn.get(maker.id) not in (None, self.drawn[op.id]):
                 self.faults.append(f"no arrow leads to {op.name} at {op.origin} for {op.operands[i]}")
                 return None
-            if maker is None:
-                return self._of_own(op, i, value, turns)
-            return self._result(maker, turns, self._turn_of(op, i))
+            if maker is not None:
+                return self._result(maker, turns, self._turn_of(op, i))
+            if self.kinds[self.drawn[op.id]] == "op" or (self.values[value].kind == "input" and not turns):
+                self.faults.append(f"no arrow leads to {op.name} at {op.origin} for {op.operands[i]}")
+            return self._of_own(op, i, value, turns)
         if len(arrows) > 1:
             self.faults.append(f"{len(arrows)} arrows lead to {op.name} at {op.origin} for {op.operands[i]}")
         arrow, value = arrows[0]

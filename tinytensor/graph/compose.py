@@ -210,7 +210,8 @@ class Look:
                 continue
             closed = place != op.id and op.id not in self.plan.joined  # then the picture hides what it goes around
             kind: EdgeKind = "residual" if self.around.get(op.id) == value and not closed else "data"
-            self._connect(tail, place, self.values[value], kind, operands.get(value, ""), read)
+            operand = "" if read in self.together else operands.get(value, "")  # "all 6" says it
+            self._connect(tail, place, self.values[value], kind, operand, read)
 
     def _operands(self, op: Op, place: str, incoming: list[tuple[str, str | None]]) -> dict[str, str]:
         """The names that the vertex at `place` has for its inputs, if it reads several and their order matters."""
@@ -229,7 +230,8 @@ class Look:
         for name, value in given:
             tail = self.vertices.get(tails.get(value) or "")
             is_weight = tail is not None and tail.kind == "parameter" and (op.operands != BOTH or op.name == "matmul")
-            if not self.values[value].mask and not (is_weight and name != "left"):
+            is_mask = self.values[value].mask and op.operands != BOTH
+            if not is_mask and not (is_weight and name != "left"):
                 called.setdefault(value, []).append(name)
         if sum(map(len, called.values())) < 2 or (is_list and len(called) < 2):
             return {}
@@ -265,6 +267,7 @@ class Look:
             lines = ["on " + " and ".join(self.misfits.get(shape, shape_text(shape)) for shape in shapes)]
         if op.id in self.around:
             lines.append("residual")
+        lines.extend(self._again_lines(group))
         lines.extend(self._heat_lines(group))
         mathematics = "" if op.id == self.failed else words.title
         numbers = () if op.id in self.folded.members else self._numbers(value, name)  # one of several has its own
@@ -310,6 +313,7 @@ class Look:
         label = self.folded.labels.get(scope.id)
         if label:
             lines.append(label)
+        lines.extend(self._again_lines(group))
         lines.extend(self._heat_lines(group))
         title = scope.name if formula or scope.kind == "stage" else scope.kind
         name = "" if title == scope.name else self._names(scope)
@@ -417,6 +421,10 @@ class Look:
             return ()
         share = f"{rest / whole:.0%}".replace("%", " %")
         return (f"{share} ({heating.KINDS[kind][1](rest)}) in masks and checks, which constants=True draws",)
+
+    def _again_lines(self, ops: list[Op]) -> list[str]:
+        shown = self.options.backward or self.options.saved
+        return ["computed again in the backward pass"] if shown and all(op.again for op in ops) else []
 
     def _saved_lines(self, ops: list[Op]) -> list[str]:
         if not self.options.saved:

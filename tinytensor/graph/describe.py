@@ -47,6 +47,8 @@ def describe(
     parts.extend(f"{text} ({n} times)" if n > 1 else text for text, n in softmaxes.items())
     starts = Counter(_start(values[value]) for op, value in around.items() if op in drawn)
     parts.extend(f"residual from {text}" + (f" ({n} times)" if n > 1 else "") for text, n in starts.items())
+    again = sum(op.again > 0 for op in structure.ops)
+    parts.extend([f"{plural(again, 'op')} computed again in the backward pass"] if again else [])
     masks = dict.fromkeys(v.mask for v in structure.values if v.mask)
     parts.extend(f"{mask} mask" for mask in masks)
     parameters = [v for v in structure.values if v.kind == "parameter" and not v.same_as]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -264,37 +265,62 @@ class _Lives:
         self.made = {op.output: i for i, op in enumerate(structure.ops)}
         self.turn = {moment.op.id: i for i, moment in enumerate(moments) if moment.backward}
         self.over = len(moments)
+        self.again: dict[int, int] = {}  # for each checkpoint, the moment at which it is computed again
         self.root: dict[str, str] = {}  # for each value, the value whose memory it shares
         for op in structure.ops:
             view = op.name in VIEWS and op.inputs[0] is not None
+            if op.again and op.id in self.turn:
+                self.again[op.again] = min(self.again.get(op.again, self.over), self.turn[op.id])
             self.root[op.output] = self.root.get(str(op.inputs[0]), str(op.inputs[0])) if view else op.output
 
     def all(self) -> Iterable[Alive]:
-        kept = {array.value: array for array in self._kept()}
-        yield from self._kept()
-        yield from self._passing({self.root.get(value, value) for value in kept if value})
+        kept = self._kept()
+        yield from kept
+        forward = {self.root.get(array.value, array.value) for array in kept if array.begin < len(self.made)}
+        yield from self._passing(forward)
         yield from self._gradients()
 
     def _kept(self) -> list[Alive]:
-        """Each kept memory once, from its making or its first keeper until the last keeper has had its turn."""
+        """Each kept memory once, from its making or its first keeper until the last keeper has had its turn.
+
+        Ops within a checkpoint keep theirs from the moment at which they are computed again; until then, the checkpoint
+        keeps what it was given, and its results, with which it compares the second ones.
+        """
         found: dict[str, Alive] = {}
+        for memory, alive in self._of_checkpoints():
+            end = max(alive.end, found[memory].end if memory in found else 0)
+            found[memory] = dataclasses.replace(alive, end=end)
         for i, op in enumerate(self.structure.ops):
             for saved in op.saved:
                 value = self.values.get(saved.value)
                 if value is not None and value.kind == "parameter":
                     continue
-                begin = self.made.get(self.root.get(saved.value, saved.value), i)
+                begin = min(self.made.get(self.root.get(saved.value, saved.value), i), i)
+                if op.again:  # of what came from outside, the checkpoint itself keeps the memory until then
+                    begin = self.again.get(op.again, self.over)
                 end = self.turn.get(op.id, self.over)
                 known = found.get(saved.memory)
                 if known is None:
                     name = value.name if value is not None else ""
-                    found[saved.memory] = Alive("kept", op, name, saved.value, saved.nbytes, min(begin, i), end)
+                    found[saved.memory] = Alive("kept", op, name, saved.value, saved.nbytes, begin, end)
                 else:
                     found[saved.memory] = Alive(
                         "kept", known.op, known.name, known.value or saved.value, max(known.nbytes, saved.nbytes),
                         min(known.begin, begin), max(known.end, end),
                     )  # fmt: skip
         return list(found.values())
+
+    def _of_checkpoints(self) -> Iterable[tuple[str, Alive]]:
+        """What checkpoints keep until they compute again, by its memory."""
+        within = {op.output: op.again for op in self.structure.ops}
+        memories = {saved.value: saved.memory for op in self.structure.ops for saved in op.saved}
+        for op in self.structure.ops:
+            for value in filter(None, op.inputs):
+                for number in {op.again, within.get(value, op.again)} - {0}:
+                    if value in within and within[value] != op.again:
+                        of, end = self.values[value], self.again.get(number, self.over)
+                        alive = Alive("kept", op, of.name, value, of.nbytes, self.made[value], end)
+                        yield memories.get(value, value), alive
 
     def _passing(self, kept: set[str]) -> Iterable[Alive]:
         """Results that are not kept, until the last op that reads them; outputs, to the end."""

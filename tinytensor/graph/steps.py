@@ -105,8 +105,8 @@ class _Finder:
             if length > LONGEST:
                 break
             turn = items[start:end]
-            if length == 1 and isinstance(turn[0], Call) and not self.slices_outside:  # folded as they are
-                continue
+            if isinstance(turn[0], Call) and len(set(keys[start:end])) == 1 and not self.slices_outside:
+                continue  # alike calls are folded as they are
             count = 1
             while keys[start + count * length : start + (count + 1) * length] == keys[start:end]:
                 count += 1

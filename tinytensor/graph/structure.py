@@ -92,6 +92,7 @@ class Op:
         seconds: how long it took; None if it was not measured.
         flops: an estimate of its multiplications and additions.
         step: its step of the backward pass.
+        again: for an op within a `checkpoint`, the number of that; the backward pass computes it again. 0 for others.
         exact: all that `parameters` shortens, in full: equal only for ops with equal parameters.
     """
 
@@ -110,6 +111,7 @@ class Op:
     seconds: float | None
     flops: int
     step: Step | None
+    again: int = 0
     exact: str = ""
 
     @property

@@ -5,16 +5,21 @@ seed: with `FUZZ_SEED=123` in front, that computation is drawn alone. With `-s`,
 are printed.
 """
 
+import dataclasses
 import itertools
 import os
 import time
 from collections import Counter
 
 import numpy as np
+import pytest
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
+from tinytensor.graph import Falsehood, Options
+from tinytensor.graph.check import check
+from tinytensor.graph.compose import Look
 
 MINUTES = float(os.environ.get("FUZZ_MINUTES", "0"))
 SEED = os.environ.get("FUZZ_SEED")
@@ -365,3 +370,87 @@ def test_pictures_of_random_computations_compute_what_was_recorded():
         if MINUTES and time.monotonic() - begun > 60 * MINUTES:
             break
     print(f"\n{counted.total()} graphs, {folds} of them folded, in {time.monotonic() - begun:.0f} s: {dict(counted)}")
+
+
+# ---- pictures that say what is not so
+
+
+def recurrence():
+    w, u, xs = (tt.tensor(np.ones(shape, "float32") / 3, requires_grad=True) for shape in ((3, 3), (3, 3), (4, 2, 3)))
+    h, states = tt.zeros((2, 3)), []
+    with tt.record() as graph:
+        for t in range(4):
+            h = tt.tanh(xs[t] @ w - h @ u)
+            states.append(h)
+        states = tt.concat(states)
+    return graph
+
+
+def changed(picture, where, **changes):
+    """The picture with one edge changed, the first for which `where` holds; without it if there are no changes."""
+    edge = next(edge for edge in picture.edges if where(edge))
+    new = [dataclasses.replace(edge, **changes)] if changes else []
+    edges = [other for one in picture.edges for other in (new if one is edge else [one])]
+    return dataclasses.replace(picture, edges=tuple(edges))
+
+
+def with_reads_swapped(picture):
+    """Two arrows change their readers: who is subtracted from whom."""
+    subtract = next(v.id for v in picture.vertices if v.title == "subtract")
+    one, other = (e for e in picture.edges if e.head == subtract)
+    (a,), (b,) = one.reads, other.reads
+    swapped = {one: (*b[:2], a[2]), other: (*a[:2], b[2])}
+    edges = tuple([dataclasses.replace(e, reads=(swapped[e],)) if e in swapped else e for e in picture.edges])
+    return dataclasses.replace(picture, edges=edges)
+
+
+def counted_twice(picture):
+    vertices = tuple([dataclasses.replace(v, counts=2 * v.counts) for v in picture.vertices])
+    return dataclasses.replace(picture, vertices=vertices)
+
+
+FALSE = {
+    "an arrow is missing": lambda p: changed(p, lambda e: e.kind == "data"),
+    "an arrow begins elsewhere": lambda p: changed(
+        p, lambda e: e.operand == "left", reads=tuple([(op, i, p.vertices[0].id) for op, i, _ in
+                                                       next(e for e in p.edges if e.operand == "left").reads])
+    ),
+    "no arrow to the next turn": lambda p: changed(p, lambda e: e.kind == "loop"),
+    "the last turn for all": lambda p: changed(p, lambda e: "all 4" in e.operand, operand=""),
+    "no names of operands": lambda p: changed(changed(p, lambda e: e.operand == "left", operand=""),
+                                              lambda e: e.operand == "right", operand=""),
+    "operands swapped": with_reads_swapped,
+    "parameters counted twice": counted_twice,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", FALSE)
+def test_false_pictures_are_found_out(how):
+    graph = recurrence()
+    structure, builder = graph._build(Options())
+    looked = Look(structure, Options(), None, {})
+    picture = looked.picture(None, None)
+    parts = looked.structure, looked.shown, looked.folded.folds, builder.program(structure)
+    (states,) = check(picture, *parts).run()
+    assert states.shape == (8, 3)
+    with pytest.raises(Falsehood, match="another computation"):
+        check(FALSE[how](picture), *parts)
+
+
+def test_check_needs_a_recording():
+    x = tt.tensor([1.0], requires_grad=True)
+    with pytest.raises(ValueError, match=r"compute within tt.record"):
+        tt.draw(x * 2.0).check()
+
+
+def test_a_program_runs_on_other_arrays():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    x, other = (tt.tensor(np.random.default_rng(i).normal(size=(5, 3)).astype("float32")) for i in range(2))
+    with tt.record() as graph:
+        model(x)
+    program = graph.program()
+    assert [call.op.name for call in program.calls] == ["linear", "tanh", "linear"]
+    (again,) = program.run(x=other)
+    np.testing.assert_allclose(again, model(other).numpy(), rtol=1e-6)
+    with pytest.raises(KeyError, match="there is no array 'y'; there are 0.bias"):
+        program.run(y=other)

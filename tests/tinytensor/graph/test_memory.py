@@ -194,3 +194,22 @@ def test_what_is_kept_is_told_after_the_backward_pass_as_before():
     model, x = encoder()
     before, after = (recorded(model, x, backward) for backward in (False, True))
     assert [op.saved for op in before.ops] == [op.saved for op in after.ops]
+
+
+def test_a_checkpoint_keeps_less():
+    """What it holds is given to it; what it computes again lives in the backward pass alone."""
+    peaks = {}
+    for kept in (True, False):
+        tt.manual_seed(0)
+        layers = [nn.Sequential(nn.Linear(16, 64), nn.GELU(), nn.Linear(64, 16)) for _ in range(6)]
+        x = tt.random.randn(64, 16)
+        with tt.record() as graph:
+            for layer in layers:
+                x = layer(x) if kept else nn.utils.checkpoint(layer, x)
+            loss = (x * x).sum()
+        before = graph.memory().peak
+        loss.backward()
+        peaks[kept] = before, graph.memory().peak
+        assert ("18 ops computed again in the backward pass" in graph.description()) == (not kept)
+        assert ("computed again in the backward pass" in graph.to_text(saved=True)) == (not kept)
+    assert max(peaks[False]) < 0.5 * min(peaks[True])

@@ -81,6 +81,30 @@ def test_outputs_are_what_variables_hold_and_nothing_reads():
     assert unread[1].startswith("read by Python: test_structure.py:")
 
 
+def test_the_last_output_is_one_if_nothing_holds_any():
+    x = leaf(3)
+
+    def makers_of_outputs():
+        with tt.record() as graph:
+            tt.exp(x)
+            tt.sum(x)
+        return [value.maker for value in graph.values if value.id in graph.structure.outputs]
+
+    assert makers_of_outputs() == ["o2"]
+
+
+def test_the_last_state_of_a_loop_is_an_output_though_its_size_was_read():
+    x, w = leaf(3), leaf(3, 3)
+    with tt.record() as graph:
+        for _ in range(3):
+            x = tt.tanh(x @ w)
+            if float((x * x).sum()) < 0:
+                break
+    picture = graph.picture()
+    assert [v.title for v in picture.vertices if v.kind == "output"] == ["x"]
+    assert [v.title.partition(":")[0] for v in picture.vertices if v.kind == "unread"] == ["read by Python"]
+
+
 def test_outputs_of_a_drawn_tensor_are_that_tensor():
     x = leaf(3)
     hidden = tt.exp(x)

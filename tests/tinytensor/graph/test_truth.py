@@ -527,3 +527,141 @@ def test_shares_of_the_whole_add_up_to_it(kind, folding):
     shares = [int(found[1]) for text in (*lines, *picture.notes) if (found := re.match(r"(\d+) % [·(]", text))]
     assert abs(sum(shares) - 100) <= len(shares) / 2
     assert all(v.heat is not None for v in picture.vertices if v.kind in ("op", "module"))
+
+
+# ---- what was recorded stays as it was
+
+
+def test_numbers_are_those_that_were_computed_whatever_is_written_later():
+    layer = nn.Linear(2, 2)
+    optimizer = nn.optim.SGD(layer.parameters(), lr=1.0)
+    x = sequence(1, 2).float()
+    with tt.record() as graph:
+        loss = (layer(x) ** 2).sum()
+    loss.backward()
+    before = graph.to_text(), graph.to_svg(), graph.to_json()
+    optimizer.step()
+    with tt.no_grad():
+        x.fill_(7.0)
+    assert (graph.to_text(), graph.to_svg(), graph.to_json()) == before
+
+
+def test_a_parameter_that_an_optimiser_writes_has_a_version_for_each_step():
+    layer = nn.Linear(2, 1)
+    optimizer = nn.optim.SGD(layer.parameters(), lr=0.5)
+    with tt.record() as graph:
+        for _ in range(3):
+            loss = (layer(tt.ones((1, 2))) ** 2).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    biases = [value for value in graph.values if value.name.startswith("bias")]
+    assert [value.name for value in biases] == ["bias₀", "bias₁", "bias₂"]
+    assert len({value.numbers for value in biases}) == 3
+    assert "2 parameters (3 numbers)" in graph.description()
+    graph.check()
+
+
+def test_writes_are_ops_with_and_without_gradients():
+    table, row = tt.zeros((3, 2)), tt.tensor([1.0, 2.0], requires_grad=True)
+    with tt.record() as graph:
+        new = tt.exp(row)
+        with tt.no_grad():
+            table[1] = new
+            table *= 2.0
+        result = table.sum() + new.sum()
+    assert [op.name for op in graph.ops] == ["exp", "index_set", "multiply", "sum", "sum", "add"]
+    write = graph.ops[1]
+    assert write.inputs[1] == graph.ops[0].output
+    assert graph.ops[2].inputs[0] == write.output
+    graph.check(constants=True)
+    graph.check()
+    assert result.shape == ()
+
+
+def test_a_write_through_a_view_is_seen_by_the_whole():
+    x = tt.zeros((2, 2))
+    with tt.record() as graph:
+        first = x + 1
+        x[0] += 5.0
+        second = x.sum() * first
+    names = [op.name for op in graph.ops]
+    assert names == ["add", "getitem", "add", "index_set", "sum", "multiply"]
+    graph.check(constants=True)
+    assert second.shape == (2, 2)
+
+
+def test_the_new_key_and_value_of_a_cache_reach_attention():
+    model = Transformer(11, d_model=4, num_heads=2, num_layers=1, dropout=0.0).eval()
+    with tt.no_grad():
+        cache = model.initial_state(np.array([[3, 4, 5]]))
+        with tt.record() as graph:
+            for token in (1, 6, 7):
+                logits, cache = model.next_logits(np.array([[token]]), cache)
+    assert sum(op.name == "index_set" for op in graph.ops) == 3
+    readers = {value for op in graph.ops for value in op.inputs}
+    assert all(op.output in readers for op in graph.ops if op.name == "index_set")
+    for depth in (0, 2, 9):
+        graph.check(depth=depth)
+    assert logits.shape == (1, 1, 11)
+
+
+def test_a_gradient_says_of_what_it_is():
+    w = tt.tensor([2.0], requires_grad=True)
+    with tt.record() as graph:
+        inner = (w**2).sum()
+        (slope,) = tt.grad(inner, [w], create_graph=True)
+        loss = (w - 0.1 * slope).sum() * 3
+    loss.backward()
+    text = graph.to_text()
+    assert "∂inner/∂out = 1" in text
+    assert "∂L/∂inner" not in text
+    assert "∂L/∂w" in text
+    assert [v.title for v in graph.picture().vertices if v.kind == "output"] == ["inner", "loss"]
+
+
+def test_frozen_weights_are_parameters_and_say_so():
+    class Lora(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.base = nn.Linear(3, 8)
+            for parameter in self.base.parameters():
+                parameter.requires_grad = False
+            self.down, self.up = nn.Linear(3, 2, bias=False), nn.Linear(2, 8, bias=False)
+
+        def forward(self, x):
+            return self.base(x) + self.up(self.down(x))
+
+    graph = recorded(Lora(), sequence(4, 3))
+    assert "4 parameters (54 numbers, 32 of them frozen)" in graph.description()
+    picture = graph.picture()
+    (base,) = [v for v in picture.vertices if v.name == "base"]
+    assert "32 parameters (frozen)" in base.lines
+    assert [e.tail for e in picture.edges if e.head == base.id] == [v.id for v in picture.vertices if v.kind == "input"]
+    deep = graph.picture(depth=5)
+    assert ["frozen" in v.lines for v in deep.vertices if v.kind == "parameter"] == [True, True, False, False]
+
+
+def test_an_input_that_wants_a_gradient_is_no_parameter():
+    model, x = nn.Linear(4, 2), tt.tensor(np.ones((3, 4), "float32"), requires_grad=True)
+    graph = recorded(model, x)
+    assert "2 parameters (10 numbers)" in graph.description()
+    assert graph.picture().vertices[0].kind == "input"
+
+
+def test_shared_weights_are_counted_once_and_named():
+    embedding, out = nn.Embedding(50, 8), nn.Linear(8, 50, bias=False)
+    out.weight = embedding.weight
+    tied = nn.Sequential(embedding, out)
+    for depth in range(4):
+        picture = recorded(tied, tt.asarray([[1, 2]])).picture(depth=depth)
+        assert sum(vertex.counts for vertex in picture.vertices) == 400
+    lines = [line for v in recorded(tied, tt.asarray([[1, 2]])).picture().vertices for line in v.lines]
+    assert "400 parameters shared with 0" in lines
+
+
+def test_layers_used_in_turn_are_counted_once():
+    a, b = nn.Linear(8, 8), nn.Linear(8, 8)
+    (vertex,) = [v for v in recorded(nn.Sequential(a, b, a, b), sequence(2, 8)).picture().vertices if "× 4" in v.lines]
+    assert "2 × 72 parameters, used in turn" in vertex.lines
+    assert vertex.counts == 144
