@@ -1,8 +1,4 @@
-"use strict";
-
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
-const dark = matchMedia("(prefers-color-scheme: dark)");
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const MEAN = "mean";
 
@@ -29,12 +25,6 @@ function keep(name, value) {
 const steps = [...new Set([...data.looks, ...data.samples].map((moment) => moment.step))].sort((a, b) => a - b);
 const latest = (moments, step) => moments.filter((moment) => moment.step <= step).pop();
 let at = kept.step === undefined ? steps.length - 1 : Math.max(0, steps.findLastIndex((step) => step <= kept.step));
-
-function make(tag, text = "", properties = {}) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.textContent = text;
-  return element;
-}
 
 function choose(place) {
   at = place;
@@ -63,22 +53,17 @@ function inkOn(hex) {
 }
 
 function fillMap(rows) {
-  const head = document.createElement("thead");
-  const names = head.appendChild(document.createElement("tr"));
-  names.append(make("td", "", { className: "corner" }), ...data.source.map((token) => make("th", token, { scope: "col", title: token })));
-  const body = document.createElement("tbody");
-  rows.forEach((row, t) => {
-    const line = body.appendChild(document.createElement("tr"));
-    line.append(make("th", data.said[t], { scope: "row", title: data.said[t] }));
-    row.forEach((weight, s) => {
-      const cell = make("td", weight < 0.005 ? "" : weight.toFixed(2).replace(/^0/, ""));
-      cell.title = `${data.said[t]} to ${data.source[s]}: ${weight.toFixed(3)}`;
-      cell.style.background = colour(weight);
-      cell.style.color = inkOn(colour(weight));
-      line.append(cell);
+  const title = (token, scope) => make("th", { scope, title: token }, token);
+  const head = make("tr", {}, make("td", { class: "corner" }), ...data.source.map((token) => title(token, "col")));
+  const lines = rows.map((row, t) => {
+    const cells = row.map((weight, s) => {
+      const style = `background: ${colour(weight)}; color: ${inkOn(colour(weight))}`;
+      const words = `${data.said[t]} to ${data.source[s]}: ${weight.toFixed(3)}`;
+      return make("td", { title: words, style }, weight < 0.005 ? "" : weight.toFixed(2).replace(/^0/, ""));
     });
+    return make("tr", {}, title(data.said[t], "row"), ...cells);
   });
-  byId("map").replaceChildren(head, body);
+  byId("map").replaceChildren(make("thead", {}, head), make("tbody", {}, ...lines));
   const clear = rows.reduce((sum, row) => sum + Math.max(...row), 0) / rows.length;
   byId("readout").textContent = `Rows say, columns are read. The largest weight of a row is ${clear.toFixed(2)} on average.`;
 }
@@ -87,16 +72,7 @@ function fillStrip() {
   const now = latest(data.looks, steps[at]);
   byId("strip").replaceChildren(
     ...data.looks.map((look) => {
-      const rows = weights(look);
-      const button = make("button", "", { type: "button" });
-      const canvas = make("canvas", "", { width: rows[0].length, height: rows.length });
-      const context = canvas.getContext("2d");
-      rows.forEach((row, t) => row.forEach((weight, s) => {
-        context.fillStyle = colour(weight);
-        context.fillRect(s, t, 1, 1);
-      }));
-      button.append(canvas, `step ${look.step}`);
-      button.setAttribute("aria-pressed", String(look === now));
+      const button = make("button", { type: "button", "aria-pressed": look === now }, smallMap(weights(look), colour), `step ${look.step}`);
       button.addEventListener("click", () => {
         choose(steps.indexOf(look.step));
         byId("strip").querySelector("[aria-pressed=true]").focus();
@@ -113,7 +89,7 @@ function show() {
   byId("step").setAttribute("aria-valuetext", `step ${steps[at]}`);
   byId("at").textContent = steps[at].toLocaleString("en");
   const samples = latest(data.samples, steps[at]);
-  byId("samples").replaceChildren(...(samples ? samples.lines : []).map((line) => make("li", line, { dir: "auto" })));
+  byId("samples").replaceChildren(...(samples ? samples.lines : []).map((line) => make("li", { dir: "auto" }, line)));
   const look = latest(data.looks, steps[at]);
   byId("attention").hidden = !look;
   if (look) {
@@ -123,7 +99,7 @@ function show() {
 }
 
 function options(select, names, chosen) {
-  select.replaceChildren(...names.map(([value, name]) => make("option", name, { value })));
+  select.replaceChildren(...names.map(([value, name]) => make("option", { value }, name)));
   select.value = names.some(([value]) => value === chosen) ? chosen : names[0][0];
 }
 

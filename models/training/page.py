@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from tinytensor.nn import visualize
 from tinytensor.nn.visualize.chart import WIDTH
 from tinytensor.nn.visualize.ramp import WEIGHTS
 from tinytensor.nn.visualize.svg import clean
-from tinytensor.pages.html_page import html_page
+from tinytensor.pages.html_page import html_page, text_of
 
 from ..sentence_attention import SentenceAttention
 from .run_folder import RunFolder, entries
@@ -85,7 +84,6 @@ def write_page(folder: Path, status: str, *, live: bool = False) -> Path:
     data["looks"] = [{"step": entry["step"], "layers": entry["layers"]} for entry in looks]
     data["source"], data["said"] = (looks[0]["source"], looks[0]["said"]) if looks else ([], [])
     start = entries(folder, "start")[-1:]
-    files = resources.files(__package__)
     page = html_page(
         f"{folder.name}: {status}",
         BODY.format(
@@ -96,8 +94,8 @@ def write_page(folder: Path, status: str, *, live: bool = False) -> Path:
             results="".join(f"<table>{_rows(entry)}</table>" for entry in entries(folder, "result")),
         ),
         data,
-        style=(files / "page.css").read_text(encoding="utf-8"),
-        script=(files / "page.js").read_text(encoding="utf-8"),
+        style=text_of(__package__, "page.css"),
+        script=text_of(__package__, "page.js"),
         inline_styles=True,
     )
     path = folder / PAGE
@@ -138,8 +136,8 @@ def _charts(folder: Path) -> list[visualize.svg.Picture]:
 
 
 def _figure(chart: visualize.svg.Picture) -> str:
-    wide = ' class="wide"' if chart.width > WIDTH else ""  # with names beside it
-    return f"<figure{wide}>{chart}</figure>"
+    wide = " wide" if chart.width > WIDTH else ""  # with names beside it
+    return f'<figure class="scroll{wide}">{chart}</figure>'
 
 
 def _thinned(looks: list[dict[str, Any]]) -> list[dict[str, Any]]:

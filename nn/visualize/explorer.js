@@ -1,13 +1,8 @@
 // Attention to look around in: tokens with lines between them, or a heat map; by mouse or by keyboard.
-"use strict";
-
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
 const [viewSelect, layerSelect, headSelect] = ["view", "layer", "head"].map(byId);
 const strands = byId("strands");
 const canvas = byId("cells");
-const dark = matchMedia("(prefers-color-scheme: dark)");
-const SVG = "http://www.w3.org/2000/svg";
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 const FULL = 10000; // weights are whole numbers of ten-thousandths, and -1 where the mask hides
 const FAINT = 200;
 const MOST_LINES = 4000;
@@ -50,22 +45,14 @@ function fillTokens() {
   for (const [side, tokens] of [["query", view().target], ["key", view().source]]) {
     byId(side).replaceChildren(
       ...tokens.map((token, index) => {
-        const item = document.createElement("li");
-        const text = document.createElement("bdi");
-        text.textContent = token;
-        item.title = token;
-        item.append(text);
-        item.setAttribute("role", "option");
-        item.tabIndex = index === 0 ? 0 : -1;
-        item.dataset.side = side;
-        item.dataset.index = index;
-        return item;
+        const places = { "data-side": side, "data-index": index, tabindex: index === 0 ? 0 : -1 };
+        return make("li", { role: "option", title: token, ...places }, make("bdi", {}, token));
       }),
     );
   }
   strands.setAttribute("viewBox", `0 0 320 ${longest * row}`);
   strands.setAttribute("height", longest * row);
-  byId("sentence").replaceChildren(...sentence());
+  byId("sentence").textContent = byId("sentence").title = sentence();
 }
 
 /** What was read and what was written, in the words of the tokens. */
@@ -73,7 +60,7 @@ function sentence() {
   const { source, target } = view();
   const joined = (tokens) => isolated(tokens.join(tokens.every((t) => [...t].length === 1) ? "" : " "));
   const alike = source.join("\n") === target.join("\n");
-  return [alike ? joined(source) : `${joined(source)} → ${joined(target)}`];
+  return alike ? joined(source) : `${joined(source)} → ${joined(target)}`;
 }
 
 function drawLines() {
@@ -96,12 +83,9 @@ function drawLines() {
   strands.replaceChildren(
     ...found.map(([w, h, i, j]) => {
       const up = (all.indexOf(h) - (all.length - 1) / 2) * apart;
-      const line = document.createElementNS(SVG, "line");
       const ends = { x1: 0, y1: (i + 0.5) * row + up, x2: 320, y2: (j + 0.5) * row + up, "stroke-opacity": w / FULL };
-      for (const [name, value] of Object.entries(ends)) line.setAttribute(name, value);
-      line.style.stroke = colour(h);
-      line.style.strokeWidth = thick * (0.4 + (0.6 * w) / FULL);
-      return line;
+      const style = `stroke: ${colour(h)}; stroke-width: ${thick * (0.4 + (0.6 * w) / FULL)}`;
+      return makeSvg("line", { ...ends, style });
     }),
   );
   for (const item of document.querySelectorAll("li")) {
@@ -125,27 +109,18 @@ function showColumns(item, token, chosen) {
   if (old) old.remove();
   if (!chosen || chosen.side === token.side || heads().length < 2) return;
   const [i, j] = chosen.side === "query" ? [chosen.index, token.index] : [token.index, chosen.index];
-  const squares = document.createElement("span");
-  squares.className = "squares";
-  for (const h of heads()) {
-    const square = document.createElement("i");
-    square.style.background = colour(h);
-    square.style.opacity = Math.max(0, layer().heads[h][i][j]) / FULL;
-    squares.append(square);
-  }
-  item.append(squares);
+  const squares = heads().map((h) => {
+    const opacity = Math.max(0, layer().heads[h][i][j]) / FULL;
+    return make("i", { style: `background: ${colour(h)}; opacity: ${opacity}` });
+  });
+  item.append(make("span", { class: "squares" }, ...squares));
 }
 
 /** A tile for each head, which puts it in or out. */
 function fillTiles() {
-  const tiles = every().map((h) => {
-    const tile = document.createElement("button");
-    tile.className = "tile";
-    tile.dataset.head = h;
-    tile.setAttribute("aria-pressed", heads().includes(h));
-    tile.append(sample(colour(h), `head ${h}`));
-    return tile;
-  });
+  const tiles = every().map((h) =>
+    make("button", { class: "tile", "data-head": h, "aria-pressed": heads().includes(h) }, sample(colour(h), `head ${h}`)),
+  );
   const focused = document.activeElement && document.activeElement.dataset.head;
   byId("legend").replaceChildren(...(every().length > 1 ? tiles : [sample(colour(0), "head 0")]));
   if (focused !== undefined && tiles[focused]) tiles[focused].focus();
@@ -156,40 +131,20 @@ function fillTiles() {
 function drawOverview() {
   const ramp = data.ramp[dark.matches ? "dark" : "light"];
   const most = Math.max(...view().layers.map((one) => one.heads.length));
-  const table = document.createElement("div");
-  table.className = "thumbnails";
-  table.style.gridTemplateColumns = `max-content repeat(${most}, max-content)`;
-  table.append(captioned(""), ...Array.from({ length: most }, (_, h) => captioned(`head ${h}`)));
+  const columns = `grid-template-columns: max-content repeat(${most}, minmax(24px, 96px))`;
+  const table = make("div", { class: "thumbnails", style: columns }, make("span", {}, "head"));
+  table.append(...Array.from({ length: most }, (_, h) => make("span", {}, h)));
   view().layers.forEach((one, l) => {
-    table.append(captioned(`layer ${l}`, one.name));
-    for (let h = 0; h < most; h++) table.append(h < one.heads.length ? thumbnail(one, l, h, ramp) : captioned(""));
+    table.append(make("span", { title: one.name }, `layer ${l}`));
+    for (let h = 0; h < most; h++) table.append(h < one.heads.length ? thumbnail(one, l, h, ramp) : make("span"));
   });
   byId("overview").replaceChildren(table);
   byId("legend").replaceChildren(sample(`linear-gradient(to right, ${ramp.slice(0, -1).join(", ")})`, "weight, from 0 to 1", "wide"));
 }
 
-function captioned(text, title = "") {
-  const made = document.createElement("span");
-  made.textContent = text;
-  made.title = title;
-  return made;
-}
-
 function thumbnail(one, l, h, ramp) {
-  const weights = one.heads[h];
-  const small = document.createElement("canvas");
-  [small.width, small.height] = [weights[0].length, weights.length];
-  const context = small.getContext("2d");
-  weights.forEach((row, i) =>
-    row.forEach((w, j) => {
-      context.fillStyle = w < 0 ? ramp[ramp.length - 1] : ramp[Math.round((w / FULL) * (ramp.length - 2))];
-      context.fillRect(j, i, 1, 1);
-    }),
-  );
-  const button = document.createElement("button");
-  button.className = "thumbnail";
-  button.setAttribute("aria-label", `layer ${l}, head ${h}`);
-  button.append(small);
+  const shade = (w) => (w < 0 ? ramp[ramp.length - 1] : ramp[Math.round((w / FULL) * (ramp.length - 2))]);
+  const button = make("button", { class: "thumbnail", "aria-label": `layer ${l}, head ${h}` }, smallMap(one.heads[h], shade));
   button.addEventListener("click", () => {
     document.querySelector("input[value=map]").checked = true;
     show({ layer: l, head: h, picture: "map", pinned: null });
@@ -208,7 +163,7 @@ function drawNumbers() {
   const h = heads()[0] ?? 0;
   const one = layer();
   const known = one.query !== undefined;
-  const table = document.createElement("table");
+  const table = make("table");
   const size = known ? one.query[h][0].length : 0;
   const steps = known ? [`q · k, element by element (d = ${size})`, "q · k", one.scaled, "softmax"] : ["weight"];
   table.append(row("th", ["key", ...steps]));
@@ -222,8 +177,7 @@ function drawNumbers() {
     const scaled = w < 0 ? "hidden → −∞" : signed(score * one.scale);
     table.append(row("td", [isolated(token), strip(products), signed(score), scaled, weightCell]));
   });
-  const choice = document.createElement("select");
-  choice.setAttribute("aria-label", "Query");
+  const choice = make("select", { "aria-label": "Query" });
   target.forEach((token, n) => choice.append(new Option(`${n}: ${token}`, n, false, n === state.query)));
   choice.addEventListener("change", () => {
     state.pinned = null;
@@ -231,43 +185,25 @@ function drawNumbers() {
     draw();
     document.querySelector("#numbers select").focus();
   });
-  const label = document.createElement("label");
-  label.append("Query ", choice, ` in head ${h}`);
-  byId("numbers").replaceChildren(label, table);
+  byId("numbers").replaceChildren(make("label", {}, "Query ", choice, ` in head ${h}`), table);
   byId("legend").replaceChildren();
 }
 
-function row(tag, cells) {
-  const made = document.createElement("tr");
-  for (const cell of cells) {
-    const place = document.createElement(tag);
-    place.append(cell);
-    made.append(place);
-  }
-  return made;
-}
+const row = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, {}, cell)));
 
 /** Products as small cells: warm above 0, cold below. */
 function strip(products) {
   const largest = Math.max(...products.map(Math.abs), 1e-9);
-  const made = document.createElement("span");
-  made.className = "strip";
-  made.title = products.map(signed).join("  ");
-  for (const x of products) {
-    const cell = document.createElement("i");
-    cell.style.background = x < 0 ? "var(--cold)" : "var(--warm)";
-    cell.style.opacity = Math.abs(x) / largest;
-    made.append(cell);
-  }
-  return made;
+  const cells = products.map((x) => {
+    const style = `background: var(${x < 0 ? "--cold" : "--warm"}); opacity: ${Math.abs(x) / largest}`;
+    return make("i", { style });
+  });
+  return make("span", { class: "strip", title: products.map(signed).join("  ") }, ...cells);
 }
 
 function bar(w) {
-  const made = document.createElement("span");
-  made.className = "bar";
-  made.style.setProperty("--share", `${(100 * Math.max(w, 0)) / FULL}%`);
-  made.append(w < 0 ? "masked" : (w / FULL).toFixed(4));
-  return made;
+  const style = `--share: ${(100 * Math.max(w, 0)) / FULL}%`;
+  return make("span", { class: "bar", style }, w < 0 ? "masked" : (w / FULL).toFixed(4));
 }
 
 function frame() {
@@ -315,11 +251,14 @@ function drawMap() {
   context.fillStyle = styles.getPropertyValue("--muted");
   context.textAlign = "left";
   context.fillText("keys", left, 12);
-  context.save();
-  context.translate(12, top + 30);
-  context.rotate(-Math.PI / 2);
-  context.fillText("queries", -20, 0);
-  context.restore();
+  const turned = (angle, x, y, text, ...place) => {
+    context.save();
+    context.translate(x, y);
+    context.rotate(angle);
+    context.fillText(text, ...place);
+    context.restore();
+  };
+  turned(-Math.PI / 2, 12, top + 30, "queries", -20, 0);
   if (cell >= 12) {
     context.font = `${Math.min(13, cell - 1)}px Helvetica, Arial, sans-serif`;
     context.textBaseline = "middle";
@@ -330,13 +269,7 @@ function drawMap() {
     context.textAlign = "right";
     target.forEach((_, i) => context.fillText(name(target, i, iNow), left - 8, top + (i + 0.5) * cell, 118));
     context.textAlign = "left";
-    source.forEach((_, j) => {
-      context.save();
-      context.translate(left + (j + 0.5) * cell, top - 8);
-      context.rotate(-Math.PI / 4);
-      context.fillText(name(source, j, jNow), 0, 0, 130);
-      context.restore();
-    });
+    source.forEach((_, j) => turned(-Math.PI / 4, left + (j + 0.5) * cell, top - 8, name(source, j, jNow), 0, 0, 130));
   }
   context.strokeStyle = "#d55e00";
   context.lineWidth = 2;
@@ -349,14 +282,8 @@ function drawMap() {
 }
 
 /** An entry of the legend: a patch of a colour, and what it means. */
-function sample(background, text, className = "") {
-  const entry = document.createElement("span");
-  const patch = document.createElement("i");
-  patch.className = className;
-  patch.style.background = background;
-  entry.append(patch, text);
-  return entry;
-}
+const sample = (background, text, className = "") =>
+  make("span", {}, make("i", { class: className, style: `background: ${background}` }), text);
 
 function say() {
   const { source, target } = view();

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from html import escape
-from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tinytensor.machine.files import atomic_write
-from tinytensor.pages.html_page import html_page
+from tinytensor.pages.html_page import html_page, save_page, text_of
 
 from ..recording import AttentionCall, record_attention
 from .ramp import HIDDEN, WEIGHTS
@@ -70,14 +67,13 @@ class Explorer:
         return f"<attention explorer: {', '.join(view['name'] for view in self.data['views'])}>"
 
     def __str__(self) -> str:
-        folder = resources.files(__package__)
         title = clean(self.title)
         return html_page(
             title,
             BODY.format(title=title),
             self.data,
-            style=_head_colours() + (folder / "explorer.css").read_text(encoding="utf-8"),
-            script=(folder / "explorer.js").read_text(encoding="utf-8"),
+            style=_head_colours() + text_of(__package__, "explorer.css"),
+            script=text_of(__package__, "explorer.js"),
         )
 
     def _repr_html_(self) -> str:
@@ -96,9 +92,7 @@ class Explorer:
 
         Raises ValueError for another ending, OSError if the file cannot be written.
         """
-        if Path(path).suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"save: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
-        atomic_write(path, str(self).encode())
+        save_page("save", path, self.__str__)
 
 
 def _kinds(weights: Any) -> dict[str, Any]:
@@ -175,7 +169,7 @@ def _head_colours() -> str:
         " ".join(f"--head-{i}: {getattr(colour, mode)};" for i, colour in enumerate(SERIES))
         for mode in ("light", "dark")
     )
-    return f":root {{ {light} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+    return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
 BODY = """\
@@ -200,8 +194,8 @@ BODY = """\
 <svg id="strands" preserveAspectRatio="none" aria-hidden="true"></svg>
 <div><h2 id="keys-name">keys</h2><ol id="key" role="listbox" aria-labelledby="keys-name"></ol></div>
 </div>
-<div id="overview" hidden></div>
-<div id="numbers" hidden></div>
+<div id="overview" class="scroll" hidden></div>
+<div id="numbers" class="scroll" hidden></div>
 <div id="map" hidden>
 <canvas id="cells" tabindex="0" role="img" aria-label="Heat map: rows are queries, columns are keys"></canvas>
 </div>

@@ -3,8 +3,10 @@
 Without them these tests are skipped, and where the environment variable REQUIRE_BROWSER is set they fail instead.
 """
 
+import base64
 import json
 import os
+import re
 import shutil
 
 import pytest
@@ -66,7 +68,7 @@ def visit(browser, tmp_path):
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
     assert browser.get_log("browser") == []
-    assert [url for url in asked if not url.startswith("data:")] == opened
+    assert [url for url in asked if not url.startswith(("data:", "blob:"))] == opened
 
 
 @pytest.fixture
@@ -75,7 +77,32 @@ def prefers(browser):
 
     def prefers(scheme):
         features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
 
     yield prefers
     prefers("light")
+
+
+SEEN = "const seen = (css) => [...document.querySelectorAll(css)].filter((e) => e.getClientRects().length).length;"
+"""For scripts: how many elements are shown."""
+
+
+def pdf_pages(browser):
+    """The number of pages that the browser prints."""
+    text = base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+    return len(re.findall(rb"/Type\s*/Page\b", text))
+
+
+def on_paper(browser):
+    """Let styles for paper hold, of a reader who prefers dark, until `prefers` or `phone` says otherwise."""
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": features})
+
+
+@pytest.fixture
+def phone(browser):
+    """A window of 390 pixels."""
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    yield
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

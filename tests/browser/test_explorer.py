@@ -8,6 +8,8 @@ import pytest
 
 from tinytensor.nn import visualize
 
+from .conftest import SEEN, on_paper
+
 SOURCE = ["The", "cat", "sat", "שלום"]
 TARGET = ["</script><script>document.title='x'</script>", "<b>bold</b>", ""]
 
@@ -293,3 +295,44 @@ def test_it_fits_a_phone(visit, browser):
         find(browser, f"input[value={kind}]")[0].click()
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, kind
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("heads", [12, 16])
+def test_the_overview_fits_a_window_and_a_phone_fades_where_it_goes_on(visit, browser, heads, phone):
+    page = str(visualize.attention_explorer(softmax(2, heads, 12, 12), [f"token{i}" for i in range(12)]))
+    edges = """const place = byId("overview");
+    const last = place.querySelector(".thumbnail:last-of-type").getBoundingClientRect();
+    return [last.right <= place.getBoundingClientRect().right + 1, place.classList.contains("goes-on")]"""
+    visit(page)
+    find(browser, "input[value=overview]")[0].click()
+    fits, fades = browser.execute_async_script(
+        f"requestAnimationFrame(() => requestAnimationFrame(() => arguments[0]((() => {{ {edges} }})())))"
+    )
+    assert fits != fades
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert browser.execute_script(edges)[0]
+
+
+def test_the_tokens_above_take_one_line(visit, browser):
+    tokens = [f"token{i}" for i in range(128)]
+    page = visit(str(visualize.attention_explorer(softmax(1, 2, 128, 128), tokens)))
+    sentence = page.find_element("id", "sentence")
+    assert sentence.size["height"] <= 24
+    assert sentence.get_attribute("title").strip("\u2068\u2069") == " ".join(tokens)
+
+
+@pytest.mark.parametrize("picture", ["lines", "map", "overview", "numbers"])
+def test_print_gives_the_figure_without_controls(visit, prefers, picture):
+    prefers("dark")
+    page = visit(str(visualize.attention_explorer(softmax(2, 4, 12, 12), [f"token{i}" for i in range(12)])))
+    find(page, f"input[value={picture}]")[0].click()
+    on_paper(page)
+    shown = page.execute_script(
+        SEEN
+        + """
+        return [seen(".controls, select, input, .help"), seen(`#${arguments[0]} :is(line, canvas, td)`) > 0,
+          document.documentElement.scrollWidth <= innerWidth, getComputedStyle(document.body).backgroundColor,
+          getComputedStyle(document.body).color]""",
+        picture,
+    )
+    assert shown == [0, True, True, "rgb(255, 255, 255)", "rgb(0, 0, 0)"]

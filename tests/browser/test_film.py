@@ -9,6 +9,8 @@ import pytest
 import tinytensor as tt
 from tinytensor.graph.film import page as film_page
 
+from .conftest import SEEN, on_paper
+
 
 def network():
     """Five ops, of which `square` and `exp` read the same `h`."""
@@ -329,3 +331,18 @@ def test_two_thousand_ops_open_and_step_quickly(visit):
 def test_nothing_is_wider_than_a_slide(page):
     assert page.execute_script("return document.documentElement.scrollWidth") <= 1280
     assert page.execute_script("return document.documentElement.scrollHeight") <= 900
+
+
+def test_print_gives_the_whole_graph_and_the_step(visit, prefers):
+    prefers("dark")
+    browser = visit(film_page(network(), {}))
+    on_paper(browser)
+    shown = browser.execute_script(
+        SEEN
+        + """
+        const drawn = document.querySelector("#graph > svg");
+        return [seen("header, footer, button, input"), seen("#panel h2"),
+          drawn.getBoundingClientRect().width <= innerWidth,
+          getComputedStyle(document.body).backgroundColor, getComputedStyle(drawn.querySelector(".op text")).fill]"""
+    )
+    assert shown == [0, 1, True, "rgb(255, 255, 255)", "rgb(26, 26, 26)"]

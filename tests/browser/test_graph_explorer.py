@@ -7,6 +7,8 @@ from tinytensor import nn
 from tinytensor.graph.explore import page
 from tinytensor.models import Transformer
 
+from .conftest import SEEN, on_paper, pdf_pages
+
 
 @pytest.fixture(scope="module")
 def layers():
@@ -137,6 +139,94 @@ def test_a_transformer_at_full_depth_opens_in_two_seconds_and_stays_fluid(visit)
     assert frames[len(frames) // 2] < 50
 
 
+def loop():
+    w, x = tt.tensor(tt.random.randn(4, 4), requires_grad=True), tt.random.randn(200, 3, 4)
+    with tt.record() as graph:
+        h = tt.zeros((3, 4))
+        for t in range(200):
+            h = tt.tanh(x[t] @ w + h)
+    return graph
+
+
+def chain():
+    x = tt.tensor([0.5], requires_grad=True)
+    with tt.record() as graph:
+        for _ in range(2500):
+            x = tt.cos(tt.sin(x))
+    return graph
+
+
+def wide():
+    x = tt.tensor([0.5], requires_grad=True)
+    with tt.record() as graph:
+        tt.sum(tt.stack([tt.exp(x * (1 / (i + 1))) for i in range(1700)]))
+    return graph
+
+
+def laid_out(browser):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    WebDriverWait(browser, 60).until(lambda b: b.find_element("id", "graph").get_attribute("aria-busy") is None)
+
+
+@pytest.mark.parametrize("make", [loop, chain, wide])
+def test_a_large_graph_opens_in_two_seconds_and_stays_fluid(visit, make):
+    from selenium.webdriver.common.keys import Keys
+
+    browser = visit(page(make(), {}))
+    assert float(browser.execute_script("return document.documentElement.dataset.ready")) < 2000
+    assert len(browser.find_elements("css selector", ".vertex")) < 10
+    timed = "const began = performance.now(); {} return performance.now() - began"
+    first = browser.find_element("css selector", "#scene .card")
+    first.click()
+    assert len(browser.find_elements("css selector", ".box")) == 1
+    assert browser.execute_script(timed.format("zoom(1.5); scene.getBoundingClientRect();")) < 300
+    browser.find_element("id", "search").send_keys("step 7" + Keys.ENTER)
+    assert "step 7" in panel(browser)
+    assert browser.execute_script(timed.format("byId('open').click();")) < 1000  # the layout runs beside the page
+    laid_out(browser)
+    assert browser.execute_script("return shown.size") > 1000
+    assert len(browser.find_elements("css selector", "#scene *")) < 6000  # and only what is seen is drawn
+    for _ in range(5):
+        assert browser.execute_script(timed.format("zoom(1.7); scene.getBoundingClientRect();")) < 500
+
+
+def test_without_workers_the_page_lays_out_itself(visit, browser):
+    script = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": "delete self.Worker"})
+    visit(page(loop(), {}))
+    browser.find_element("id", "open").click()
+    assert browser.execute_script("return shown.size") > 1000
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+
+
+def test_search_opens_the_way_into_formulas(visit, layers):
+    from selenium.webdriver.common.keys import Keys
+
+    browser = visit(layers)
+    browser.find_element("id", "close").click()
+    search = browser.find_element("id", "search")
+    search.send_keys("softmax")
+    assert browser.find_element("id", "hits").text == "3 found"
+    search.send_keys(Keys.ENTER)
+    assert "weights = softmax" in panel(browser)
+    assert len(browser.find_elements("css selector", ".vertex.chosen")) == 1
+
+
+@pytest.mark.parametrize("font", ["DejaVu Sans", "DejaVu Sans Mono"])
+def test_text_stays_in_its_box_in_any_font(visit, layers, font):
+    browser = visit(layers.replace('Helvetica, Arial, "Liberation Sans"', f'"{font}"'))
+    browser.find_element("id", "open").click()
+    outside = browser.execute_script(
+        """return [...document.querySelectorAll("#scene .vertex text, #scene .title")].filter((text) => {
+          const [a, b] = [text, text.parentElement.querySelector("rect")].map((item) => item?.getBoundingClientRect());
+          const own = text.matches(".title") && elements.get(text.dataset.id).querySelector("rect");
+          const box = own ? own.getBoundingClientRect() : b;
+          return a.left < box.left || a.right > box.right;
+        }).map((text) => text.textContent)"""
+    )
+    assert outside == []
+
+
 def test_what_is_computed_first_stands_left(visit):
     import numpy as np
 
@@ -161,3 +251,24 @@ def test_from_afar_there_is_no_text_and_near_there_is(visit, layers):
     for keys, expected in (("-" * 12, "none"), ("+" * 12, "block")):
         browser.find_element("id", "graph").send_keys(keys)
         assert browser.execute_script(display) == expected
+
+
+def test_print_gives_the_whole_graph_as_wide_as_the_page(visit, prefers, browser, layers):
+    prefers("dark")
+    visit(layers)
+    browser.find_element("id", "open").click()
+    browser.execute_script(
+        """addEventListener("beforeprint", () =>
+          (self.paper = [drawing.getAttribute("viewBox"), scene.getAttribute("transform")]))"""
+    )
+    assert pdf_pages(browser) > 1  # longer than a page, and cut at none
+    whole = browser.execute_script("return `0 0 ${size.width} ${size.height}`")
+    assert browser.execute_script("return paper") == [whole, None]
+    assert browser.execute_script("return drawing.getAttribute('viewBox')") is None
+    browser.execute_script("forPaper(true)")
+    on_paper(browser)
+    shown = f"""{SEEN}
+    return [seen("header, footer, button, input, #panel"), seen("#scene .vertex text") > 50,
+      drawing.getBoundingClientRect().width <= innerWidth, drawing.clientHeight > innerHeight,
+      getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector("#scene text")).fill]"""
+    assert browser.execute_script(shown) == [0, True, True, True, "rgb(255, 255, 255)", "rgb(0, 0, 0)"]

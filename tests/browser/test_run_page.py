@@ -6,6 +6,8 @@ import pytest
 from tinytensor.models.training.page import write_page
 from tinytensor.models.training.run_folder import RunFolder
 
+from .conftest import SEEN, on_paper
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -94,3 +96,28 @@ def test_it_fits_a_phone(visit, folder, browser):
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_figure_fades_where_it_goes_on(visit, folder, browser, phone):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    visit(write_page(folder, "ended").read_text())
+    fades = "return [...document.querySelectorAll('figure')].map((e) => e.classList.contains('goes-on'))"
+    WebDriverWait(browser, 10).until(lambda b: all(b.execute_script(fades)))
+    browser.execute_script("document.querySelector('figure').scrollLeft = 1000")
+    WebDriverWait(browser, 10).until(lambda b: b.execute_script(fades)[:2] == [False, True])
+
+
+def test_print_gives_figures_as_wide_as_the_page(visit, folder, prefers):
+    prefers("dark")
+    browser = visit(write_page(folder, "ended").read_text())
+    on_paper(browser)
+    shown = browser.execute_script(
+        SEEN
+        + """
+        const paper = document.querySelector("figure svg rect");
+        return [seen(".controls, select, input"), seen("figure svg") > 1,
+          document.documentElement.scrollWidth <= innerWidth,
+          getComputedStyle(document.body).backgroundColor, getComputedStyle(paper).fill]"""
+    )
+    assert shown == [0, True, True, "rgb(255, 255, 255)", "rgb(255, 255, 255)"]

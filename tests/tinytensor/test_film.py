@@ -3,6 +3,7 @@
 import dis
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -456,3 +457,38 @@ def test_other_endings_and_options_raise(tmp_path):
     with pytest.raises(ValueError, match="there is no option 'dept'"):
         graph.player(tmp_path / "film.html", dept=3)
     assert list(tmp_path.iterdir()) == []
+
+
+# ---- large graphs
+
+
+def tanhs(count, lines=1):
+    x = leaf(2)
+    with tt.record() as graph:
+        h = x
+        for _ in range(count):
+            h = tt.tanh(h) if lines == 1 else tt.tanh(tt.sin(h))
+        loss = tt.sum(h)
+    loss.backward()
+    return graph
+
+
+@pytest.mark.parametrize("options", [{"fold": False}, {"fold": False, "large": True}])
+def test_a_film_of_more_than_anyone_can_read_is_refused_at_once(options):
+    graph = tanhs(5000)
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match=r"would show 5,003 vertices and 5,001 steps.*at most 2,000.*graph\.explore"):
+        film(graph, options)
+    assert time.perf_counter() - began < 10
+
+
+def test_a_film_of_a_long_folded_loop_is_written_in_seconds():
+    graph = tanhs(2000, lines=2)
+    began = time.perf_counter()
+    assert len(data_of(graph)["steps"]) == 4001
+    assert time.perf_counter() - began < 10  # the text of a rule is looked up once
+
+
+def test_a_film_has_no_more_steps_than_a_page_can_hold():
+    with pytest.raises(ValueError, match="10,003 steps"):
+        film(tanhs(5001, lines=2), {})

@@ -1,17 +1,12 @@
 // A graph to explore: what is open is laid out anew, each module's inside on its own.
-"use strict";
-
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
 const [graph, drawing, scene, panel, search] = ["graph", "drawing", "scene", "panel", "search"].map(byId);
-const SVG = "http://www.w3.org/2000/svg";
 const AT_FIRST = 30; // so many vertices and closed modules are shown at first, if modules can be opened so far
+const MANY = 1000; // more are laid out beside the page, and drawn only if in view and large enough to be seen
+const SMALLEST = 4; // pixels
 const LEGIBLE = 0.8; // a scale at which all text can be read
 const FROM_AFAR = 0.2; // below this scale none can, and a page without it moves faster
-const PAD = 12;
-const TITLE = 22; // the height of a box's title
 const HEAD = 6;
-const GAPS = { nodesep: 18, ranksep: 26, edgesep: 10, marginx: 0, marginy: 0, rankdir: "TB" };
+const ROUND = 40; // the corners of edges
 
 const vertices = new Map(data.vertices.map((v) => [v.id, v]));
 const boxes = new Map(data.boxes.map((b) => [b.id, b]));
@@ -26,8 +21,16 @@ const around = (id) => {
   for (let place = outer(id); place !== null; place = outer(place)) found.push(place);
   return found;
 };
+const firsts = new Map();
+function firstOf(id) {
+  if (order.has(id)) return order.get(id);
+  if (!firsts.has(id)) firsts.set(id, Math.min(...children.get(id).map(firstOf)) - 0.5 / (around(id).length + 1));
+  return firsts.get(id);
+}
+for (const inside of children.values()) inside.sort((a, b) => firstOf(a) - firstOf(b));
 const state = { open: new Set(), chosen: null, hits: [], hit: -1, scale: 1, x: 0, y: 0, backward: false };
-const shown = new Map(); // what is drawn, by id: its element, its place and its size
+const shown = new Map(); // what is laid out, by id: its place and its size
+const elements = new Map(); // what of it is drawn
 
 // ---- which modules are open
 
@@ -38,12 +41,15 @@ function visible(id) {
   return found;
 }
 
+/** A formula opens by itself only in a page of formulas; else it stands for the op that ran. */
+const opens = (id) => boxes.has(id) && (data.formulas || !boxes.get(id).formula);
+
 function openAtFirst() {
-  let level = [...children.get(null)];
+  let level = children.get(null);
   let count = level.length;
   while (level.length) {
     const next = [];
-    for (const id of level.filter((item) => boxes.has(item))) {
+    for (const id of level.filter((item) => opens(item) && !boxes.get(item).long)) {
       const inside = children.get(id);
       if (count + inside.length - 1 > AT_FIRST && state.open.size) continue;
       state.open.add(id);
@@ -56,46 +62,39 @@ function openAtFirst() {
 
 // ---- layout
 
-/** The inside of a module: places of its items, and the points of what connects them. */
-function layOut(place) {
-  const level = new dagre.graphlib.Graph({ multigraph: true });
-  level.setGraph({ ...GAPS });
-  const inner = new Map();
-  for (const id of [...children.get(place)].sort((a, b) => firstOf(a) - firstOf(b))) {
-    if (state.open.has(id)) inner.set(id, layOut(id));
-    const [width, height] = sizeOf(id, inner.get(id));
-    level.setNode(id, { width, height });
+/** What `layOut` needs of a module and of all that is open in it, with the ids of its items. */
+function planOf(place) {
+  const ids = children.get(place);
+  const level = ids.map((id) => (state.open.has(id) ? { ...planOf(id), least: width([titleOf(id), 12]) + 24 } : { size: sizeOf(id) }));
+  const at = new Map(ids.map((id, i) => [id, i]));
+  return { ids, items: level, edges: [...(edgesOf.get(place) || new Map()).values()].map(({ from, to }) => [at.get(from), at.get(to)]) };
+}
+const count = (plan) => plan.items.reduce((sum, item) => sum + (item.items ? count(item) : 1), 0);
+
+const pen = document.createElement("canvas").getContext("2d");
+const widths = new Map();
+
+/** The width of a line of text in the reader's own font. */
+function width([text, size], bold = false) {
+  const key = `${bold ? "bold " : ""}${size}px ${text}`;
+  if (!widths.has(key)) {
+    pen.font = `${bold ? "bold " : ""}${size}px ${getComputedStyle(document.body).fontFamily}`;
+    widths.set(key, pen.measureText(text).width);
   }
-  for (const [key, edge] of edgesOf.get(place) || []) level.setEdge(edge.from, edge.to, {}, key);
-  if (level.nodeCount()) dagre.layout(level);
-  firstToTheLeft(level);
-  const { width = 0, height = 0 } = level.graph();
-  return { level, inner, width: Math.max(width, 0) + 2 * PAD, height: Math.max(height, 0) + TITLE + 2 * PAD };
+  return widths.get(key);
 }
 
-/** Mirror a layout, which is as good, where that brings what the first row computes first to the left. */
-function firstToTheLeft(level) {
-  const rows = new Map();
-  for (const id of level.nodes()) rows.set(level.node(id).y, [...(rows.get(level.node(id).y) || []), id]);
-  const row = [...rows].sort((a, b) => a[0] - b[0]).find(([, ids]) => ids.length > 1)?.[1] || [];
-  row.sort((a, b) => level.node(a).x - level.node(b).x);
-  if (!row.length || firstOf(row[0]) <= firstOf(row[row.length - 1])) return;
-  const { width } = level.graph();
-  for (const id of level.nodes()) level.node(id).x = width - level.node(id).x;
-  for (const edge of level.edges()) for (const point of level.edge(edge).points) point.x = width - point.x;
+const titleOf = (id) => items.get(id).title ?? items.get(id).lines[0][0];
+function sizeOf(id) {
+  const { lines, size } = items.get(id);
+  return [Math.max(size[0], ...lines.map((line, i) => Math.ceil(width(line, i === 0)) + 22)), size[1]];
 }
 
-function sizeOf(id, inside) {
-  if (inside) return [Math.max(inside.width, 7 * titleOf(boxes.get(id)).length + 24), inside.height];
-  return boxes.has(id) ? cardSize(boxes.get(id)) : vertices.get(id).size;
+/** The item of a level that holds something. */
+function holder(id, level) {
+  const path = [id, ...around(id), null];
+  return path[path.indexOf(level) - 1];
 }
-
-const titleOf = (box) => (box.name ? `${box.name} · ${box.title}` : box.title);
-const cardLines = (box) => [
-  [box.title, 13],
-  [[box.name, box.note].filter((text) => text).join(" · "), 10],
-];
-const cardSize = (box) => [Math.max(...cardLines(box).map(([text, size]) => text.length * size * 0.6)) + 24, 42];
 
 /** For each module the connections between its items, and which of the graph's edges they carry. */
 let edgesOf = new Map();
@@ -103,9 +102,9 @@ let drawn = [];
 function connect() {
   edgesOf = new Map();
   const known = new Map();
-  for (const [tail, head, kind, operand, label] of data.edges) {
+  for (const [tail, head, kind, operand] of data.edges) {
     const [from, to] = [visible(tail), visible(head)];
-    if (from === to && kind !== "loop") continue;
+    if (from === to) continue;
     const closed = boxes.has(from) || boxes.has(to); // then nothing is seen that a residual goes around
     const kindHere = kind === "residual" && closed ? "data" : kind;
     const key = `${from} ${to} ${kindHere}`;
@@ -116,165 +115,183 @@ function connect() {
       edge.flows ||= flows;
       continue;
     }
-    known.set(key, { from, to, kind: kindHere, flows, label, operands: operand ? [operand] : [] });
+    const level = around(from).find((id) => around(to).includes(id)) ?? null;
+    const [first, last] = [holder(from, level), holder(to, level)];
+    const way = `${first} ${last} ${kindHere === "residual" ? "around" : ""}`;
+    if (!edgesOf.has(level)) edgesOf.set(level, new Map());
+    edgesOf.get(level).set(way, { from: first, to: last });
+    known.set(key, { from, to, kind: kindHere, flows, operands: operand ? [operand] : [], level, way });
   }
   drawn = [...known.values()];
-  for (const edge of drawn) {
-    const [a, b] = [[edge.from, ...around(edge.from)], [edge.to, ...around(edge.to)]];
-    const common = a.find((id) => b.includes(id)) ?? null;
-    const below = (path) => path[path.indexOf(common) - 1] ?? path[path.length - 1];
-    const [from, to] = common === null ? [a[a.length - 1], b[b.length - 1]] : [below(a), below(b)];
-    if (edge.kind === "loop" || from === to) continue;
-    edge.level = common;
-    edge.key = `${from} ${to} ${edge.kind === "residual" ? "around" : ""}`;
-    if (!edgesOf.has(common)) edgesOf.set(common, new Map());
-    edgesOf.get(common).set(edge.key, { from, to });
+}
+
+let turn = 0;
+let layOutHere = null;
+let worker = null; // null before it is needed; false where a browser starts none, as some do for a page that is a file
+const CODE = `const layOut = (${layouter})(); onmessage = ({ data: [turn, plan] }) => postMessage([turn, layOut(plan)]);`;
+
+/** Lay out all that is open, draw it, and go on with `then`. What is asked for last counts. */
+function draw(then = () => {}) {
+  connect();
+  const plan = planOf(null);
+  const mine = ++turn;
+  const done = (laid) => {
+    graph.removeAttribute("aria-busy");
+    settle(plan, laid);
+    then();
+    paint();
+  };
+  const here = () => done((layOutHere ??= layouter())(plan));
+  if (count(plan) <= MANY || worker === false) return here();
+  graph.setAttribute("aria-busy", true);
+  const fall = () => {
+    worker = false;
+    if (mine === turn) here();
+  };
+  try {
+    worker ??= new Worker(URL.createObjectURL(new Blob([CODE], { type: "text/javascript" })));
+    worker.onerror = fall;
+    worker.onmessage = ({ data: [asked, laid] }) => asked === turn && done(laid);
+    worker.postMessage([mine, plan]);
+  } catch {
+    fall();
   }
+}
+
+/** Note the places of all that was laid out. */
+function settle(plan, laid) {
+  shown.clear();
+  const routes = new Map();
+  place(plan, laid, null, 0, 0, routes);
+  size = laid;
+  for (const edge of drawn) edge.points = pointsOf(edge, routes.get(`${edge.level} ${edge.way}`) || []);
+  painted = null;
+}
+let size = { width: 1, height: 1 };
+
+/** The places of a module's items; x and y are of its upper left corner. */
+function place(plan, laid, id, x, y, routes) {
+  plan.ids.forEach((item, i) => {
+    const at = { ...laid.places[i], x: x + laid.places[i].x, y: y + laid.places[i].y };
+    shown.set(item, at);
+    if (laid.inner[i]) place(plan.items[i], laid.inner[i], item, at.x, at.y, routes);
+  });
+  [...(edgesOf.get(id) || new Map()).keys()].forEach((key, i) => {
+    routes.set(`${id} ${key}`, laid.routes[i].map((point) => ({ x: x + point.x, y: y + point.y })));
+  });
 }
 
 // ---- drawing
 
-function element(tag, attributes = {}, ...inside) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...inside);
-  return made;
+let painted = null; // the part of a large graph that is drawn, and at which scale
+
+/** The part of the graph in view, with a margin around it, as wide as `margin` windows. */
+function view(margin) {
+  const { x, y, scale } = state;
+  const [wide, high] = [graph.clientWidth, graph.clientHeight];
+  const [left, right] = [-x - margin * wide, (1 + margin) * wide - x].map((at) => at / scale);
+  const [top, bottom] = [-y - margin * high, (1 + margin) * high - y].map((at) => at / scale);
+  return { left, right, top, bottom, scale };
 }
 
-function draw() {
-  connect();
-  const whole = layOut(null);
-  shown.clear();
-  const routes = new Map();
-  const into = element("g");
-  place(whole, null, -PAD, -TITLE - PAD, into, routes);
-  scene.replaceChildren(into, ...edgeElements(routes), ...into.querySelectorAll(".title")); // edges pass under titles
-  size.width = whole.width - 2 * PAD;
-  size.height = whole.height - TITLE - 2 * PAD;
+function paint() {
+  painted = shown.size <= MANY || printing ? null : view(1);
+  elements.clear();
+  const into = makeSvg("g");
+  fill(into, null);
+  const edges = drawn.filter((edge) => elements.has(edge.from) || elements.has(edge.to)).flatMap(edgeElements);
+  scene.replaceChildren(into, ...edges, ...into.querySelectorAll(".title")); // edges pass under titles
   mark();
 }
-const size = { width: 1, height: 1 };
 
-/** Draw a laid out module's items; x and y are of its upper left corner. */
-function place(laid, id, x, y, into, routes) {
-  const [left, top] = [x + PAD, y + TITLE + PAD];
-  for (const item of laid.level.nodes()) {
-    const node = laid.level.node(item);
-    const [cx, cy] = [left + node.x, top + node.y];
-    const box = { x: cx - node.width / 2, y: cy - node.height / 2, width: node.width, height: node.height };
-    if (laid.inner.has(item)) {
-      const made = boxElement(boxes.get(item), box);
-      into.append(made);
-      shown.set(item, { ...box, element: made });
-      place(laid.inner.get(item), item, box.x, box.y, made, routes);
-    } else {
-      const made = vertexElement(item, box);
-      into.append(made);
-      shown.set(item, { ...box, element: made });
-    }
-  }
-  for (const edge of laid.level.edges()) {
-    routes.set(
-      `${id} ${edge.name}`,
-      laid.level.edge(edge).points.map((point) => ({ x: left + point.x, y: top + point.y })),
-    );
+/** True if a place is near the view, and large enough to be seen. */
+function isSeen({ x, y, width, height }) {
+  if (painted === null) return true;
+  const isNear = x < painted.right && x + width > painted.left && y < painted.bottom && y + height > painted.top;
+  return isNear && Math.max(width, height) * painted.scale > SMALLEST;
+}
+
+/** Draw the items of a module. */
+function fill(into, id) {
+  for (const item of children.get(id)) {
+    const at = shown.get(item);
+    if (!isSeen(at)) continue;
+    const open = state.open.has(item);
+    const made = open ? boxElement(item, at) : vertexElement(item, at);
+    elements.set(item, made);
+    into.append(made);
+    if (open) fill(made, item);
   }
 }
 
-function boxElement(box, { x, y, width, height }) {
-  const title = element("text", { class: "title", x: x + 10, y: y + 16, "data-id": box.id }, titleOf(box));
-  const made = element("g", { class: `box ${box.formula ? "formula" : ""}`, "data-id": box.id });
-  made.append(element("rect", { x, y, width, height, rx: 8 }), title);
+function boxElement(id, { x, y, width, height }) {
+  const title = makeSvg("text", { class: "title", x: x + 10, y: y + 16, "data-id": id }, titleOf(id));
+  const made = makeSvg("g", { class: `box ${boxes.get(id).formula ? "formula" : ""}`, "data-id": id });
+  made.append(makeSvg("rect", { x, y, width, height, rx: 8 }), title);
   return made;
 }
 
 function vertexElement(id, { x, y, width, height }) {
   const vertex = vertices.get(id);
   const card = boxes.get(id);
-  const kind = card ? `card ${card.formula ? "formula" : ""}` : vertex.kind;
-  const round = card ? 2 : { op: 9, input: height / 2, parameter: 12 }[vertex.kind] || 3;
-  const made = element("g", { class: `vertex ${kind}`, "data-id": id });
-  const lines = card ? cardLines(card) : vertex.lines;
+  const kind = card ? (card.formula ? "op formula" : "card") : vertex.kind;
+  const round = { "op formula": 9, op: 9, input: height / 2, parameter: 12, card: 2 }[kind] || 3;
+  const made = makeSvg("g", { class: `vertex ${kind}`, "data-id": id });
+  made.append(makeSvg("title", {}, items.get(id).words), makeSvg("rect", { x, y, width, height, rx: round }));
+  if (painted !== null && painted.scale < FROM_AFAR) return made;
+  const { lines } = items.get(id);
   const total = lines.reduce((sum, [, points]) => sum + points * 1.25, 0);
   let baseline = y + height / 2 - total / 2;
-  made.append(element("title", {}, card ? card.path : vertex.words), element("rect", { x, y, width, height, rx: round }));
   for (const [text, points] of lines) {
     baseline += points * 1.25;
-    made.append(element("text", { x: x + width / 2, y: baseline - points * 0.28, "font-size": points }, text));
+    made.append(makeSvg("text", { x: x + width / 2, y: baseline - points * 0.28, "font-size": points }, text));
   }
   return made;
 }
 
-function edgeElements(routes) {
-  return drawn.flatMap((edge) => {
-    const [a, b] = [shown.get(edge.from), shown.get(edge.to)];
-    const start = { x: a.x + a.width / 2, y: a.y + a.height };
-    const end = { x: b.x + b.width / 2, y: b.y };
-    let points;
-    if (edge.kind === "loop") {
-      const side = Math.max(a.x + a.width, b.x + b.width) + 16;
-      points = [{ x: a.x + a.width, y: a.y + a.height / 2 }, { x: side, y: a.y + a.height / 2 }];
-      points.push({ x: side, y: b.y + b.height / 2 - 8 }, { x: b.x + b.width, y: b.y + b.height / 2 - 8 });
-    } else {
-      const route = routes.get(`${edge.level} ${edge.key}`) || [];
-      const leaving = outer(edge.from) === edge.level ? route.slice(0, 1) : wayOut(edge, a, start, end);
-      const arriving = outer(edge.to) === edge.level ? route.slice(-1) : wayIn(edge, b, start, end);
-      points = [...leaving, ...route.slice(1, -1), ...arriving];
-    }
-    const classes = `${edge.kind} ${edge.flows ? "flows" : ""}`;
-    const line = element("path", { class: `edge ${classes}`, d: curve(points), "data-ends": `${edge.from} ${edge.to}` });
-    const parts = [line, head(points, classes)];
-    if (edge.operands.length) {
-      const at = points[points.length - 1];
-      parts.push(element("text", { class: "label", x: at.x, y: at.y - 9 }, edge.operands.join(", ")));
-    }
-    return parts;
-  });
-}
-
 const FAR = 150; // something this far from the edge of its box is reached along the side of the box
 
-/** The item of the level in which an edge is laid out that holds one of its ends. */
-function holder(id, level) {
-  const path = [id, ...around(id)];
-  return shown.get(path[path.indexOf(level) - 1] ?? path[path.length - 1]);
+function pointsOf(edge, route) {
+  const [a, b] = [shown.get(edge.from), shown.get(edge.to)];
+  const [from, to] = [holder(edge.from, edge.level), holder(edge.to, edge.level)].map((id) => shown.get(id));
+  const [start, end] = [a.x + a.width / 2, b.x + b.width / 2];
+  const [lower, upper] = [from.y + from.height, to.y];
+  let leaving = outer(edge.from) === edge.level ? route.slice(0, 1) : [{ x: start, y: a.y + a.height }];
+  if (lower - a.y - a.height >= FAR) leaving = wayAlong(from, a, end, lower);
+  let arriving = outer(edge.to) === edge.level ? route.slice(-1) : [{ x: b.x + b.width * (start > end ? 0.8 : 0.2), y: b.y }];
+  if (b.y - upper >= FAR) arriving = wayAlong(to, b, start, upper).reverse();
+  return [...leaving, ...route.slice(1, -1), ...arriving];
 }
 
-/** From something inside a box to the lower edge of the box, past what stands below it. */
-function wayOut(edge, from, start, end) {
-  const box = holder(edge.from, edge.level);
-  if (box.y + box.height - start.y < FAR) return [start];
-  const right = end.x > from.x + from.width / 2;
-  const side = right ? box.x + box.width - 6 : box.x + 6;
-  const middle = from.y + from.height / 2;
-  return [{ x: right ? from.x + from.width : from.x, y: middle }, { x: side, y: middle }, { x: side, y: box.y + box.height }];
+function edgeElements({ from, to, kind, flows, operands, points }) {
+  const classes = `${kind} ${flows ? "flows" : ""}`;
+  const line = makeSvg("path", { class: `edge ${classes}`, d: curve(points), "data-ends": `${from} ${to}` });
+  const parts = [line, head(points, classes)];
+  if (operands.length) {
+    const at = points[points.length - 1];
+    parts.push(makeSvg("text", { class: "label", x: at.x, y: at.y - 9 }, operands.join(", ")));
+  }
+  return parts;
 }
 
-/** From the upper edge of a box to something inside, past what stands above it. */
-function wayIn(edge, to, start, end) {
-  const box = holder(edge.to, edge.level);
-  const right = start.x > to.x + to.width / 2;
-  if (end.y - box.y < FAR) return [{ x: to.x + to.width * (right ? 0.8 : 0.2), y: end.y }];
+/** From something inside a box to the box's lower edge, or to its upper edge, past what stands between. */
+function wayAlong(box, at, x, y) {
+  const right = x > at.x + at.width / 2;
   const side = right ? box.x + box.width - 6 : box.x + 6;
-  const middle = to.y + to.height / 2;
-  return [{ x: side, y: box.y }, { x: side, y: middle }, { x: right ? to.x + to.width : to.x, y: middle }];
+  const middle = at.y + at.height / 2;
+  return [{ x: right ? at.x + at.width : at.x, y: middle }, { x: side, y: middle }, { x: side, y }];
 }
 
 /** A smooth line through points. */
 function curve(points) {
-  if (points.length === 2) {
-    const [a, b] = points;
-    const middle = (a.y + b.y) / 2;
-    return `M${a.x},${a.y}C${a.x},${middle} ${b.x},${middle} ${b.x},${b.y}`;
-  }
-  let path = `M${points[0].x},${points[0].y}`;
-  for (let i = 1; i < points.length - 1; i++) {
-    const [here, next] = [points[i], points[i + 1]];
-    const last = i === points.length - 2;
-    const to = last ? next : { x: (here.x + next.x) / 2, y: (here.y + next.y) / 2 };
-    path += `Q${here.x},${here.y} ${to.x},${to.y}`;
-  }
-  return path;
+  const near = (here, there) => {
+    const length = Math.hypot(there.x - here.x, there.y - here.y) || 1;
+    const part = Math.min(0.5, ROUND / length);
+    return `${here.x + (there.x - here.x) * part},${here.y + (there.y - here.y) * part}`;
+  };
+  const corners = points.slice(1, -1).map((here, i) => `L${near(here, points[i])}Q${here.x},${here.y} ${near(here, points[i + 2])}`);
+  const [first, last] = [points[0], points[points.length - 1]];
+  return `M${first.x},${first.y}${corners.join("")}L${last.x},${last.y}`;
 }
 
 /** The head of an arrow: at the end, or, going backward, at the start. */
@@ -282,18 +299,27 @@ function head(points, classes) {
   const [tip, from] = state.backward && classes.includes("flows") ? [points[0], points[1]] : points.slice(-2).reverse();
   const angle = Math.atan2(tip.y - from.y, tip.x - from.x);
   const at = (turn) => `${tip.x - HEAD * Math.cos(angle + turn)},${tip.y - HEAD * Math.sin(angle + turn)}`;
-  return element("polygon", { class: `head ${classes}`, points: `${tip.x},${tip.y} ${at(0.45)} ${at(-0.45)}` });
+  return makeSvg("polygon", { class: `head ${classes}`, points: `${tip.x},${tip.y} ${at(0.45)} ${at(-0.45)}` });
 }
 
 // ---- looking around
 
 function transform() {
-  scene.setAttribute("transform", `translate(${state.x} ${state.y}) scale(${state.scale})`);
-  scene.classList.toggle("afar", state.scale < FROM_AFAR);
+  if (printing) scene.removeAttribute("transform");
+  else scene.setAttribute("transform", `translate(${state.x} ${state.y}) scale(${state.scale})`);
+  scene.classList.toggle("afar", state.scale < FROM_AFAR && !printing);
+  if (painted !== null && !isPainted()) paint();
+}
+
+/** True if all that is in view is drawn, at about this scale. */
+function isPainted() {
+  const { left, top, right, bottom, scale } = view(0);
+  const inside = left >= painted.left && top >= painted.top && right <= painted.right && bottom <= painted.bottom;
+  return inside && scale > 0.7 * painted.scale && scale < 1.4 * painted.scale;
 }
 
 function zoom(factor, x = graph.clientWidth / 2, y = graph.clientHeight / 2) {
-  const scale = Math.min(4, Math.max(0.03, state.scale * factor));
+  const scale = Math.min(4, Math.max(Math.min(0.03, state.scale), state.scale * factor));
   state.x = x - ((x - state.x) * scale) / state.scale;
   state.y = y - ((y - state.y) * scale) / state.scale;
   state.scale = scale;
@@ -318,73 +344,66 @@ function reveal(id) {
   const bottom = top + at.height * state.scale;
   if (left < 8 || top < 8 || right > graph.clientWidth - 8 || bottom > graph.clientHeight - 8) {
     state.x = graph.clientWidth / 2 - (at.x + at.width / 2) * state.scale;
-    state.y = Math.min(40, graph.clientHeight / 2 - (at.y + at.height / 2) * state.scale);
-    if (at.height * state.scale < graph.clientHeight) {
-      state.y = graph.clientHeight / 2 - (at.y + at.height / 2) * state.scale;
-    }
+    const middle = graph.clientHeight / 2 - (at.y + at.height / 2) * state.scale;
+    state.y = at.height * state.scale < graph.clientHeight ? middle : Math.min(40, middle);
   }
   transform();
 }
 
 // ---- choosing
 
-function choose(id, say = true) {
+function choose(id) {
   state.chosen = id;
   mark();
   fillPanel();
   if (id === null) return;
   history.replaceState(null, "", `#${id}`);
-  if (say) byId("say").textContent = spoken(id);
-}
-
-function spoken(id) {
-  const box = boxes.get(id);
-  if (!box) return vertices.get(id).words;
-  return `${titleOf(box)}, ${state.open.has(id) ? "open" : "closed"}, ${box.note}`;
+  const spoken = boxes.has(id) ? `${titleOf(id)}, ${state.open.has(id) ? "open" : "closed"}, ${boxes.get(id).note}` : vertices.get(id).words;
+  byId("say").textContent = spoken;
 }
 
 function mark() {
-  const near = new Set();
   for (const line of scene.querySelectorAll(".edge")) {
     const ends = line.dataset.ends.split(" ");
-    const touches = state.chosen !== null && ends.includes(state.chosen);
-    line.classList.toggle("near", touches);
-    if (touches) ends.forEach((end) => near.add(end));
+    line.classList.toggle("near", state.chosen !== null && ends.includes(state.chosen));
   }
   const hits = new Set(state.hits.map(visible));
-  for (const [id, { element: made }] of shown) {
+  for (const [id, made] of elements) {
     made.classList.toggle("chosen", id === state.chosen);
     made.classList.toggle("hit", hits.has(id));
   }
 }
 
-function html(tag, attributes, ...inside) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...inside);
-  return made;
+/** Rows for what a vertex, or the inside of a module, reads, and for what reads it. */
+function neighbours(id) {
+  const isInside = (one) => one === id || (boxes.has(id) && around(one).includes(id));
+  const [reads, readBy] = [[], []];
+  for (const [tail, head, , operand, label] of data.edges) {
+    const [from, to] = [isInside(tail), isInside(head)];
+    if (to && !from) reads.push([operand ? `reads as ${operand}` : "reads", [titleOf(tail), label].filter((text) => text).join(", "), tail]);
+    if (from && !to) readBy.push(["read by", titleOf(head), head]);
+  }
+  return [...reads, ...readBy];
 }
 
 function fillPanel() {
   const id = state.chosen;
   if (id === null) {
-    panel.replaceChildren(
-      html("h2", {}, "Nothing selected"),
-      html("p", {}, "Click a vertex to see its shapes, its values and its line of code; a module to open it."),
-    );
-    return;
+    const help = "Click a vertex to see its shapes, its values and its line of code; a module to open it.";
+    return panel.replaceChildren(make("h2", {}, "Nothing selected"), make("p", {}, help));
   }
   const item = items.get(id);
-  const title = boxes.has(id) ? titleOf(item) : item.lines[0][0];
-  const list = html("dl", {});
-  const rows = state.backward ? [...item.rows].sort((a, b) => (b[0] === "gradient") - (a[0] === "gradient")) : item.rows;
+  const list = make("dl", {});
+  const place = outer(id) === null ? [] : [["module", boxes.get(outer(id)).path, outer(id)]];
+  const rows = [item.rows[0], ...place, ...neighbours(id), ...item.rows.slice(1)];
+  if (state.backward) rows.sort((a, b) => (b[0] === "gradient") - (a[0] === "gradient"));
   for (const [name, text, to] of rows) {
-    const value = html("dd", name === "gradient" ? { class: "gradient" } : {});
-    value.append(to === undefined ? text : html("a", { href: `#${to}` }, text));
-    list.append(html("dt", {}, name), value);
+    const value = make("dd", name === "gradient" ? { class: "gradient" } : {});
+    value.append(to === undefined ? text : make("a", { href: `#${to}` }, text));
+    list.append(make("dt", {}, name), value);
   }
-  const parts = [html("h2", {}, title), list];
-  if (boxes.has(id)) parts.push(html("button", { id: "toggle" }, state.open.has(id) ? "close it" : "open it"));
+  const parts = [make("h2", {}, titleOf(id)), list];
+  if (boxes.has(id)) parts.push(make("button", { id: "toggle" }, state.open.has(id) ? "close it" : "open it"));
   panel.replaceChildren(...parts);
 }
 
@@ -394,35 +413,43 @@ function toggle(id) {
   const at = before && { x: state.x + before.x * state.scale, y: state.y + before.y * state.scale };
   if (state.open.has(id)) state.open.delete(id);
   else state.open.add(id);
-  draw();
-  const now = shown.get(id);
-  if (at && now) {
-    state.x = at.x - now.x * state.scale;
-    state.y = at.y - now.y * state.scale;
-  }
-  transform();
-  choose(id);
+  draw(() => {
+    const now = shown.get(id);
+    if (at && now) {
+      state.x = at.x - now.x * state.scale;
+      state.y = at.y - now.y * state.scale;
+    }
+    transform();
+    choose(id);
+  });
 }
 
 /** Open all that hides something, and go there. */
 function goTo(id) {
   const closed = around(id).filter((place) => !state.open.has(place));
   closed.forEach((place) => state.open.add(place));
-  if (closed.length) draw();
+  if (closed.length) draw(() => arrive(id));
+  else arrive(id);
+}
+
+function arrive(id) {
   choose(id);
   reveal(id);
 }
 
 // ---- search
 
-function textOf(item) {
-  return [item.words, item.path, item.title, item.name, ...(item.lines || []).map(([text]) => text)].join(" ").toLowerCase();
+/** The text by which something is found; what is inside of a formula has the formula's line of code, and is not found by it. */
+function textOf(id) {
+  const { words, path, lines } = items.get(id);
+  const inFormula = around(id).some((place) => boxes.get(place).formula);
+  return [inFormula ? "" : words, path, ...lines.map(([text]) => text)].join(" ").toLowerCase();
 }
-const texts = new Map([...items].map(([id, item]) => [id, textOf(item)]));
+const texts = new Map([...items.keys()].sort((a, b) => firstOf(a) - firstOf(b)).map((id) => [id, textOf(id)]));
 
 function look() {
   const wanted = search.value.trim().toLowerCase();
-  state.hits = wanted ? [...items.keys()].filter((id) => texts.get(id).includes(wanted)) : [];
+  state.hits = wanted ? [...texts.keys()].filter((id) => texts.get(id).includes(wanted)) : [];
   state.hit = -1;
   byId("hits").textContent = wanted ? `${state.hits.length} found` : "";
   mark();
@@ -440,22 +467,12 @@ function next(step) {
 function walk(step) {
   const all = [...shown.keys()].sort((a, b) => firstOf(a) - firstOf(b));
   const now = all.indexOf(state.chosen);
-  const to = all[now < 0 ? 0 : Math.min(Math.max(now + step, 0), all.length - 1)];
-  choose(to);
-  reveal(to);
-}
-const firsts = new Map();
-function firstOf(id) {
-  if (order.has(id)) return order.get(id);
-  if (!firsts.has(id)) firsts.set(id, Math.min(...children.get(id).map(firstOf)) - 0.5 / (around(id).length + 1));
-  return firsts.get(id);
+  arrive(all[now < 0 ? 0 : Math.min(Math.max(now + step, 0), all.length - 1)]);
 }
 
 function follow(end) {
   const edge = drawn.find((one) => (end === "to" ? one.from : one.to) === state.chosen);
-  if (!edge) return;
-  choose(edge[end]);
-  reveal(edge[end]);
+  if (edge) arrive(edge[end]);
 }
 
 const KEYS = {
@@ -533,26 +550,19 @@ graph.addEventListener("click", (event) => {
   if (boxes.has(id) && (!state.open.has(id) || isTitle)) toggle(id);
   else choose(id);
 });
-graph.addEventListener(
-  "wheel",
-  (event) => {
-    event.preventDefault();
-    const box = graph.getBoundingClientRect();
-    zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - box.x, event.clientY - box.y);
-  },
-  { passive: false },
-);
+function wheel(event) {
+  event.preventDefault();
+  const box = graph.getBoundingClientRect();
+  zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - box.x, event.clientY - box.y);
+}
+graph.addEventListener("wheel", wheel, { passive: false });
 
-byId("open").addEventListener("click", () => {
-  data.boxes.forEach((box) => state.open.add(box.id));
-  draw();
-  fit();
-});
-byId("close").addEventListener("click", () => {
-  state.open.clear();
-  draw();
-  fit();
-});
+function openOnly(ids) {
+  state.open = new Set(ids);
+  draw(atFirst);
+}
+byId("open").addEventListener("click", () => openOnly([...boxes.keys()].filter(opens)));
+byId("close").addEventListener("click", () => openOnly([]));
 byId("in").addEventListener("click", () => zoom(1.25));
 byId("out").addEventListener("click", () => zoom(0.8));
 byId("fit").addEventListener("click", fit);
@@ -563,7 +573,7 @@ for (const choice of document.querySelectorAll("input[name=pass]")) {
   choice.addEventListener("change", () => {
     state.backward = choice.value === "backward";
     document.body.classList.toggle("backward", state.backward);
-    draw();
+    paint();
     fillPanel();
   });
 }
@@ -587,9 +597,27 @@ function atFirst() {
   transform();
 }
 
+// ---- on paper
+
+let printing = false;
+
+/** The whole graph as wide as the page, or again the part in view of the window. */
+function forPaper(on) {
+  printing = on;
+  if (on) drawing.setAttribute("viewBox", `0 0 ${size.width} ${size.height}`);
+  else drawing.removeAttribute("viewBox");
+  drawing.style.maxWidth = on ? `${size.width}px` : "";
+  transform();
+  paint();
+}
+addEventListener("beforeprint", () => forPaper(true));
+addEventListener("afterprint", () => forPaper(false));
+
 openAtFirst();
-draw();
-atFirst();
-choose(null);
-fromHash();
-document.documentElement.dataset.ready = performance.now().toFixed(0); // milliseconds since the page was asked for
+draw(() => {
+  atFirst();
+  choose(null);
+  fromHash();
+  // once it is painted: milliseconds since the page was asked for
+  queueMicrotask(() => (document.documentElement.dataset.ready = performance.now().toFixed(0)));
+});

@@ -1,7 +1,7 @@
 """A page to explore a graph: modules open and close, each vertex shows its details.
 
-The page lays out the open modules by dagre (MIT license, see `dagre.min.js`), the inside of each on its own; this
-file writes the words and numbers, which are data of the graph.
+The page lays out what is open by dagre (MIT license, see `dagre.min.js`), the inside of each module on its own; this
+file writes the words and numbers, which are data of the graph. Loops stand in stages (`stages.py`).
 """
 
 from __future__ import annotations
@@ -9,102 +9,123 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..machine.files import atomic_write
-from ..pages.html_page import html_page
+from ..pages.html_page import html_page, save_page, text_of
 from ..tracing import Statistics
-from .build import Builder
-from .label import lines_of, room
+from .label import SMALL, TITLE, lines_of, room
 from .options import Options
 from .picture import Box, Picture, Vertex
 from .short_text import bytes_text, count_text, escape, numbers_text, plural, seconds_text, shape_text
-from .structure import Op, Structure, Value
+from .stages import Stages
+from .structure import Op, Value
 from .text import to_text
 from .words import typeset
 
 if TYPE_CHECKING:
     from .graph import Graph
 
-DEEPEST = 99
-
-Row = list[Any]
-"""The name of a detail, its text, and the id of the vertex that it leads to, if any."""
+FORMULAS = 1000
+"""The page of a graph of at most this many ops has the formulas of its fused ops, too."""
 
 
 def explore(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
     """Write the page; see `Graph.explore`."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"explore: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
-    atomic_write(path, page(graph, options).encode())
+    save_page("explore", path, lambda: page(graph, options))
 
 
 def page(graph: Graph, options: dict[str, Any]) -> str:
     """The page as the text of its one file."""
     default = Options()
     given = {name: value for name, value in vars(graph.options).items() if value != getattr(default, name)}
-    whole = {"depth": DEEPEST, "fold": False, "large": True, "direction": "TB"}
-    chosen = {"fused": "folded"} | given | options | whole
-    picture = graph.picture(**chosen)
-    structure, builder = graph._build(dataclasses.replace(default, **chosen))
-    folder = resources.files(__package__)
+    whole = {"depth": 99, "fold": False, "unroll": False, "backward": False, "large": True, "direction": "TB"}
+    chosen = given | options | whole
+    asked = chosen.get("fused", default.fused)
+    ran = drawn = _Part(graph, chosen | {"fused": "folded"})
+    if asked == "formula" or (asked == "auto" and len(ran.structure.ops) <= FORMULAS):
+        drawn = _Part(graph, chosen | {"fused": "formula"})
+    told = drawn.picture if asked == "formula" else ran.picture
     title = escape(graph.title or "A computation graph")
-    scripts = [(folder / name).read_text(encoding="utf-8") for name in ("dagre.min.js", "explore.js")]
+    dagre, layout, script = (text_of(__package__, name) for name in ("dagre.min.js", "layout.js", "explore.js"))
     return html_page(
         title,
-        BODY.format(title=title, description=escape(picture.description), tree=escape(to_text(picture))),
-        _Data(picture, structure, builder).content(),
-        style=(folder / "explore.css").read_text(encoding="utf-8"),
-        script="\n".join(scripts),
+        BODY.format(title=title, description=escape(told.description), tree=escape(to_text(told))),
+        _Data(ran, drawn).content() | {"formulas": asked == "formula"},
+        style=text_of(__package__, "graph_page.css") + text_of(__package__, "explore.css"),
+        script=f"{script}\nfunction layouter() {{\n{dagre}\n{layout}\nreturn layOut;\n}}\n",
         inline_styles=True,
     )
 
 
-class _Data:
-    """The data that the page shows, as plain values."""
+class _Part:
+    """A picture with the structure behind it, and its nodes by id."""
 
-    def __init__(self, picture: Picture, structure: Structure, builder: Builder) -> None:
-        self.picture = picture
-        self.structure = structure
+    def __init__(self, graph: Graph, options: dict[str, Any]) -> None:
+        self.picture = graph.picture(**options)
+        self.structure, builder = graph._build(dataclasses.replace(Options(), **options))
+        self.vertices = {vertex.id: vertex for vertex in self.picture.vertices}
         self.nodes: dict[str, Any] = dict(builder.nodes)
-        self.vertices = {vertex.id: vertex for vertex in picture.vertices}
-        self.values = {value.id: value for value in structure.values}
-        self.ops = {op.id: op for op in structure.ops}
-        self.scopes = {scope.id: scope for scope in structure.scopes}
-        self.boxes = {box.id: box for box in picture.boxes}
-        self.inside: dict[str, list[Op]] = {box.id: [] for box in picture.boxes}
-        for op in structure.ops:
-            place = op.scope
+        self.values = {value.id: value for value in self.structure.values}
+
+
+class _Data:
+    """The data that the page shows, as plain values.
+
+    Args:
+        ran: the ops that ran, of which modules and formulas tell.
+        drawn: the same, or with formulas in place of fused ops.
+    """
+
+    def __init__(self, ran: _Part, drawn: _Part) -> None:
+        self.ran, self.structure, self.nodes, self.values = ran, drawn.structure, drawn.nodes, drawn.values
+        self.picture = Stages(drawn.picture, drawn.structure).picture
+        self.vertices = {vertex.id: vertex for vertex in self.picture.vertices}
+        self.ops = {op.id: op for op in self.structure.ops}
+        self.scopes = {scope.id: scope for scope in self.structure.scopes}
+        self.boxes = {box.id: box for box in self.picture.boxes}
+        self.formulas = self._formulas()
+        self.inside: dict[str, list[Op]] = {box.id: [] for box in self.picture.boxes}
+        formulas = {op.id: formula for formula, op in self.formulas.items()}
+        drawn_as = {node: place for place, node in self.nodes.items()}
+        beside: dict[str | None, str | None] = {}  # the box of an op's reader, for what no vertex shows
+        for op in reversed(ran.structure.ops):
+            place = formulas.get(op.id)
+            if place is None:
+                own = drawn_as[ran.nodes[op.id]]
+                scope = self.ops[own].scope
+                if own in self.vertices:
+                    beside[scope] = self.vertices[own].box
+                place = beside.get(scope, scope)
             while place is not None:
                 if place in self.inside:
                     self.inside[place].append(op)
-                place = self.scopes[place].parent
+                place = self.boxes[place].parent if place in self.boxes else self.scopes[place].parent
+
+    def _formulas(self) -> dict[str, Op]:
+        """The fused op that ran, by the id of the scope of its formula."""
+        drawn = set(self.nodes.values())
+        fused = [op for op in self.ran.structure.ops if self.ran.nodes[op.id] not in drawn]
+        return dict(zip((scope.id for scope in self.structure.scopes if scope.kind == "formula"), fused, strict=True))
 
     def content(self) -> dict[str, Any]:
         return {
             "vertices": [self._vertex(vertex) for vertex in self.picture.vertices],
             "boxes": [self._box(box) for box in self.picture.boxes],
             "edges": [[e.tail, e.head, e.kind, e.operand, e.label] for e in self.picture.edges],
-            "gradients": any(op.step is not None for op in self.structure.ops),
+            "gradients": any(op.step is not None for op in self.ran.structure.ops),
         }
 
     # ---- vertices
 
     def _vertex(self, vertex: Vertex) -> dict[str, Any]:
-        lines = lines_of(vertex, self.picture)
-        width, height = room(vertex, lines)
         op, value = self.ops.get(vertex.id), self._value(vertex)
         return {
             "id": vertex.id,
             "kind": vertex.kind,
             "box": vertex.box,
-            "size": [math.ceil(width), math.ceil(height)],
-            "lines": [["".join(text for text, _ in line.parts), line.size] for line in lines],
-            "words": vertex.words,
+            **_shown(vertex, self.picture),
             "flows": bool(value is not None and (value.gradient is not None or (op is not None and op.differentiable))),
-            "rows": self._rows(vertex, op, value),
+            "rows": [["kind", f"{vertex.kind} {vertex.title}"], *_rows(op, value, self.nodes.get(vertex.id))],
         }
 
     def _value(self, vertex: Vertex) -> Value | None:
@@ -115,91 +136,82 @@ class _Data:
             return self.values[self.structure.outputs[int(vertex.id[1:]) - 1]]
         return self.values.get(vertex.id)
 
-    def _rows(self, vertex: Vertex, op: Op | None, value: Value | None) -> list[Row]:
-        rows: list[Row] = [["kind", f"{vertex.kind} {vertex.title}"]]
-        if vertex.box is not None:
-            rows.append(["module", ".".join(self.boxes[vertex.box].path), vertex.box])
-        rows.extend(
-            ["reads" + (f" as {e.operand}" if e.operand else ""), self._called(e.tail, e.label), e.tail]
-            for e in self.picture.edges
-            if e.head == vertex.id and e.kind in ("data", "residual")
-        )
-        rows.extend(
-            ["read by", self._called(e.head, ""), e.head]
-            for e in self.picture.edges
-            if e.tail == vertex.id and e.kind in ("data", "residual")
-        )
-        if value is not None:
-            size = f"{shape_text(value.shape)} {value.dtype}, {bytes_text(value.nbytes)}"
-            rows.append(["result" if op is not None else "array", size])
-        if op is not None:
-            rows.extend(self._of_op(op))
-        if value is not None:
-            node = self.nodes.get(vertex.id)
-            if node is not None and node.traced:
-                rows.extend(["values", text] for text in _statistics(Statistics.of(node.values[-1])))
-            elif value.numbers:
-                rows.append(["values", value.numbers])
-            gradient = value.gradient
-            if gradient is not None:
-                rows.extend(["gradient", text] for text in _statistics(gradient))
-        return [row for row in rows if row[1]]
-
-    def _of_op(self, op: Op) -> list[Row]:
-        return [
-            ["formula", typeset(op.formula)],
-            [
-                "parameters",
-                ", ".join(f"{name} = {text}" if name and text else name or text for name, text in op.parameters),
-            ],
-            ["operations", f"{count_text(op.flops)} flops" if op.flops else ""],
-            ["time", seconds_text(op.seconds) if op.seconds is not None else ""],
-            *(["keeps", f"{bytes_text(saved.nbytes)}: {saved.why}"] for saved in op.saved),
-            ["line", op.origin or ""],
-        ]
-
-    def _called(self, place: str, label: str) -> str:
-        vertex = self.vertices[place]
-        return f"{vertex.name or vertex.heading}{', ' + label if label else ''}"
-
-    # ---- modules
+    # ---- modules, stages and formulas
 
     def _box(self, box: Box) -> dict[str, Any]:
         ops = self.inside[box.id]
-        owned = {v: self.values[v] for op in ops for v in op.inputs if v is not None and self.values[v].owned}
+        values = self.ran.values
+        owned = {v: values[v] for op in ops for v in op.inputs if v is not None and values[v].owned}
         count = sum(math.prod(value.shape) for value in owned.values())
+        kind = box.name if box.kind in ("formula", "stage") else box.kind
+        name = "" if kind == box.name else box.name
+        note = f"{count_text(count)} parameters" if count else plural(len(ops), "op")
+        fused = self.formulas.get(box.id)
+        content = {
+            "id": box.id,
+            "parent": box.parent,
+            "formula": fused is not None,
+            "long": box.id not in self.scopes,  # then it stays closed at first, as a picture folds it
+            "title": " · ".join(filter(None, (name, kind))),
+            "path": ".".join(box.path),
+            "note": note,
+        }
+        if fused is not None:
+            vertex = self.ran.vertices[fused.id]
+            rows = _rows(fused, values[fused.output], self.ran.nodes[fused.id])
+            return content | _shown(vertex, self.ran.picture) | {"rows": [["kind", f"op {fused.name}"], *rows]}
         seconds = [op.seconds for op in ops if op.seconds is not None]
-        saved = {kept.memory: kept.nbytes for op in ops for kept in op.saved if not self._is_parameter(kept.value)}
-        scope = self.scopes[box.id]
-        title = box.name if box.kind in ("formula", "stage") else box.kind
-        rows: list[Row] = [
-            ["kind", f"{'formula' if box.kind == 'formula' else 'module'} {box.kind}"],
+        kept = [one for op in ops for one in op.saved if not one.value or values[one.value].kind != "parameter"]
+        saved = {one.memory: one.nbytes for one in kept}
+        arguments = self.scopes[box.id].arguments if box.id in self.scopes else ()
+        given = [(word, self.values.get(value)) for word, value in arguments]
+        rows = [
+            ["kind", "stage" if box.kind == "stage" else f"module {box.kind}"],
             ["path", ".".join(box.path)],
-            *(["is given", f"{word}: {self._shape(value)}"] for word, value in scope.arguments),
+            *(["is given", f"{word}: {shape_text(v.shape)} {v.dtype}"] for word, v in given if v is not None),
             ["holds", plural(len(ops), "op")],
             ["parameters", f"{count:,} numbers in {plural(len(owned), 'array')}" if count else ""],
             ["operations", f"{count_text(sum(op.flops for op in ops))} flops"],
             ["keeps", f"{bytes_text(sum(saved.values()))} until the backward pass" if saved else ""],
             ["time", seconds_text(math.fsum(seconds)) if seconds else ""],
         ]
-        note = f"{count_text(count)} parameters" if count else plural(len(ops), "op")
-        return {
-            "id": box.id,
-            "parent": box.parent,
-            "formula": box.kind == "formula",
-            "title": title,
-            "name": "" if title == box.name else box.name,
-            "path": ".".join(box.path),
-            "note": note,
-            "rows": [row for row in rows if row[1]],
-        }
+        lines = [[kind, TITLE], [" · ".join(filter(None, (name, note))), SMALL]]
+        shown = {"lines": lines, "size": [0, 42], "words": ".".join(box.path)}
+        return content | shown | {"rows": [row for row in rows if row[1]]}
 
-    def _is_parameter(self, value: str) -> bool:
-        return bool(value) and self.values[value].kind == "parameter"
 
-    def _shape(self, value: str) -> str:
-        found = self.values.get(value)
-        return f"{shape_text(found.shape)} {found.dtype}" if found is not None else ""
+def _shown(vertex: Vertex, picture: Picture) -> dict[str, Any]:
+    """What stands in a vertex, and its words for those who cannot see it."""
+    lines = lines_of(vertex, picture)
+    width, height = room(vertex, lines)
+    shown = [["".join(text for text, _ in line.parts), line.size] for line in lines]
+    return {"size": [math.ceil(width), math.ceil(height)], "lines": shown, "words": vertex.words}
+
+
+def _rows(op: Op | None, value: Value | None, node: Any) -> list[list[str]]:
+    """What is known of a value, and of the op that made it: the name of each detail, and its text."""
+    rows: list[list[str]] = []
+    if value is not None:
+        size = f"{shape_text(value.shape)} {value.dtype}, {bytes_text(value.nbytes)}"
+        rows.append(["result" if op is not None else "array", size])
+    if op is not None:
+        given = ", ".join(f"{name} = {text}" if name and text else name or text for name, text in op.parameters)
+        rows += [
+            ["formula", typeset(op.formula)],
+            ["parameters", given],
+            ["operations", f"{count_text(op.flops)} flops" if op.flops else ""],
+            ["time", seconds_text(op.seconds) if op.seconds is not None else ""],
+            *(["keeps", f"{bytes_text(saved.nbytes)}: {saved.why}"] for saved in op.saved),
+            ["line", op.origin or ""],
+        ]
+    if value is not None:
+        if node is not None and node.traced:
+            rows += [["values", text] for text in _statistics(Statistics.of(node.values[-1]))]
+        elif value.numbers:
+            rows.append(["values", value.numbers])
+        if value.gradient is not None:
+            rows += [["gradient", text] for text in _statistics(value.gradient)]
+    return [row for row in rows if row[1]]
 
 
 def _statistics(found: Statistics) -> list[str]:
@@ -234,9 +246,9 @@ BODY = """\
 <section id="panel" aria-label="What is selected" tabindex="0"></section>
 </main>
 <footer>
+<noscript>To explore the graph needs JavaScript; without it there is its text:</noscript>
 <details><summary>The graph as text</summary><pre>{tree}</pre></details>
 <span class="help">Drag to move, wheel to zoom; click a module to open it, its title to close it. Keys: arrows walk,
 Enter opens and closes, / searches, + − 0 zoom, Escape leaves.</span>
 </footer>
-<noscript><p>To explore the graph needs JavaScript; as text:</p><pre>{tree}</pre></noscript>
 <p id="say" role="status"></p>"""

@@ -1,8 +1,4 @@
 // A backward pass, step by step: the panel tells the step, the graph shows where it is.
-"use strict";
-
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
 const [graph, panel, slider] = ["graph", "panel", "slider"].map(byId);
 const PAUSE = 2400; // milliseconds that a step stays, at normal speed
 const MOST_LINES = 4; // longer sources stay folded until the reader opens them
@@ -16,19 +12,12 @@ const atEnd = () => state.part === "backward" && state.place === data.steps.leng
 
 // ---- what a step looks like, as elements
 
-function element(tag, attributes, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children.filter((child) => child !== null));
-  return made;
-}
-
 /** An array under its name; `kind` is "gradient" for those that flow backward. */
 function array(name, place, kind = "") {
   const [shape, numbers, tints, columns] = data.arrays[place];
-  const caption = element("figcaption", {}, name, ` · ${shape}`);
-  const text = element("pre", { class: kind }, ...(columns ? [numbers] : tinted(numbers, tints || [])));
-  return element("figure", {}, caption, text, columns ? map(tints, columns) : null);
+  const caption = make("figcaption", {}, name, ` · ${shape}`);
+  const text = make("pre", { class: kind }, ...(columns ? [numbers] : tinted(numbers, tints || [])));
+  return make("figure", {}, caption, text, columns ? map(tints, columns) : null);
 }
 
 /** Each number with a shade of how large it is: warm above 0, cold below. */
@@ -36,9 +25,7 @@ function tinted(numbers, tints) {
   let place = 0;
   return numbers.split(/(\s+|\[[^\]]*\])/).map((part) => {
     if (!part.trim() || part.startsWith("[") || !tints.length) return part;
-    const number = element("span", {}, part);
-    number.style.background = shade(tints[place++]);
-    return number;
+    return make("span", { style: `background: ${shade(tints[place++])}` }, part);
   });
 }
 
@@ -46,59 +33,53 @@ const shade = (tint) => `color-mix(in srgb, var(${tint < 0 ? "--cold" : "--warm"
 
 /** A large array as a small map. */
 function map(tints, columns) {
-  const cells = tints.map((tint) => {
-    const cell = element("i", {});
-    cell.style.background = shade(tint);
-    return cell;
-  });
-  const made = element("div", { class: "map", "aria-hidden": "true" }, ...cells);
-  made.style.gridTemplateColumns = `repeat(${columns}, 8px)`;
-  return made;
+  const cells = tints.map((tint) => make("i", { style: `background: ${shade(tint)}` }));
+  return make("div", { class: "map", "aria-hidden": "true", style: `grid-template-columns: repeat(${columns}, 8px)` }, ...cells);
 }
 
 const giver = (step) => data.ops[data.steps[step].op].name;
-const note = (text) => (text ? element("p", { class: "note" }, text) : null);
+const note = (text) => (text ? make("p", { class: "note" }, text) : null);
 
 function source(summary, place) {
   if (place === null || place === undefined) return null;
   const text = data.texts[place];
   const open = text.split("\n").length <= MOST_LINES ? { open: "" } : {};
-  return element("details", open, element("summary", {}, summary), element("pre", { class: "source" }, text));
+  return make("details", open, make("summary", {}, summary), make("pre", { class: "source" }, text));
 }
 
 function heading(op) {
   const where = [op.module, op.line, op.inside ? `drawn within ${op.inside}` : ""].filter((text) => text);
   return [
-    element("h2", {}, op.title),
-    element("p", { class: "about" }, where.join(" · ") || "\u00a0"),
-    op.detail ? element("p", { class: "caption" }, op.detail) : null,
+    make("h2", {}, op.title),
+    make("p", { class: "about" }, where.join(" · ") || "\u00a0"),
+    op.detail ? make("p", { class: "caption" }, op.detail) : null,
   ];
 }
 
 /** The contributions to a gradient, and their sum if it is known. */
 function terms(list, sum) {
   const parts = list.map(([step, input, place]) => {
-    const link = element("a", { href: `#backward=${step + 1}` }, `from step ${step + 1}, ${giver(step)}`);
-    return array(element("span", {}, link, `: ∂L/∂${input}`), place, "gradient");
+    const link = make("a", { href: `#backward=${step + 1}` }, `from step ${step + 1}, ${giver(step)}`);
+    return array(make("span", {}, link, `: ∂L/∂${input}`), place, "gradient");
   });
-  const signed = (part, i) => element("div", { class: "term" }, element("span", { class: "sign" }, i ? "+" : ""), part);
+  const signed = (part, i) => make("div", { class: "term" }, make("span", { class: "sign" }, i ? "+" : ""), part);
   const all = parts.map(signed);
-  if (sum !== null) all.push(element("div", { class: "term sum" }, element("span", { class: "sign" }, "="), sum));
-  return element("div", { class: "terms" }, ...all);
+  if (sum !== null) all.push(make("div", { class: "term sum" }, make("span", { class: "sign" }, "="), sum));
+  return make("div", { class: "terms" }, ...all);
 }
 
 function from(step) {
-  const link = element("a", { href: `#backward=${step + 1}` }, `step ${step + 1}`);
-  return element("p", { class: "caption" }, "from ", link, `, ${giver(step)}`);
+  const link = make("a", { href: `#backward=${step + 1}` }, `step ${step + 1}`);
+  return make("p", { class: "caption" }, "from ", link, `, ${giver(step)}`);
 }
 
 const reads = (list) =>
-  element(
+  make(
     "div",
     { class: "reads" },
     ...list.map(([name, word, place]) =>
       place === null
-        ? element("p", { class: "caption" }, `${name} = ${word}`)
+        ? make("p", { class: "caption" }, `${name} = ${word}`)
         : array(word && word !== name ? `${name}: ${word}` : name, place),
     ),
   );
@@ -109,54 +90,54 @@ function rule(one) {
   const target = one.to === one.input ? one.to : `${one.input}, of ${one.to}`;
   const parts = [];
   if (one.formula !== undefined) {
-    if (one.formula) parts.push(element("code", { class: "formula" }, `∂L/∂${one.input}${isSentence(one.formula) ? ": " : " = "}${one.formula}`));
+    if (one.formula) parts.push(make("code", { class: "formula" }, `∂L/∂${one.input}${isSentence(one.formula) ? ": " : " = "}${one.formula}`));
     if (one.reads) parts.push(reads(one.reads));
     parts.push(source("its code", one.source));
   }
-  const label = element("span", {}, `∂L/∂${target}`);
-  if (one.next !== undefined) label.append(" → ", element("a", { href: `#backward=${one.next + 1}` }, `step ${one.next + 1}`));
+  const label = make("span", {}, `∂L/∂${target}`);
+  if (one.next !== undefined) label.append(" → ", make("a", { href: `#backward=${one.next + 1}` }, `step ${one.next + 1}`));
   parts.push(array(label, one.left, "gradient"), note(one.summed));
-  return element("div", { class: "rule" }, ...parts.filter((part) => part !== null));
+  return make("div", { class: "rule" }, ...parts.filter((part) => part !== null));
 }
 
 function backwardPanel(step) {
   const op = data.ops[step.op];
   const arrived = array(`g = ∂L/∂${step.of}`, step.arrived, "gradient");
-  const parts = [...heading(op), element("h3", {}, "The gradient that arrives")];
+  const parts = [...heading(op), make("h3", {}, "The gradient that arrives")];
   if (step.terms.length > 1) parts.push(terms(step.terms, arrived));
   else {
     if (step.terms.length) parts.push(from(step.terms[0][0]));
     parts.push(arrived);
   }
   parts.push(note(step.note));
-  parts.push(element("h3", {}, step.rules.length > 1 ? "The rules, and what leaves" : "The rule, and what leaves"));
+  parts.push(make("h3", {}, step.rules.length > 1 ? "The rules, and what leaves" : "The rule, and what leaves"));
   if (step.fused) {
     parts.push(
-      element("p", { class: "caption" }, "A fused op: one fast backward pass gave all its gradients at once. Its formula:"),
-      element("code", { class: "formula" }, step.fused[0]),
+      make("p", { class: "caption" }, "A fused op: one fast backward pass gave all its gradients at once. Its formula:"),
+      make("code", { class: "formula" }, step.fused[0]),
       source("the formula's code", step.fused[1]),
       reads(step.reads),
     );
   }
   parts.push(...step.rules.map(rule));
-  parts.push(element("h3", {}, "The result, from the forward pass"), array(step.of === "out" ? "out" : `out = ${step.of}`, op.result));
+  parts.push(make("h3", {}, "The result, from the forward pass"), array(step.of === "out" ? "out" : `out = ${step.of}`, op.result));
   return parts;
 }
 
 function forwardPanel(op) {
   return [
     ...heading(op),
-    element("h3", {}, "What it reads"),
+    make("h3", {}, "What it reads"),
     reads(op.inputs),
-    element("h3", {}, "What it gives"),
+    make("h3", {}, "What it gives"),
     array(op.title, op.result),
   ];
 }
 
 function endPanel() {
-  const parts = [element("h2", {}, "The gradients"), element("p", { class: "about" }, "where the pass has ended")];
+  const parts = [make("h2", {}, "The gradients"), make("p", { class: "about" }, "where the pass has ended")];
   for (const leaf of data.leaves) {
-    parts.push(element("h3", {}, `${leaf.kind} ${leaf.name === leaf.kind ? "" : leaf.name} · ${leaf.shape}`));
+    parts.push(make("h3", {}, `${leaf.kind} ${leaf.name === leaf.kind ? "" : leaf.name} · ${leaf.shape}`));
     const total = leaf.gradient === null ? null : array(`∂L/∂${leaf.name}`, leaf.gradient, "gradient");
     if (leaf.terms.length > 1 || total === null) parts.push(terms(leaf.terms, total));
     else parts.push(from(leaf.terms[0][0]), total);

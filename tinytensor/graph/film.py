@@ -11,16 +11,13 @@ import math
 import os
 import re
 from collections.abc import Iterable
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..backend import for_array
-from ..machine.files import atomic_write
 from ..node import Node, written_since
-from ..pages.html_page import html_page
+from ..pages.html_page import html_page, save_page, text_of
 from ..tracing import Statistics
 from .build import sources
 from .dot import ends, to_dot
@@ -41,12 +38,13 @@ if TYPE_CHECKING:
 FEW = 60
 """The film shows a graph of at most this many ops whole: every module open, none folded."""
 
+MOST, MOST_STEPS = 2000, 10_000
+"""The most vertices, which Graphviz lays out in ten seconds at the worst, and the most ops."""
+
 
 def player(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
     """Write the film; see `Graph.player`."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"player: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
-    atomic_write(path, page(graph, options).encode())
+    save_page("player", path, lambda: page(graph, options))
 
 
 def page(graph: Graph, options: dict[str, Any]) -> str:
@@ -61,14 +59,13 @@ def page(graph: Graph, options: dict[str, Any]) -> str:
             content["vertices"][name] = id_
         elif kind.startswith("edge"):
             content["edges"].setdefault(f"{name} {kind.partition(' ')[2]}", []).append(id_)
-    folder = resources.files(__package__)
     title = escape(graph.title or "The backward pass, step by step")
     return html_page(
         title,
         BODY.format(title=title, picture=_finish(picture, drawing)),
         content,
-        style=(folder / "film.css").read_text(encoding="utf-8"),
-        script=(folder / "film.js").read_text(encoding="utf-8"),
+        style=text_of(__package__, "graph_page.css") + text_of(__package__, "film.css"),
+        script=text_of(__package__, "film.js"),
         inline_styles=True,
     )
 
@@ -80,8 +77,14 @@ def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]
     default = Options()
     given = {name: value for name, value in vars(graph.options).items() if value != getattr(default, name)}
     few = {"depth": FEW, "fold": False} if len(graph._nodes) <= FEW else {}
-    chosen = few | given | options | {"fused": "folded"}
+    chosen = few | given | options | {"fused": "folded", "large": True}
     picture = graph.picture(**chosen)
+    if len(picture.vertices) > MOST or len(graph._nodes) > MOST_STEPS:
+        raise ValueError(
+            f"player: the film would show {len(picture.vertices):,} vertices and {len(graph._nodes):,} steps, and it "
+            f"shows at most {MOST:,} and {MOST_STEPS:,}; record less of it, or close modules (a smaller depth, or "
+            "collapse); graph.explore shows a graph of any size"
+        )
     return picture, _Film(graph, dataclasses.replace(default, **chosen), picture).data()
 
 

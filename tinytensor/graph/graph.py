@@ -247,8 +247,8 @@ class Graph:
         gradient that arrives, with the sum if paths join, and the gradients that leave: numbers for arrays of up to 64
         elements, statistics for larger ones. It shows a graph of up to 60 ops whole unless options say otherwise.
 
-        Raises ValueError for another ending than .html, or unless exactly one backward pass went through the graph;
-        DrawingError if Graphviz is missing.
+        Raises ValueError for another ending than .html, for more than 2,000 vertices or 10,000 ops, or unless exactly
+        one backward pass went through the graph; DrawingError if Graphviz is missing.
         """
         from .film import player  # only films need its imports
 
@@ -258,7 +258,8 @@ class Graph:
         """Write a page to explore the graph: one HTML file whose modules open and close at a click.
 
         It searches, zooms, follows edges by mouse or keyboard, and shows for each vertex its shapes, values, gradient,
-        kept arrays and line of code. Every module can be opened; `fused="formula"` adds formulas.
+        kept arrays and line of code. Modules can be opened, and so can turns of loops, and up to 1,000 ops also the
+        formulas of fused ops; `fused="formula"` opens these with the modules.
 
         Raises ValueError for another ending than .html.
         """

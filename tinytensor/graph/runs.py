@@ -7,7 +7,6 @@ the rule by which the turns differ there (`Column`), and `ends` finds a rule for
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -241,12 +240,3 @@ def _step(one: Op, other: Op) -> list[int] | None:
     if one.name != "getitem" or NUMBER.split(one.exact) != NUMBER.split(other.exact):
         return None
     return [int(b) - int(a) for a, b in zip(NUMBER.findall(one.exact), NUMBER.findall(other.exact))]
-
-
-def longest(turns: Sequence[Sequence[Op]], index: Index) -> Run:
-    """The run of the first turns, as many as are alike."""
-    run = Run(turns[0], index)
-    for turn in itertools.islice(turns, 1, None):
-        if not run.takes(turn):
-            break
-    return run

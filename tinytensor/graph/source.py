@@ -24,6 +24,7 @@ class RuleText(NamedTuple):
     source: str
 
 
+@functools.lru_cache(maxsize=1024)
 def rule_text(rule: Callable[..., Any]) -> RuleText:
     """The text of a rule: the body of a lambda, or a call of the function with its source below."""
     code = rule.__code__

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .calls import Call, Index, call_tree
-from .runs import NUMBER, longest
+from .runs import NUMBER, Run
 from .structure import Op, Scope, Structure
 
 FEWEST = 3
@@ -87,9 +87,10 @@ class _Finder:
         for i, key in enumerate(keys):
             places.setdefault(key, []).append(i)
         ahead = {i: after for found in places.values() for i, after in _followers(found)}
+        refused: dict[int, int] = {}
         i = 0
         while i < len(items):
-            turns = self._loop(items, keys, i, ahead[i])
+            turns = self._loop(items, keys, i, ahead[i], refused)
             if turns:
                 self._wrap(turns)
                 i += sum(map(len, turns))
@@ -97,9 +98,12 @@ class _Finder:
                 i += 1
 
     def _loop(
-        self, items: Sequence[Call | Op], keys: list[object], start: int, ends: list[int]
+        self, items: Sequence[Call | Op], keys: list[object], start: int, ends: list[int], refused: dict[int, int]
     ) -> list[Sequence[Call | Op]]:
-        """The turns of the loop that begins at an item; none if there is no loop."""
+        """The turns of the loop that begins at an item; none if there is no loop.
+
+        Notes in `refused`, for a length of turns, the place up to which they are alike, but cannot be folded.
+        """
         for end in ends:
             length = end - start
             if length > LONGEST:
@@ -107,15 +111,18 @@ class _Finder:
             turn = items[start:end]
             if isinstance(turn[0], Call) and len(set(keys[start:end])) == 1 and not self.slices_outside:
                 continue  # alike calls are folded as they are
-            count = 1
-            while keys[start + count * length : start + (count + 1) * length] == keys[start:end]:
-                count += 1
-            if count < FEWEST or any(isinstance(item, Op) and item.origin is None for item in turn):
+            if start < refused.get(length, 0) or any(isinstance(item, Op) and item.origin is None for item in turn):
                 continue
-            turns = [items[start + n * length : start + (n + 1) * length] for n in range(count)]
-            run = longest([_ops(turn) for turn in turns], self.index)
-            if len(run.turns) >= FEWEST and run.handed and (self.slices_outside or run.ends() is not None):
-                return turns[: len(run.turns)]
+            run, turns = Run(_ops(turn), self.index), [turn]
+            while len(turns) < 2 or run.handed:
+                at = start + len(turns) * length
+                if keys[at : at + length] != keys[start:end] or not run.takes(_ops(items[at : at + length])):
+                    break
+                turns.append(items[at : at + length])
+            if len(turns) >= FEWEST and run.handed:
+                if self.slices_outside or run.ends() is not None:
+                    return turns
+                refused[length] = start + (len(turns) - FEWEST) * length  # else each place would try it once more
         return []
 
     def _wrap(self, turns: list[Sequence[Call | Op]]) -> None:

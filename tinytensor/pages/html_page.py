@@ -5,14 +5,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
 from typing import Any
+
+from ..machine.files import atomic_write
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; \
-style-src '{styles}'; script-src '{scripts}'; base-uri 'none'; form-action 'none'">
+style-src '{styles}'; script-src '{scripts}'; worker-src blob:; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <title>{title}</title>
@@ -33,11 +39,13 @@ def html_page(title: str, body: str, data: Any, *, style: str, script: str, inli
     Args:
         title: the title of the page, escaped.
         body: its content, as HTML.
-        data: plain values, without NaN; the script finds them as JSON in the element with the id "data".
-        style, script: CSS and JavaScript.
+        data: plain values, without NaN; the script finds them as `data`.
+        style, script: CSS and JavaScript; `page.css` and `page.js`, which all pages share, stand before them.
         inline_styles: True if elements of the body may have styles of their own, as those of Graphviz's pictures do.
     """
-    style, script = "\n" + style, "\n" + script
+    style, script = "\n" + text_of(__package__, "page.css") + style, "\n" + text_of(__package__, "page.js") + script
+    dark = "(prefers-color-scheme: dark)"  # pictures in the body are light on paper, as the page is
+    body = body.replace(f"@media {dark}", f"@media screen and {dark}")
     # A script ends at any "</script>", so no "<" may be in the data; the others are escaped for safety.
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for c in "<>&":
@@ -46,6 +54,18 @@ def html_page(title: str, body: str, data: Any, *, style: str, script: str, inli
     return PAGE.format(
         title=title, body=body, data=text, style=style, script=script, styles=styles, scripts=_hash(script)
     )
+
+
+def text_of(package: str, name: str) -> str:
+    """The text of a file that lies beside the code of a package."""
+    return (resources.files(package) / name).read_text(encoding="utf-8")
+
+
+def save_page(function: str, path: str | os.PathLike[str], page: Callable[[], str]) -> None:
+    """Write a page, whole or not at all. Raises ValueError in the name of a function for another ending than .html."""
+    if Path(path).suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"{function}: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
+    atomic_write(path, page().encode())
 
 
 def _hash(text: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib import resources
 from typing import TYPE_CHECKING
 
-from ..pages.html_page import html_page
+from ..pages.html_page import html_page, text_of
 from .trying import Line
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def page(reports: Sequence[Report]) -> str:
     )
     several = f"<nav><ul>{contents}</ul></nav>" if len(reports) > 1 else ""
     body = "".join(_section(report, i) for i, report in enumerate(reports))
-    style = resources.files(__package__).joinpath("report.css").read_text(encoding="utf-8")
+    style = text_of(__package__, "report.css")
     return html_page(
         f"Report: {escape(names)}", f"<main>{several}{body}</main>", {"ops": len(reports)}, style=style, script=""
     )
