@@ -11,6 +11,7 @@ import math
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Transformer
+from tinytensor.models.attribution import integrated_gradients
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.models.training.page import write_page
 from tinytensor.models.training.run_folder import RunFolder
@@ -49,6 +50,23 @@ with tt.no_grad(), nn.record_attention() as later:
 
 difference = visualize.attention_difference(attention.encoder, later.encoder, words, names=("one", "another"))
 gallery.show("difference", difference)
+
+# %% [markdown]
+# All heads, sorted by what they do, on a text that is repeated:
+
+# %%
+with tt.no_grad(), nn.record_attention() as repeated:
+    encoder(tt.concat([x, x], axis=1), src_mask=F.causal_mask(10))
+
+print("induction:", visualize.head_scores(repeated.encoder, [*words, *words])["induction"])
+gallery.show("heads", visualize.attention_heads(repeated.encoder, [*words, *words]))
+
+# %% [markdown]
+# What each token adds to an output, here a number of the last position, above the attention of a head to it:
+
+# %%
+(shares,) = integrated_gradients(lambda e: encoder(e, src_mask=F.causal_mask(5))[0, -1, 0], x)
+gallery.show("attribution", visualize.attribution(shares, words, attention.encoder[0].weights[0, 0, -1]))
 
 # %%
 gallery.show("steps", visualize.attention_steps(attention.encoder[0], source=words, token=2))

@@ -95,10 +95,8 @@ def report(model: Transformer, task: SequenceTask, folder: RunFolder, step: int)
 
 def draw_pictures(model: Transformer, task: SequenceTask, folder: RunFolder) -> list[Path]:
     """Draw the loss curve, the cross-attention of the longest of some test sequences, and the graph of a head."""
-    paths = plots.draw_losses(folder, log=True)
-    seen = copy_task.attention(model, task)
-    mean = seen.layers["cross"][-1].weights[0].mean(axis=0)  # over the heads of the last layer
-    paths += plots.draw_cross_attention(folder, mean, seen.source, seen.said)
+    paths = [*plots.draw_losses(folder, log=True), folder.path / "cross-attention.svg"]
+    plots.draw_attention(paths[-1], copy_task.attention(model, task), "cross")
     head = folder.path / "attention-head.svg"
     try:
         attention_graphs.head(model.d_model).save(head)

@@ -99,7 +99,7 @@ def attention(model: LanguageModel, text: Text) -> SentenceAttention:
     """The model's attention in the first held-out line, from each id as it predicts the next."""
     ids = [int(text.training[-1]), *text.units.encode(first_line(text))][: min(SHOWN, model.max_length + 1)]
     pieces = text.units.pieces(ids)
-    return SentenceAttention.within(model, [ids[:-1]], pieces[:-1], pieces[1:])
+    return SentenceAttention.of(model, [[ids[:-1]]], pieces[:-1], pieces[1:])
 
 
 def show_samples(

@@ -121,7 +121,7 @@ def report(model: Encoder, task: MaskedWordTask) -> dict[str, float]:
 def attention(model: Encoder, task: MaskedWordTask) -> SentenceAttention:
     """The attention of each word in the first sentence, the hidden one included."""
     words = SENTENCES[0].split()
-    return SentenceAttention.within(model, task.ids([words]), [BEGIN, *words])
+    return SentenceAttention.of(model, [task.ids([words])], [BEGIN, *words])
 
 
 if __name__ == "__main__":

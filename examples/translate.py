@@ -97,7 +97,7 @@ def check(arguments: argparse.Namespace) -> None:
 
 def check_attention(model: Any, arguments: argparse.Namespace) -> None:
     """Raise UsageError if the model does not have the attention for the requested picture."""
-    found = SentenceAttention.of(model, [[model.eos_id]], [[model.bos_id]], [END], [END]).layers
+    found = SentenceAttention.of(model, ([[model.eos_id]], [[model.bos_id]]), [END], [END]).layers
     if not found:
         raise command_line.UsageError("--attention: this model has no attention")
     kind = arguments.kind

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn.recording import AttentionCall, Kind
+from tinytensor.nn.visualize.weights import shares
 
 from .decoding import evaluating
 
@@ -35,24 +34,13 @@ class SentenceAttention:
     said: list[str]
 
     @classmethod
-    def of(cls, model: Any, source: Any, target: Any, pieces: Sequence[str], said: Sequence[str]) -> SentenceAttention:
-        """A model's attention to ids (1, source) while it predicts the next id after each of the ids (1, target)."""
-        return cls._recorded(model, (source, target), pieces, said)
-
-    @classmethod
-    def within(cls, model: Any, ids: Any, pieces: Sequence[str], said: Sequence[str] = ()) -> SentenceAttention:
-        """The attention of a model of one sequence in ids (1, length); a language model predicts the id after each.
+    def of(cls, model: Any, inputs: Any, pieces: Sequence[str], said: Sequence[str] = ()) -> SentenceAttention:
+        """A model's attention in what it is called with: ids (1, length), or those of a source and of a target.
 
         Args:
-            pieces: the text of each id.
-            said: for a language model, the text that follows each id; its first id is then the beginning.
+            pieces: the text of each id of the source, or of the only sequence.
+            said: the text that follows each id of the target, or of the only sequence of a language model.
         """
-        return cls._recorded(model, (ids,), pieces, said)
-
-    @classmethod
-    def _recorded(
-        cls, model: Any, inputs: tuple[Any, ...], pieces: Sequence[str], said: Sequence[str]
-    ) -> SentenceAttention:
         with tt.no_grad(), evaluating(model), nn.record_attention() as attention:
             model(*inputs)
         found = {kind: [_shares(call) for call in getattr(attention, kind)] for kind in KINDS}
@@ -90,10 +78,5 @@ def _places(queries: list[str], word: str) -> list[int]:
 
 
 def _shares(call: AttentionCall) -> AttentionCall:
-    sums = call.weights.sum(axis=-1, keepdims=True)
     hidden = call.hidden
-    return replace(
-        call,
-        weights=call.weights / np.maximum(sums, np.finfo(sums.dtype).tiny),
-        mask=call.mask if hidden is not None and hidden.any() else None,
-    )
+    return replace(call, weights=shares(call.weights), mask=call.mask if hidden is not None and hidden.any() else None)

@@ -146,7 +146,7 @@ class Translator:
         said = self.codec.target_pieces(target) + [END] * (len(translation.ids) - len(target))
         pieces = [*self.codec.source_pieces(source[:-1]), END]
         source_ids, target_ids = (tt.asarray([row], device=device) for row in (source, read))
-        return SentenceAttention.of(self.model, source_ids, target_ids, pieces, said)
+        return SentenceAttention.of(self.model, (source_ids, target_ids), pieces, said)
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write the model and the codec into a folder; see `Pretrained.save_pretrained`."""

@@ -37,6 +37,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.graph": "tt.graph",
     "tinytensor.testing": "tt.testing",
     "tinytensor.models": "models",
+    "tinytensor.models.attribution": "models.attribution",
     "tinytensor.models.data": "models.data",
 }
 SUBJECTS = {  # page: title, and the names of a space (all, or those that these modules define)
@@ -107,7 +108,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "distributed": ("Many processes and machines", [("tinytensor.nn.distributed", "*")]),
     "checkpoints": ("Checkpoints", [("tinytensor.nn", "checkpoint")]),
     "visualize": ("Pictures", [("tinytensor.nn.visualize", "*")]),
-    "models": ("Models", [("tinytensor.models", "*")]),
+    "models": ("Models", [("tinytensor.models", "*"), ("tinytensor.models.attribution", "*")]),
     "data": ("Datasets and batches", [("tinytensor.models.data", "*")]),
 }
 VALUES = {

@@ -190,9 +190,7 @@ lesson.number("projected on roi − homme: rank of reine", like(alone, royal, "r
 # ## Try
 #
 # `like(both, direction(both, [("mange", "mangé")]))[:9]`: what do the words on the way to a past have in common?
-#
 # And the parallelogram: `m, k, w, q = (alone[i] for i in french.ids(["homme", "roi", "femme", "reine"]))` in the plane
 # of `axes = tt.linalg.qr(tt.stack([w - m, k - m], axis=1))[0]` are points for `visualize.vectors`, whose `ways` draw
-# arrows from one to another. Its fourth corner, `(k - m + w) @ axes`, is empty: the queen is beside the woman. Then the
-# exercises:
+# arrows between them. Its fourth corner, `(k - m + w) @ axes`, is empty: the queen is beside the woman. The exercises:
 # `python examples/lessons/02_words_as_vectors.py --exercises > mine.py`, fill the holes, then `--check mine.py`.

@@ -10,6 +10,7 @@ import math
 
 import tinytensor as tt
 from tinytensor import nn
+from tinytensor.models.scripts import attention_graphs
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
 from tinytensor.nn import visualize
@@ -38,15 +39,22 @@ def attention(Q, K, V):
     return F.softmax(Q @ K.mT / math.sqrt(d_k), dim=-1) @ V
 
 
+shares = [[W[:, i * d_k : (i + 1) * d_k] for W in (W_Q, W_K, W_V)] for i in range(h)]
 heads = []
 with tt.record() as graph:
     for i in range(h):
         with tt.named_scope(f"head {i + 1}"):
-            share = slice(i * d_k, (i + 1) * d_k)
-            heads.append(attention(x @ W_Q[:, share], x @ W_K[:, share], x @ W_V[:, share]))
-    result = tt.concat(heads, axis=-1) @ W_O
+            heads.append(attention(*(x @ W for W in shares[i])))
+    joined = tt.concat(heads, axis=-1)
+    result = joined @ W_O
 graph.title = "Multi-head attention, head by head"
-lesson.show("heads", graph, fold=False, fused="folded", direction="TB")
+lesson.show("heads", graph, fold=False, direction="TB", collapse=[f"head {i + 1}" for i in range(h)])
+
+# %% [markdown]
+# One of these boxes, opened; this one also has a mask, as in [lesson 6](06_masks.py):
+
+# %%
+lesson.show("head", attention_graphs.head(d_model, d_k))
 
 # %% [markdown]
 # Which matrix has which shape:

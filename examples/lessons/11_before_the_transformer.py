@@ -115,19 +115,20 @@ lesson.number("memory of additive / of dot: the largest array", largest[1] / lar
 # ## What looking back cost
 #
 # Bahdanau's decoder looks, then steps: its query is the state before. Here are two words of it, from the program that
-# computes them; whatever is in "step 2" waits for "step 1":
+# computes them, attention closed to a box; whatever is in "step 2" waits for "step 1":
 
 # %%
-lesson.show("bahdanau", bahdanau(steps=2))
+closed = {"collapse": ("GRU", "GRUCell", "AdditiveAttention", "GeneralAttention")}
+lesson.show("bahdanau", bahdanau(steps=2), **closed)
 
 # %% [markdown]
 # Luong's steps, then looks, and tells the next step what it found:
 
 # %%
-lesson.show("luong", luong(steps=2))
 for graph in (bahdanau, luong):
     more = (graph(steps=4).depth - graph(steps=2).depth) / 2
     lesson.number(f"{graph.__name__}: operations by which each word is later", more, ".0f")
+lesson.show("luong", luong(steps=2), **closed)
 
 # %% [markdown]
 # In training, the words of a Transformer wait for none of those before them: no query depends on what was looked up for

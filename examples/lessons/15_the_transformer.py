@@ -11,6 +11,7 @@ import math
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.models import Transformer
+from tinytensor.models.scripts.attention_graphs import multihead
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.nn import functional as F
 
@@ -156,7 +157,7 @@ lesson.number("share of the feed-forward networks", layers * 2 * forward / total
 #
 # ## One step of training
 #
-# Forward, backward, update. The film goes back through all the boxes, gradient by gradient; the arrow keys step:
+# Forward, backward, update, as a film that the arrow keys step through. The next film opens a box of attention:
 
 # %%
 optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
@@ -167,6 +168,10 @@ loss.backward()
 graph.title = "One step of training a Transformer"
 lesson.show("film.html", graph)
 
+# %%
+lesson.show("attention.html", multihead())
+
+# %%
 optimizer.step()
 after = F.cross_entropy(model(source, target)[0], answer)
 lesson.number("loss", loss)

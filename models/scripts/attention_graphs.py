@@ -9,6 +9,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.graph import Graph, Options
 from tinytensor.nn import functional as F
+from tinytensor.nn.functional.attention import join_heads, split_heads
 
 from ..transformer import Transformer
 
@@ -42,9 +43,7 @@ class Head(nn.Module):
         self.W_Q, self.W_K, self.W_V = (_weight(d_model, d_k) for _ in range(3))
 
     def forward(self, X: tt.Tensor) -> tt.Tensor:
-        Q = X @ self.W_Q
-        K = X @ self.W_K
-        V = X @ self.W_V
+        Q, K, V = X @ self.W_Q, X @ self.W_K, X @ self.W_V
         weights = F.softmax(Q @ K.mT / math.sqrt(K.shape[-1]), dim=-1)
         head = weights @ V
         return head
@@ -66,8 +65,6 @@ class HeadByHead(nn.Module):
 def heads(d_model: int = 64, num_heads: int = 4, length: int = LENGTH) -> Graph:
     """Multi-head attention head by head: Concat(head_1, ..., head_h) W^O (section 3.2.2, Figure 2).
 
-    The layer that `multihead` draws computes the same with the weights of all heads in one matrix.
-
     Args:
         d_model, num_heads: the size of the vectors, and the number of heads to share it.
         length: the number of positions.
@@ -81,11 +78,18 @@ def heads(d_model: int = 64, num_heads: int = 4, length: int = LENGTH) -> Graph:
 
 
 def multihead() -> Graph:
-    """Multi-head self-attention with a causal mask (section 3.2.2)."""
-    attention = nn.MultiheadAttention(64, 4, batch_first=True)
-    x = tt.random.normal((2, LENGTH, 64))
+    """Multi-head self-attention with a causal mask, from its parts, so that a film shows each (section 3.2.2)."""
+    x, W_Q, W_K, W_V, W_O = tt.random.normal((2, LENGTH, 64)), *(_weight(64, 64) for _ in range(4))
     with tt.record() as graph:
-        result = attention(x, x, x, attn_mask=F.causal_mask(LENGTH), need_weights=False)[0]
+        Q = split_heads(x @ W_Q, 4)
+        K = split_heads(x @ W_K, 4)
+        V = split_heads(x @ W_V, 4)
+        scores = (Q @ K.mT / math.sqrt(16)).masked_fill(F.causal_mask(LENGTH), -math.inf)
+        weights = F.softmax(scores, dim=-1)
+        heads = weights @ V
+        joined = join_heads(heads)
+        result = joined @ W_O
+    graph.options = Options(fused="folded", direction="TB")
     return _with_gradients(graph, result, "Multi-head attention: 4 heads of 16")
 
 
@@ -213,9 +217,7 @@ def _unrolled(model: nn.Module, d_model: int, steps: int, title: str) -> Graph:
     x, target = tt.random.normal((LENGTH, d_model)), tt.random.normal((steps, d_model))
     with tt.record() as graph:
         result = model(x, target)
-    graph.options = Options(
-        depth=3, collapse=("GRU", "GRUCell"), fused="folded", fold=False, constants=True, direction="TB"
-    )
+    graph.options = Options(3, ("GRU", "GRUCell"), "folded", fold=False, constants=True, direction="TB")
     return _with_gradients(graph, result, title)
 
 
@@ -231,13 +233,6 @@ def _with_gradients(graph: Graph, result: tt.Tensor, title: str) -> Graph:
     return graph
 
 
-GRAPHS: dict[str, Callable[[], Graph]] = {
-    "head": head,
-    "heads": heads,
-    "multihead": multihead,
-    "encoder-layer": encoder_layer,
-    "transformer": transformer,
-    "bahdanau": bahdanau,
-    "luong": luong,
-}
+DRAWN: tuple[Callable[[], Graph], ...] = (head, heads, multihead, encoder_layer, transformer, bahdanau, luong)
+GRAPHS = {draw.__name__.replace("_", "-"): draw for draw in DRAWN}
 """By their names on the command line."""

@@ -50,7 +50,7 @@ def attention(model: Transformer, task: SequenceTask) -> SentenceAttention:
     sequence = max(task.test_sequences(20), key=len)
     batch = task.make_batch([sequence])
     read, said = ([*task.to_text(ids), END] for ids in (sequence, task.answer(sequence)))
-    return SentenceAttention.of(model, batch.source, batch.target_in, read, said)
+    return SentenceAttention.of(model, (batch.source, batch.target_in), read, said)
 
 
 def generate(model: Transformer, task: SequenceTask, sequences: list[list[int]]) -> list[list[int]]:

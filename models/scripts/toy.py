@@ -34,9 +34,7 @@ def build(arguments: argparse.Namespace, folder: RunFolder) -> tuple[Trainer, Ch
     checkpoints = Checkpoints(folder, run.plain(arguments), every=arguments.checkpoint_every)
     trainer = Trainer(
         model, optimizer, schedule, task, [Log(folder), samples, TimeLimit(arguments.time_limit), page, checkpoints],
-        batch_size=arguments.batch_size,
-        label_smoothing=arguments.label_smoothing,
-        accumulate=arguments.accumulate,
+        batch_size=arguments.batch_size, label_smoothing=arguments.label_smoothing, accumulate=arguments.accumulate,
     )  # fmt: skip
     return trainer, checkpoints, {}
 
@@ -68,7 +66,7 @@ def _crossing_attention(model: Any, task: TranslationTask) -> tuple[Pair, Senten
     pair = crossing(task.name)
     batch = task.make_batch([pair])
     source, said = [*pair.source, END], [*pair.target, END]
-    return pair, SentenceAttention.of(model, batch.source, batch.target_in, source, said)
+    return pair, SentenceAttention.of(model, (batch.source, batch.target_in), source, said)
 
 
 def _show_pairs(model: Any, task: TranslationTask, count: int, say: Callable[[str], None]) -> None:

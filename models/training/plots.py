@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from tinytensor.nn import visualize
 from tinytensor.nn.recording import Kind
@@ -30,19 +28,6 @@ def draw_losses(folder: RunFolder, *, log: bool) -> list[Path]:
         return []
     path = folder.path / "loss.svg"
     visualize.loss_curve(losses, log=log).save(path)
-    return [path]
-
-
-def draw_cross_attention(folder: RunFolder, weights: Any, source: Sequence[str], target: Sequence[str]) -> list[Path]:
-    """Write `cross-attention.svg`: the attention of each output token.
-
-    Args:
-        weights: (target, source) NumPy array whose rows add up to 1.
-        source, target: the token shown at each column and row.
-    """
-    path = folder.path / "cross-attention.svg"
-    title = "What each output token looked at (mean of the heads)"
-    visualize.attention_grid(weights[None, None], source=source, target=target, title=title).save(path)
     return [path]
 
 
@@ -79,11 +64,8 @@ def draw_attention(
         return
     heads = "mean of its heads" if head is None else f"head {head}"
     call, chosen = layers[at], slice(None) if head is None else slice(head, head + 1)
-    mean = replace(
-        call,
-        weights=call.weights[:, chosen].mean(axis=1, keepdims=True),
-        mask=None if call.mask is None else call.mask[:, :1],
-    )
+    mask = None if call.mask is None else call.mask[:, :1]
+    mean = replace(call, weights=call.weights[:, chosen].mean(axis=1, keepdims=True), mask=mask)
     title = f"What each word looked at ({which}, {heads})"
     visualize.attention_grid(mean, source=source, target=target, title=title).save(path)
 

@@ -10,20 +10,20 @@
 A notebook shows their results; `save` writes them. The same input gives the same bytes.
 """
 
+from .attributions import attribution
 from .beam import BeamNode, beam_tree
-from .curves import curves
+from .curves import curves, learning_rate_schedule, loss_curve
 from .decoding_steps import decoding_steps
 from .difference import attention_difference
 from .explorer import attention_explorer
 from .grid import attention_grid
+from .kinds import attention_heads, head_scores
 from .lines import attention_lines
-from .losses import loss_curve
 from .masks import attention_mask
 from .matrices import attention_matrices
 from .matrix import matrix
 from .positions import positional_encoding
 from .recurrence import recurrence
-from .schedules import learning_rate_schedule
 from .steps import attention_steps
 from .vectors import vectors
 
@@ -32,13 +32,16 @@ __all__ = [
     "attention_difference",
     "attention_explorer",
     "attention_grid",
+    "attention_heads",
     "attention_lines",
     "attention_mask",
     "attention_matrices",
     "attention_steps",
+    "attribution",
     "beam_tree",
     "curves",
     "decoding_steps",
+    "head_scores",
     "learning_rate_schedule",
     "loss_curve",
     "matrix",

@@ -28,6 +28,7 @@ class BeamNode(NamedTuple):
 
 
 ROW, GAP, NODE = 40.0, 46.0, 30.0  # between rows, between columns, the height of a node
+LONGEST, PAD = 160.0, 12.0  # a token's width at most, and from each side of a node
 BEND = 9.0  # the part of a gap where an edge bends to its row; the rest has its probability
 
 
@@ -146,7 +147,7 @@ def _node(
     place = {"x": x + width / 2, "text_anchor": "middle"}
     weight = "bold" if is_result else None
     down = 19 if node.parent is None else 13  # in the middle if there is no number below
-    token = label(node.token, width - 10, 13, y=y + down, fill=ink, font_weight=weight, **place)
+    token = label(node.token, width - 2 * PAD, 13, y=y + down, fill=ink, font_weight=weight, **place)
     return [box, token, Element("text", _under(node, total), y=y + 25, font_size=10, fill=ink, **place)]
 
 
@@ -164,7 +165,7 @@ def _edge(
 
 def _width(node: BeamNode, total: float, is_result: bool) -> float:
     token = text_width(visible(node.token), 13 * (BOLD if is_result else 1))
-    return min(150.0, 16 + max(token, text_width(_under(node, total), 10)))
+    return 2 * PAD + max(min(LONGEST, token), text_width(_under(node, total), 10))
 
 
 def _under(node: BeamNode, total: float) -> str:

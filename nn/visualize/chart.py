@@ -232,13 +232,9 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> Curve:
         gaps = stretch[~np.isfinite(values)]
         kept.update(gaps[:1].tolist())
         if len(gaps) < len(stretch):
-            kept.update((int(stretch[np.nanargmin(_finite(values))]), int(stretch[np.nanargmax(_finite(values))])))
+            kept.update((int(stretch[np.nanargmin(values)]), int(stretch[np.nanargmax(values)])))
     chosen = sorted(kept)
     return x[chosen], y[chosen]
-
-
-def _finite(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(values), values, np.nan)
 
 
 # ---- round numbers

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from .svg import BOLD, INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
 from .tokens import isolated, label, visible
 
-WIDE, BAR, LINE = 150.0, 13.0, 30.0  # a step's column, the height of a bar, and of a candidate
-PER_ROW = 5  # steps beside each other, so that they fit on a page of text
+NARROW, WIDE, GAP, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height
+PAGE = 820.0  # steps beside each other fit on a page of text
+SHARE = BOLD * text_width("<0.001", 11) + 10  # a probability, and room before it
 
 
 def decoding_steps(
@@ -29,13 +30,15 @@ def decoding_steps(
     steps = [[(str(token), float(p)) for token, p in step] for step in candidates]
     _check_steps(steps, chosen)
     children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    top = 44.0
-    for start in range(0, len(steps), PER_ROW):
-        row = range(start, min(start + PER_ROW, len(steps)))
+    longest = max(BOLD * text_width(visible(token), 13) for step in steps for token, _ in step)
+    top, wide = 44.0, min(max(NARROW, longest + SHARE + 12), WIDE)
+    per_row = int((PAGE + GAP) // (wide + GAP))
+    for start in range(0, len(steps), per_row):
+        row = range(start, min(start + per_row, len(steps)))
         for column, i in enumerate(row):
-            children += _step(i, steps[i], chosen[i], 16 + column * (WIDE + 14), top)
+            children += _step(i, steps[i], chosen[i], 16 + column * (wide + GAP), top, wide)
         top += 34 + LINE * max(len(steps[i]) for i in row) + 16
-    width = max(32 + min(len(steps), PER_ROW) * (WIDE + 14) - 14, 32 + BOLD * text_width(title, 15))
+    width = 32 + max(min(len(steps), per_row) * (wide + GAP) - GAP, BOLD * text_width(title, 15))
     words = [(isolated(visible(step[place][0])), share_text(step[place][1])) for step, place in zip(steps, chosen)]
     said = ", ".join(" ".join(word) for word in words)
     return Picture(width, top, title, f"Said, with its probability: {said}.", children)
@@ -62,26 +65,29 @@ def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) ->
             )
 
 
-def _step(number: int, candidates: list[tuple[str, float]], chosen: int, left: float, top: float) -> list[Element]:
+def _step(
+    number: int, candidates: list[tuple[str, float]], chosen: int, left: float, top: float, wide: float
+) -> list[Element]:
     """The candidates of a step, below the token that was said."""
+    aside = text_width(str(number + 1), 11) + 10
     found = [
         Element("text", str(number + 1), x=left, y=top + 14, font_size=11, fill=MUTED),
-        label(candidates[chosen][0], WIDE - 24, 14, x=left + 20, y=top + 14, fill=INK, font_weight="bold"),
-        Element("line", x1=left, x2=left + WIDE, y1=top + 22, y2=top + 22, stroke=RULE),
+        label(candidates[chosen][0], wide - aside, 14, x=left + aside, y=top + 14, fill=INK, font_weight="bold"),
+        Element("line", x1=left, x2=left + wide, y1=top + 22, y2=top + 22, stroke=RULE),
     ]
     for i, (token, p) in enumerate(candidates):
         y, is_chosen = top + 28 + i * LINE, i == chosen
         weight = "bold" if is_chosen else None
         if is_chosen:
-            frame = {"x": left, "y": y, "width": WIDE, "height": LINE - 1, "rx": 3}
+            frame = {"x": left, "y": y, "width": wide, "height": LINE - 1, "rx": 3}
             found.append(Element("rect", **frame, fill=PANEL, stroke=SERIES[0], class_="chosen"))
-        found.append(label(token, WIDE - 62, 12, x=left + 6, y=y + 12, fill=INK, font_weight=weight))
-        number_of = {"x": left + WIDE - 6, "y": y + 12, "text_anchor": "end", "font_size": 11}
+        found.append(label(token, wide - 12 - SHARE, 12, x=left + 6, y=y + 12, fill=INK, font_weight=weight))
+        number_of = {"x": left + wide - 6, "y": y + 12, "text_anchor": "end", "font_size": 11}
         found.append(Element("text", share_text(p), fill=INK if is_chosen else MUTED, font_weight=weight, **number_of))
-        track = {"x": left + 6, "y": y + 17, "height": BAR - 6, "rx": 2}
-        found.append(Element("rect", width=WIDE - 12, fill=RULE, **track))
+        track = {"x": left + 6, "y": y + 17, "height": 7, "rx": 2}
+        found.append(Element("rect", width=wide - 12, fill=RULE, **track))
         fill = SERIES[0] if is_chosen else MUTED
-        found.append(Element("rect", width=max((WIDE - 12) * min(p, 1.0), 0.5), fill=fill, class_="bar", **track))
+        found.append(Element("rect", width=max((wide - 12) * min(p, 1.0), 0.5), fill=fill, class_="bar", **track))
     return found
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .grid import MARGIN, Map, end_of_legend, heat_maps
-from .ramp import scale
-from .svg import MINUS, MUTED, Element, Picture, number, text_width
+from .grid import heat_maps
+from .svg import MINUS, Picture, number
 from .tiles import Scale
-from .tokens import check_pair, isolated, visible
-from .weights import Layer, choose, read_layers
-
-BAR = 180.0
+from .tokens import isolated, visible
+from .weights import Layer, choose, read_attention
 
 
 def attention_difference(
@@ -26,6 +22,7 @@ def attention_difference(
     *,
     layers: Any = None,
     heads: Any = None,
+    without: Any = None,
     sample: int = 0,
     names: tuple[str, str] = ("A", "B"),
     title: str | None = None,
@@ -46,24 +43,23 @@ def attention_difference(
         source: the tokens of the keys; default: their numbers.
         target: the tokens of the queries; default: `source` if the lengths are the same.
         layers, heads: one or several of each; default: all.
+        without: keys to leave out, as in `attention_grid`.
         sample: the index in a batch.
         names: the names of the two.
 
     Raises ValueError if tokens do not fit the weights, weights do not add up to one, or the two differ in shape.
     """
-    one, other = read_layers(weights_a, sample), read_layers(weights_b, sample)
+    named = source is not None or target is not None
+    other, *_ = read_attention(weights_b, None, None, sample, without)
+    one, source, target, less = read_attention(weights_a, source, target, sample, without)
     shapes = [[layer.weights.shape for layer in read] for read in (one, other)]
     if shapes[0] != shapes[1]:
         raise ValueError(
             f"attention_difference: {names[0]} has {_shapes(shapes[0])}, {names[1]} has {_shapes(shapes[1])}; expected "
             "as many layers of the same heads, queries and keys"
         )
-    queries, keys = one[0].weights.shape[1:]
     rows = choose(layers, len(one), "layer")
     columns = choose(heads, max(len(one[i].weights) for i in rows), "head")
-    named = source is not None or target is not None
-    source, target = check_pair(source, target, keys, queries)
-
     differences = {
         (i, head): other[i].weights[head] - weights
         for i in rows
@@ -71,18 +67,14 @@ def attention_difference(
         if head in columns
     }
     colours = Scale(max(float(np.abs(values).max()) for values in differences.values()) or 1.0, True)
-    maps = {
-        (i, head): Map(colours.shares(values), _hidden(one[i], other[i], head), values)
-        for (i, head), values in differences.items()
-    }
+    maps = {(i, head): (values, _hidden(one[i], other[i], head)) for (i, head), values in differences.items()}
     only = f", layer {rows[0]}" if len(rows) == 1 < len(one) else ""
-    title = title or f"Attention of {names[1]} {MINUS} {names[0]}{only}"
+    title = title or f"Attention of {names[1]} {MINUS} {names[0]}{only}{less}"
     drawn = heat_maps(
-        maps, {i: one[i].name or other[i].name for i in rows}, columns, source, target, colours.ramp,
-        lambda *masks: _legend(colours, names, *masks), title, named=named, count=len(one[rows[0]].weights),
+        maps, {i: one[i].name or other[i].name for i in rows}, columns, source, target, colours,
+        (f"more in {names[0]}", f"more in {names[1]}"), title, named=named, count=len(one[rows[0]].weights),
     )  # fmt: skip
     drawn.description += f" {_described(differences, names, source, target)}"
-    drawn.width = max(drawn.width, math.ceil(_ends(names)[1] + 330))
     return drawn
 
 
@@ -95,23 +87,6 @@ def _hidden(one: Layer, other: Layer, head: int) -> np.ndarray | None:
     """The cells that both masks hide; None if one of them is unknown."""
     hidden = one.masks[head], other.masks[head]
     return None if hidden[0] is None or hidden[1] is None else hidden[0] & hidden[1]
-
-
-def _ends(names: tuple[str, str]) -> tuple[float, float]:
-    """The left side of the scale, and the right side of the words beside it."""
-    left = MARGIN + text_width(f"more in {names[0]}", 12) + 14
-    return left, left + BAR + 14 + text_width(f"more in {names[1]}", 12)
-
-
-def _legend(colours: Scale, names: tuple[str, str], masked: bool, hatched: bool) -> list[Element]:
-    """The scale, with the name that each end stands for, and the words beside it."""
-    left, end = _ends(names)
-    legend = [
-        Element("text", f"more in {names[0]}", x=MARGIN, y=45, font_size=12, fill=MUTED),
-        scale(colours.ramp, left, 36, BAR, colours.ticks(), MUTED),
-        Element("text", f"more in {names[1]}", x=left + BAR + 14, y=45, font_size=12, fill=MUTED),
-    ]
-    return [*legend, *end_of_legend(end + 24, masked, hatched)]
 
 
 def _described(

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .ramp import HIDDEN, STROKE, WEIGHTS, Ramp, hatching, pixels, scale, squares
-from .svg import BOLD, INK, MINUS, MUTED, RULE, Element, Picture, number, text_width
-from .tokens import check_pair, isolated, label, visible
-from .weights import choose, read_layers
+from .ramp import frame, pixels, squares
+from .svg import BOLD, INK, MINUS, Element, Picture, number, text_width
+from .tiles import Scale
+from .tokens import isolated, label, visible
+from .weights import choose, read_attention
 
 WIDTH, HEIGHT = 1240.0, 690.0  # a slide of 1280 x 720, with room around
 MARGIN, GAP, TOP = 16.0, 12.0, 84.0
@@ -20,6 +21,7 @@ LARGEST_FONT, SMALLEST_FONT, LONGEST_TOKEN = 13.0, 9.0, 160.0
 MOST_TITLES = 5000
 
 Box = tuple[float, float, float, float]
+Map = tuple[np.ndarray, np.ndarray | None]  # (queries, keys): numbers; True where attention is not allowed
 
 
 def attention_grid(
@@ -29,6 +31,7 @@ def attention_grid(
     *,
     layers: Any = None,
     heads: Any = None,
+    without: Any = None,
     sample: int = 0,
     title: str | None = None,
 ) -> Picture:
@@ -43,42 +46,29 @@ def attention_grid(
         source: the tokens of the keys; default: their numbers.
         target: the tokens of the queries; default: `source` if the lengths are the same.
         layers, heads: one or several of each; default: all.
+        without: keys to leave out, such as a first token that takes most of the attention (a sink; Xiao et al. 2024);
+            the rest of each row is divided by its sum.
         sample: the index in a batch.
 
     Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
-    read = read_layers(weights, sample)
+    named = source is not None or target is not None
+    read, source, target, less = read_attention(weights, source, target, sample, without)
     rows = choose(layers, len(read), "layer")
     most_heads = max(len(read[i].weights) for i in rows)
     columns = choose(heads, most_heads, "head")
-    queries, keys = read[0].weights.shape[1:]
-    named = source is not None or target is not None
-    source, target = check_pair(source, target, keys, queries)
     maps = {
-        (i, head): Map(np.clip(weights, 0, 1), hidden, weights)
+        (i, head): (weights, hidden)
         for i in rows
         for head, (weights, hidden) in enumerate(zip(read[i].weights, read[i].masks))
         if head in columns
     }
     only = f", layer {rows[0]}" if len(rows) == 1 < len(read) else ""
-    title = title or (read[rows[0]].name if len(rows) == 1 else "") or f"Attention weights{only}"
+    title = title or ((read[rows[0]].name if len(rows) == 1 else "") or f"Attention weights{only}") + less
     layers = {i: read[i].name for i in rows}
-    return heat_maps(maps, layers, columns, source, target, WEIGHTS, _legend, title, named=named, count=most_heads)
-
-
-@dataclass(frozen=True, eq=False)
-class Map:
-    """The heat map of one head of a layer.
-
-    Attributes:
-        shares: (queries, keys), how far along the ramp the colour of each cell is.
-        hidden: True where attention is not allowed; None if that is unknown.
-        values: the numbers for the titles of the cells.
-    """
-
-    shares: np.ndarray
-    hidden: np.ndarray | None
-    values: np.ndarray
+    return heat_maps(
+        maps, layers, columns, source, target, Scale(1.0, False), ("", "weight"), title, named=named, count=most_heads
+    )
 
 
 def heat_maps(
@@ -87,8 +77,8 @@ def heat_maps(
     heads: Sequence[int],
     source: list[str],
     target: list[str],
-    ramp: Ramp,
-    legend: Callable[[bool, bool], list[Element]],
+    colours: Scale,
+    ends: tuple[str, str],
     title: str,
     *,
     named: bool,
@@ -101,7 +91,8 @@ def heat_maps(
         layers: the path of each module by its number, in order.
         heads: the numbers of the heads, in order.
         source, target: tokens, or their numbers.
-        legend: makes the elements of the legend; takes True if cells are masked, and True if those are hatched.
+        colours: the scale of the numbers.
+        ends: the texts before and behind its bar.
         named: True if tokens were given.
         count: the number of all heads; a single one needs no number.
     """
@@ -109,8 +100,10 @@ def heat_maps(
     layout = _arrange(len(layers), len(heads), source, target, named)
     as_images = len(layers) * len(heads) * queries * keys > MOST_TITLES
     children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
-    masked = any(each.hidden is not None and each.hidden.any() for each in maps.values())
-    children += legend(masked, not as_images)
+    masked = any(hidden is not None and hidden.any() for _, hidden in maps.values())
+    axes = "rows are queries, columns are keys"
+    legend, end = colours.legend(ends, axes, masked=masked, hatched=not as_images)
+    children += legend
     if count > 1:
         children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(heads)]
     for row, (i, name) in enumerate(layers.items()):
@@ -122,16 +115,17 @@ def heat_maps(
         for column, head in enumerate(heads):
             if (i, head) not in maps:
                 continue
-            each, box = maps[i, head], layout.box(row, column)
+            (values, hidden), box = maps[i, head], layout.box(row, column)
+            shares = np.clip(colours.shares(values), 0, 1)
             if as_images:
-                cells = [*pixels(each.shares, each.hidden, ramp, box), Element("title", f"layer {i}, head {head}")]
+                cells = [*pixels(shares, hidden, colours.ramp, box), Element("title", f"layer {i}, head {head}")]
             else:
-                cells = [squares(each.shares, each.hidden, ramp, box, _cell_titles(each, source, target))]
-            children.append(Element("g", *cells, frame(box), class_="map"))
+                cells = [squares(shares, hidden, colours.ramp, box, _cell_titles(maps[i, head], source, target))]
+            children.append(Element("g", *cells, frame(*box), class_="map"))
     if layout.font is not None:
         for column in range(len(heads)):
             children += key_tokens(source, layout.box(0, column), layout.font)
-    width = max(layout.right + MARGIN, MARGIN + 530, 2 * MARGIN + BOLD * text_width(title, 15)) + layout.overhang
+    width = max(max(layout.right, end) + MARGIN, 2 * MARGIN + BOLD * text_width(title, 15)) + layout.overhang
     description = (
         f"{len(layers)} layer{'s' * (len(layers) > 1)} of {len(heads)} head{'s' * (len(heads) > 1)}; each map has "
         f"{queries} queries (rows) and {keys} keys (columns)."
@@ -210,24 +204,6 @@ def widest_token(tokens: list[str], font: float) -> float:
 # ---- the text around them
 
 
-def _legend(masks: bool, hatched: bool) -> list[Element]:
-    return [
-        scale(WEIGHTS, MARGIN, 36, 180, [(0, "0"), (0.5, "0.5"), (1, "1")], MUTED),
-        Element("text", "weight", x=MARGIN + 192, y=45, font_size=12, fill=MUTED),
-        *end_of_legend(MARGIN + 250, masks, hatched),
-    ]
-
-
-def end_of_legend(x: float, masks: bool, hatched: bool) -> list[Element]:
-    """A sample of a masked cell, if there are any, and the meaning of rows and columns."""
-    axes = Element("text", "rows are queries, columns are keys", x=x + 80 * masks, y=45, font_size=12, fill=MUTED)
-    if not masks:
-        return [axes]
-    sample = Element("rect", x=x, y=35, width=12, height=12, fill=HIDDEN)
-    hatch = [hatching([(x, 47, x + 12, 35)], STROKE)] * hatched
-    return [sample, *hatch, Element("text", "masked", x=x + 18, y=45, font_size=12, fill=MUTED), axes]
-
-
 def _head_name(head: int, box: Box) -> Element:
     x, _, width, _ = box
     text = f"head {head}" if width > 46 else str(head)
@@ -247,19 +223,14 @@ def _layer_name(i: int, path: str, box: Box, aside: float) -> Element:
 
 def _cell_titles(each: Map, source: list[str], target: list[str]) -> Callable[[int, int], str]:
     """A function for the tooltip of a cell: its two tokens, and its number."""
+    values, hidden = each
 
     def title(query: int, key: int) -> str:
-        masked = each.hidden is not None and each.hidden[query, key]
-        weight = "masked" if masked else number(each.values[query, key], 4).replace("-", MINUS)
+        masked = hidden is not None and hidden[query, key]
+        weight = "masked" if masked else number(values[query, key], 4).replace("-", MINUS)
         return f"{isolated(visible(target[query]))} → {isolated(visible(source[key]))}: {weight}"
 
     return title
-
-
-def frame(box: Box) -> Element:
-    x, y, width, height = box
-    place = {"x": x - 0.5, "y": y - 0.5, "width": width + 1, "height": height + 1}
-    return Element("rect", fill="none", stroke=RULE, pointer_events="none", **place)
 
 
 def query_tokens(target: list[str], box: Box, font: float) -> list[Element]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .svg import INK, MUTED, PANEL, SERIES, Element, Picture, text_width
-from .tokens import check_pair, isolated, label, visible
-from .weights import choose, read_layers
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .tokens import isolated, label, visible
+from .weights import choose, read_attention
 
 MARGIN, TOP, MIDDLE, SQUARE = 16.0, 66.0, 300.0, 11.0
 FAINT = 0.02
@@ -22,6 +22,7 @@ def attention_lines(
     layer: int | None = None,
     heads: Any = None,
     token: int | None = None,
+    without: Any = None,
     sample: int = 0,
     title: str | None = None,
 ) -> Picture:
@@ -39,16 +40,17 @@ def attention_lines(
         layer: the index of the layer; default: the last one.
         heads: one or several; default: all.
         token: the index of the one query to draw; default: all of them.
+        without: keys to leave out, such as a first token that takes most of the attention (a sink; Xiao et al. 2024);
+            the rest of each row is divided by its sum.
         sample: the index in a batch.
 
     Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
-    layers = read_layers(weights, sample)
+    layers, source, target, less = read_attention(weights, source, target, sample, without)
     at = choose(len(layers) - 1 if layer is None else layer, len(layers), "layer")[0]
     chosen = choose(heads, len(layers[at].weights), "head")
     values = layers[at].weights
     queries, keys = values.shape[1:]
-    source, target = check_pair(source, target, keys, queries)
     rows = range(queries) if token is None else choose(token, queries, "token")
 
     longest = max(queries, keys)
@@ -56,7 +58,7 @@ def attention_lines(
     size = step * 0.62 if step < 24 else 14.0
     squares = min(SQUARE, 120 / len(chosen), step - 4)
     band = squares * len(chosen)
-    left, right = (min(220.0, max(text_width(visible(t), size) for t in tokens)) for tokens in (target, source))
+    left, right = (min(220.0, max(text_width(visible(t), size * BOLD) for t in tokens)) for tokens in (target, source))
     legend = _legend(chosen)
     x_left = MARGIN + max(left, text_width("queries", 12)) + 8  # the left side of the queries' squares
     x_from = x_left + band
@@ -71,7 +73,7 @@ def attention_lines(
         return TOP + (i + 0.5) * step
 
     named = f"layer {at}" + (f" ({layers[at].name})" if layers[at].name else "")
-    title = title or f"Attention, {named}"
+    title = title or f"Attention, {named}{less}"
     children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), legend[0]]
     heading = {"font_size": 12, "fill": MUTED, "y": TOP - 4}
     children.append(Element("text", "queries", x=x_left - 8, text_anchor="end", **heading))

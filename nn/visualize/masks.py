@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .grid import frame, key_tokens, query_tokens, widest_token
-from .ramp import HIDDEN, hatching
+from .grid import key_tokens, query_tokens, widest_token
+from .ramp import HIDDEN, frame, hatching
 from .svg import BOLD, INK, MUTED, PAPER, SERIES, Colour, Element, Picture, text_width
 from .tokens import check_pair, visible
-from .weights import to_numpy
+from .weights import choose, to_numpy
 
 MARGIN, TOP = 16.0, 40.0
 SEEN = SERIES[0]
@@ -50,9 +50,7 @@ def attention_mask(
     hidden = None if attn_mask is None else _hidden(attn_mask)
     padding = None if key_padding_mask is None else _hidden(key_padding_mask)
     if padding is not None and padding.ndim == 2:
-        if not -len(padding) <= sample < len(padding):
-            raise ValueError(f"sample {sample} does not exist: the batch has {len(padding)}")
-        padding = padding[sample]
+        padding = padding[choose(sample, len(padding), "sample")[0]]
     keys = hidden.shape[-1] if hidden is not None else padding.shape[-1]  # type: ignore[union-attr]
     hidden = np.zeros((keys, keys), dtype=bool) if hidden is None else hidden
     padding = np.zeros(keys, dtype=bool) if padding is None else padding
@@ -74,7 +72,7 @@ def attention_mask(
     for i in range(queries):
         for j in range(keys):
             x, y = left + j * cell, top + i * cell
-            kind = _kind(bool(hidden[i, j]), bool(padding[j]))
+            kind = " ".join(["hidden"] * bool(hidden[i, j]) + ["padding"] * bool(padding[j])) or "seen"
             fill = SEEN if kind == "seen" else HIDDEN if kind == "hidden" else PADDING
             title_ = Element("title", f"{visible(target[i])} → {visible(source[j])}: {kind}")
             cells.children.append(Element("rect", title_, x=x, y=y, width=cell, height=cell, fill=fill, class_=kind))
@@ -85,7 +83,7 @@ def attention_mask(
     children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), cells]
     children += [hatching(slashes)] * bool(slashes) + [hatching(backslashes, PADDING_STROKE)] * bool(backslashes)
     box = (left, top, keys * cell, queries * cell)
-    children += [frame(box), *query_tokens(target, box, size), *key_tokens(source, box, size)]
+    children += [frame(*box), *query_tokens(target, box, size), *key_tokens(source, box, size)]
     causal = queries == keys > 1 and bool((hidden == ~np.tri(keys, dtype=bool)).all())
     words = {"hidden": "the future, hidden by attn_mask" if causal else "hidden by attn_mask", "padding": "padding"}
     legend, wide = _legend(MARGIN, top + queries * cell + 14, bool(hidden.any()), bool(padding.any()), words)
@@ -103,12 +101,6 @@ def _hidden(mask: Any) -> np.ndarray:
     if array.dtype.kind not in "bf":
         raise TypeError(f"attention_mask: masks are boolean or floating, got {array.dtype}")
     return array if array.dtype.kind == "b" else array == -math.inf
-
-
-def _kind(hidden: bool, padding: bool) -> str:
-    if hidden and padding:
-        return "hidden padding"
-    return "hidden" if hidden else "padding" if padding else "seen"
 
 
 def _legend(x: float, y: float, hidden: bool, padding: bool, words: dict[str, str]) -> tuple[Element, float]:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..positional import PositionalEncoding, sinusoidal_encoding
-from .ramp import SIGNED, pixels, scale
-from .svg import INK, MINUS, MUTED, RULE, Element, Picture
+from .ramp import SIGNED, frame, pixels, scale
+from .svg import INK, MINUS, MUTED, Element, Picture
 from .weights import to_numpy
 
 LEFT, TOP = 62.0, 84.0
@@ -41,9 +41,7 @@ def positional_encoding(
     box = (LEFT, TOP, width, height)
     children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
     children.append(scale(SIGNED, LEFT, 36, 180, [(0, f"{MINUS}{most:.3g}"), (0.5, "0"), (1, f"{most:.3g}")], MUTED))
-    children += pixels((values / most + 1) / 2, None, SIGNED, box)
-    frame = {"x": LEFT - 0.5, "y": TOP - 0.5, "width": width + 1, "height": height + 1}
-    children.append(Element("rect", fill="none", stroke=RULE, **frame))
+    children += [*pixels((values / most + 1) / 2, None, SIGNED, box), frame(*box)]
     for i in _marks(positions):
         y = TOP + (i + 0.5) * height / positions + 4
         children.append(Element("text", str(i), x=LEFT - 6, y=y, text_anchor="end", font_size=11, fill=MUTED))

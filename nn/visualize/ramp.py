@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .svg import Colour, Element
+from .svg import RULE, Colour, Element
 
 STEPS = 64
 HIDDEN = Colour("hidden", "#e6d8bd", "#4a4030")
@@ -155,6 +155,12 @@ def pixels(
         image.attributes["style"] = "image-rendering: pixelated"
         images.append(image)
     return images
+
+
+def frame(x: float, y: float, width: float, height: float) -> Element:
+    """A thin line around a table."""
+    box = {"x": x - 0.5, "y": y - 0.5, "width": width + 1, "height": height + 1}
+    return Element("rect", fill="none", stroke=RULE, pointer_events="none", **box)
 
 
 def png(indices: np.ndarray, palette: Sequence[tuple[int, int, int]]) -> bytes:

@@ -212,7 +212,9 @@ class _Places:
     def __init__(self, read: list[str], said: list[str], bidirectional: bool) -> None:
         self.read, self.said = read, said
         self.directions = [FORWARD, BACKWARD] if bidirectional else [FORWARD]
-        self.column = _column([*read, *said])
+        self.column = max(
+            WIDE + 26, *(min(120.0, BOLD * text_width(visible(word), 13)) + 12 for word in [*read, *said])
+        )
         across = self.column * max(len(read), len(said))
         self.left = {row: 16 + (across - self.column * len(words)) / 2 for row, words in ((READ, read), (SAID, said))}
         self.low = 52.0 if not said else 230.0  # the top of the encoder's states
@@ -266,10 +268,6 @@ class _Places:
     def _word(self, word: str, x: float, y: float, row: str, is_bold: bool) -> Element:
         place = {"x": x, "y": y, "text_anchor": "middle", "class_": row}
         return label(word, self.column - 8, 13, fill=INK, font_weight="bold" if is_bold else None, **place)
-
-
-def _column(words: list[str]) -> float:
-    return max([WIDE + 26, *(min(120.0, text_width(visible(word), 14)) + 12 for word in words)])
 
 
 def _name(letter: str, i: int) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .heads import Head, Steps, read_head
-from .projections import Projections, read_projections
+from .heads import Head, Projections, Steps, read_head, read_projections
 from .svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose
@@ -69,8 +68,9 @@ def attention_steps(
     source, target = check_pair(source, target, keys, queries)
     at = choose(token, queries, "token")[0]
     steps = inputs.follow(at)
-    rows = _heaviest(steps.weights)
-    names = _breadth_of_names([target[at], *(source[j] for j in rows)])
+    rows = sorted(np.argsort(-steps.weights, kind="stable")[:MOST_KEYS].tolist())  # the heaviest, in their order
+    shown = [target[at], *(source[j] for j in rows)]
+    names = min(120.0, max(30.0, *(text_width(visible(token), 13) for token in shown))) + 12  # a column's width
     before = _write_projections(projections, rows, at, names, target[at], source) if projections else None
     columns = _write_out(inputs, steps, rows, names, target[at], source, before)
 
@@ -227,28 +227,19 @@ class _Columns:
 
     def matrix(self, values: np.ndarray, at: float, class_: str) -> None:
         """Draw a row of numbers for each key, with an ellipsis if some are left out."""
-        begin, count = self.left + at, _shown(values.shape[1])
         for line, j in enumerate(self.rows):
-            for c, value in enumerate(values[j, :count]):
-                self._number(value, begin + (c + 1) * DIGITS, line, class_)
-            if values.shape[1] > count:
-                self._draw("text", "…", fill=MUTED, x=begin + count * DIGITS + 8, y=self._middle(line) + 4)
+            self._row(values[j], self.left + at, line, class_)
 
     def table(self, values: np.ndarray, bias: np.ndarray | None, class_: str) -> None:
         """Draw a matrix from its first row on, with ellipses; below it a bias, after a plus."""
-        rows, columns = _shown(len(values)), _shown(values.shape[1])
+        rows = _shown(len(values))
         lines = [*values[:rows], *([None] if rows < len(values) else []), *([bias] if bias is not None else [])]
         for line, numbers in enumerate(lines):
             if numbers is None:
                 self._draw("text", "⋮", x=self.left + DIGITS - 12, y=self._middle(line) + 4, fill=MUTED)
                 continue
-            added = numbers is bias
-            for c, value in enumerate(numbers[:columns]):
-                self._number(value, self.left + (c + 1) * DIGITS, line, "bias" if added else class_)
-            if columns < len(numbers):
-                at = self.left + columns * DIGITS + 8
-                self._draw("text", "…", fill=MUTED, x=at, y=self._middle(line) + 4)
-            if added:
+            self._row(numbers, self.left, line, "bias" if numbers is bias else class_)
+            if numbers is bias:
                 self._draw("text", "+", x=self.left + 4, y=self._middle(line) + 4, fill=MUTED)
 
     def bars(self, weights: np.ndarray) -> None:
@@ -274,6 +265,13 @@ class _Columns:
         """Write a text across the columns, in the last line."""
         self._draw("text", text, x=x, y=self._middle(self.lines - 1) + 4, fill=MUTED, class_="more")
 
+    def _row(self, values: np.ndarray, left: float, line: int, class_: str) -> None:
+        count = _shown(len(values))
+        for c, value in enumerate(values[:count]):
+            self._number(value, left + (c + 1) * DIGITS, line, class_)
+        if count < len(values):
+            self._draw("text", "…", fill=MUTED, x=left + count * DIGITS + 8, y=self._middle(line) + 4)
+
     def _number(self, value: float, right: float, line: int, class_: str) -> None:
         place = {"x": right, "y": self._middle(line) + 4, "text_anchor": "end", "font_size": 13, "class_": class_}
         self._draw("text", _short(value), fill=MUTED if value == -math.inf else INK, **place)
@@ -296,18 +294,6 @@ def _formula(text: str, middle: float, y: float) -> list[Element]:
         Element("text", base, x=at, y=y, text_anchor="end", class_="formula", font_size=14, **look),
         Element("text", raised, x=at + 1, y=y - 5, class_="raised", font_size=10, **look),
     ]
-
-
-def _breadth_of_names(tokens: list[str]) -> float:
-    """The width of a column of tokens, with room behind them."""
-    return min(120.0, max(30.0, *(text_width(visible(token), 13) for token in tokens))) + 12
-
-
-def _heaviest(weights: np.ndarray) -> list[int]:
-    """The keys shown, in their order."""
-    if len(weights) <= MOST_KEYS:
-        return list(range(len(weights)))
-    return sorted(np.argsort(-weights, kind="stable")[:MOST_KEYS].tolist())
 
 
 def _shown(size: int) -> int:

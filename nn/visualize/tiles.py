@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from .grid import frame
-from .ramp import HIDDEN, SIGNED, WEIGHTS, Ramp, ink_on, pixels, squares
-from .svg import INK, MINUS, Element, number, text_width
+from .ramp import HIDDEN, SIGNED, WEIGHTS, Ramp, frame, hatching, ink_on, pixels, scale, squares
+from .svg import INK, MINUS, MUTED, Element, number, text_width
 from .tokens import fitted, isolated
 
 FONT, LINE = 12.0, 26.0
@@ -53,6 +52,20 @@ class Scale:
         most = f"{self.most:.3g}"
         return [(0, MINUS + most), (0.5, "0"), (1, most)] if self.signed else [(0, "0"), (1, most)]
 
+    def legend(
+        self, ends: tuple[str, str], more: str = "", *, masked: bool = False, hatched: bool = True
+    ) -> tuple[list[Element], float]:
+        """The bar with a text at each end, a sample of a masked cell, another text, and where that ends."""
+        bar = 16 + (text_width(ends[0], 12) + 14 if ends[0] else 0.0)
+        at = bar + 216 + text_width(ends[1], 12)
+        texts = [(ends[0], 16.0), (ends[1], bar + 194), ("masked" * masked, at + 18), (more, at + 80 * masked)]
+        found = [scale(self.ramp, bar, 36, 180, self.ticks(), MUTED)]
+        found += [Element("text", text, x=x, y=45, font_size=12, fill=MUTED) for text, x in texts if text]
+        if masked:
+            found.append(Element("rect", x=at, y=35, width=12, height=12, fill=HIDDEN))
+            found += [hatching([(at, 47, at + 12, 35)])] * hatched
+        return found, texts[-1][1] + text_width(more, 12)
+
 
 @dataclass(frozen=True, eq=False)
 class Tile:
@@ -65,6 +78,7 @@ class Tile:
         rows, columns: labels; None for none.
         room: its largest width; with numbers, it is as wide as they are.
         size: the width and height of its cells; None: the tile chooses.
+        inside: texts for the cells of a single row, in place of their numbers.
     """
 
     values: np.ndarray
@@ -74,11 +88,12 @@ class Tile:
     columns: list[str] | None = None
     room: float = 640.0
     size: tuple[float, float] | None = None
+    inside: list[str] | None = None
 
     @cached_property
     def texts(self) -> np.ndarray:
         """Its numbers as text, all in one format."""
-        return np.vectorize(_way(self.values), otypes=[object])(self.values)
+        return written(self.values) if self.inside is None else np.array([self.inside], dtype=object)
 
     @cached_property
     def cell(self) -> tuple[float, float]:
@@ -136,14 +151,15 @@ class Tile:
             cells = pixels(shares, hidden, self.scale.ramp, box)
         else:
             cells = [squares(shares, hidden, self.scale.ramp, box, self._title)]
-        cells.append(frame(box))
+        cells.append(frame(*box))
         if self.numbers:
             cells.append(self._numbers(x, y, shares))
         return Element("g", *cells, *self._labels(x, y), class_="tile")
 
     def _title(self, i: int, j: int) -> str:
         """The tooltip of a cell."""
-        row, column = (str(at) if names is None else names[at] for at, names in ((i, self.rows), (j, self.columns)))
+        columns = self.columns if self.inside is None else self.inside
+        row, column = (str(at) if names is None else names[at] for at, names in ((i, self.rows), (j, columns)))
         return f"{isolated(row)}, {isolated(column)}: {self.values[i, j]:.6g}".replace("-", MINUS)
 
     def _numbers(self, x: float, y: float, shares: np.ndarray) -> Element:
@@ -152,7 +168,7 @@ class Tile:
         for (i, j), text in np.ndenumerate(self.texts):
             ink = ink_on(self.scale.ramp(float(shares[i, j])) if np.isfinite(self.values[i, j]) else HIDDEN)
             place = {"x": x + (j + 0.5) * w, "y": y + (i + 0.5) * h + FONT * 0.35}
-            texts.children.append(Element("text", text, fill=ink, **place))
+            texts.children.append(fitted(text, w - 6, FONT, fill=ink, **place))
         return texts
 
     def _labels(self, x: float, y: float) -> list[Element]:
@@ -187,8 +203,8 @@ def _widest(labels: Sequence[str]) -> float:
     return min(LONGEST_LABEL, max((text_width(name, FONT) for name in labels), default=0.0))
 
 
-def _way(values: np.ndarray) -> Callable[[float], str]:
-    """A function that writes the numbers of a matrix: as integers if all are, else with two decimals or two digits."""
+def written(values: np.ndarray) -> np.ndarray:
+    """The numbers of a matrix as text: as integers if all are, else with two decimals or two digits."""
     finite = values[np.isfinite(values)]
     most = float(np.abs(finite).max(initial=0.0))
     digits = ".2f" if 0.1 <= most < 1000 or most == 0 else ".1e"
@@ -201,4 +217,4 @@ def _way(values: np.ndarray) -> Callable[[float], str]:
         text = f"{value:{digits}}" if value or digits != ".1e" else "0"
         return (text if text.strip("-0.") else text.removeprefix("-")).replace("-", MINUS)
 
-    return write
+    return np.vectorize(write, otypes=[object])(values)

@@ -69,7 +69,7 @@ def vectors(
         children.append(_arrow(plane, points[end], points[start]))
         children[-1].attributes |= {"fill": MUTED, "class_": "way"}
     for name, point in points.items():
-        shape = _arrow(plane, point) if arrows else Element("circle", r=3.5, **_centre(plane(point)))
+        shape = _arrow(plane, point, (0.0, 0.0) if arrows else point)
         shape.children.append(Element("title", f"{isolated(name)}: {point[0]:.4g}, {point[1]:.4g}"))
         shape.attributes |= {"fill": colours[name], "class_": "vector"}
         children.append(shape)
@@ -191,16 +191,12 @@ def _axes(plane: _Plane, x_label: str, y_label: str) -> list[Element]:
     return [grid, names]
 
 
-def _centre(point: Point) -> dict[str, float]:
-    return {"cx": point[0], "cy": point[1]}
-
-
-def _arrow(plane: _Plane, point: Point, start: Point = (0.0, 0.0)) -> Element:
-    """An arrow to a point, as one shape; if it has no length, a dot."""
+def _arrow(plane: _Plane, point: Point, start: Point) -> Element:
+    """An arrow from one point to another, as one shape; if it has no length, a dot."""
     (x, y), (x0, y0) = plane(point), plane(start)
     length = math.hypot(x - x0, y - y0)
     if length == 0:
-        return Element("circle", r=3.5, **_centre((x, y)))
+        return Element("circle", r=3.5, cx=x, cy=y)
     dx, dy = (x - x0) / length, (y - y0) / length
     neck, head = max(length - HEAD, 0.0), min(HEAD, length)
     outline = [(0.0, 1.0), (neck, 1.0), (neck, head / 2), (length, 0.0), (neck, -head / 2), (neck, -1.0), (0.0, -1.0)]

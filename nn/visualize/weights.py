@@ -10,6 +10,7 @@ import numpy as np
 from tinytensor import Tensor
 
 from ..recording import AttentionCall, record_attention
+from .tokens import check_pair, isolated, visible
 
 TOLERANCE = 1e-3
 
@@ -34,6 +35,35 @@ class Layer:
     def masks(self) -> list[np.ndarray | None]:
         """For each head, True where attention was not allowed; None if that is unknown."""
         return [None] * len(self.weights) if self.hidden is None else list(self.hidden)
+
+
+def read_attention(
+    weights: Any, source: Any, target: Any, sample: int, without: Any
+) -> tuple[list[Layer], list[str], list[str], str]:
+    """Weights layer by layer, the tokens of keys and of queries, and words for a title on the keys left out.
+
+    Raises the errors of `read_layers` and `check_pair`; ValueError for keys that do not exist, and if none is left.
+    """
+    layers = read_layers(weights, sample)
+    source, target = check_pair(source, target, *layers[0].weights.shape[:0:-1])
+    if without is None:
+        return layers, source, target, ""
+    gone = choose(without, len(source), "without: key")
+    left = [j for j in range(len(source)) if j not in gone]
+    if not left:
+        raise ValueError(f"without: all {len(source)} keys are left out; leave one at least")
+    layers = [
+        Layer(shares(x.weights[..., left]), None if x.hidden is None else x.hidden[..., left], x.name, x.recorded)
+        for x in layers
+    ]
+    names = ", ".join(isolated(visible(source[j])) for j in gone)
+    return layers, [source[j] for j in left], target, f", without {names}"
+
+
+def shares(weights: np.ndarray) -> np.ndarray:
+    """Each row (..., source) divided by its sum; a row of zeros stays."""
+    sums = weights.sum(axis=-1, keepdims=True)
+    return weights / np.where(sums > 0, sums, 1)
 
 
 def read_layers(weights: Any, sample: int = 0) -> list[Layer]:
@@ -112,14 +142,14 @@ def _depth(x: Any) -> int:
 
 def _layer(item: Any, sample: int, i: int) -> Layer:
     if isinstance(item, AttentionCall):
-        at = _sample(len(item.weights), sample)
+        at = choose(sample, len(item.weights), "sample")[0]
         hidden = item.hidden
         return Layer(_numbers(item.weights[at], i), None if hidden is None else hidden[at], item.path, True)
     array = _numbers(to_numpy(item), i)
     if array.ndim == 2:
         array = array[None]
     if array.ndim == 4:
-        array = array[_sample(len(array), sample)]
+        array = array[choose(sample, len(array), "sample")[0]]
     if array.ndim != 3 or 0 in array.shape:
         raise ValueError(
             f"attention weights: layer {i} has shape {array.shape}; expected (head, target, source) or "
@@ -132,12 +162,6 @@ def _numbers(array: np.ndarray, i: int) -> np.ndarray:
     if array.dtype.kind not in "fiu":
         raise TypeError(f"attention weights: layer {i} has dtype {array.dtype}; expected numbers")
     return array.astype(np.float64)
-
-
-def _sample(batch: int, sample: int) -> int:
-    if not -batch <= sample < batch:
-        raise ValueError(f"sample {sample} does not exist: the batch has {batch}")
-    return sample
 
 
 def _check_rows(weights: np.ndarray, layer: int, *, windowed: bool) -> None:

@@ -28,7 +28,7 @@ STYLES: dict[VertexKind, tuple[str, str, str, str, str, str]] = {
     "mask": ("box", "filled,dashed", "#f2f2f2", "#6b6b6b", "#24292f", "#a8b1bb"),
     "output": ("doubleoctagon", "filled", "#f8e8f1", "#a3487b", "#43213a", "#e08fbf"),
     "gradient": ("box", "rounded,filled,dashed", "#fde8dc", "#b34700", "#4a1f06", "#ff9d5c"),
-    "unread": ("box", "rounded,filled,dotted", "#f2f2f2", "#9a9a9a", "#24292f", "#6b7580"),
+    "unread": ("box", "rounded,filled,dotted", "#f2f2f2", "#8a8a8a", "#24292f", "#6b7580"),
 }
 EDGES = {
     "data": {},

@@ -63,6 +63,25 @@ def test_a_lesson_runs_and_its_claims_hold(name, place):
 
 
 @pytest.mark.parametrize(
+    ("name", "widest"), [("07_many_heads", 400), ("11_before_the_transformer", 640)]
+)  # in points; a telephone has some 300
+@pytest.mark.slow
+def test_graphs_are_narrow_enough_for_a_telephone_and_in_the_order_of_the_text(name, widest, place):
+    _, pictures = false_claims(name, LESSONS[name], place)
+    texts = [(place / "runs" / "lessons" / name / file).read_text(encoding="utf-8") for file in pictures.values()]
+    graphs = [text for text in texts if 'class="tinytensor"' in text]
+    assert len(graphs) == 2
+    for text in graphs:
+        assert float(re.search(r'<svg[^>]* width="([\d.]+)pt"', text)[1]) <= widest
+        assert not re.findall(r">(?:left|right)<", text)
+        places = {word: float(x) for x, word in re.findall(r'<text [^>]*x="([-\d.]+)".*>([^<>]+)</tspan></text>', text)}
+        for row in (["head 1", "head 2", "head 3", "head 4"], ["x W_Q", "x W_K", "x W_V"], ["W_Q", "W_K", "W_V"]):
+            found = [places[word] for word in row if word in places]
+            assert found == sorted(found)
+            assert len(found) in (0, len(row))
+
+
+@pytest.mark.parametrize(
     ("name", "number"),
     [(name, i) for name in MUTATIONS for i in range(len(MUTATIONS[name]) if "LESSONS_MUTATIONS" in os.environ else 1)],
 )

@@ -36,6 +36,37 @@ def test_head_by_head_is_multi_head_attention():
     close(model(X), layer(X, X, X)[0])
 
 
+def test_multi_head_attention_is_drawn_from_its_parts():
+    """So that a film of it, which shows what ran, has softmax and not one closed box."""
+    graph = attention_graphs.multihead()
+    names = [op.name for op in graph.ops]
+    assert (names.count("softmax"), names.count("matmul")) == (1, 6)
+    assert not {"left", "right"} & {edge.operand for edge in graph.picture().edges}
+
+
+def test_multi_head_attention_from_its_parts_is_the_layer():
+    """By the gradients that reach each matrix."""
+    found = {value.name: value.gradient for value in attention_graphs.multihead().values if value.gradient}
+    layer = nn.MultiheadAttention(64, 4, bias=False, batch_first=True)
+    tt.random.manual_seed(0)
+    x, *matrices = tt.random.normal((2, 6, 64)), *(tt.random.normal((64, 64)) / 8 for _ in range(4))
+    with tt.no_grad():
+        layer.in_proj_weight.copy_(tt.concat([W.mT for W in matrices[:3]]))
+        layer.out_proj.weight.copy_(matrices[3].mT)
+    out = layer(x, x, x, attn_mask=nn.functional.causal_mask(6), need_weights=False)[0]
+    gradient = tt.random.normal(out.shape)
+    out.backward(gradient / tt.linalg.vector_norm(gradient))
+    expected = [*tt.split(layer.in_proj_weight.grad, 3), layer.out_proj.weight.grad]
+    for name, grad in zip(("W_Q", "W_K", "W_V", "W_O"), expected):
+        assert found[name].norm == pytest.approx(float(tt.linalg.vector_norm(grad)), rel=1e-4)
+
+
+@pytest.mark.parametrize("draw", [attention_graphs.multihead, attention_graphs.head])
+def test_a_film_steps_through_softmax(draw, tmp_path):
+    draw().player(tmp_path / "film.html")
+    assert "softmax" in (tmp_path / "film.html").read_text(encoding="utf-8").partition('"steps":')[2]
+
+
 def library(drawn, made, bridge):
     """The library's decoder with the weights of one that is drawn, and the bias of its beginning 0."""
     with tt.no_grad():

@@ -2,10 +2,10 @@
 
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pytest
 
 import tinytensor as tt
+from tinytensor.models import Transformer
 from tinytensor.models.scripts import attention_graphs
 from tinytensor.models.sentence_attention import SentenceAttention
 from tinytensor.models.training import plots
@@ -53,15 +53,20 @@ def test_the_loss_curve_of_a_run_without_figures(folder):
     assert list(folder.path.iterdir()) == []
 
 
+def seen_by(model):
+    return SentenceAttention.of(model, [[[3, 4, 5]], [[1, 6]]], ["a", "b", "c"], ["x", "y"])
+
+
 def test_the_attention_heat_map(folder):
-    weights = np.random.default_rng(0).dirichlet(np.ones(4), size=3)
-    source, target = ["a", "b", "c", "<end>"], ["a", "b", "<end>"]
-    texts = [
-        check(plots.draw_cross_attention(folder, weights, source, target), "cross-attention.svg") for _ in range(2)
-    ]
+    seen = seen_by(Transformer(11, d_model=8, num_heads=2, num_layers=1))
+    texts = []
+    for _ in range(2):
+        plots.draw_attention(folder.path / "attention.svg", seen)
+        texts.append((folder.path / "attention.svg").read_text(encoding="utf-8"))
     assert texts[0] == texts[1]
     assert "looked at" in texts[0]
-    assert f"b → c: {weights[1, 2]:.4g}<" in texts[0]
+    mean = seen.layers["cross"][0].weights[0].mean(axis=0)
+    assert f"y → c: {mean[1, 2]:.4f}".rstrip("0") + "<" in texts[0]
 
 
 def test_the_graph_of_an_attention_head_is_the_same_text_every_time(tmp_path):
@@ -79,6 +84,7 @@ def test_drawing_leaves_the_generators_and_modes_alone(folder):
     """A picture in the middle of a run must not change what follows."""
     tt.random.manual_seed(0)
     expected = tt.random.normal((3,)).tolist()
+    seen = seen_by(Transformer(11, d_model=8, num_heads=2, num_layers=1))
     tt.random.manual_seed(0)
-    plots.draw_cross_attention(folder, np.eye(2), ["a", "b"], ["a", "b"])
+    plots.draw_attention(folder.path / "attention.svg", seen)
     assert tt.random.normal((3,)).tolist() == expected

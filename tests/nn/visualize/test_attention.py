@@ -94,6 +94,13 @@ def test_one_query_and_chosen_heads():
     )
 
 
+def test_a_bold_query_is_whole():
+    words = ["down", "internationally", "W", "."]
+    for i, word in enumerate(words):
+        picture = Read(visualize.attention_lines(softmax(1, 4, 4), words, token=i))
+        assert [t.text for t in picture.all("text", "query") if t.get("font-weight")] == [word]
+
+
 def test_the_last_layer_is_the_default_and_is_named():
     assert "layer 1" in Read(visualize.attention_lines(WEIGHT)).root[0].text
     call = recorded()
@@ -188,6 +195,92 @@ def test_weights_change_lightness_all_the_way(mode, sign):
 def test_signed_colours_are_lightest_or_darkest_at_zero():
     light, dark = ([lightness(getattr(c, mode)) for c in SIGNED.colours] for mode in ("light", "dark"))
     assert int(np.argmax(light)) == int(np.argmin(dark)) == 32
+
+
+# ---- without a key
+
+
+SINK = softmax(2, 3, 4, 4) * np.array([0.1, 0.1, 0.1, 0.1]) + np.array([0.9, 0, 0, 0])
+
+
+@pytest.mark.parametrize("key", [0, -4])
+def test_a_sink_is_left_out_and_the_rest_divided_by_its_sum(key):
+    tokens = ["<s>", "x", "y", "z"]
+    rest = SINK[:, :, :, 1:] / SINK[:, :, :, 1:].sum(-1, keepdims=True)
+    grid = Read(visualize.attention_grid(SINK, tokens, layers=1, heads=2, without=key))
+    assert (grid.texts("query"), grid.texts("key")) == (tokens, tokens[1:])
+    shown = [float(t.split(": ")[1]) for t in grid.titles() if " → " in t]
+    np.testing.assert_allclose(np.reshape(shown, (4, 3)), rest[1, 2], atol=5.1e-5)
+    assert grid.root[0].text == "Attention weights, layer 1, without <s>"
+    drawn = Read(visualize.attention_lines(SINK, tokens, without=[key]))
+    assert (drawn.texts("query"), drawn.texts("key")) == (tokens, tokens[1:])
+    opacities = [line[:, 4] for line in lines(drawn)]
+    for found, weights in zip(opacities, rest[1]):
+        np.testing.assert_allclose(found, weights[weights >= 0.02], atol=5.1e-4)
+    differing = Read(visualize.attention_difference(SINK[:1], SINK[1:], tokens, without=key))
+    assert differing.texts("key") == 3 * tokens[1:]
+    assert differing.root[0].text.endswith(", without <s>")
+
+
+def test_a_query_that_sees_only_the_sink_has_nothing_left():
+    picture = Read(visualize.attention_grid([recorded(nn.functional.causal_mask(4))], heads=0, without=0))
+    first = [t for t in picture.titles() if t.startswith("0 → ")]
+    assert first == ["0 → 1: masked", "0 → 2: masked", "0 → 3: masked"]
+    assert "1 → 1: 1" in picture.titles()  # it saw two keys
+
+
+@pytest.mark.parametrize(
+    ("without", "told"), [(4, "without: key 4 does not exist: there are 4"), ([0, 1, 2, 3], "all 4 keys are left out")]
+)
+def test_keys_that_cannot_be_left_out(without, told):
+    for draw in (visualize.attention_grid, visualize.attention_lines):
+        with pytest.raises(ValueError, match=told):
+            draw(SINK, without=without)
+
+
+# ---- attribution
+
+
+def test_tokens_are_shaded_by_their_values_and_attention_is_below():
+    values, weights, words = [0.5, -1.0, 0.0], [0.25, 0.75, 0.0], ["my", "name", "is"]
+    picture = Read(visualize.attribution(tt.asarray([values]), words, weights, title="log p(Tom)"))
+    shaded, looked = picture.all("g", "tile")
+    fills = [r.get("fill") for r in shaded.iter() if r.get("fill") and len(r) and r.tag.endswith("rect")]
+    assert fills == [SIGNED((v + 1) / 2).light for v in values]
+    fills = [r.get("fill") for r in looked.iter() if r.get("fill") and len(r) and r.tag.endswith("rect")]
+    assert fills == [WEIGHTS(w).light for w in weights]
+    text = [t.text for t in picture.all("text")]
+    assert [t for t in text if t in words] == words
+    assert picture.texts("column") == ["0.50", "\N{MINUS SIGN}1.00", "0.00"]
+    assert picture.texts("row") == ["attribution", "attention"]
+    assert [t for t in text if t in ("0.25", "0.75")] == ["0.25", "0.75"]
+    assert "attribution, name: \N{MINUS SIGN}1" in picture.titles()
+    assert picture.description == "name has the largest share, -1 of -0.5."
+
+
+@pytest.mark.parametrize("count", [1, 12, 100])
+def test_many_and_awkward_tokens_go_on_below(count):
+    tokens = (AWKWARD * 10)[:count]
+    picture = Read(visualize.attribution(np.linspace(-1, 1, count), tokens, np.full(count, 1 / count)))
+    assert picture.width == 640
+    for rect in picture.all("rect"):
+        assert float(rect.get("x", 0)) + float(rect.get("width")) <= 640
+    assert picture.texts("row").count("attention") == picture.texts("row").count("attribution")
+    assert len(picture.texts("column")) == count
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (([[1.0], [2.0]], ["a"]), r"values have shape \(2, 1\); expected finite numbers, \(length,\)"),
+        (([np.nan], ["a"]), "expected finite numbers"),
+        (([1.0, 2.0], ["a"]), "tokens: 1 tokens, but the weights have 2"),
+        (([1.0, 2.0], ["a", "b"], [1.0]), r"attention has shape \(1, 1\); expected \(1, 2\), as the values"),
+    ],
+)
+def test_attribution_that_does_not_fit(arguments, told):
+    with pytest.raises(ValueError, match=told):
+        visualize.attribution(*arguments)
 
 
 # ---- steps

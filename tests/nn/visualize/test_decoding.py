@@ -1,6 +1,5 @@
 """Pictures of decoding: every step, every branch, and what tells them apart."""
 
-import html
 import math
 import re
 
@@ -9,6 +8,8 @@ import pytest
 from tinytensor.nn import visualize
 from tinytensor.nn.visualize import BeamNode
 from tinytensor.nn.visualize.svg import BOLD, text_width
+
+from .drawing import Read, plain
 
 HELLO = "שלום"
 STEPS = [[("le", 0.7), ("la", 0.2), ("<b>", 0.0001)], [("chat", 0.5), (HELLO, 0.25)]]
@@ -52,31 +53,45 @@ def test_what_was_said_is_framed_and_bold():
     assert bold == ["Token by token", "la", "la", "0.200", "chat", "chat", "0.500"]
 
 
-@pytest.mark.parametrize("token", ["mmmmmmmmmmmmmmmmmm", "extraordinary", "WWWW", "le"])
-def test_a_bold_token_ends_before_its_probability_and_before_the_next_column(token):
-    picture = str(visualize.decoding_steps([[(token, 0.0001)], [("a", 0.5)]], [0, 0]))
-    (left, said, size), (start, shown, small), (end, probability, smaller) = _bold(picture)[:3]
-    assert left + BOLD * text_width(said, size) <= 16 + 150 + 14
-    assert start + BOLD * text_width(shown, small) <= end - BOLD * text_width(probability, smaller)
+LONG = [
+    "internationalisation",
+    "WWWWWWWWWW",
+    "m" * 18,
+    "mmmmmmmm",
+    "▁Donaudampfschifffahrt",
+    "extraordinary",
+    "W",
+    HELLO,
+]
 
 
-@pytest.mark.parametrize("token", ["mmmmmmmm", "extraordinary", "W"])
-def test_a_bold_token_of_a_beam_has_room_in_its_box(token):
-    tree = [BeamNode(None, "<begin>", 0.0), BeamNode(0, token, -0.1, score=-0.1), BeamNode(0, "x", -3.0)]
-    picture = str(visualize.beam_tree(tree))
-    widths = [float(w) for w in re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', picture)]
-    assert BOLD * text_width(token, 13) + 8 <= widths[1]
-    assert token in picture
+@pytest.mark.parametrize("count", [3, 14, 120])
+def test_bold_tokens_have_room_before_their_probability_and_the_next_column(count):
+    steps = [[(LONG[(i + k) % len(LONG)], p) for k, p in enumerate((0.99996, 0.00003))] for i in range(count)]
+    root = Read(visualize.decoding_steps(steps, [i % 2 for i in range(count)]))
+    for frame in root.all("rect", "chosen"):
+        left, top, wide = (float(frame.get(name)) for name in ("x", "y", "width"))
+        token, share = (
+            t for t in root.all("text") if float(t.get("x")) > left - 1 and t.get("y") == f"{top + 12:g}"
+            and float(t.get("x")) < left + wide
+        )  # fmt: skip
+        assert {token.get("font-weight"), share.get("font-weight")} == {"bold"}
+        end = float(token.get("x")) + BOLD * text_width(plain(token.text), 12)
+        assert end + 6 <= float(share.get("x")) - BOLD * text_width(share.text, 11)
+    heads = [t for t in root.all("text") if t.get("font-size") == "14"]
+    numbers = [t for t in root.all("text") if t.text.isdigit() and t.get("font-size") == "11"]
+    assert len(heads) == len(numbers) == count
+    for number_, head, following in zip(numbers, heads, [*numbers[1:], None]):
+        x = float(head.get("x"))
+        assert float(number_.get("x")) + text_width(number_.text, 11) + 6 <= x
+        if following is not None and following.get("y") == head.get("y"):
+            assert x + BOLD * text_width(plain(head.text), 14) + 6 <= float(following.get("x"))
+    assert root.width <= 900
 
 
-def _bold(picture):
-    """The x, the text and the size of each bold text below the title."""
-    found = []
-    for attributes, text in re.findall(r"<text ([^>]*)>([^<]*)", picture):
-        known = dict(re.findall(r'([\w-]+)="([^"]*)"', attributes))
-        if known.get("font-weight") == "bold" and known["font-size"] != "15":
-            found.append((float(known["x"]), html.unescape(text), float(known["font-size"])))
-    return found
+def test_long_tokens_are_whole_where_a_column_can_hold_them():
+    picture = visualize.decoding_steps([[("internationalisation", 0.9), ("a", 0.1)]], [0])
+    assert texts(picture).count("internationalisation") == 2
 
 
 def test_many_steps_go_on_below():
@@ -162,6 +177,22 @@ def test_a_probability_has_room_between_its_nodes():
     end_of_begin = number(f" {begin}", "x") + number(f" {begin}", "width")
     assert end_of_begin <= number(f" {label}", "x") - text_width(">0.999", 10)
     assert number(f" {label}", "x") <= number(f" {first}", "x")
+
+
+@pytest.mark.parametrize("token", LONG)
+def test_bold_tokens_and_long_scores_keep_off_the_border(token):
+    nodes = [BeamNode(None, "<s>", 0.0), BeamNode(0, token, -0.5), BeamNode(1, token, -12.5, -12345.678)]
+    root = Read(visualize.beam_tree(nodes))
+    for box in (rect for rect in root.all("rect") if rect.get("height") == "30"):
+        left, wide = (float(box.get(name)) for name in ("x", "width"))
+        middle = left + wide / 2
+        inside = [t for t in root.all("text") if t.get("text-anchor") == "middle" and float(t.get("x")) == middle]
+        for text in inside:
+            bold = BOLD if text.get("font-weight") == "bold" else 1
+            half = text_width(plain(text.text or ""), float(text.get("font-size")) * bold) / 2
+            assert left + 8 <= middle - half
+    whole = token in [plain(text.text or "") for text in root.all("text")]
+    assert whole == (BOLD * text_width(token, 13) <= 160)
 
 
 def test_no_two_nodes_are_at_one_place():

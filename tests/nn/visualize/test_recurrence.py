@@ -128,3 +128,10 @@ def test_the_same_input_gives_the_same_bytes():
     assert one == other
     assert "Attention" not in str(visualize.recurrence(words(2), title="A <title>"))
     assert "A &lt;title&gt;" in str(visualize.recurrence(words(2), title="A <title>"))
+
+
+def test_bold_words_are_whole():
+    words = ["Wirtschaft", "internationally", "mmmmmm", "a"]
+    picture = Read(visualize.recurrence(words, words, np.eye(4), path=(1, 1)))
+    assert [t.text for t in picture.all("text", "read")] == words
+    assert [t.text for t in picture.all("text", "said")] == words

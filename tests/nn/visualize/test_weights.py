@@ -47,7 +47,7 @@ def test_batches():
     five = softmax(2, 6, 3, 4, 5)  # layer, batch, head, target, source
     assert_layers(read_layers(five, sample=4), five[:, 4])
     assert_layers(read_layers(tuple(five), sample=-1), five[:, -1])  # as many libraries return them
-    with pytest.raises(ValueError, match="sample 6 does not exist: the batch has 6"):
+    with pytest.raises(ValueError, match="sample 6 does not exist: there are 6"):
         read_layers(five, sample=6)
 
 

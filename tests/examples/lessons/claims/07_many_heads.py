@@ -10,6 +10,6 @@ CLAIMS = {
 MUTATIONS = [
     ("attention(Q, K, V).permute(1, 0, 2).reshape", "attention(Q, K, V).reshape"),
     ("nn.MultiheadAttention(32, num_heads, ", "nn.MultiheadAttention(32, 1, "),
-    ("share = slice(i * d_k, (i + 1) * d_k)", "share = slice(0, d_k)"),
+    ("W[:, i * d_k : (i + 1) * d_k]", "W[:, :d_k]"),
     ("layer = nn.MultiheadAttention(512, h)", "layer = nn.MultiheadAttention(64 * h, h)"),
 ]
