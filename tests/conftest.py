@@ -109,6 +109,23 @@ def skip_what_graphviz_would_lay_out(request, monkeypatch):
         monkeypatch.setattr(graphviz, "pipe", skip_for_graphviz)
 
 
+@pytest.fixture(autouse=True)
+def every_picture_is_checked(monkeypatch):
+    """Whatever a test draws of a recording is read back and run, with the options that the test draws it with."""
+    graph = sys.modules.get("tinytensor.graph.graph")
+    if graph is None:
+        return
+    draw = graph.Graph.picture
+
+    def picture(self, **options):
+        drawn = draw(self, **options)
+        if self._failed is None and all(node.traced for node in self._nodes):
+            self.check(**options)
+        return drawn
+
+    monkeypatch.setattr(graph.Graph, "picture", picture)
+
+
 @pytest.fixture
 def no_pool(monkeypatch):
     """Memory is counted by what is fetched and freed, so none may be kept for the next array."""

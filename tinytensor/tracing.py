@@ -216,7 +216,9 @@ class Recording:
     ) -> None:
         self.site = site or call_site
         self.nodes: list[TracedNode] = []
-        self.alive: list[Any] = []  # arrays that `makers` knows by their id, and that nothing else may hold
+        self.alive: list[Any] = (
+            [] if outer is None else outer.alive
+        )  # what `makers` knows by its id, which stays its own
         self.failed: tuple[TracedNode, BaseException] | None = None  # the last op that failed, and its error
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.known: dict[int, int] = {} if outer is None else outer.known  # by the same, the tick at which it was so
@@ -303,6 +305,7 @@ class Recording:
     def _know(self, array: Any, node: Node) -> None:
         self.makers[id(array)] = node
         self.known[id(array)] = tick()
+        self.alive.append(array)
 
     def _was_written(self, array: Any) -> bool:
         """True if the memory of an array was written since its node was known, by what is no op."""
@@ -330,7 +333,6 @@ class Recording:
         self.unsorted = []
         storage = for_array(array).storage(array)
         for node in self.holders.pop(storage, ()):
-            self.alive.append(node.values)
             shares = [hasattr(v, "dtype") and for_array(v).storage(v) == storage for v in node.values]
             node.values = tuple([for_array(v).copy(v) if share else v for v, share in zip(node.values, shares)])
         self._know(array, self.maker(result))
@@ -347,7 +349,6 @@ class Recording:
     def cast(self, array: Any, other: Any) -> None:
         """An op uses `other` in place of an array, to match its other inputs' dtype: pictures show the array itself."""
         self._know(other, self.maker(array))
-        self.alive.append(other)
 
     def add(self, node: TracedNode, parents: tuple[Node | None, ...], values: Any) -> None:
         """Add an op that was computed; `values` are its inputs and its result."""

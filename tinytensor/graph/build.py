@@ -253,10 +253,10 @@ class Builder:
             self._checkpoints += 1
         return self._checkpoints
 
-    def _indices(self, node: Any) -> Iterable[Node]:
-        """The nodes of the arrays in the key of `x[key]`, if they were computed or have a name."""
+    def _indices(self, node: Any) -> Iterable[Node | None]:
+        """The nodes of the arrays in the key of `x[key]`; None for those that have no name and were not computed."""
         if isinstance(node, TracedNode) and node.traced:
-            yield from (x for x in node.indices if x.op is not None or self._name(x))
+            yield from (x if x.op is not None or self._name(x) else None for x in node.indices)
 
     def _saved(self, node: Any, op: Primitive, values: list[str | None]) -> Iterable[s.Saved]:
         """The arrays that an op keeps, each memory once; a view of a parameter counts as the parameter."""

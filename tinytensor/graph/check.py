@@ -158,7 +158,8 @@ class Reader:
                 return None
             if maker is not None:
                 return self._result(maker, turns, self._turn_of(op, i))
-            if self.kinds[self.drawn[op.id]] == "op" or (self.values[value].kind == "input" and not turns):
+            kind = self.kinds[self.drawn[op.id]]  # a turn's slice of an input says itself what it reads
+            if kind == "op" or (kind != "input" and self.values[value].kind == "input" and not turns):
                 self.faults.append(f"no arrow leads to {op.name} at {op.origin} for {op.operands[i]}")
             return self._of_own(op, i, value, turns)
         if len(arrows) > 1:

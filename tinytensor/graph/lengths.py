@@ -72,7 +72,7 @@ class _Pair:
         """What two parameters have in common; a `Length` for numbers that follow a length."""
         if isinstance(one, dict):
             return {name: self.value(x, other[name]) for name, x in one.items()}
-        if isinstance(one, tuple) and type(one) is type(other) and len(one) == len(other):
+        if type(one) is tuple and type(other) is tuple and len(one) == len(other):
             return tuple([self.value(x, y) for x, y in zip(one, other)])
         if isinstance(one, slice) and isinstance(other, slice):
             return slice(*(self.value(getattr(one, end), getattr(other, end)) for end in ("start", "stop", "step")))
@@ -109,7 +109,7 @@ def with_lengths(value: Any, arrays: Mapping[str, Any]) -> Any:
         return value.factor * arrays[value.array].shape[value.axis] + value.more
     if isinstance(value, dict):
         return {name: with_lengths(x, arrays) for name, x in value.items()}
-    if isinstance(value, tuple):
+    if type(value) is tuple:
         return tuple([with_lengths(x, arrays) for x in value])
     if isinstance(value, slice):
         return slice(*(with_lengths(end, arrays) for end in (value.start, value.stop, value.step)))

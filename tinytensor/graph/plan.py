@@ -131,7 +131,7 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: se
         elif (
             op.name in MOVEMENT
             and after.name in MOVEMENT
-            and len(set(after.inputs)) == 1  # one of several parts would hide its place
+            and len(set(after.inputs) - {None}) == 1  # one of several parts would hide its place
             and after.id not in turned
             and drawn[after.id] == after.id
             and op.scope == after.scope
