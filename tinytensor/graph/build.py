@@ -571,6 +571,7 @@ def _mask(array: Any) -> tuple[str, tuple[tuple[bool, ...], ...] | None]:
 
 def _checksum(array: Any) -> str:
     """A checksum of the numbers of an array, in letters; "" if they are unknown."""
+    array = getattr(array, "_data", array)
     if array is None or not hasattr(array, "dtype"):
         return ""
     x = array if isinstance(array, np.generic) else for_array(array).to_numpy(array)
