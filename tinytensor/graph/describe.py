@@ -26,7 +26,8 @@ def describe(
             f"{plural(len(modules), 'module call')} ({', '.join(f'{n} {k}' for k, n in kinds.most_common(4))})"
         )
     paths = {s.id: ".".join(s.path[1:]) or s.name for s in structure.scopes}
-    parts.extend(f"{label} from {paths[place]}" for place, label in sorted(labels.items(), key=_number))
+    folds = Counter(f"{label} from {paths[place]}" for place, label in sorted(labels.items(), key=_number))
+    parts.extend(text + (f" ({n} times)" if n > 1 else "") for text, n in folds.items())
     softmaxes: Counter[str] = Counter()
     for op in structure.ops:
         if op.id not in drawn:
