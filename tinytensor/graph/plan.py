@@ -79,7 +79,7 @@ def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
     if any(scope.kind not in ("formula", "stage") for scope in structure.scopes):
         level_of.update((op.id, options.depth) for op in ops if op.scope is None)  # beside modules, one step
     turned = _turned(structure, ops, drawn) if options.idealises else set()
-    joined = _join(structure, ops, drawn, turned)
+    joined = _join(folded, ops, drawn, turned)
     if options.idealises:
         for guard, guarded in guards(structure).items():
             if drawn.get(guard) == guard and guarded in drawn:
@@ -110,8 +110,9 @@ def _turned(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[s
     }
 
 
-def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: set[str]) -> set[str]:
+def _join(folded: Folded, ops: list[Op], drawn: dict[str, str], turned: set[str]) -> set[str]:
     """Join neighbours that say more together in one vertex; changes `drawn`."""
+    structure = folded.structure
     readers = _readers(ops)
     named = {v.id for v in structure.values if v.name} | set(structure.outputs)
     norms = {scope.id: scope for scope in structure.scopes if scope.kind.endswith("Norm")}
@@ -125,6 +126,7 @@ def _join(structure: Structure, ops: list[Op], drawn: dict[str, str], turned: se
         norm = norms.get(drawn[after.id])
         # The sum of a block is in another scope than the norm of the next one.
         is_normalised = op.id in around and norm is not None and norm.parent == op.scope
+        is_normalised &= norm is None or norm.id not in folded.labels  # a sum before the first of two is before one
         if is_normalised or op.id in turned:
             drawn[op.id] = drawn[after.id]
             joined.add(op.id)

@@ -665,3 +665,16 @@ def test_layers_used_in_turn_are_counted_once():
     (vertex,) = [v for v in recorded(nn.Sequential(a, b, a, b), sequence(2, 8)).picture().vertices if "× 4" in v.lines]
     assert "2 × 72 parameters, used in turn" in vertex.lines
     assert vertex.counts == 144
+
+
+def test_two_norms_behind_one_sum_are_no_add_and_norm():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.norm1, self.norm2 = nn.Linear(4, 4), nn.LayerNorm(4), nn.LayerNorm(4)
+
+        def forward(self, x):
+            return self.norm2(self.norm1(x + self.inner(x)))
+
+    titles = [v.title for v in recorded(Twice(), sequence(2, 4)).picture().vertices if v.kind in ("op", "module")]
+    assert titles == ["Linear", "add", "LayerNorm"]
