@@ -5,6 +5,7 @@ By default what uses the `device` fixture runs twice: on the CPU, and as `"gpu"`
 runs it on the real CuPy.
 """
 
+import functools
 import gc
 import sys
 from pathlib import Path
@@ -117,6 +118,7 @@ def every_picture_is_checked(monkeypatch):
         return
     draw = graph.Graph.picture
 
+    @functools.wraps(draw)
     def picture(self, **options):
         drawn = draw(self, **options)
         if self._failed is None and all(node.traced for node in self._nodes):
