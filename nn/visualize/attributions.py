@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, Element, Picture, text_width
+from .svg import Picture, text_width, titled
 from .tiles import FONT, LINE, Scale, Tile, written
 from .tokens import check_tokens, isolated, visible
 from .weights import to_numpy
@@ -38,8 +38,7 @@ def attribution(values: Any, tokens: Any, attention: Any = None, *, title: str =
         raise ValueError(f"attribution: attention has shape {weights.shape}; expected {shares.shape}, as the values")
     texts = [visible(token) for token in check_tokens(tokens, "tokens", shares.size, "key")]
     colours, numbers = Scale(float(np.abs(shares).max()) or 1.0, True), written(shares)[0].tolist()
-    legend, _ = colours.legend(("lowers the output", "raises it"))
-    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), *legend]
+    children, _ = colours.legend(("lowers the output", "raises it"))
     left, top = MARGIN + text_width("attribution", FONT) + 12, 76.0
     size = 8 + min(WIDEST, max(text_width(text, FONT) for text in [*texts, *numbers])), LINE
     count = int((PAGE - MARGIN - left) // size[0])
@@ -54,4 +53,4 @@ def attribution(values: Any, tokens: Any, attention: Any = None, *, title: str =
         top += 12
     most = int(np.abs(shares).argmax())
     description = f"{isolated(texts[most])} has the largest share, {shares[0, most]:.3g} of {shares.sum():.3g}."
-    return Picture(max(PAGE, BOLD * text_width(title, 15) + 32), top, title, description, children)
+    return titled(PAGE, top, title, description, children)

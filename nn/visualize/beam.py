@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .decoding_steps import share_text
-from .svg import BOLD, INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width, titled
 from .tokens import isolated, label, visible
 
 
@@ -67,7 +67,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
         widths[depth[i]] = max(widths[depth[i]], _width(node, totals[i], i in result))
     lefts = [16 + sum(widths[:column]) + GAP * column for column in range(len(widths))]
 
-    drawing = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
+    drawing: list[Element] = []
     boxes: list[Element] = []
     for i, node in enumerate(nodes):
         x, y, width = lefts[depth[i]], 50 + ROW * rows[i], widths[depth[i]]
@@ -82,8 +82,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     description = (
         f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
     )
-    wide = max(lefts[-1] + widths[-1] + 16, 32 + BOLD * text_width(title, 15), 560)
-    return Picture(wide, bottom + 30, title, description, [*drawing, *boxes, *legend])
+    return titled(max(lefts[-1] + widths[-1] + 16, 560), bottom + 30, title, description, [*drawing, *boxes, *legend])
 
 
 def _check_tree(nodes: list[BeamNode]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Element, Picture, text_width
+from .svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, text_width, titled
 from .tokens import fitted, isolated
 from .weights import to_numpy
 
@@ -55,9 +55,8 @@ def chart(
     low, high = float(y_seen.min()), float(y_seen.max())
     down = _Axis.around(low if log or low >= high / 3 else min(low, 0.0), high, log, HEIGHT - BOTTOM, TOP)
 
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
     x_name, y_name = _axis_name(x_name, log_x), _axis_name(y_name, log)
-    children += _axes(across, down, x_name, y_name)
+    children = _axes(across, down, x_name, y_name)
     legend = _Legend.of(list(drawable), y_name)
     for i, (name, (x, y)) in reversed(list(enumerate(drawable.items()))):
         places = [(across(a), down(b)) if math.isfinite(b) else (math.nan, math.nan) for a, b in zip(*_thinned(x, y))]
@@ -69,8 +68,7 @@ def chart(
             children.append(Element("g", *dots, fill=SERIES[i % len(SERIES)], class_="markers"))
         if len(drawable) > 1:
             children += legend.entry(i, name)
-    width = max(WIDTH + legend.beside, 32 + BOLD * text_width(title, 15))
-    return Picture(width, max(HEIGHT, legend.bottom), title, description, children)
+    return titled(WIDTH + legend.beside, max(HEIGHT, legend.bottom), title, description, children)
 
 
 def read_curve(who: str, name: str, values: Any, x: Any = None, *, first: float = 0.0) -> Curve:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .svg import BOLD, INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
 from .tokens import isolated, label, visible
 
 NARROW, WIDE, GAP, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height
@@ -29,7 +29,7 @@ def decoding_steps(
     """
     steps = [[(str(token), float(p)) for token, p in step] for step in candidates]
     _check_steps(steps, chosen)
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
+    children: list[Element] = []
     longest = max(BOLD * text_width(visible(token), 13) for step in steps for token, _ in step)
     top, wide = 44.0, min(max(NARROW, longest + SHARE + 12), WIDE)
     per_row = int((PAGE + GAP) // (wide + GAP))
@@ -38,10 +38,10 @@ def decoding_steps(
         for column, i in enumerate(row):
             children += _step(i, steps[i], chosen[i], 16 + column * (wide + GAP), top, wide)
         top += 34 + LINE * max(len(steps[i]) for i in row) + 16
-    width = 32 + max(min(len(steps), per_row) * (wide + GAP) - GAP, BOLD * text_width(title, 15))
+    width = 32 + min(len(steps), per_row) * (wide + GAP) - GAP
     words = [(isolated(visible(step[place][0])), share_text(step[place][1])) for step, place in zip(steps, chosen)]
     said = ", ".join(" ".join(word) for word in words)
-    return Picture(width, top, title, f"Said, with its probability: {said}.", children)
+    return titled(width, top, title, f"Said, with its probability: {said}.", children)
 
 
 def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .ramp import frame, pixels, squares
-from .svg import BOLD, INK, MINUS, Element, Picture, number, text_width
+from .svg import BOLD, INK, MINUS, Element, Picture, number, text_width, titled
 from .tiles import Scale
 from .tokens import isolated, label, visible
 from .weights import choose, read_attention
@@ -99,11 +99,10 @@ def heat_maps(
     queries, keys = len(target), len(source)
     layout = _arrange(len(layers), len(heads), source, target, named)
     as_images = len(layers) * len(heads) * queries * keys > MOST_TITLES
-    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
     masked = any(hidden is not None and hidden.any() for _, hidden in maps.values())
     axes = "rows are queries, columns are keys"
     legend, end = colours.legend(ends, axes, masked=masked, hatched=not as_images)
-    children += legend
+    children = legend
     if count > 1:
         children += [_head_name(head, layout.box(0, column)) for column, head in enumerate(heads)]
     for row, (i, name) in enumerate(layers.items()):
@@ -130,7 +129,7 @@ def heat_maps(
         f"{len(layers)} layer{'s' * (len(layers) > 1)} of {len(heads)} head{'s' * (len(heads) > 1)}; each map has "
         f"{queries} queries (rows) and {keys} keys (columns)."
     )
-    return Picture(width, layout.bottom + MARGIN, title, description, children)
+    return titled(width, layout.bottom + MARGIN, title, description, children)
 
 
 # ---- the places of the maps

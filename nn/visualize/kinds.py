@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .ramp import frame, pixels
-from .svg import BOLD, INK, Element, Picture, text_width
+from .svg import INK, Element, Picture, titled
 from .tiles import Scale
 from .tokens import check_tokens
 from .weights import read_layers
@@ -78,8 +78,7 @@ def attention_heads(weights: Any, tokens: Any = None, *, sample: int = 0, title:
     masked = any(layer.hidden is not None and layer.hidden.any() for layer in layers)
     title, colours = title or "Heads by what they do", Scale(1.0, False)
     legend, end = colours.legend(("", "weight"), "above each map: layer.head: score", masked=masked, hatched=False)
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK), *legend]
-    top, counts = 76.0, []
+    children, top, counts = [*legend], 76.0, []
     for k, kind in enumerate([*scores, "other"]):
         places = [(i, j) for i, j in np.argwhere(best == k).tolist() if j < len(layers[i].weights)]
         heads = sorted((-table[:, i, j].max(), i, j) for i, j in places)
@@ -94,5 +93,5 @@ def attention_heads(weights: Any, tokens: Any = None, *, sample: int = 0, title:
             children.append(Element("text", kind, x=16, y=top + 18 + SIDE / 2, font_size=12, fill=INK, class_="kind"))
             counts.append(f"{len(heads)} {kind}")
             top += math.ceil(len(heads) / COLUMNS) * (SIDE + 26) + 8
-    width = max(LEFT + COLUMNS * (SIDE + 12), end + 16, BOLD * text_width(title, 15) + 32)
-    return Picture(width, top, title, f"Heads by what they do most: {', '.join(counts)}.", children)
+    width = max(LEFT + COLUMNS * (SIDE + 12), end + 16)
+    return titled(width, top, title, f"Heads by what they do most: {', '.join(counts)}.", children)

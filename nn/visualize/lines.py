@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width, titled
 from .tokens import isolated, label, visible
 from .weights import choose, read_attention
 
@@ -74,7 +74,7 @@ def attention_lines(
 
     named = f"layer {at}" + (f" ({layers[at].name})" if layers[at].name else "")
     title = title or f"Attention, {named}{less}"
-    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), legend[0]]
+    children = [legend[0]]
     heading = {"font_size": 12, "fill": MUTED, "y": TOP - 4}
     children.append(Element("text", "queries", x=x_left - 8, text_anchor="end", **heading))
     children.append(Element("text", "keys", x=x_right, **heading))
@@ -106,7 +106,7 @@ def attention_lines(
         children.append(label(text, left, size, fill=ink, class_="query", font_weight=weight, **place))
     for j, text in enumerate(source):
         children.append(label(text, right, size, fill=INK, class_="key", x=x_right, y=y(j) + size * 0.35))
-    return Picture(width, height, title, _describe(values, chosen, rows, source, target), children)
+    return titled(width, height, title, _describe(values, chosen, rows, source, target), children)
 
 
 def _strand(weight: float, thick: float, **ends: float) -> Element:

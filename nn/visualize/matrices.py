@@ -10,7 +10,7 @@ import numpy as np
 
 from .heads import Head, read_head
 from .steps import TIMES, scaling
-from .svg import BOLD, INK, MINUS, MUTED, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, Element, Picture, text_width, titled
 from .tiles import Scale, Tile
 from .tokens import check_pair, isolated, visible
 
@@ -57,8 +57,8 @@ def attention_matrices(
 
     lines = _lines(_groups(inputs, weights, rows, columns))
     title = title or f"Scaled dot-product attention as matrices{inputs.name}"
-    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
-    bottom, right = TOP, 0.0
+    children: list[Element] = []
+    bottom, right = TOP, BOLD * text_width(title, 15) + MARGIN
     for line in lines:
         bottom = _draw(line, bottom, children) + GAP
         right = max(right, sum(piece.width for piece in line))
@@ -68,8 +68,7 @@ def attention_matrices(
         f"the largest weight, {weights[i, j]:.2f}, goes from {isolated(visible(target_names[i]))} to "
         f"{isolated(visible(source_names[j]))}."
     )
-    width = max(right, BOLD * text_width(title, 15) + MARGIN) + 2 * MARGIN
-    return Picture(width, bottom, title, description, children)
+    return titled(right + 2 * MARGIN, bottom, title, description, children)
 
 
 @dataclass(frozen=True, eq=False)

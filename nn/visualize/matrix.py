@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .ramp import scale
-from .svg import BOLD, INK, MUTED, Element, Picture, text_width
+from .svg import INK, MUTED, Element, Picture, text_width, titled
 from .tiles import Scale, Tile, few
 from .tokens import isolated
 from .weights import to_numpy
@@ -17,12 +17,7 @@ MARGIN, GAP, TOP, WIDEST = 16.0, 28.0, 76.0, 960.0
 
 
 def matrix(
-    values: Any,
-    *,
-    rows: Any = None,
-    columns: Any = None,
-    title: str = "Matrix",
-    numbers: bool | None = None,
+    values: Any, *, rows: Any = None, columns: Any = None, title: str = "Matrix", numbers: bool | None = None
 ) -> Picture:
     """Numbers as colours, on a ramp in two directions from 0 if some are negative.
 
@@ -49,10 +44,7 @@ def matrix(
         share = WIDEST / min(len(tiles), 4) - GAP - 20  # smaller cells have labels that reach further beyond
         tiles = {name: t.within(max(160.0, share - t.left - t.overhang)) for name, t in tiles.items()}
 
-    children = [
-        Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK),
-        scale(colours.ramp, MARGIN + 14, 36, 180, colours.ticks(), MUTED),
-    ]
+    children = [scale(colours.ramp, MARGIN + 14, 36, 180, colours.ticks(), MUTED)]
     x, y, right, bottom = MARGIN, TOP, MARGIN + 230, TOP
     above = max(tile.above for tile in tiles.values()) + (22 if len(tiles) > 1 else 0)
     for name, tile in tiles.items():
@@ -66,9 +58,8 @@ def matrix(
             children.append(Element("text", isolated(name), fill=INK, **place))
         x += wide + GAP
         right, bottom = max(right, x - GAP), max(bottom, corner[1] + tile.height)
-    width = max(right + MARGIN, BOLD * text_width(title, 15) + 2 * MARGIN)
     description = "; ".join(_words(name, v, len(named) > 1) for name, v in named.items())
-    return Picture(width, bottom + MARGIN, title, f"{description}.", children)
+    return titled(right + MARGIN, bottom + MARGIN, title, f"{description}.", children)
 
 
 def _read(values: Any) -> dict[str, np.ndarray]:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..positional import PositionalEncoding, sinusoidal_encoding
 from .ramp import SIGNED, frame, pixels, scale
-from .svg import INK, MINUS, MUTED, Element, Picture
+from .svg import INK, MUTED, Element, Picture, titled
+from .tiles import Scale
 from .weights import to_numpy
 
 LEFT, TOP = 62.0, 84.0
@@ -39,9 +40,11 @@ def positional_encoding(
     most = float(np.abs(values).max()) or 1.0
     width, height = min(900.0, max(320.0, size * 6.0)), min(520.0, max(120.0, positions * 6.0))
     box = (LEFT, TOP, width, height)
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children.append(scale(SIGNED, LEFT, 36, 180, [(0, f"{MINUS}{most:.3g}"), (0.5, "0"), (1, f"{most:.3g}")], MUTED))
-    children += [*pixels((values / most + 1) / 2, None, SIGNED, box), frame(*box)]
+    children = [
+        scale(SIGNED, LEFT, 36, 180, Scale(most, True).ticks(), MUTED),
+        *pixels((values / most + 1) / 2, None, SIGNED, box),
+        frame(*box),
+    ]
     for i in _marks(positions):
         y = TOP + (i + 0.5) * height / positions + 4
         children.append(Element("text", str(i), x=LEFT - 6, y=y, text_anchor="end", font_size=11, fill=MUTED))
@@ -58,7 +61,7 @@ def positional_encoding(
         f"{positions} positions (rows) of {size} dimensions (columns), values from {values.min():.3g} to "
         f"{values.max():.3g}."
     )
-    return Picture(LEFT + width + 24, TOP + height + 48, title, description, children)
+    return titled(LEFT + width + 24, TOP + height + 48, title, description, children)
 
 
 def _marks(count: int) -> list[int]:

@@ -128,13 +128,13 @@ def squares(
             cells.children.append(Element("rect", Element("title", text), class_="masked" * bool(masked), **place))
             if masked:
                 hatch.append((left, top + h, left + w, top))
-    return Element("g", cells, *([hatching(hatch)] if hatch else []))
+    return Element("g", cells, *hatching(hatch))
 
 
-def hatching(lines: Sequence[tuple[float, float, float, float]], stroke: Colour = STROKE) -> Element:
-    """Diagonals (x1, y1, x2, y2) over squares, which tell them apart without colours. Hovering ignores them."""
+def hatching(lines: Sequence[tuple[float, float, float, float]], stroke: Colour = STROKE) -> list[Element]:
+    """Diagonals (x1, y1, x2, y2) over squares, if any, tell them apart without colours. Hovering ignores them."""
     path = "".join(f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" for x1, y1, x2, y2 in lines)
-    return Element("path", d=path, stroke=stroke, stroke_width=0.8, fill="none", pointer_events="none")
+    return [Element("path", d=path, stroke=stroke, stroke_width=0.8, fill="none", pointer_events="none")] * bool(path)
 
 
 def pixels(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width, titled
 from .tokens import check_tokens, isolated, label, visible
 from .weights import read_layers
 
@@ -79,14 +79,13 @@ def recurrence(
     places = _Places(read, said, bidirectional)
     quiet = [edge for edge in edges if edge not in way and edges[edge] >= FAINT]
     passed = {node for edge in way for node in edge}
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children += [line for edge in [*quiet, *way] for line in places.line(edge, edges[edge], edge in way)]
+    children = [line for edge in [*quiet, *way] for line in places.line(edge, edges[edge], edge in way)]
     children += [part for i in range(len(read)) for part in places.encoder(i, passed)]
     children += [part for j in range(len(said)) for part in places.decoder(j, passed)]
     if caption:
         children.append(Element("text", caption, x=16, y=places.foot + 66, font_size=12, fill=MUTED))
-    width = max(places.width, 32 + BOLD * text_width(title, 15), 32 + text_width(caption, 12))
-    return Picture(width, places.foot + (78 if caption else 54), title, words, children)
+    width = max(places.width, 32 + text_width(caption, 12))
+    return titled(width, places.foot + (78 if caption else 54), title, words, children)
 
 
 # ---- what the user gave

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .heads import Head, Projections, Steps, read_head, read_projections
-from .svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .svg import INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose
 
@@ -75,16 +75,15 @@ def attention_steps(
     columns = _write_out(inputs, steps, rows, names, target[at], source, before)
 
     title = title or f"Scaled dot-product attention, step by step{inputs.name}"
-    heading = Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)
     best = int(steps.weights.argmax())
     description = (
         f"The query {isolated(visible(target[at]))} over {keys} keys of size {len(steps.query)}; the largest weight, "
         f"{steps.weights[best]:.2f}, goes to {isolated(visible(source[best]))}."
     )
     bands = [columns] if before is None else [before, columns]
-    width = max(*(band.width for band in bands), BOLD * text_width(title, 15) + 2 * MARGIN)
+    width = max(band.width for band in bands)
     elements = [element for band in bands for element in band.elements]
-    return Picture(width, columns.bottom + 24, title, description, [heading, *elements])
+    return titled(width, columns.bottom + 24, title, description, elements)
 
 
 def _read(

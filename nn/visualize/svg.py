@@ -158,6 +158,16 @@ SERIES = (
 )
 
 
+def titled(width: float, height: float, title: str, description: str, children: Iterable[Element]) -> Picture:
+    """A picture with its title above the elements, and wide enough for it."""
+    width = max(width, BOLD * text_width(title, 15) + 32)
+    return Picture(width, height, title, description, [heading(title), *children])
+
+
+def heading(title: str) -> Element:
+    return Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)
+
+
 def clean(text: str) -> str:
     """Text for XML: escaped, with U+FFFD in place of characters that XML cannot hold."""
     return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))

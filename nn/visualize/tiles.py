@@ -63,7 +63,7 @@ class Scale:
         found += [Element("text", text, x=x, y=45, font_size=12, fill=MUTED) for text, x in texts if text]
         if masked:
             found.append(Element("rect", x=at, y=35, width=12, height=12, fill=HIDDEN))
-            found += [hatching([(at, 47, at + 12, 35)])] * hatched
+            found += hatching([(at, 47, at + 12, 35)] * hatched)
         return found, texts[-1][1] + text_width(more, 12)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .chart import linear_ticks, tick_text
-from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width, titled
 from .tokens import isolated, visible
 from .weights import to_numpy
 
@@ -58,8 +58,7 @@ def vectors(
     plane = _Plane.around(shown)
     colours = {name: SERIES[i % len(SERIES)] if arrows else SERIES[0] for i, name in enumerate(points)}
 
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children += _axes(plane, x_label, y_label)
+    children = _axes(plane, x_label, y_label)
     labels = _Labels(plane)
     if shadow:
         children += _projected(plane, points, shadow, colours[shadow[0]], labels)
@@ -75,8 +74,7 @@ def vectors(
         children.append(shape)
         labels.keep(plane(point))
     children += [text for name, point in points.items() if (text := labels.name(name, plane(point), colours[name]))]
-    width = max(LEFT + plane.width + MARGIN, BOLD * text_width(title, 15) + 32)
-    return Picture(width, TOP + plane.height + 46, title, _words(points, between), children)
+    return titled(LEFT + plane.width + MARGIN, TOP + plane.height + 46, title, _words(points, between), children)
 
 
 def _words(points: dict[str, Point], between: tuple[str, str] | None) -> str:
