@@ -14,6 +14,12 @@ function filled(made, attributes = {}, ...inside) {
   return made;
 }
 
+/** Fill a choice with pairs of a value and its name; without the value `chosen`, the first one is chosen. */
+function options(select, names, chosen) {
+  select.replaceChildren(...names.map(([value, name]) => make("option", { value }, name)));
+  select.value = names.some(([value]) => value === chosen) ? chosen : names[0][0];
+}
+
 /** A small picture of rows of weights, a pixel for each. */
 function smallMap(rows, colour) {
   const made = make("canvas", { width: rows[0].length, height: rows.length });
