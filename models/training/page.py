@@ -9,7 +9,7 @@ from typing import Any
 
 from tinytensor.machine.files import atomic_write
 from tinytensor.nn import visualize
-from tinytensor.nn.visualize.chart import WIDTH
+from tinytensor.nn.visualize.curves import WIDTH
 from tinytensor.nn.visualize.ramp import WEIGHTS
 from tinytensor.nn.visualize.svg import clean
 from tinytensor.pages.html_page import html_page, text_of

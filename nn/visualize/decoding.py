@@ -219,9 +219,9 @@ def _rows(children: list[list[int]], rank: Sequence[tuple[bool, float, float]]) 
 def _look(is_result: bool, ends: bool) -> dict[str, object]:
     if is_result:
         return {"stroke": SERIES[0], "stroke_width": 2.5}
-    return (
-        {"stroke": INK, "stroke_width": 1} if ends else {"stroke": MUTED, "stroke_width": 1, "stroke_dasharray": "4 3"}
-    )
+    if ends:
+        return {"stroke": INK, "stroke_width": 1}
+    return {"stroke": MUTED, "stroke_width": 1, "stroke_dasharray": "4 3"}
 
 
 def _node(

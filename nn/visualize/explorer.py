@@ -126,26 +126,18 @@ def _view(kind: str, weights: Any, source: Any, target: Any, sample: int) -> dic
         "layers": [
             {
                 "name": layer.name,
-                **_products(call, sample),
+                **_products(layer.call, sample),
                 "heads": np.where(
                     False if layer.hidden is None else layer.hidden, -1, np.rint(layer.weights * FULL).astype(np.int64)
                 ).tolist(),
             }
-            for layer, call in zip(layers, _calls(weights, len(layers)))
+            for layer in layers
         ],
     }
 
 
 MOST_NUMBERS = 60_000
 """The page leaves out queries and keys of a layer with more numbers than this in all, to stay small."""
-
-
-def _calls(weights: Any, count: int) -> list[Any]:
-    """The recorded call of each layer; None for each if the weights are not recorded calls."""
-    items = list(weights.layers) if isinstance(weights, record_attention) else weights
-    items = [items] if isinstance(items, AttentionCall) else items
-    known = isinstance(items, (list, tuple)) and all(isinstance(item, AttentionCall) for item in items)
-    return list(items) if known else [None] * count
 
 
 def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
@@ -155,13 +147,8 @@ def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
     query, key = call.query[sample], call.key[sample]
     if query.size + key.size > MOST_NUMBERS:
         return {}
-    scaled = ", ".join(scaling(call.scale, query.shape[-1]))
-    return {"query": _short(query), "key": _short(key), "scale": call.scale, "scaled": scaled}
-
-
-def _short(x: np.ndarray) -> list[Any]:
-    numbers: list[Any] = np.round(x.astype(np.float64), 3).tolist()
-    return numbers
+    short = {name: np.round(x.astype(np.float64), 3).tolist() for name, x in (("query", query), ("key", key))}
+    return {**short, "scale": call.scale, "scaled": ", ".join(scaling(call.scale, query.shape[-1]))}
 
 
 def _head_colours() -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,11 +98,7 @@ def attention_difference(
     Args:
         weights_a, weights_b: (layer, head, target, source), a recording, or another form that `attention_grid` takes;
             with the same shape, for the same tokens.
-        source: the tokens of the keys; default: their numbers.
-        target: the tokens of the queries; default: `source` if the lengths are the same.
-        layers, heads: one or several of each; default: all.
-        without: keys to leave out, as in `attention_grid`.
-        sample: the index in a batch.
+        source, target, layers, heads, without, sample, title: as in `attention_grid`.
         names: the names of the two.
 
     Raises ValueError if tokens do not fit the weights, weights do not add up to one, or the two differ in shape.
@@ -183,7 +180,8 @@ def _heat_maps(
             if as_images:
                 cells = [*pixels(shares, hidden, colours.ramp, box), Element("title", f"layer {i}, head {head}")]
             else:
-                cells = [squares(shares, hidden, colours.ramp, box, _cell_titles(maps[i, head], source, target))]
+                title_ = partial(_cell_title, maps[i, head], source, target)
+                cells = [squares(shares, hidden, colours.ramp, box, title_)]
             children.append(Element("g", *cells, frame(*box), class_="map"))
     if layout.font is not None:
         for column in range(len(heads)):
@@ -314,16 +312,12 @@ def _layer_name(i: int, path: str, box: Box, aside: float) -> Element:
     return name
 
 
-def _cell_titles(each: Map, source: list[str], target: list[str]) -> Callable[[int, int], str]:
-    """A function for the tooltip of a cell: its two tokens, and its number."""
+def _cell_title(each: Map, source: list[str], target: list[str], query: int, key: int) -> str:
+    """The tooltip of a cell: its two tokens, and its number."""
     values, hidden = each
-
-    def title(query: int, key: int) -> str:
-        masked = hidden is not None and hidden[query, key]
-        weight = "masked" if masked else number(values[query, key], 4).replace("-", MINUS)
-        return f"{isolated(visible(target[query]))} → {isolated(visible(source[key]))}: {weight}"
-
-    return title
+    masked = hidden is not None and hidden[query, key]
+    weight = "masked" if masked else number(values[query, key], 4).replace("-", MINUS)
+    return f"{isolated(visible(target[query]))} → {isolated(visible(source[key]))}: {weight}"
 
 
 def query_tokens(target: list[str], box: Box, font: float) -> list[Element]:

@@ -37,14 +37,9 @@ def attention_matrices(
     from 0 if it has negative numbers; the scale of the weights goes from 0 to 1. Masked cells are hatched.
 
     Args:
-        query: Q, (target, d_k), also as (head, target, d_k) or (batch, head, target, d_k); or a recorded
-            AttentionCall, such as `attention.decoder[0]`.
-        key, value: K and V, (source, d_k) and (source, d_v), with the same axes before; not with a recorded call.
-        mask: an array that broadcasts to (target, source): boolean, True where attention is not allowed, or floating,
-            added to the scores; not with a recorded call.
+        query, key, value, mask, head, sample, scale: as in `attention_steps`; query, a recorded AttentionCall or
+            Q, (target, d_k), must be given.
         source, target: the tokens of keys and queries; if the lengths are the same, one list serves both.
-        head, sample: the index of the head, and of the sample in a batch.
-        scale: the factor of the scores; default: that of the recorded call, else 1 / √d_k.
 
     Raises ValueError if shapes or tokens do not fit, or numbers are not finite.
     """

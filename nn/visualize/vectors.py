@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .chart import linear_ticks, tick_text
+from .curves import linear_ticks, tick_text
 from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width, titled
 from .tokens import isolated, visible
 from .weights import to_numpy
@@ -174,15 +174,12 @@ def _axes(plane: _Plane, x_label: str, y_label: str) -> list[Element]:
             if not low <= tick <= high:
                 continue
             x, y = plane((tick, tick))
-            ends = (
-                {"x1": x, "x2": x, "y1": top, "y2": bottom}
-                if axis == 0
-                else {"x1": left, "x2": right, "y1": y, "y2": y}
-            )
-            grid.children.append(Element("line", stroke_width=2 if tick == 0 else 1, **ends))
+            ends = {"x1": x, "x2": x, "y1": top, "y2": bottom}
             place = {"x": x, "y": bottom + 18, "text_anchor": "middle"}
             if axis == 1:
+                ends = {"x1": left, "x2": right, "y1": y, "y2": y}
                 place = {"x": left - 8, "y": y + 4, "text_anchor": "end"}
+            grid.children.append(Element("line", stroke_width=2 if tick == 0 else 1, **ends))
             names.children.append(Element("text", tick_text(tick), **place))
     names.children.append(Element("text", x_label, x=(left + right) / 2, y=bottom + 36, text_anchor="middle"))
     names.children.append(Element("text", y_label, x=16, y=top - 8))
