@@ -292,9 +292,8 @@ def _axes(across: _Axis, down: _Axis, x_name: str, y_name: str) -> list[Element]
     for tick in across.ticks:
         at, base = across(tick), HEIGHT - BOTTOM
         grid.children.append(Element("line", x1=at, x2=at, y1=base, y2=base + 5))
-        names.children.append(
-            Element("text", tick_text(tick), x=at, y=base + 19, text_anchor="middle", class_="x-tick")
-        )
+        place = {"x": at, "y": base + 19, "text_anchor": "middle"}
+        names.children.append(Element("text", tick_text(tick), class_="x-tick", **place))
     middle = (LEFT + WIDTH - RIGHT) / 2
     names.children.append(Element("text", x_name, x=middle, y=HEIGHT - 12, text_anchor="middle"))
     names.children.append(Element("text", y_name, x=16, y=TOP - 14))

@@ -261,11 +261,8 @@ def _under(node: BeamNode, total: float) -> str:
     """The numbers below a token."""
     if node.parent is None:
         return ""
-    return f"Σ {_signed(total, 2)}" + ("" if node.score is None else f", score {_signed(node.score, 3)}")
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}".replace("-", MINUS)
+    score = "" if node.score is None else f", score {node.score:.3f}"
+    return f"Σ {total:.2f}{score}".replace("-", MINUS)
 
 
 def _legend(y: float) -> list[Element]:

@@ -101,10 +101,8 @@ function showColumns(item, pair) {
   item.querySelector(".squares")?.remove();
   if (pair === null || heads().length < 2) return;
   const [i, j] = pair;
-  const squares = heads().map((h) => {
-    const opacity = Math.max(0, layer().heads[h][i][j]) / FULL;
-    return make("i", { style: `background: ${colour(h)}; opacity: ${opacity}` });
-  });
+  const opacity = (h) => Math.max(0, layer().heads[h][i][j]) / FULL;
+  const squares = heads().map((h) => make("i", { style: `background: ${colour(h)}; opacity: ${opacity(h)}` }));
   item.append(make("span", { class: "squares" }, ...squares));
 }
 
@@ -185,10 +183,8 @@ const row = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, {}, 
 /** Products as small cells: warm above 0, cold below. */
 function strip(products) {
   const largest = Math.max(...products.map(Math.abs), 1e-9);
-  const cells = products.map((x) => {
-    const style = `background: var(${x < 0 ? "--cold" : "--warm"}); opacity: ${Math.abs(x) / largest}`;
-    return make("i", { style });
-  });
+  const style = (x) => `background: var(${x < 0 ? "--cold" : "--warm"}); opacity: ${Math.abs(x) / largest}`;
+  const cells = products.map((x) => make("i", { style: style(x) }));
   return make("span", { class: "strip", title: products.map(signed).join("  ") }, ...cells);
 }
 
@@ -227,10 +223,7 @@ function drawMap() {
       if (w < 0 && cell >= 8) {
         context.strokeStyle = styles.getPropertyValue("--muted");
         context.lineWidth = 0.5;
-        context.beginPath();
-        context.moveTo(x, y + cell);
-        context.lineTo(x + cell, y);
-        context.stroke();
+        context.stroke(new Path2D(`M${x} ${y + cell}L${x + cell} ${y}`));
       }
     }
   }

@@ -97,9 +97,8 @@ def read_head(
         if call.query is None:
             raise _other_weights(who, call)
         name += f" of {call.path}" if call.path else ""
-        found = read_head(
-            who, call.query, call.key, call.value, call.mask, head, sample, call.scale if scale is None else scale
-        )
+        factor = call.scale if scale is None else scale
+        found = read_head(who, call.query, call.key, call.value, call.mask, head, sample, factor)
         recorded = _one(who, call.weights, head, sample, "weights")
         if scale is None and not np.allclose(found.weights, recorded, atol=AGREEMENT):
             raise _other_weights(who, call)  # such as local attention, whose window makes them smaller

@@ -96,9 +96,8 @@ class _Piece:
         tile = self.tile
         shape = TIMES.join(map(str, tile.values.shape))
         finite = tile.values[np.isfinite(tile.values)]
-        low, high = (f"{finite.min():.3g}", f"{finite.max():.3g}") if finite.size else ("", "")
-        between = "" if tile.numbers or not finite.size else f"{low} to {high}".replace("-", MINUS)
-        return [f"{shape}, {self.note}" if self.note else shape, between]
+        between = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size and not tile.numbers else ""
+        return [f"{shape}, {self.note}" if self.note else shape, between.replace("-", MINUS)]
 
 
 def _groups(inputs: Head, weights: np.ndarray, rows: list[str] | None, columns: list[str] | None) -> list[list[_Piece]]:

@@ -1,8 +1,9 @@
-"""Matrices of any numbers, and positional encodings, as heat maps."""
+"""Numbers as heat maps: matrices, positional encodings, and the shares of tokens in an output."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import numpy as np
 from ..positional import PositionalEncoding, sinusoidal_encoding
 from .ramp import SIGNED, frame, pixels, scale
 from .svg import INK, MUTED, Element, Picture, text_width, titled
-from .tiles import Scale, Tile, few
-from .tokens import isolated
+from .tiles import FONT, LINE, Scale, Tile, written
+from .tokens import check_tokens, isolated, visible
 from .weights import to_numpy
 
 MARGIN, GAP, TOP, WIDEST = 16.0, 28.0, 76.0, 960.0
+MOST_NUMBERS, MOST_COLUMNS = 150, 16
 
 
 def matrix(
@@ -43,7 +45,7 @@ def matrix(
     tiles = {name: _tile(name, v, colours, rows, columns, numbers) for name, v in named.items()}
     if len(tiles) > 1:
         share = WIDEST / min(len(tiles), 4) - GAP - 20  # smaller cells have labels that reach further beyond
-        tiles = {name: t.within(max(160.0, share - t.left - t.overhang)) for name, t in tiles.items()}
+        tiles = {name: replace(t, room=max(160.0, share - t.left - t.overhang)) for name, t in tiles.items()}
 
     children = [scale(colours.ramp, MARGIN + 14, 36, 180, colours.ticks(), MUTED)]
     x, y, right, bottom = MARGIN, TOP, MARGIN + 230, TOP
@@ -93,7 +95,8 @@ def _tile(name: str, values: np.ndarray, colours: Scale, rows: Any, columns: Any
     # a single row needs no number
     beside = None if rows is None and len(values) == 1 else _labels(rows, "rows", len(values), name)
     above = _labels(columns, "columns", values.shape[1], name)
-    return Tile(values, colours, few(values) if numbers is None else numbers, beside, above)
+    few = values.size <= MOST_NUMBERS and values.shape[1] <= MOST_COLUMNS
+    return Tile(values, colours, few if numbers is None else numbers, beside, above)
 
 
 def _labels(given: Any, which: str, count: int, name: str) -> list[str]:
@@ -171,3 +174,50 @@ def _marks(count: int) -> list[int]:
     """Up to nine round positions, from 0."""
     step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if count <= 9 * s)
     return list(range(0, count, step))
+
+
+# ---- shares of tokens
+
+PAGE, WIDEST_TOKEN = 640.0, 96.0  # a page is narrow enough for a telephone
+
+
+def attribution(values: Any, tokens: Any, attention: Any = None, *, title: str = "Attribution") -> Picture:
+    """Tokens on colours around 0: orange ones raise an output, blue ones lower it; below, the attention to each.
+
+        (values,) = integrated_gradients(output, embeddings)      # tinytensor.models.attribution
+        visualize.attribution(values, words, call.weights[0, 2, -1])     # head 2; [0, :, -1].mean(axis=0): all heads
+
+    Attention says where a head looked, attribution what made the output: they may differ. Weights are from 0 to 1.
+
+    Args:
+        values: (length,) or (1, length), such as those of `integrated_gradients`.
+        tokens: the text of each.
+        attention: (length,), the weights that one query gives to them; NaN for a token left out.
+        title: a line above the picture.
+
+    Raises ValueError for tokens or weights of another length, and for values that are not finite.
+    """
+    shares = np.atleast_2d(to_numpy(values)).astype(np.float64)
+    weights = None if attention is None else np.atleast_2d(to_numpy(attention)).astype(np.float64)
+    if shares.ndim != 2 or len(shares) != 1 or not shares.size or not np.isfinite(shares).all():
+        raise ValueError(f"attribution: values have shape {shares.shape}; expected finite numbers, (length,)")
+    if weights is not None and weights.shape != shares.shape:
+        raise ValueError(f"attribution: attention has shape {weights.shape}; expected {shares.shape}, as the values")
+    texts = [visible(token) for token in check_tokens(tokens, "tokens", shares.size, "key")]
+    colours, numbers = Scale(float(np.abs(shares).max()) or 1.0, True), written(shares)[0].tolist()
+    children, _ = colours.legend(("lowers the output", "raises it"))
+    left, top = MARGIN + text_width("attribution", FONT) + 12, 76.0
+    size = 8 + min(WIDEST_TOKEN, max(text_width(text, FONT) for text in [*texts, *numbers])), LINE
+    count = int((PAGE - MARGIN - left) // size[0])
+    for part in (slice(at, at + count) for at in range(0, len(texts), count)):
+        tiles = [Tile(shares[:, part], colours, True, ["attribution"], numbers[part], size=size, inside=texts[part])]
+        if weights is not None:
+            inside = ["" if np.isnan(weight) else f"{weight:.2f}" for weight in weights[0, part]]
+            tiles.append(Tile(weights[:, part], Scale(1.0, False), True, ["attention"], size=size, inside=inside))
+        for tile in tiles:
+            children.append(tile.draw(left, top + tile.above))
+            top += tile.above + LINE + 4
+        top += 12
+    most = int(np.abs(shares).argmax())
+    description = f"{isolated(texts[most])} has the largest share, {shares[0, most]:.3g} of {shares.sum():.3g}."
+    return titled(PAGE, top, title, description, children)
