@@ -170,19 +170,7 @@ def _chart(
     log_x: bool = False,
     markers: bool = False,
 ) -> Picture:
-    """Lines over a common pair of axes, with a legend if there are several.
-
-    Values that are not finite break a line; with more than 2,000 points, it draws the smallest and the largest value of
-    each stretch.
-
-    Args:
-        curves: for each name, steps and values.
-        log, log_x: True if the axis of the values, or of the steps, is logarithmic; then numbers that are not positive
-            break the line.
-        markers: True if each point has a dot.
-
-    Raises ValueError if nothing can be drawn.
-    """
+    """Lines over a common pair of axes, with a legend if there are several; `curves` says more of the arguments."""
     drawable = {name: _drawable(x, y, log_x, log) for name, (x, y) in curves.items()}
     x_seen, y_seen = (np.concatenate([numbers[np.isfinite(numbers)] for numbers in c]) for c in zip(*drawable.values()))
     if not y_seen.size:

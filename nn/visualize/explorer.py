@@ -77,15 +77,12 @@ class Explorer:
         )
 
     def _repr_html_(self) -> str:
+        rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
+        height = min(max(400 + 26 * rows, 520), 900)
         return (
             f'<iframe srcdoc="{escape(str(self))}" sandbox="allow-scripts" title="{clean(self.title)}" '
-            f'width="100%" height="{self._height()}" style="border: 0"></iframe>'
+            f'width="100%" height="{height}" style="border: 0"></iframe>'
         )
-
-    def _height(self) -> int:
-        """The height of its frame in a notebook, in pixels; it grows with the number of tokens."""
-        rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
-        return min(max(400 + 26 * rows, 520), 900)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file whose name ends in .html, whole or not at all.

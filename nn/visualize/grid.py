@@ -149,12 +149,9 @@ def _heat_maps(
     """Heat maps in rows of layers and columns of heads.
 
     Args:
-        maps: the maps by the numbers of the layer and the head.
+        maps: by the numbers of the layer and the head.
         layers: the path of each module by its number, in order.
-        heads: the numbers of the heads, in order.
-        source, target: tokens, or their numbers.
-        colours: the scale of the numbers.
-        ends: the texts before and behind its bar.
+        ends: the texts before and behind the bar of the colours.
         named: True if tokens were given.
         count: the number of all heads; a single one needs no number.
     """
@@ -327,8 +324,7 @@ def query_tokens(target: list[str], box: Box, font: float) -> list[Element]:
     labels = []
     for i, token in enumerate(target):
         y = top + (i + 0.5) * height / len(target) + font * 0.35
-        place = {"x": left - 8, "y": y, "text_anchor": "end"}
-        labels.append(label(token, LONGEST_TOKEN, font, fill=INK, class_="query", **place))
+        labels.append(label(token, LONGEST_TOKEN, font, fill=INK, class_="query", x=left - 8, y=y, text_anchor="end"))
     return labels
 
 

@@ -194,11 +194,7 @@ class Projections:
 
 
 def read_projections(x: Any, weights: Any, head: int, sample: int) -> Projections:
-    """The projections of one head from the user's x and weights.
-
-    Args:
-        x: (length, size), or a batch in the layout of the layer; or a pair of these, for queries and for keys.
-        weights: a MultiheadAttention, or W^Q, W^K and W^V, (size, d_k) each.
+    """The projections of one head from the user's x and weights, which `attention_steps` describes.
 
     Raises ValueError if shapes do not fit or numbers are not finite.
     """

@@ -46,7 +46,7 @@ SIGNED = Ramp("signed", ["#0a5b94", "#f7f7f7", "#b04a00"], ["#6fc1f5", "#161b22"
 
 
 def _between(ends: Sequence[str]) -> list[str]:
-    lab = np.array([_to_oklab(end) for end in ends])
+    lab = np.array([TO_LAB @ np.cbrt(TO_LMS @ _linear(end)) for end in ends])
     at = np.linspace(0, len(ends) - 1, STEPS + 1)
     return [_to_hex(np.array([np.interp(a, range(len(ends)), lab[:, c]) for c in range(3)])) for a in at]
 
@@ -66,10 +66,6 @@ TO_LAB = np.array(
         [0.0259040371, 0.7827717662, -0.8086757660],
     ]
 )
-
-
-def _to_oklab(colour: str) -> np.ndarray:
-    return TO_LAB @ np.cbrt(TO_LMS @ _linear(colour))
 
 
 def _linear(colour: str) -> np.ndarray:

@@ -96,14 +96,13 @@ def _read(
     if x is None:
         return read_head(who, query, key, value, mask, head, sample, scale), None
     projections = read_projections(x, weights, head, sample)
-    if query is None and key is None and value is None:
+    computed = query is None and key is None and value is None
+    if computed:
         query, key, value = projections.project()
         scale = projections.scale if scale is None else scale
-        inputs = read_head(who, query, key, value, mask, head, sample, scale)
-        return dataclasses.replace(inputs, name=projections.name), projections
     inputs = read_head(who, query, key, value, mask, head, sample, scale)
     projections.check(inputs)
-    return inputs, projections
+    return dataclasses.replace(inputs, name=projections.name) if computed else inputs, projections
 
 
 # ---- how they are written

@@ -65,12 +65,10 @@ def vectors(
     if between:
         children += _angle(plane, points, between, labels)
     for start, end in (_pair(points, way, "ways") or way for way in ways):
-        children.append(_arrow(plane, points[end], points[start]))
-        children[-1].attributes |= {"fill": MUTED, "class_": "way"}
+        children.append(_arrow(plane, points[end], points[start], MUTED, "way"))
     for name, point in points.items():
-        shape = _arrow(plane, point, (0.0, 0.0) if arrows else point)
+        shape = _arrow(plane, point, (0.0, 0.0) if arrows else point, colours[name], "vector")
         shape.children.append(Element("title", f"{isolated(name)}: {point[0]:.4g}, {point[1]:.4g}"))
-        shape.attributes |= {"fill": colours[name], "class_": "vector"}
         children.append(shape)
         labels.keep(plane(point))
     children += [text for name, point in points.items() if (text := labels.name(name, plane(point), colours[name]))]
@@ -186,17 +184,17 @@ def _axes(plane: _Plane, x_label: str, y_label: str) -> list[Element]:
     return [grid, names]
 
 
-def _arrow(plane: _Plane, point: Point, start: Point) -> Element:
+def _arrow(plane: _Plane, point: Point, start: Point, fill: Colour, class_: str) -> Element:
     """An arrow from one point to another, as one shape; if it has no length, a dot."""
     (x, y), (x0, y0) = plane(point), plane(start)
     length = math.hypot(x - x0, y - y0)
     if length == 0:
-        return Element("circle", r=3.5, cx=x, cy=y)
+        return Element("circle", r=3.5, cx=x, cy=y, fill=fill, class_=class_)
     dx, dy = (x - x0) / length, (y - y0) / length
     neck, head = max(length - HEAD, 0.0), min(HEAD, length)
     outline = [(0.0, 1.0), (neck, 1.0), (neck, head / 2), (length, 0.0), (neck, -head / 2), (neck, -1.0), (0.0, -1.0)]
     corners = [f"{x0 + along * dx - side * dy:.2f} {y0 + along * dy + side * dx:.2f}" for along, side in outline]
-    return Element("path", d=f"M{'L'.join(corners)}Z")
+    return Element("path", d=f"M{'L'.join(corners)}Z", fill=fill, class_=class_)
 
 
 def _angle(plane: _Plane, points: dict[str, Point], pair: tuple[str, str], labels: _Labels) -> list[Element]:
