@@ -1,4 +1,3 @@
-const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const MEAN = "mean";
 
@@ -41,8 +40,7 @@ function weights(look) {
 }
 
 function colour(weight) {
-  const ramp = data.ramp[dark.matches ? "dark" : "light"];
-  return ramp[Math.round(Math.min(Math.max(weight, 0), 1) * (ramp.length - 1))];
+  return ramp()[Math.round(Math.min(Math.max(weight, 0), 1) * (ramp().length - 1))];
 }
 
 function inkOn(hex) {

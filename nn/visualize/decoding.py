@@ -117,6 +117,7 @@ class BeamNode(NamedTuple):
     score: float | None = None
 
 
+Look = dict[str, object]
 ROW, GAP, NODE = 40.0, 46.0, 30.0  # between rows, between columns, the height of a node
 LONGEST, PAD = 160.0, 12.0  # a token's width at most, and from each side of a node
 BEND = 9.0  # the part of a gap where an edge bends to its row; the rest has its probability
@@ -169,9 +170,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     bottom = 50 + ROW * (max(rows) + 1)
     legend = _legend(bottom + 8)
     said = " ".join(isolated(visible(nodes[i].token)) for i in sorted(result)[1:])
-    description = (
-        f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
-    )
+    description = f"The result is {said}, with score {scores[winner]:.3f}; of {len(nodes) - 1} beginnings looked at."
     return titled(max(lefts[-1] + widths[-1] + 16, 560), bottom + 30, title, description, [*drawing, *boxes, *legend])
 
 
@@ -216,7 +215,7 @@ def _rows(children: list[list[int]], rank: Sequence[tuple[bool, float, float]]) 
     return rows
 
 
-def _look(is_result: bool, ends: bool) -> dict[str, object]:
+def _look(is_result: bool, ends: bool) -> Look:
     if is_result:
         return {"stroke": SERIES[0], "stroke_width": 2.5}
     if ends:
@@ -224,13 +223,10 @@ def _look(is_result: bool, ends: bool) -> dict[str, object]:
     return {"stroke": MUTED, "stroke_width": 1, "stroke_dasharray": "4 3"}
 
 
-def _node(
-    node: BeamNode, total: float, is_result: bool, x: float, y: float, width: float, look: dict[str, object]
-) -> list[Element]:
+def _node(node: BeamNode, total: float, is_result: bool, x: float, y: float, width: float, look: Look) -> list[Element]:
     ink = MUTED if "stroke_dasharray" in look else INK
-    box = Element(
-        "rect", x=x, y=y, width=width, height=NODE, rx=13 if node.score is not None else 3, fill=PANEL, **look
-    )
+    corner = 3 if node.score is None else 13
+    box = Element("rect", x=x, y=y, width=width, height=NODE, rx=corner, fill=PANEL, **look)
     probability = "" if node.parent is None else f", probability {math.exp(node.log_probability):.4g}"
     box.children.append(Element("title", f"{visible(node.token)}: sum of log-probabilities {total:.4g}{probability}"))
     place = {"x": x + width / 2, "text_anchor": "middle"}
@@ -240,9 +236,7 @@ def _node(
     return [box, token, Element("text", _under(node, total), y=y + 25, font_size=10, fill=ink, **place)]
 
 
-def _edge(
-    node: BeamNode, start: tuple[float, float], end: tuple[float, float], look: dict[str, object]
-) -> list[Element]:
+def _edge(node: BeamNode, start: tuple[float, float], end: tuple[float, float], look: Look) -> list[Element]:
     """The line to a node, with its probability."""
     (x, y), (x_end, y_end) = start, end
     path = f"M{x:g} {y:g}C{x + BEND:g} {y:g} {x:g} {y_end:g} {x + BEND:g} {y_end:g}H{x_end:g}"

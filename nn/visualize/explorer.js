@@ -2,7 +2,6 @@
 const [viewSelect, layerSelect, headSelect] = ["view", "layer", "head"].map(byId);
 const strands = byId("strands");
 const canvas = byId("cells");
-const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 const FULL = 10000; // weights are whole numbers of ten-thousandths, and -1 where the mask hides
 const FAINT = 200;
 const MOST_LINES = 4000;
@@ -265,7 +264,7 @@ function drawMap() {
 const sample = (background, text, className = "") =>
   make("span", {}, make("i", { class: className, style: `background: ${background}` }), text);
 
-const ramp = () => data.ramp[dark.matches ? "dark" : "light"]; // its last colour is that of what the mask hides
+/** The colour of a weight from 0 to 1; below 0, of what the mask hides, the last one. */
 const shade = (w) => ramp().at(w < 0 ? -1 : Math.round(w * (ramp().length - 2)));
 const scale = () => sample(`linear-gradient(to right, ${ramp().slice(0, -1).join(", ")})`, "weight, from 0 to 1", "wide");
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .ramp import frame, pixels, squares
+from .ramp import Box, frame, pixels, squares
 from .svg import BOLD, INK, MINUS, Element, Picture, number, text_width, titled
 from .tiles import Scale
 from .tokens import check_tokens, isolated, label, visible
@@ -22,7 +22,6 @@ LARGEST_CELL, SMALLEST_MAP = 44.0, 12.0
 LARGEST_FONT, SMALLEST_FONT, LONGEST_TOKEN = 13.0, 9.0, 160.0
 MOST_TITLES = 5000
 
-Box = tuple[float, float, float, float]
 Map = tuple[np.ndarray, np.ndarray | None]  # (queries, keys): numbers; True where attention is not allowed
 
 
@@ -266,22 +265,20 @@ def _arrange(rows: int, columns: int, source: list[str], target: list[str], name
     """
     queries, keys = len(target), len(source)
     left, top, font, overhang = MARGIN + 58.0, TOP, None, 0.0
+
+    def side(left: float, top: float) -> float:
+        """The largest side of a cell, with the corner of the first map there."""
+        across, down = (WIDTH - left - GAP * columns) / columns, (HEIGHT - top - GAP * rows) / rows
+        return min(across / keys, down / queries, LARGEST_CELL)
+
     if named:
-        around = 110 + (58 if rows > 1 else 0)
-        cell = min(
-            (WIDTH - around - GAP * columns) / columns / keys,
-            (HEIGHT - TOP - 40 - GAP * rows) / rows / queries,
-            LARGEST_CELL,
-        )
-        readable = min(LARGEST_FONT, cell * 0.8)
+        readable = min(LARGEST_FONT, side(110 + (58 if rows > 1 else 0), TOP + 40) * 0.8)
         if readable >= SMALLEST_FONT:
             font = readable
             overhang = widest_token(source, font) * 0.75
             left = MARGIN + widest_token(target, font) + 30 + (50 if rows > 1 else 0)
             top = TOP + overhang + 16
-    across = (WIDTH - left - GAP * columns) / columns
-    down = (HEIGHT - top - GAP * rows) / rows
-    cell = min(across / keys, down / queries, LARGEST_CELL)
+    cell = side(left, top)
     width, height = max(cell * keys, SMALLEST_MAP), max(cell * queries, SMALLEST_MAP)
     return _Layout(rows, columns, left, top, width, height, font, overhang)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,15 +101,13 @@ def read_head(
         recorded = _one(who, call.weights, head, sample, "weights")
         if scale is None and not np.allclose(found.weights, recorded, atol=AGREEMENT):
             raise _other_weights(who, call)  # such as local attention, whose window makes them smaller
-        return dataclasses.replace(found, name=name)
+        return replace(found, name=name)
     elif key is None or value is None:
         raise ValueError(f"{who}: give query, key and value, or one recorded call")
     arrays = [to_numpy(a) for a in (query, key, value)]
     if arrays[0].ndim < 3:
         name = ""
-    q, k, v = (
-        _one(who, np.asarray(a, dtype=np.float64), head, sample, n) for a, n in zip(arrays, ("query", "key", "value"))
-    )
+    q, k, v = (_one(who, a.astype(np.float64), head, sample, n) for a, n in zip(arrays, ("query", "key", "value")))
     if q.shape[1] != k.shape[1] or len(k) != len(v):
         raise ValueError(
             f"{who}: query {q.shape} and key {k.shape} must have the same size, key and value {v.shape} the same length"

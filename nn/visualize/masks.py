@@ -104,7 +104,7 @@ def _hidden(mask: Any) -> np.ndarray:
 
 def _legend(x: float, y: float, hidden: bool, padding: bool, words: dict[str, str]) -> tuple[Element, float]:
     """A square for each kind that occurs, from (x, y) downwards, and the right end of the legend."""
-    legend, widest = Element("g", font_size=12, class_="legend"), 0.0
+    legend = Element("g", font_size=12, class_="legend")
     rows = [(SEEN, "may be seen")]
     rows += [(HIDDEN, words["hidden"])] * hidden + [(PADDING, words["padding"])] * padding
     for i, (fill, text) in enumerate(rows):
@@ -113,5 +113,4 @@ def _legend(x: float, y: float, hidden: bool, padding: bool, words: dict[str, st
         legend.children += hatching([(x, top + 12, x + 12, top)] * (fill is HIDDEN))
         legend.children += hatching([(x, top, x + 12, top + 12)] * (fill is PADDING), PADDING_STROKE)
         legend.children.append(Element("text", text, x=x + 20, y=top + 10, fill=MUTED))
-        widest = max(widest, x + 20 + text_width(text, 12))
-    return legend, widest
+    return legend, x + 20 + max(text_width(text, 12) for _, text in rows)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -136,11 +135,7 @@ def _alike(groups: list[list[_Piece]]) -> list[list[_Piece]]:
     numbers = longest <= MOST_NUMBERED
     side = min(LARGEST_CELL, LARGEST_TILE / longest)
     size = (max(tile.cell[0] for tile in tiles), tiles[0].cell[1]) if numbers else (side, side)
-
-    def sized(piece: _Piece) -> _Piece:
-        return dataclasses.replace(piece, tile=dataclasses.replace(piece.tile, numbers=numbers, size=size))
-
-    return [[sized(piece) for piece in group] for group in groups]
+    return [[replace(p, tile=replace(p.tile, numbers=numbers, size=size)) for p in group] for group in groups]
 
 
 def _lines(groups: list[list[_Piece]]) -> list[list[_Piece]]:

@@ -15,6 +15,7 @@ from .svg import RULE, Colour, Element
 STEPS = 64
 HIDDEN = Colour("hidden", "#e6d8bd", "#4a4030")
 STROKE = Colour("hatch", "#86744c", "#a3926c")
+Box = tuple[float, float, float, float]  # x, y, width, height
 
 
 class Ramp:
@@ -104,13 +105,9 @@ def _luminance(colour: str) -> float:
 
 
 def squares(
-    shares: np.ndarray,
-    hidden: np.ndarray | None,
-    ramp: Ramp,
-    box: tuple[float, float, float, float],
-    title: Callable[[int, int], str],
+    shares: np.ndarray, hidden: np.ndarray | None, ramp: Ramp, box: Box, title: Callable[[int, int], str]
 ) -> Element:
-    """A table of shares (rows, columns) as rectangles in a box (x, y, width, height), each with a title."""
+    """A table of shares (rows, columns) as rectangles in a box, each with a title."""
     x, y, width, height = box
     rows, columns = shares.shape
     w, h = width / columns, height / rows
@@ -133,9 +130,7 @@ def hatching(lines: Sequence[tuple[float, float, float, float]], stroke: Colour 
     return [Element("path", d=path, stroke=stroke, stroke_width=0.8, fill="none", pointer_events="none")] * bool(path)
 
 
-def pixels(
-    shares: np.ndarray, hidden: np.ndarray | None, ramp: Ramp, box: tuple[float, float, float, float]
-) -> list[Element]:
+def pixels(shares: np.ndarray, hidden: np.ndarray | None, ramp: Ramp, box: Box) -> list[Element]:
     """The same table as an image with a pixel for each number: once in light colours and once in dark ones."""
     x, y, width, height = box
     indices = np.round(shares * STEPS).astype(np.uint8)

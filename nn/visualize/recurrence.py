@@ -211,9 +211,8 @@ class _Places:
     def __init__(self, read: list[str], said: list[str], bidirectional: bool) -> None:
         self.read, self.said = read, said
         self.directions = [FORWARD, BACKWARD] if bidirectional else [FORWARD]
-        self.column = max(
-            WIDE + 26, *(min(120.0, BOLD * text_width(visible(word), 13)) + 12 for word in [*read, *said])
-        )
+        widest = BOLD * max(text_width(visible(word), 13) for word in [*read, *said])
+        self.column = max(WIDE + 26, min(120.0, widest) + 12)
         across = self.column * max(len(read), len(said))
         self.left = {row: 16 + (across - self.column * len(words)) / 2 for row, words in ((READ, read), (SAID, said))}
         self.low = 52.0 if not said else 230.0  # the top of the encoder's states

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,14 +102,14 @@ def _read(
         scale = projections.scale if scale is None else scale
     inputs = read_head(who, query, key, value, mask, head, sample, scale)
     projections.check(inputs)
-    return dataclasses.replace(inputs, name=projections.name) if computed else inputs, projections
+    return replace(inputs, name=projections.name) if computed else inputs, projections
 
 
 # ---- how they are written
 
 
 def _write_projections(
-    projections: Projections, rows: list[int], at: int, names: float, query_token: str, source: list[str]
+    projections: Projections, rows: list[int], at: int, names: float, token: str, source: list[str]
 ) -> _Columns:
     """The columns at the beginning: x and its weights."""
     longest = max(projections.x.shape[1], *(len(w) for w in projections.weights))
@@ -117,7 +117,7 @@ def _write_projections(
     size = projections.memory.shape[1]
     columns.begin("x", "of the query", max(DIGITS + 36, names))
     columns.vector(projections.x[at], max(14, (names - DIGITS) / 2), "x")
-    columns.name_query(query_token)
+    columns.name_query(token)
     for i, (letter, matrix) in enumerate(zip("QKV", projections.weights)):
         if letter == "K":
             columns.begin("X", "of the keys and values", names + _breadth(size), joint="")
@@ -131,13 +131,7 @@ def _write_projections(
 
 
 def _write_out(
-    inputs: Head,
-    steps: Steps,
-    rows: list[int],
-    names: float,
-    query_token: str,
-    source: list[str],
-    before: _Columns | None,
+    inputs: Head, steps: Steps, rows: list[int], names: float, token: str, source: list[str], before: _Columns | None
 ) -> _Columns:
     """A column for each step, below the columns of the projections."""
     d_k, d_v = len(steps.query), len(steps.result)
@@ -149,7 +143,7 @@ def _write_out(
     room = 16 if before is None else 36  # for the longer formula
     columns.begin(q, "the query", max(DIGITS + room, names))
     columns.vector(steps.query, max((room - 8) / 2, (names - DIGITS) / 2), "q")
-    columns.name_query(query_token)
+    columns.name_query(token)
     columns.begin(k, "the keys", names + _breadth(d_k))
     columns.name_keys(source, names - 12)
     columns.matrix(inputs.key, names, "k")

@@ -120,9 +120,7 @@ def _items(weights: Any) -> list[Any]:
     if isinstance(weights, (list, tuple)) and all(isinstance(w, AttentionCall) or _depth(w) > 2 for w in weights):
         return list(weights)  # layers may have different numbers of heads
     array = to_numpy(weights)
-    if array.ndim == 2:
-        return [array[None]]
-    if array.ndim == 3:
+    if array.ndim in (2, 3):
         return [array]
     if array.ndim in (4, 5):
         return list(array)

@@ -2,6 +2,8 @@
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
+const ramp = () => data.ramp[dark.matches ? "dark" : "light"];
 
 /** An element of HTML, or of SVG; what is null in it is left out. */
 const make = (tag, ...content) => filled(document.createElement(tag), ...content);
