@@ -229,17 +229,17 @@ class _Layout:
     """Maps of one size in rows and columns, in pixels.
 
     Attributes:
-        rows, columns: how many maps are below and beside each other.
         left, top: the corner of the first one.
+        right, bottom: the corner of the last one, with the gap behind it.
         width, height: the size of each.
         font: the size of the tokens beside the map; None if tokens have no room.
         overhang: how far tokens above the map reach beyond its right side.
     """
 
-    rows: int
-    columns: int
     left: float
     top: float
+    right: float
+    bottom: float
     width: float
     height: float
     font: float | None
@@ -249,14 +249,6 @@ class _Layout:
         """The (x, y, width, height) of one map."""
         x, y = self.left + column * (self.width + GAP), self.top + row * (self.height + GAP)
         return x, y, self.width, self.height
-
-    @property
-    def right(self) -> float:
-        return self.left + self.columns * (self.width + GAP)
-
-    @property
-    def bottom(self) -> float:
-        return self.top + self.rows * (self.height + GAP)
 
 
 def _arrange(rows: int, columns: int, source: list[str], target: list[str], named: bool) -> _Layout:
@@ -280,7 +272,8 @@ def _arrange(rows: int, columns: int, source: list[str], target: list[str], name
             top = TOP + overhang + 16
     cell = side(left, top)
     width, height = max(cell * keys, SMALLEST_MAP), max(cell * queries, SMALLEST_MAP)
-    return _Layout(rows, columns, left, top, width, height, font, overhang)
+    right, bottom = left + columns * (width + GAP), top + rows * (height + GAP)
+    return _Layout(left, top, right, bottom, width, height, font, overhang)
 
 
 def widest_token(tokens: list[str], font: float) -> float:

@@ -109,7 +109,8 @@ class Element:
         if classes:
             given["class"] = " ".join(classes)
         parts.append(f"<{self.tag}")
-        parts.extend(f' {name}="{_value(value)}"' for name, value in given.items())
+        for name, value in given.items():
+            parts.append(f' {name}="{clean(value) if isinstance(value, str) else number(float(value))}"')
         if not self.children:
             parts.append("/>\n")
             return
@@ -181,10 +182,6 @@ def number(value: float, digits: int = 3) -> str:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
-
-
-def _value(value: Any) -> str:
-    return clean(value) if isinstance(value, str) else number(float(value))
 
 
 # ---- the width of text, without a font to ask
