@@ -100,14 +100,11 @@ def trace_choices(
             log_p[:, model.pad_id] = -np.inf  # never chosen
             narrowed = temperature != 1 or top_k is not None or top_p is not None
             probabilities = next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)
-            found.append(_choice(probabilities[0].numpy(), chosen, count))
+            row = probabilities[0].numpy()
+            likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
+            shown = likeliest if chosen in likeliest else [*likeliest, chosen]
+            found.append(Choice(shown, [float(row[i]) for i in shown], shown.index(chosen)))
     return found
-
-
-def _choice(row: np.ndarray, chosen: int, count: int) -> Choice:
-    likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
-    shown = likeliest if chosen in likeliest else [*likeliest, chosen]
-    return Choice(shown, [float(row[i]) for i in shown], shown.index(chosen))
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ NAMES = {
     "cross": "cross (target to source)",
 }
 FULL = 10_000  # the integer for weight 1: weights have four digits
+MOST_NUMBERS = 60_000  # a layer with more in queries and keys is left without them, so that the page stays small
 
 
 def attention_explorer(
@@ -47,9 +48,8 @@ def attention_explorer(
 
     Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
-    views = [_view(name, w, source, target, sample) for name, w in _kinds(weights).items()]
     data = {
-        "views": views,
+        "views": [_view(name, w, source, target, sample) for name, w in _kinds(weights).items()],
         "series": len(SERIES),
         "ramp": {mode: [getattr(colour, mode) for colour in [*WEIGHTS.colours, HIDDEN]] for mode in ("light", "dark")},
     }
@@ -68,13 +68,8 @@ class Explorer:
 
     def __str__(self) -> str:
         title = clean(self.title)
-        return html_page(
-            title,
-            BODY.format(title=title),
-            self.data,
-            style=_head_colours() + text_of(__package__, "explorer.css"),
-            script=text_of(__package__, "explorer.js"),
-        )
+        style, script = (text_of(__package__, f"explorer.{ending}") for ending in ("css", "js"))
+        return html_page(title, BODY.format(title=title), self.data, style=_head_colours() + style, script=script)
 
     def _repr_html_(self) -> str:
         rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
@@ -131,10 +126,6 @@ def _view(kind: str, weights: Any, source: Any, target: Any, sample: int) -> dic
             for layer in layers
         ],
     }
-
-
-MOST_NUMBERS = 60_000
-"""The page leaves out queries and keys of a layer with more numbers than this in all, to stay small."""
 
 
 def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:

@@ -92,8 +92,7 @@ def ink_on(colour: Colour) -> Colour:
     return Colour(f"on-{'-'.join(shades)}", *(ink[shade] for shade in shades))
 
 
-EVEN = 0.179
-"""Black and white have the same contrast, 4.6, on a colour with this luminance."""
+EVEN = 0.179  # black and white have the same contrast, 4.6, on a colour with this luminance
 
 
 def _luminance(colour: str) -> float:

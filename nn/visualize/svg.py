@@ -16,10 +16,9 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from html import escape
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinytensor.machine.files import atomic_write
+from tinytensor.pages.html_page import save_page
 from tinytensor.pages.notebook import framed
 
 MINUS = "\N{MINUS SIGN}"
@@ -72,9 +71,7 @@ class Picture:
 
         Raises ValueError for another ending, OSError if the file cannot be written.
         """
-        if Path(path).suffix.lower() != ".svg":
-            raise ValueError(f"save: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .svg")
-        atomic_write(path, str(self).encode())
+        save_page("save", path, self.__str__, (".svg",))
 
 
 class Element:

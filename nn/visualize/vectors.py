@@ -70,7 +70,8 @@ def vectors(
         shape = _arrow(plane, point, (0.0, 0.0) if arrows else point, colours[name], "vector")
         shape.children.append(Element("title", f"{isolated(name)}: {point[0]:.4g}, {point[1]:.4g}"))
         children.append(shape)
-        labels.keep(plane(point))
+        x, y = plane(point)
+        labels.taken.append((x - 3, y - 3, x + 3, y + 3))  # no name covers the point
     children += [text for name, point in points.items() if (text := labels.name(name, plane(point), colours[name]))]
     return titled(LEFT + plane.width + MARGIN, TOP + plane.height + 46, title, _words(points, between), children)
 
@@ -242,10 +243,6 @@ class _Labels:
         (left, bottom), (right, top) = plane(plane.low), plane(plane.high)
         self.around = (left, top - 14, right + MARGIN - 4, bottom)
         self.taken: list[Box] = []
-
-    def keep(self, point: Point) -> None:
-        """Let no name cover a point."""
-        self.taken.append((point[0] - 3, point[1] - 3, point[0] + 3, point[1] + 3))
 
     def text(self, text: str, middle: Point, fill: Colour, class_: str) -> Element:
         """A text at a fixed place."""
