@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -137,8 +137,7 @@ def _rates(schedule: Any, steps: int | None) -> Any:
         raise ValueError(f"learning_rate_schedule: steps is {steps}; expected how many steps to draw, at least 1")
     if isinstance(schedule, LRScheduler):
         return _rehearse(schedule, steps)
-    rate: Callable[[int], float] = schedule
-    return [float(rate(step)) for step in range(steps)]
+    return [float(schedule(step)) for step in range(steps)]
 
 
 def _rehearse(scheduler: LRScheduler, steps: int) -> list[float]:

@@ -157,13 +157,12 @@ function drawNumbers() {
   table.append(row("th", ["key", ...steps]));
   source.forEach((token, j) => {
     const w = one.heads[h][state.query][j];
-    const weightCell = bar(w);
-    if (!known) return table.append(row("td", [isolated(token), weightCell]));
+    if (!known) return table.append(row("td", [isolated(token), bar(w)]));
     const [q, k] = [one.query[h][state.query], one.key[h][j]];
     const products = q.map((x, n) => x * k[n]);
     const score = products.reduce((sum, x) => sum + x, 0);
     const scaled = w < 0 ? "hidden → −∞" : signed(score * one.scale);
-    table.append(row("td", [isolated(token), strip(products), signed(score), scaled, weightCell]));
+    table.append(row("td", [isolated(token), strip(products), signed(score), scaled, bar(w)]));
   });
   const choice = make("select", { "aria-label": "Query" });
   target.forEach((token, n) => choice.append(new Option(`${n}: ${token}`, n, false, n === state.query)));

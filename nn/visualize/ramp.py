@@ -87,17 +87,14 @@ def rgb(colour: str) -> tuple[int, int, int]:
 
 def ink_on(colour: Colour) -> Colour:
     """The colour of text on a colour: black or white, whichever has more contrast, in both modes."""
-    shades = ["light" if _luminance(shade) < EVEN else "dark" for shade in (colour.light, colour.dark)]
+    luminances = [_linear(shade) @ LUMINANCE for shade in (colour.light, colour.dark)]
+    shades = ["light" if luminance < EVEN else "dark" for luminance in luminances]
     ink = {"light": "#ffffff", "dark": "#000000"}
     return Colour(f"on-{'-'.join(shades)}", *(ink[shade] for shade in shades))
 
 
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of red, green and blue, as WCAG 2.2 defines it
 EVEN = 0.179  # black and white have the same contrast, 4.6, on a colour with this luminance
-
-
-def _luminance(colour: str) -> float:
-    """Relative luminance, as WCAG 2.2 defines it."""
-    return float(_linear(colour) @ [0.2126, 0.7152, 0.0722])
 
 
 # ---- tables
