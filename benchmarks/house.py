@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WINGS = {  # a file belongs to the first pattern that its path begins with
     "engine room": r"(tinytensor|nn)/fast/|models/fast/",
     "pictures": r"tinytensor/(graph|pages|program|recording)/|tinytensor/(tracing|drawing|html_page|notebook)\.py"
-    r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_pictures|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
+    r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
     "tools": r"tinytensor/(testing/|machine/|(tensors/)?(hints|missing)|(functions/)?info|typing|doctor|__main__)"
     r"|tinytensor/(files|cores|speed|extras)\.py|benchmarks/",
     "data": r"models/data/",

@@ -26,7 +26,7 @@ from typing import Any
 import tinytensor as tt
 from tinytensor.models import Translator
 from tinytensor.models.decoding import sample
-from tinytensor.models.decoding_pictures import draw_decoding
+from tinytensor.models.decoding_trace import draw_decoding
 from tinytensor.models.pretrained import CONFIG, PretrainedError
 from tinytensor.models.scripts import command_line
 from tinytensor.models.sentence_attention import END, KINDS, SentenceAttention

@@ -78,9 +78,7 @@ def at_embeddings(model: Any, *inputs: Any) -> tuple[Callable[..., Tensor], list
 
     def call(*given: Any) -> Tensor:
         waiting = iter(given)  # the source is embedded first, by a table that the target may share
-        hooks = [
-            t.register_forward_hook(lambda *now: next(waiting) if given else found.append(now[-1])) for t in tables
-        ]
+        hooks = [t.register_forward_hook(lambda *x: next(waiting) if given else found.append(x[-1])) for t in tables]
         try:
             with evaluating(model):
                 return model(*inputs)

@@ -1,4 +1,4 @@
-"""A trace of decoding: the likeliest ids at each step, and the tree of a beam search.
+"""A trace of decoding: the likeliest ids at each step, the tree of a beam search, and pictures of both.
 
 Decoding itself is in `decoding.py` and does not depend on this: it runs the model again, step by step, or watches it
 during a search.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,40 @@ import numpy as np
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
+from tinytensor.nn import visualize
 
 from .decoding import Decodable, Hypothesis, Limit, as_ids, beam_search, evaluating, next_probabilities, stepwise
 from .ids import NONE, ends
+from .sentence_attention import BEGIN, END
+from .training.evaluation import LIMIT
+from .translator import Translation, Translator
+
+
+def draw_decoding(
+    path: Path, translator: Translator, line: str, translation: Translation, *, beam: int, length_penalty: float = 1.0,
+    **narrowed: Any,
+) -> None:  # fmt: skip
+    """Draw how a line was translated (.svg): the tree of its beam search, or for one branch the alternatives.
+
+    Args:
+        beam: that of the translation; 1 for one decoded greedily or drawn at random.
+        length_penalty: that of the beam search.
+        narrowed: temperature, top_k and top_p of a translation drawn at random.
+    """
+    model = translator.model
+    source = tt.asarray([[*translator.encode(line), model.eos_id]], device=next(model.parameters()).device)
+
+    def token(i: int) -> str:
+        return {model.bos_id: BEGIN, model.eos_id: END}.get(i) or "".join(translator.codec.target_pieces([i]))
+
+    if beam > 1:
+        branches, _ = trace_beam(model, source, beam=beam, length_penalty=length_penalty, max_length=LIMIT)
+        nodes = [visualize.BeamNode(b.parent, token(b.id), b.log_probability, b.score) for b in branches]
+        visualize.beam_tree(nodes, title=f"Beam search, {beam} wide").save(path)
+        return
+    choices = trace_choices(model, source, translation.ids, **narrowed)
+    candidates = [[(token(i), p) for i, p in zip(choice.ids, choice.probabilities)] for choice in choices]
+    visualize.decoding_steps(candidates, [choice.chosen for choice in choices], title="What could be said").save(path)
 
 
 @dataclass(frozen=True)
@@ -68,14 +100,11 @@ def trace_choices(
             log_p[:, model.pad_id] = -np.inf  # never chosen
             narrowed = temperature != 1 or top_k is not None or top_p is not None
             probabilities = next_probabilities(log_p, temperature, top_k, top_p) if narrowed else tt.exp(log_p)
-            found.append(_choice(probabilities[0].numpy(), chosen, count))
+            row = probabilities[0].numpy()
+            likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
+            shown = likeliest if chosen in likeliest else [*likeliest, chosen]
+            found.append(Choice(shown, [float(row[i]) for i in shown], shown.index(chosen)))
     return found
-
-
-def _choice(row: np.ndarray, chosen: int, count: int) -> Choice:
-    likeliest = [int(i) for i in np.argsort(-row, kind="stable")[:count] if row[i] > 0]
-    shown = likeliest if chosen in likeliest else [*likeliest, chosen]
-    return Choice(shown, [float(row[i]) for i in shown], shown.index(chosen))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,3 @@
-const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 const MEAN = "mean";
 
@@ -34,8 +33,6 @@ function choose(place) {
 
 // ---- attention
 
-const layers = () => latest(data.looks, steps[at])?.layers;
-
 function weights(look) {
   const heads = look.layers[Number(byId("layer").value)];
   if (byId("head").value !== MEAN) return heads[Number(byId("head").value)];
@@ -43,8 +40,7 @@ function weights(look) {
 }
 
 function colour(weight) {
-  const ramp = data.ramp[dark.matches ? "dark" : "light"];
-  return ramp[Math.round(Math.min(Math.max(weight, 0), 1) * (ramp.length - 1))];
+  return ramp()[Math.round(Math.min(Math.max(weight, 0), 1) * (ramp().length - 1))];
 }
 
 function inkOn(hex) {
@@ -68,8 +64,7 @@ function fillMap(rows) {
   byId("readout").textContent = `Rows say, columns are read. The largest weight of a row is ${clear.toFixed(2)} on average.`;
 }
 
-function fillStrip() {
-  const now = latest(data.looks, steps[at]);
+function fillStrip(now) {
   byId("strip").replaceChildren(
     ...data.looks.map((look) => {
       const button = make("button", { type: "button", "aria-pressed": look === now }, smallMap(weights(look), colour), `step ${look.step}`);
@@ -94,13 +89,8 @@ function show() {
   byId("attention").hidden = !look;
   if (look) {
     fillMap(weights(look));
-    fillStrip();
+    fillStrip(look);
   }
-}
-
-function options(select, names, chosen) {
-  select.replaceChildren(...names.map(([value, name]) => make("option", { value }, name)));
-  select.value = names.some(([value]) => value === chosen) ? chosen : names[0][0];
 }
 
 let timer = null;
@@ -120,7 +110,7 @@ if (steps.length) {
   byId("step").max = steps.length - 1;
   byId("step").addEventListener("input", () => choose(Number(byId("step").value)));
   byId("play").addEventListener("click", play);
-  if (layers() || data.looks.length) {
+  if (data.looks.length) {
     const all = data.looks[0].layers;
     options(byId("layer"), all.map((_, i) => [String(i), String(i)]), kept.layer ?? String(all.length - 1));
     options(byId("head"), [[MEAN, "mean of all"], ...all[0].map((_, i) => [String(i), String(i)])], kept.head ?? MEAN);

@@ -9,7 +9,7 @@ from typing import Any
 
 from tinytensor.machine.files import atomic_write
 from tinytensor.nn import visualize
-from tinytensor.nn.visualize.chart import WIDTH
+from tinytensor.nn.visualize.curves import WIDTH
 from tinytensor.nn.visualize.ramp import WEIGHTS
 from tinytensor.nn.visualize.svg import clean
 from tinytensor.pages.html_page import html_page, text_of
@@ -84,20 +84,15 @@ def write_page(folder: Path, status: str, *, live: bool = False) -> Path:
     data["looks"] = [{"step": entry["step"], "layers": entry["layers"]} for entry in looks]
     data["source"], data["said"] = (looks[0]["source"], looks[0]["said"]) if looks else ([], [])
     start = entries(folder, "start")[-1:]
-    page = html_page(
-        f"{folder.name}: {status}",
-        BODY.format(
-            name=clean(folder.name),
-            status=clean(status),
-            charts="\n".join(map(_figure, _charts(folder))),
-            arguments=_rows(start[0]["arguments"]) if start else "",
-            results="".join(f"<table>{_rows(entry)}</table>" for entry in entries(folder, "result")),
-        ),
-        data,
-        style=text_of(__package__, "page.css"),
-        script=text_of(__package__, "page.js"),
-        inline_styles=True,
+    body = BODY.format(
+        name=clean(folder.name),
+        status=clean(status),
+        charts="\n".join(map(_figure, _charts(folder))),
+        arguments=_rows(start[0]["arguments"]) if start else "",
+        results="".join(f"<table>{_rows(entry)}</table>" for entry in entries(folder, "result")),
     )
+    style, script = (text_of(__package__, f"page.{ending}") for ending in ("css", "js"))
+    page = html_page(f"{folder.name}: {status}", body, data, style=style, script=script, inline_styles=True)
     path = folder / PAGE
     atomic_write(path, page.encode())
     return path

@@ -10,19 +10,14 @@
 A notebook shows their results; `save` writes them. The same input gives the same bytes.
 """
 
-from .attributions import attribution
-from .beam import BeamNode, beam_tree
 from .curves import curves, learning_rate_schedule, loss_curve
-from .decoding_steps import decoding_steps
-from .difference import attention_difference
+from .decoding import BeamNode, beam_tree, decoding_steps
 from .explorer import attention_explorer
-from .grid import attention_grid
-from .kinds import attention_heads, head_scores
+from .grid import attention_difference, attention_grid, attention_heads, head_scores
 from .lines import attention_lines
 from .masks import attention_mask
 from .matrices import attention_matrices
-from .matrix import matrix
-from .positions import positional_encoding
+from .matrix import attribution, matrix, positional_encoding
 from .recurrence import recurrence
 from .steps import attention_steps
 from .vectors import vectors

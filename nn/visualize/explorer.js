@@ -2,7 +2,6 @@
 const [viewSelect, layerSelect, headSelect] = ["view", "layer", "head"].map(byId);
 const strands = byId("strands");
 const canvas = byId("cells");
-const dark = matchMedia("screen and (prefers-color-scheme: dark)");
 const FULL = 10000; // weights are whole numbers of ten-thousandths, and -1 where the mask hides
 const FAINT = 200;
 const MOST_LINES = 4000;
@@ -25,10 +24,6 @@ function weight(i, j) {
   const values = heads().map((h) => layer().heads[h][i][j]);
   if (values.every((w) => w < 0)) return -1;
   return values.reduce((sum, w) => sum + Math.max(w, 0), 0) / values.length / FULL;
-}
-
-function options(select, texts, chosen) {
-  select.replaceChildren(...texts.map(([value, text]) => new Option(text, value, false, value === chosen)));
 }
 
 function fillSelects() {
@@ -89,14 +84,11 @@ function drawLines() {
     }),
   );
   for (const item of document.querySelectorAll("li")) {
-    const token = { side: item.dataset.side, index: Number(item.dataset.index) };
-    let shown = 0;
-    if (chosen && chosen.side !== token.side) {
-      const pair = chosen.side === "query" ? [chosen.index, token.index] : [token.index, chosen.index];
-      shown = Math.max(0, weight(...pair));
-    }
-    item.style.setProperty("--weight", (0.75 * shown).toFixed(4));
-    showColumns(item, token, chosen);
+    const token = placeOf(item);
+    const others = chosen && chosen.side !== token.side;
+    const pair = chosen && (chosen.side === "query" ? [chosen.index, token.index] : [token.index, chosen.index]);
+    item.style.setProperty("--weight", (0.75 * (others ? Math.max(0, weight(...pair)) : 0)).toFixed(4));
+    showColumns(item, others ? pair : null);
     item.classList.toggle("active", same(token, chosen));
     item.setAttribute("aria-selected", same(token, state.pinned));
   }
@@ -104,15 +96,12 @@ function drawLines() {
 }
 
 /** Beside a token a square for each head, as strong as the head's weight between it and the chosen one. */
-function showColumns(item, token, chosen) {
-  const old = item.querySelector(".squares");
-  if (old) old.remove();
-  if (!chosen || chosen.side === token.side || heads().length < 2) return;
-  const [i, j] = chosen.side === "query" ? [chosen.index, token.index] : [token.index, chosen.index];
-  const squares = heads().map((h) => {
-    const opacity = Math.max(0, layer().heads[h][i][j]) / FULL;
-    return make("i", { style: `background: ${colour(h)}; opacity: ${opacity}` });
-  });
+function showColumns(item, pair) {
+  item.querySelector(".squares")?.remove();
+  if (pair === null || heads().length < 2) return;
+  const [i, j] = pair;
+  const opacity = (h) => Math.max(0, layer().heads[h][i][j]) / FULL;
+  const squares = heads().map((h) => make("i", { style: `background: ${colour(h)}; opacity: ${opacity(h)}` }));
   item.append(make("span", { class: "squares" }, ...squares));
 }
 
@@ -129,22 +118,21 @@ function fillTiles() {
 // ---- the overview: a small map for each layer and head
 
 function drawOverview() {
-  const ramp = data.ramp[dark.matches ? "dark" : "light"];
   const most = Math.max(...view().layers.map((one) => one.heads.length));
   const columns = `grid-template-columns: max-content repeat(${most}, minmax(24px, 96px))`;
   const table = make("div", { class: "thumbnails", style: columns }, make("span", {}, "head"));
   table.append(...Array.from({ length: most }, (_, h) => make("span", {}, h)));
   view().layers.forEach((one, l) => {
     table.append(make("span", { title: one.name }, `layer ${l}`));
-    for (let h = 0; h < most; h++) table.append(h < one.heads.length ? thumbnail(one, l, h, ramp) : make("span"));
+    for (let h = 0; h < most; h++) table.append(h < one.heads.length ? thumbnail(one, l, h) : make("span"));
   });
   byId("overview").replaceChildren(table);
-  byId("legend").replaceChildren(sample(`linear-gradient(to right, ${ramp.slice(0, -1).join(", ")})`, "weight, from 0 to 1", "wide"));
+  byId("legend").replaceChildren(scale());
 }
 
-function thumbnail(one, l, h, ramp) {
-  const shade = (w) => (w < 0 ? ramp[ramp.length - 1] : ramp[Math.round((w / FULL) * (ramp.length - 2))]);
-  const button = make("button", { class: "thumbnail", "aria-label": `layer ${l}, head ${h}` }, smallMap(one.heads[h], shade));
+function thumbnail(one, l, h) {
+  const map = smallMap(one.heads[h], (w) => shade(w / FULL));
+  const button = make("button", { class: "thumbnail", "aria-label": `layer ${l}, head ${h}` }, map);
   button.addEventListener("click", () => {
     document.querySelector("input[value=map]").checked = true;
     show({ layer: l, head: h, picture: "map", pinned: null });
@@ -169,13 +157,12 @@ function drawNumbers() {
   table.append(row("th", ["key", ...steps]));
   source.forEach((token, j) => {
     const w = one.heads[h][state.query][j];
-    const weightCell = bar(w);
-    if (!known) return table.append(row("td", [isolated(token), weightCell]));
+    if (!known) return table.append(row("td", [isolated(token), bar(w)]));
     const [q, k] = [one.query[h][state.query], one.key[h][j]];
     const products = q.map((x, n) => x * k[n]);
     const score = products.reduce((sum, x) => sum + x, 0);
     const scaled = w < 0 ? "hidden → −∞" : signed(score * one.scale);
-    table.append(row("td", [isolated(token), strip(products), signed(score), scaled, weightCell]));
+    table.append(row("td", [isolated(token), strip(products), signed(score), scaled, bar(w)]));
   });
   const choice = make("select", { "aria-label": "Query" });
   target.forEach((token, n) => choice.append(new Option(`${n}: ${token}`, n, false, n === state.query)));
@@ -194,10 +181,8 @@ const row = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, {}, 
 /** Products as small cells: warm above 0, cold below. */
 function strip(products) {
   const largest = Math.max(...products.map(Math.abs), 1e-9);
-  const cells = products.map((x) => {
-    const style = `background: var(${x < 0 ? "--cold" : "--warm"}); opacity: ${Math.abs(x) / largest}`;
-    return make("i", { style });
-  });
+  const style = (x) => `background: var(${x < 0 ? "--cold" : "--warm"}); opacity: ${Math.abs(x) / largest}`;
+  const cells = products.map((x) => make("i", { style: style(x) }));
   return make("span", { class: "strip", title: products.map(signed).join("  ") }, ...cells);
 }
 
@@ -226,21 +211,17 @@ function drawMap() {
   const styles = getComputedStyle(document.documentElement);
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
-  const ramp = data.ramp[dark.matches ? "dark" : "light"];
   const [iNow, jNow] = state.cell;
   for (let i = 0; i < target.length; i++) {
     for (let j = 0; j < source.length; j++) {
       const w = weight(i, j);
       const [x, y] = [left + j * cell, top + i * cell];
-      context.fillStyle = w < 0 ? ramp[ramp.length - 1] : ramp[Math.round(w * (ramp.length - 2))];
+      context.fillStyle = shade(w);
       context.fillRect(x, y, cell, cell);
       if (w < 0 && cell >= 8) {
         context.strokeStyle = styles.getPropertyValue("--muted");
         context.lineWidth = 0.5;
-        context.beginPath();
-        context.moveTo(x, y + cell);
-        context.lineTo(x + cell, y);
-        context.stroke();
+        context.stroke(new Path2D(`M${x} ${y + cell}L${x + cell} ${y}`));
       }
     }
   }
@@ -274,42 +255,34 @@ function drawMap() {
   context.strokeStyle = "#d55e00";
   context.lineWidth = 2;
   context.strokeRect(left + jNow * cell, top + iNow * cell, cell, cell);
-  const colours = ramp.slice(0, -1).join(", ");
-  byId("legend").replaceChildren(
-    sample(`linear-gradient(to right, ${colours})`, "weight, from 0 to 1", "wide"),
-    ...(heads().some((h) => layer().heads[h].some((all) => all.includes(-1))) ? [sample(ramp[ramp.length - 1], "masked")] : []),
-  );
+  const masked = heads().some((h) => layer().heads[h].some((all) => all.includes(-1)));
+  byId("legend").replaceChildren(scale(), ...(masked ? [sample(shade(-1), "masked")] : []));
 }
 
 /** An entry of the legend: a patch of a colour, and what it means. */
 const sample = (background, text, className = "") =>
   make("span", {}, make("i", { class: className, style: `background: ${background}` }), text);
 
-function say() {
+/** The colour of a weight from 0 to 1; below 0, of what the mask hides, the last one. */
+const shade = (w) => ramp().at(w < 0 ? -1 : Math.round(w * (ramp().length - 2)));
+const scale = () => sample(`linear-gradient(to right, ${ramp().slice(0, -1).join(", ")})`, "weight, from 0 to 1", "wide");
+
+function readout() {
   const { source, target } = view();
   const all = state.out.size ? `mean of heads ${heads().join(", ")}` : "mean of all heads";
   const of = state.head < 0 ? all : `head ${state.head}`;
   const amount = (w) => (w < 0 ? "masked" : w.toFixed(4));
-  if (state.picture === "overview") {
-    byId("readout").textContent = "Each small map is one head: rows are queries, columns are keys. Click one to see it.";
-    return;
-  }
+  if (state.picture === "overview") return "Each small map is one head: rows are queries, columns are keys. Click one to see it.";
   if (state.picture === "numbers") {
-    const token = isolated(target[state.query]);
-    byId("readout").textContent = `How “${token}” came to its weights: softmax of its scaled products with all keys.`;
-    return;
+    return `How “${isolated(target[state.query])}” came to its weights: softmax of its scaled products with all keys.`;
   }
   if (state.picture === "map") {
     const [i, j] = state.cell;
     const pin = state.pinned && state.pinned.side === "cell" ? ", pinned" : "";
-    byId("readout").textContent = `${isolated(target[i])} → ${isolated(source[j])}: ${amount(weight(i, j))} (${of}${pin})`;
-    return;
+    return `${isolated(target[i])} → ${isolated(source[j])}: ${amount(weight(i, j))} (${of}${pin})`;
   }
   const chosen = active();
-  if (!chosen) {
-    byId("readout").textContent = "Point at a token, or move to one with the Tab and arrow keys.";
-    return;
-  }
+  if (!chosen) return "Point at a token, or move to one with the Tab and arrow keys.";
   const query = chosen.side === "query";
   const others = query ? source : target;
   const pairs = others.map((token, k) => [query ? weight(chosen.index, k) : weight(k, chosen.index), token]);
@@ -317,25 +290,21 @@ function say() {
   const most = seen.map(([w, token]) => `${isolated(token)} ${amount(w)}`).join(", ") || "nothing";
   const name = isolated((query ? target : source)[chosen.index]);
   const pin = same(chosen, state.pinned) ? ", pinned" : "";
-  byId("readout").textContent = `${name} ${query ? "looks at" : "is looked at by"}: ${most} (${of}${pin})`;
+  return `${name} ${query ? "looks at" : "is looked at by"}: ${most} (${of}${pin})`;
 }
 
 function draw() {
-  byId("lines").hidden = state.picture !== "lines";
-  byId("map").hidden = state.picture !== "map";
-  byId("overview").hidden = state.picture !== "overview";
-  byId("numbers").hidden = state.picture !== "numbers";
-  ({ lines: drawLines, map: drawMap, overview: drawOverview, numbers: drawNumbers })[state.picture]();
-  say();
+  const pictures = { lines: drawLines, map: drawMap, overview: drawOverview, numbers: drawNumbers };
+  for (const name of Object.keys(pictures)) byId(name).hidden = name !== state.picture;
+  pictures[state.picture]();
+  byId("readout").textContent = readout();
 }
 
 function show(changes) {
   Object.assign(state, changes);
-  if ("view" in changes) Object.assign(state, { layer: Math.min(state.layer, view().layers.length - 1) });
+  state.layer = Math.min(state.layer, view().layers.length - 1);
+  state.head = Math.min(state.head, layer().heads.length - 1);
   if ("view" in changes || "layer" in changes || "head" in changes) state.out.clear();
-  if ("view" in changes || "layer" in changes) {
-    state.head = Math.min(state.head, layer().heads.length - 1);
-  }
   if ("view" in changes) {
     Object.assign(state, { hovered: null, focused: null, pinned: null, cell: [0, 0] });
     fillTokens();
@@ -357,35 +326,27 @@ for (const radio of document.querySelectorAll("input[name=picture]")) {
 }
 dark.addEventListener("change", draw);
 
-const headOf = (event) => {
-  const tile = event.target.closest(".tile");
-  return tile ? Number(tile.dataset.head) : null;
-};
-byId("legend").addEventListener("click", (event) => {
-  const h = headOf(event);
-  if (h === null || event.detail > 1) return;
-  const shownHeads = new Set(heads());
-  if (shownHeads.has(h)) shownHeads.delete(h);
-  else shownHeads.add(h);
-  if (shownHeads.size) leave(shownHeads);
-});
-byId("legend").addEventListener("dblclick", (event) => {
-  const h = headOf(event);
-  if (h !== null) leave(new Set([h]));
-});
+for (const kind of ["click", "dblclick"]) {
+  byId("legend").addEventListener(kind, (event) => {
+    const tile = event.target.closest(".tile");
+    if (!tile || (kind === "click" && event.detail > 1)) return;
+    const h = Number(tile.dataset.head);
+    if (kind === "dblclick") leave([h]);
+    else leave(heads().includes(h) ? heads().filter((other) => other !== h) : [...heads(), h]);
+  });
+}
 
-/** Show these heads only. */
+/** Show these heads only; one at least. */
 function leave(shownHeads) {
+  if (!shownHeads.length) return;
   state.head = -1;
-  state.out = new Set(every().filter((h) => !shownHeads.has(h)));
+  state.out = new Set(every().filter((h) => !shownHeads.includes(h)));
   fillSelects();
   draw();
 }
 
-const tokenOf = (event) => {
-  const item = event.target.closest("li");
-  return item && { side: item.dataset.side, index: Number(item.dataset.index) };
-};
+const placeOf = (item) => item && { side: item.dataset.side, index: Number(item.dataset.index) };
+const tokenOf = (event) => placeOf(event.target.closest("li"));
 
 function set(changes) {
   Object.assign(state, changes);

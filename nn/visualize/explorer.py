@@ -24,6 +24,7 @@ NAMES = {
     "cross": "cross (target to source)",
 }
 FULL = 10_000  # the integer for weight 1: weights have four digits
+MOST_NUMBERS = 60_000  # a layer with more in queries and keys is left without them, so that the page stays small
 
 
 def attention_explorer(
@@ -47,9 +48,8 @@ def attention_explorer(
 
     Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
-    views = [_view(name, w, source, target, sample) for name, w in _kinds(weights).items()]
     data = {
-        "views": views,
+        "views": [_view(name, w, source, target, sample) for name, w in _kinds(weights).items()],
         "series": len(SERIES),
         "ramp": {mode: [getattr(colour, mode) for colour in [*WEIGHTS.colours, HIDDEN]] for mode in ("light", "dark")},
     }
@@ -68,24 +68,16 @@ class Explorer:
 
     def __str__(self) -> str:
         title = clean(self.title)
-        return html_page(
-            title,
-            BODY.format(title=title),
-            self.data,
-            style=_head_colours() + text_of(__package__, "explorer.css"),
-            script=text_of(__package__, "explorer.js"),
-        )
+        style, script = (text_of(__package__, f"explorer.{ending}") for ending in ("css", "js"))
+        return html_page(title, BODY.format(title=title), self.data, style=_head_colours() + style, script=script)
 
     def _repr_html_(self) -> str:
+        rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
+        height = min(max(400 + 26 * rows, 520), 900)
         return (
             f'<iframe srcdoc="{escape(str(self))}" sandbox="allow-scripts" title="{clean(self.title)}" '
-            f'width="100%" height="{self._height()}" style="border: 0"></iframe>'
+            f'width="100%" height="{height}" style="border: 0"></iframe>'
         )
-
-    def _height(self) -> int:
-        """The height of its frame in a notebook, in pixels; it grows with the number of tokens."""
-        rows = max(max(len(view["source"]), len(view["target"])) for view in self.data["views"])
-        return min(max(400 + 26 * rows, 520), 900)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file whose name ends in .html, whole or not at all.
@@ -126,26 +118,14 @@ def _view(kind: str, weights: Any, source: Any, target: Any, sample: int) -> dic
         "layers": [
             {
                 "name": layer.name,
-                **_products(call, sample),
+                **_products(layer.call, sample),
                 "heads": np.where(
                     False if layer.hidden is None else layer.hidden, -1, np.rint(layer.weights * FULL).astype(np.int64)
                 ).tolist(),
             }
-            for layer, call in zip(layers, _calls(weights, len(layers)))
+            for layer in layers
         ],
     }
-
-
-MOST_NUMBERS = 60_000
-"""The page leaves out queries and keys of a layer with more numbers than this in all, to stay small."""
-
-
-def _calls(weights: Any, count: int) -> list[Any]:
-    """The recorded call of each layer; None for each if the weights are not recorded calls."""
-    items = list(weights.layers) if isinstance(weights, record_attention) else weights
-    items = [items] if isinstance(items, AttentionCall) else items
-    known = isinstance(items, (list, tuple)) and all(isinstance(item, AttentionCall) for item in items)
-    return list(items) if known else [None] * count
 
 
 def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
@@ -155,13 +135,8 @@ def _products(call: AttentionCall | None, sample: int) -> dict[str, Any]:
     query, key = call.query[sample], call.key[sample]
     if query.size + key.size > MOST_NUMBERS:
         return {}
-    scaled = ", ".join(scaling(call.scale, query.shape[-1]))
-    return {"query": _short(query), "key": _short(key), "scale": call.scale, "scaled": scaled}
-
-
-def _short(x: np.ndarray) -> list[Any]:
-    numbers: list[Any] = np.round(x.astype(np.float64), 3).tolist()
-    return numbers
+    short = {name: np.round(x.astype(np.float64), 3).tolist() for name, x in (("query", query), ("key", key))}
+    return {**short, "scale": call.scale, "scaled": ", ".join(scaling(call.scale, query.shape[-1]))}
 
 
 def _head_colours() -> str:

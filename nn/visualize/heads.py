@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -97,21 +96,18 @@ def read_head(
         if call.query is None:
             raise _other_weights(who, call)
         name += f" of {call.path}" if call.path else ""
-        found = read_head(
-            who, call.query, call.key, call.value, call.mask, head, sample, call.scale if scale is None else scale
-        )
+        factor = call.scale if scale is None else scale
+        found = read_head(who, call.query, call.key, call.value, call.mask, head, sample, factor)
         recorded = _one(who, call.weights, head, sample, "weights")
         if scale is None and not np.allclose(found.weights, recorded, atol=AGREEMENT):
             raise _other_weights(who, call)  # such as local attention, whose window makes them smaller
-        return dataclasses.replace(found, name=name)
+        return replace(found, name=name)
     elif key is None or value is None:
         raise ValueError(f"{who}: give query, key and value, or one recorded call")
     arrays = [to_numpy(a) for a in (query, key, value)]
     if arrays[0].ndim < 3:
         name = ""
-    q, k, v = (
-        _one(who, np.asarray(a, dtype=np.float64), head, sample, n) for a, n in zip(arrays, ("query", "key", "value"))
-    )
+    q, k, v = (_one(who, a.astype(np.float64), head, sample, n) for a, n in zip(arrays, ("query", "key", "value")))
     if q.shape[1] != k.shape[1] or len(k) != len(v):
         raise ValueError(
             f"{who}: query {q.shape} and key {k.shape} must have the same size, key and value {v.shape} the same length"
@@ -195,11 +191,7 @@ class Projections:
 
 
 def read_projections(x: Any, weights: Any, head: int, sample: int) -> Projections:
-    """The projections of one head from the user's x and weights.
-
-    Args:
-        x: (length, size), or a batch in the layout of the layer; or a pair of these, for queries and for keys.
-        weights: a MultiheadAttention, or W^Q, W^K and W^V, (size, d_k) each.
+    """The projections of one head from the user's x and weights, which `attention_steps` describes.
 
     Raises ValueError if shapes do not fit or numbers are not finite.
     """

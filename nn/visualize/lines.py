@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width, titled
 from .tokens import isolated, label, visible
 from .weights import choose, read_attention
 
@@ -35,14 +35,10 @@ def attention_lines(
 
     Args:
         weights: (layer, head, target, source), a recording, or another form that `read_layers` takes.
-        source: the tokens of the keys, drawn on the right; default: their numbers.
-        target: the tokens of the queries, on the left; default: `source` if the lengths are the same.
+        source, target, without, sample: as in `attention_grid`; keys are on the right, queries on the left.
         layer: the index of the layer; default: the last one.
         heads: one or several; default: all.
         token: the index of the one query to draw; default: all of them.
-        without: keys to leave out, such as a first token that takes most of the attention (a sink; Xiao et al. 2024);
-            the rest of each row is divided by its sum.
-        sample: the index in a batch.
 
     Raises ValueError if tokens do not fit the weights or weights do not add up to one.
     """
@@ -74,7 +70,7 @@ def attention_lines(
 
     named = f"layer {at}" + (f" ({layers[at].name})" if layers[at].name else "")
     title = title or f"Attention, {named}{less}"
-    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), legend[0]]
+    children = [legend[0]]
     heading = {"font_size": 12, "fill": MUTED, "y": TOP - 4}
     children.append(Element("text", "queries", x=x_left - 8, text_anchor="end", **heading))
     children.append(Element("text", "keys", x=x_right, **heading))
@@ -90,14 +86,12 @@ def attention_lines(
         children.append(Element("g", *strands, stroke=_colour(head), class_="head"))
     given = values[:, rows].max(axis=1)
     for k, head in enumerate(chosen):
+        places: list[tuple[float | None, float, int]] = [(None, x_left, i) for i in rows]
+        places += [(float(w), x_to, j) for j, w in enumerate(given[head]) if w >= FAINT]
         group = Element("g", fill=_colour(head), class_="squares")
-        for i in rows:
-            square = {"x": x_left + k * squares, "y": y(i) - squares / 2, "width": squares, "height": squares}
-            group.children.append(Element("rect", **square))
-        for j in range(keys):
-            if given[head, j] >= FAINT:
-                square = {"x": x_to + k * squares, "y": y(j) - squares / 2, "width": squares, "height": squares}
-                group.children.append(Element("rect", fill_opacity=given[head, j], **square))
+        for opacity, x, i in places:
+            square = {"x": x + k * squares, "y": y(i) - squares / 2, "width": squares, "height": squares}
+            group.children.append(Element("rect", fill_opacity=opacity, **square))
         children.append(group)
     for i, text in enumerate(target):
         ink = INK if i in rows else MUTED
@@ -106,7 +100,7 @@ def attention_lines(
         children.append(label(text, left, size, fill=ink, class_="query", font_weight=weight, **place))
     for j, text in enumerate(source):
         children.append(label(text, right, size, fill=INK, class_="key", x=x_right, y=y(j) + size * 0.35))
-    return Picture(width, height, title, _describe(values, chosen, rows, source, target), children)
+    return titled(width, height, title, _describe(values, chosen, rows, source, target), children)
 
 
 def _strand(weight: float, thick: float, **ends: float) -> Element:

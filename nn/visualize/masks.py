@@ -9,7 +9,7 @@ import numpy as np
 
 from .grid import key_tokens, query_tokens, widest_token
 from .ramp import HIDDEN, frame, hatching
-from .svg import BOLD, INK, MUTED, PAPER, SERIES, Colour, Element, Picture, text_width
+from .svg import BOLD, MUTED, PAPER, SERIES, Colour, Element, Picture, heading, text_width
 from .tokens import check_pair, visible
 from .weights import choose, to_numpy
 
@@ -80,8 +80,7 @@ def attention_mask(
                 slashes.append((x, y + cell, x + cell, y))
             if padding[j]:
                 backslashes.append((x, y, x + cell, y + cell))
-    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK), cells]
-    children += [hatching(slashes)] * bool(slashes) + [hatching(backslashes, PADDING_STROKE)] * bool(backslashes)
+    children = [heading(title), cells, *hatching(slashes), *hatching(backslashes, PADDING_STROKE)]
     box = (left, top, keys * cell, queries * cell)
     children += [frame(*box), *query_tokens(target, box, size), *key_tokens(source, box, size)]
     causal = queries == keys > 1 and bool((hidden == ~np.tri(keys, dtype=bool)).all())
@@ -105,16 +104,13 @@ def _hidden(mask: Any) -> np.ndarray:
 
 def _legend(x: float, y: float, hidden: bool, padding: bool, words: dict[str, str]) -> tuple[Element, float]:
     """A square for each kind that occurs, from (x, y) downwards, and the right end of the legend."""
-    legend, widest = Element("g", font_size=12, class_="legend"), 0.0
-    rows = [(SEEN, "may be seen", False, False)]
-    rows += [(HIDDEN, words["hidden"], True, False)] * hidden + [(PADDING, words["padding"], False, True)] * padding
-    for i, (fill, text, slash, backslash) in enumerate(rows):
+    legend = Element("g", font_size=12, class_="legend")
+    rows = [(SEEN, "may be seen")]
+    rows += [(HIDDEN, words["hidden"])] * hidden + [(PADDING, words["padding"])] * padding
+    for i, (fill, text) in enumerate(rows):
         top = y + 20 * i
         legend.children.append(Element("rect", x=x, y=top, width=12, height=12, fill=fill))
-        if slash:
-            legend.children.append(hatching([(x, top + 12, x + 12, top)]))
-        if backslash:
-            legend.children.append(hatching([(x, top, x + 12, top + 12)], PADDING_STROKE))
+        legend.children += hatching([(x, top + 12, x + 12, top)] * (fill is HIDDEN))
+        legend.children += hatching([(x, top, x + 12, top + 12)] * (fill is PADDING), PADDING_STROKE)
         legend.children.append(Element("text", text, x=x + 20, y=top + 10, fill=MUTED))
-        widest = max(widest, x + 20 + text_width(text, 12))
-    return legend, widest
+    return legend, x + 20 + max(text_width(text, 12) for _, text in rows)

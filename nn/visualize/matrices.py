@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .heads import Head, read_head
 from .steps import TIMES, scaling
-from .svg import BOLD, INK, MINUS, MUTED, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, Element, Picture, text_width, titled
 from .tiles import Scale, Tile
 from .tokens import check_pair, isolated, visible
 
@@ -37,14 +36,9 @@ def attention_matrices(
     from 0 if it has negative numbers; the scale of the weights goes from 0 to 1. Masked cells are hatched.
 
     Args:
-        query: Q, (target, d_k), also as (head, target, d_k) or (batch, head, target, d_k); or a recorded
-            AttentionCall, such as `attention.decoder[0]`.
-        key, value: K and V, (source, d_k) and (source, d_v), with the same axes before; not with a recorded call.
-        mask: an array that broadcasts to (target, source): boolean, True where attention is not allowed, or floating,
-            added to the scores; not with a recorded call.
+        query, key, value, mask, head, sample, scale: as in `attention_steps`; query, a recorded AttentionCall or
+            Q, (target, d_k), must be given.
         source, target: the tokens of keys and queries; if the lengths are the same, one list serves both.
-        head, sample: the index of the head, and of the sample in a batch.
-        scale: the factor of the scores; default: that of the recorded call, else 1 / √d_k.
 
     Raises ValueError if shapes or tokens do not fit, or numbers are not finite.
     """
@@ -57,8 +51,8 @@ def attention_matrices(
 
     lines = _lines(_groups(inputs, weights, rows, columns))
     title = title or f"Scaled dot-product attention as matrices{inputs.name}"
-    children = [Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)]
-    bottom, right = TOP, 0.0
+    children: list[Element] = []
+    bottom, right = TOP, BOLD * text_width(title, 15) + MARGIN
     for line in lines:
         bottom = _draw(line, bottom, children) + GAP
         right = max(right, sum(piece.width for piece in line))
@@ -68,8 +62,7 @@ def attention_matrices(
         f"the largest weight, {weights[i, j]:.2f}, goes from {isolated(visible(target_names[i]))} to "
         f"{isolated(visible(source_names[j]))}."
     )
-    width = max(right, BOLD * text_width(title, 15) + MARGIN) + 2 * MARGIN
-    return Picture(width, bottom, title, description, children)
+    return titled(right + 2 * MARGIN, bottom, title, description, children)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +95,8 @@ class _Piece:
         tile = self.tile
         shape = TIMES.join(map(str, tile.values.shape))
         finite = tile.values[np.isfinite(tile.values)]
-        low, high = (f"{finite.min():.3g}", f"{finite.max():.3g}") if finite.size else ("", "")
-        between = "" if tile.numbers or not finite.size else f"{low} to {high}".replace("-", MINUS)
-        return [f"{shape}, {self.note}" if self.note else shape, between]
+        between = f"{finite.min():.3g} to {finite.max():.3g}" if finite.size and not tile.numbers else ""
+        return [f"{shape}, {self.note}" if self.note else shape, between.replace("-", MINUS)]
 
 
 def _groups(inputs: Head, weights: np.ndarray, rows: list[str] | None, columns: list[str] | None) -> list[list[_Piece]]:
@@ -143,11 +135,7 @@ def _alike(groups: list[list[_Piece]]) -> list[list[_Piece]]:
     numbers = longest <= MOST_NUMBERED
     side = min(LARGEST_CELL, LARGEST_TILE / longest)
     size = (max(tile.cell[0] for tile in tiles), tiles[0].cell[1]) if numbers else (side, side)
-
-    def sized(piece: _Piece) -> _Piece:
-        return dataclasses.replace(piece, tile=dataclasses.replace(piece.tile, numbers=numbers, size=size))
-
-    return [[sized(piece) for piece in group] for group in groups]
+    return [[replace(p, tile=replace(p.tile, numbers=numbers, size=size)) for p in group] for group in groups]
 
 
 def _lines(groups: list[list[_Piece]]) -> list[list[_Piece]]:

@@ -1,28 +1,26 @@
-"""Matrices of any numbers as heat maps."""
+"""Numbers as heat maps: matrices, positional encodings, and the shares of tokens in an output."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .ramp import scale
-from .svg import BOLD, INK, MUTED, Element, Picture, text_width
-from .tiles import Scale, Tile, few
-from .tokens import isolated
+from ..positional import PositionalEncoding, sinusoidal_encoding
+from .ramp import SIGNED, frame, pixels, scale
+from .svg import INK, MUTED, Element, Picture, text_width, titled
+from .tiles import FONT, LINE, Scale, Tile, written
+from .tokens import check_tokens, isolated, visible
 from .weights import to_numpy
 
 MARGIN, GAP, TOP, WIDEST = 16.0, 28.0, 76.0, 960.0
+MOST_NUMBERS, MOST_COLUMNS = 150, 16
 
 
 def matrix(
-    values: Any,
-    *,
-    rows: Any = None,
-    columns: Any = None,
-    title: str = "Matrix",
-    numbers: bool | None = None,
+    values: Any, *, rows: Any = None, columns: Any = None, title: str = "Matrix", numbers: bool | None = None
 ) -> Picture:
     """Numbers as colours, on a ramp in two directions from 0 if some are negative.
 
@@ -47,12 +45,9 @@ def matrix(
     tiles = {name: _tile(name, v, colours, rows, columns, numbers) for name, v in named.items()}
     if len(tiles) > 1:
         share = WIDEST / min(len(tiles), 4) - GAP - 20  # smaller cells have labels that reach further beyond
-        tiles = {name: t.within(max(160.0, share - t.left - t.overhang)) for name, t in tiles.items()}
+        tiles = {name: replace(t, room=max(160.0, share - t.left - t.overhang)) for name, t in tiles.items()}
 
-    children = [
-        Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK),
-        scale(colours.ramp, MARGIN + 14, 36, 180, colours.ticks(), MUTED),
-    ]
+    children = [scale(colours.ramp, MARGIN + 14, 36, 180, colours.ticks(), MUTED)]
     x, y, right, bottom = MARGIN, TOP, MARGIN + 230, TOP
     above = max(tile.above for tile in tiles.values()) + (22 if len(tiles) > 1 else 0)
     for name, tile in tiles.items():
@@ -66,9 +61,8 @@ def matrix(
             children.append(Element("text", isolated(name), fill=INK, **place))
         x += wide + GAP
         right, bottom = max(right, x - GAP), max(bottom, corner[1] + tile.height)
-    width = max(right + MARGIN, BOLD * text_width(title, 15) + 2 * MARGIN)
     description = "; ".join(_words(name, v, len(named) > 1) for name, v in named.items())
-    return Picture(width, bottom + MARGIN, title, f"{description}.", children)
+    return titled(right + MARGIN, bottom + MARGIN, title, f"{description}.", children)
 
 
 def _read(values: Any) -> dict[str, np.ndarray]:
@@ -101,7 +95,8 @@ def _tile(name: str, values: np.ndarray, colours: Scale, rows: Any, columns: Any
     # a single row needs no number
     beside = None if rows is None and len(values) == 1 else _labels(rows, "rows", len(values), name)
     above = _labels(columns, "columns", values.shape[1], name)
-    return Tile(values, colours, few(values) if numbers is None else numbers, beside, above)
+    few = values.size <= MOST_NUMBERS and values.shape[1] <= MOST_COLUMNS
+    return Tile(values, colours, few if numbers is None else numbers, beside, above)
 
 
 def _labels(given: Any, which: str, count: int, name: str) -> list[str]:
@@ -119,3 +114,110 @@ def _words(name: str, values: np.ndarray, several: bool) -> str:
     range_ = f"values from {finite.min():.4g} to {finite.max():.4g}" if finite.size else "no finite value"
     hidden = f", {values.size - finite.size} not finite" if 0 < finite.size < values.size else ""
     return f"{isolated(name)}: " * several + f"{rows} rows and {columns} columns, {range_}{hidden}"
+
+
+# ---- positional encodings
+
+BESIDE, ABOVE = 62.0, 84.0
+
+
+def positional_encoding(
+    encoding: Any = 64, d_model: int = 128, *, length: int | None = None, title: str = "Positional encoding"
+) -> Picture:
+    """A positional encoding as a heat map: a row for each position, a column for each dimension.
+
+    Args:
+        encoding: the number of positions, for the sinusoids of Vaswani et al. 2017 (section 3.5); a
+            `PositionalEncoding`; or numbers (length, d_model), such as learned ones.
+        d_model: the size of the vectors, if `encoding` is a number.
+        length: how many positions to draw; default: all, or the first 64 of a `PositionalEncoding`.
+        title: a line above the picture.
+
+    Raises ValueError for another shape and for numbers that are not finite.
+    """
+    if isinstance(encoding, int):
+        encoding = sinusoidal_encoding(encoding, d_model)
+    elif isinstance(encoding, PositionalEncoding):
+        encoding, length = encoding.encoding, 64 if length is None else length
+    values = to_numpy(encoding).astype(np.float64)[:length]
+    if values.ndim != 2 or not values.size or not np.isfinite(values).all():
+        raise ValueError(f"positional_encoding: expected finite numbers (length, d_model), got shape {values.shape}")
+    positions, size = values.shape
+    most = float(np.abs(values).max()) or 1.0
+    width, height = min(900.0, max(320.0, size * 6.0)), min(520.0, max(120.0, positions * 6.0))
+    box = (BESIDE, ABOVE, width, height)
+    children = [
+        scale(SIGNED, BESIDE, 36, 180, Scale(most, True).ticks(), MUTED),
+        *pixels((values / most + 1) / 2, None, SIGNED, box),
+        frame(*box),
+    ]
+    for i in _marks(positions):
+        y = ABOVE + (i + 0.5) * height / positions + 4
+        children.append(Element("text", str(i), x=BESIDE - 6, y=y, text_anchor="end", font_size=11, fill=MUTED))
+    for j in _marks(size):
+        x = BESIDE + (j + 0.5) * width / size
+        place = {"x": x, "y": ABOVE + height + 16, "text_anchor": "middle"}
+        children.append(Element("text", str(j), font_size=11, fill=MUTED, **place))
+    middle = ABOVE + height / 2
+    turn = f"rotate(-90 20 {middle:g})"
+    words = {"font_size": 12, "fill": INK, "text_anchor": "middle"}
+    children.append(Element("text", "position", x=20, y=middle, transform=turn, **words))
+    children.append(Element("text", "dimension", x=BESIDE + width / 2, y=ABOVE + height + 34, **words))
+    description = (
+        f"{positions} positions (rows) of {size} dimensions (columns), values from {values.min():.3g} to "
+        f"{values.max():.3g}."
+    )
+    return titled(BESIDE + width + 24, ABOVE + height + 48, title, description, children)
+
+
+def _marks(count: int) -> list[int]:
+    """Up to nine round positions, from 0."""
+    step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if count <= 9 * s)
+    return list(range(0, count, step))
+
+
+# ---- shares of tokens
+
+PAGE, WIDEST_TOKEN = 640.0, 96.0  # a page is narrow enough for a telephone
+
+
+def attribution(values: Any, tokens: Any, attention: Any = None, *, title: str = "Attribution") -> Picture:
+    """Tokens on colours around 0: orange ones raise an output, blue ones lower it; below, the attention to each.
+
+        (values,) = integrated_gradients(output, embeddings)      # tinytensor.models.attribution
+        visualize.attribution(values, words, call.weights[0, 2, -1])     # head 2; [0, :, -1].mean(axis=0): all heads
+
+    Attention says where a head looked, attribution what made the output: they may differ. Weights are from 0 to 1.
+
+    Args:
+        values: (length,) or (1, length), such as those of `integrated_gradients`.
+        tokens: the text of each.
+        attention: (length,), the weights that one query gives to them; NaN for a token left out.
+        title: a line above the picture.
+
+    Raises ValueError for tokens or weights of another length, and for values that are not finite.
+    """
+    shares = np.atleast_2d(to_numpy(values)).astype(np.float64)
+    weights = None if attention is None else np.atleast_2d(to_numpy(attention)).astype(np.float64)
+    if shares.ndim != 2 or len(shares) != 1 or not shares.size or not np.isfinite(shares).all():
+        raise ValueError(f"attribution: values have shape {shares.shape}; expected finite numbers, (length,)")
+    if weights is not None and weights.shape != shares.shape:
+        raise ValueError(f"attribution: attention has shape {weights.shape}; expected {shares.shape}, as the values")
+    texts = [visible(token) for token in check_tokens(tokens, "tokens", shares.size, "key")]
+    colours, numbers = Scale(float(np.abs(shares).max()) or 1.0, True), written(shares)[0].tolist()
+    children, _ = colours.legend(("lowers the output", "raises it"))
+    left, top = MARGIN + text_width("attribution", FONT) + 12, 76.0
+    size = 8 + min(WIDEST_TOKEN, max(text_width(text, FONT) for text in [*texts, *numbers])), LINE
+    count = int((PAGE - MARGIN - left) // size[0])
+    for part in (slice(at, at + count) for at in range(0, len(texts), count)):
+        tiles = [Tile(shares[:, part], colours, True, ["attribution"], numbers[part], size=size, inside=texts[part])]
+        if weights is not None:
+            inside = ["" if np.isnan(weight) else f"{weight:.2f}" for weight in weights[0, part]]
+            tiles.append(Tile(weights[:, part], Scale(1.0, False), True, ["attention"], size=size, inside=inside))
+        for tile in tiles:
+            children.append(tile.draw(left, top + tile.above))
+            top += tile.above + LINE + 4
+        top += 12
+    most = int(np.abs(shares).argmax())
+    description = f"{isolated(texts[most])} has the largest share, {shares[0, most]:.3g} of {shares.sum():.3g}."
+    return titled(PAGE, top, title, description, children)

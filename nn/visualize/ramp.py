@@ -15,6 +15,7 @@ from .svg import RULE, Colour, Element
 STEPS = 64
 HIDDEN = Colour("hidden", "#e6d8bd", "#4a4030")
 STROKE = Colour("hatch", "#86744c", "#a3926c")
+Box = tuple[float, float, float, float]  # x, y, width, height
 
 
 class Ramp:
@@ -46,7 +47,7 @@ SIGNED = Ramp("signed", ["#0a5b94", "#f7f7f7", "#b04a00"], ["#6fc1f5", "#161b22"
 
 
 def _between(ends: Sequence[str]) -> list[str]:
-    lab = np.array([_to_oklab(end) for end in ends])
+    lab = np.array([TO_LAB @ np.cbrt(TO_LMS @ _linear(end)) for end in ends])
     at = np.linspace(0, len(ends) - 1, STEPS + 1)
     return [_to_hex(np.array([np.interp(a, range(len(ends)), lab[:, c]) for c in range(3)])) for a in at]
 
@@ -68,10 +69,6 @@ TO_LAB = np.array(
 )
 
 
-def _to_oklab(colour: str) -> np.ndarray:
-    return TO_LAB @ np.cbrt(TO_LMS @ _linear(colour))
-
-
 def _linear(colour: str) -> np.ndarray:
     """Red, green and blue from 0 to 1, in proportion to light."""
     srgb = np.array(rgb(colour)) / 255
@@ -90,31 +87,23 @@ def rgb(colour: str) -> tuple[int, int, int]:
 
 def ink_on(colour: Colour) -> Colour:
     """The colour of text on a colour: black or white, whichever has more contrast, in both modes."""
-    shades = ["light" if _luminance(shade) < EVEN else "dark" for shade in (colour.light, colour.dark)]
+    luminances = [_linear(shade) @ LUMINANCE for shade in (colour.light, colour.dark)]
+    shades = ["light" if luminance < EVEN else "dark" for luminance in luminances]
     ink = {"light": "#ffffff", "dark": "#000000"}
     return Colour(f"on-{'-'.join(shades)}", *(ink[shade] for shade in shades))
 
 
-EVEN = 0.179
-"""Black and white have the same contrast, 4.6, on a colour with this luminance."""
-
-
-def _luminance(colour: str) -> float:
-    """Relative luminance, as WCAG 2.2 defines it."""
-    return float(_linear(colour) @ [0.2126, 0.7152, 0.0722])
+LUMINANCE = np.array([0.2126, 0.7152, 0.0722])  # of red, green and blue, as WCAG 2.2 defines it
+EVEN = 0.179  # black and white have the same contrast, 4.6, on a colour with this luminance
 
 
 # ---- tables
 
 
 def squares(
-    shares: np.ndarray,
-    hidden: np.ndarray | None,
-    ramp: Ramp,
-    box: tuple[float, float, float, float],
-    title: Callable[[int, int], str],
+    shares: np.ndarray, hidden: np.ndarray | None, ramp: Ramp, box: Box, title: Callable[[int, int], str]
 ) -> Element:
-    """A table of shares (rows, columns) as rectangles in a box (x, y, width, height), each with a title."""
+    """A table of shares (rows, columns) as rectangles in a box, each with a title."""
     x, y, width, height = box
     rows, columns = shares.shape
     w, h = width / columns, height / rows
@@ -128,18 +117,16 @@ def squares(
             cells.children.append(Element("rect", Element("title", text), class_="masked" * bool(masked), **place))
             if masked:
                 hatch.append((left, top + h, left + w, top))
-    return Element("g", cells, *([hatching(hatch)] if hatch else []))
+    return Element("g", cells, *hatching(hatch))
 
 
-def hatching(lines: Sequence[tuple[float, float, float, float]], stroke: Colour = STROKE) -> Element:
-    """Diagonals (x1, y1, x2, y2) over squares, which tell them apart without colours. Hovering ignores them."""
+def hatching(lines: Sequence[tuple[float, float, float, float]], stroke: Colour = STROKE) -> list[Element]:
+    """Diagonals (x1, y1, x2, y2) over squares, if any, tell them apart without colours. Hovering ignores them."""
     path = "".join(f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" for x1, y1, x2, y2 in lines)
-    return Element("path", d=path, stroke=stroke, stroke_width=0.8, fill="none", pointer_events="none")
+    return [Element("path", d=path, stroke=stroke, stroke_width=0.8, fill="none", pointer_events="none")] * bool(path)
 
 
-def pixels(
-    shares: np.ndarray, hidden: np.ndarray | None, ramp: Ramp, box: tuple[float, float, float, float]
-) -> list[Element]:
+def pixels(shares: np.ndarray, hidden: np.ndarray | None, ramp: Ramp, box: Box) -> list[Element]:
     """The same table as an image with a pixel for each number: once in light colours and once in dark ones."""
     x, y, width, height = box
     indices = np.round(shares * STEPS).astype(np.uint8)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width, titled
 from .tokens import check_tokens, isolated, label, visible
 from .weights import read_layers
 
@@ -79,14 +79,13 @@ def recurrence(
     places = _Places(read, said, bidirectional)
     quiet = [edge for edge in edges if edge not in way and edges[edge] >= FAINT]
     passed = {node for edge in way for node in edge}
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children += [line for edge in [*quiet, *way] for line in places.line(edge, edges[edge], edge in way)]
+    children = [line for edge in [*quiet, *way] for line in places.line(edge, edges[edge], edge in way)]
     children += [part for i in range(len(read)) for part in places.encoder(i, passed)]
     children += [part for j in range(len(said)) for part in places.decoder(j, passed)]
     if caption:
         children.append(Element("text", caption, x=16, y=places.foot + 66, font_size=12, fill=MUTED))
-    width = max(places.width, 32 + BOLD * text_width(title, 15), 32 + text_width(caption, 12))
-    return Picture(width, places.foot + (78 if caption else 54), title, words, children)
+    width = max(places.width, 32 + text_width(caption, 12))
+    return titled(width, places.foot + (78 if caption else 54), title, words, children)
 
 
 # ---- what the user gave
@@ -212,9 +211,8 @@ class _Places:
     def __init__(self, read: list[str], said: list[str], bidirectional: bool) -> None:
         self.read, self.said = read, said
         self.directions = [FORWARD, BACKWARD] if bidirectional else [FORWARD]
-        self.column = max(
-            WIDE + 26, *(min(120.0, BOLD * text_width(visible(word), 13)) + 12 for word in [*read, *said])
-        )
+        widest = BOLD * max(text_width(visible(word), 13) for word in [*read, *said])
+        self.column = max(WIDE + 26, min(120.0, widest) + 12)
         across = self.column * max(len(read), len(said))
         self.left = {row: 16 + (across - self.column * len(words)) / 2 for row, words in ((READ, read), (SAID, said))}
         self.low = 52.0 if not said else 230.0  # the top of the encoder's states

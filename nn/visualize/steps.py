@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .heads import Head, Projections, Steps, read_head, read_projections
-from .svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width
+from .svg import INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose
 
@@ -75,16 +75,15 @@ def attention_steps(
     columns = _write_out(inputs, steps, rows, names, target[at], source, before)
 
     title = title or f"Scaled dot-product attention, step by step{inputs.name}"
-    heading = Element("text", title, x=MARGIN, y=24, font_size=15, font_weight="bold", fill=INK)
     best = int(steps.weights.argmax())
     description = (
         f"The query {isolated(visible(target[at]))} over {keys} keys of size {len(steps.query)}; the largest weight, "
         f"{steps.weights[best]:.2f}, goes to {isolated(visible(source[best]))}."
     )
     bands = [columns] if before is None else [before, columns]
-    width = max(*(band.width for band in bands), BOLD * text_width(title, 15) + 2 * MARGIN)
+    width = max(band.width for band in bands)
     elements = [element for band in bands for element in band.elements]
-    return Picture(width, columns.bottom + 24, title, description, [heading, *elements])
+    return titled(width, columns.bottom + 24, title, description, elements)
 
 
 def _read(
@@ -97,21 +96,20 @@ def _read(
     if x is None:
         return read_head(who, query, key, value, mask, head, sample, scale), None
     projections = read_projections(x, weights, head, sample)
-    if query is None and key is None and value is None:
+    computed = query is None and key is None and value is None
+    if computed:
         query, key, value = projections.project()
         scale = projections.scale if scale is None else scale
-        inputs = read_head(who, query, key, value, mask, head, sample, scale)
-        return dataclasses.replace(inputs, name=projections.name), projections
     inputs = read_head(who, query, key, value, mask, head, sample, scale)
     projections.check(inputs)
-    return inputs, projections
+    return replace(inputs, name=projections.name) if computed else inputs, projections
 
 
 # ---- how they are written
 
 
 def _write_projections(
-    projections: Projections, rows: list[int], at: int, names: float, query_token: str, source: list[str]
+    projections: Projections, rows: list[int], at: int, names: float, token: str, source: list[str]
 ) -> _Columns:
     """The columns at the beginning: x and its weights."""
     longest = max(projections.x.shape[1], *(len(w) for w in projections.weights))
@@ -119,7 +117,7 @@ def _write_projections(
     size = projections.memory.shape[1]
     columns.begin("x", "of the query", max(DIGITS + 36, names))
     columns.vector(projections.x[at], max(14, (names - DIGITS) / 2), "x")
-    columns.name_query(query_token)
+    columns.name_query(token)
     for i, (letter, matrix) in enumerate(zip("QKV", projections.weights)):
         if letter == "K":
             columns.begin("X", "of the keys and values", names + _breadth(size), joint="")
@@ -133,13 +131,7 @@ def _write_projections(
 
 
 def _write_out(
-    inputs: Head,
-    steps: Steps,
-    rows: list[int],
-    names: float,
-    query_token: str,
-    source: list[str],
-    before: _Columns | None,
+    inputs: Head, steps: Steps, rows: list[int], names: float, token: str, source: list[str], before: _Columns | None
 ) -> _Columns:
     """A column for each step, below the columns of the projections."""
     d_k, d_v = len(steps.query), len(steps.result)
@@ -151,7 +143,7 @@ def _write_out(
     room = 16 if before is None else 36  # for the longer formula
     columns.begin(q, "the query", max(DIGITS + room, names))
     columns.vector(steps.query, max((room - 8) / 2, (names - DIGITS) / 2), "q")
-    columns.name_query(query_token)
+    columns.name_query(token)
     columns.begin(k, "the keys", names + _breadth(d_k))
     columns.name_keys(source, names - 12)
     columns.matrix(inputs.key, names, "k")

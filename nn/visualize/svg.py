@@ -16,10 +16,9 @@ import re
 import unicodedata
 from collections.abc import Iterable
 from html import escape
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tinytensor.machine.files import atomic_write
+from tinytensor.pages.html_page import save_page
 from tinytensor.pages.notebook import framed
 
 MINUS = "\N{MINUS SIGN}"
@@ -72,9 +71,7 @@ class Picture:
 
         Raises ValueError for another ending, OSError if the file cannot be written.
         """
-        if Path(path).suffix.lower() != ".svg":
-            raise ValueError(f"save: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .svg")
-        atomic_write(path, str(self).encode())
+        save_page("save", path, self.__str__, (".svg",))
 
 
 class Element:
@@ -109,7 +106,8 @@ class Element:
         if classes:
             given["class"] = " ".join(classes)
         parts.append(f"<{self.tag}")
-        parts.extend(f' {name}="{_value(value)}"' for name, value in given.items())
+        for name, value in given.items():
+            parts.append(f' {name}="{clean(value) if isinstance(value, str) else number(float(value))}"')
         if not self.children:
             parts.append("/>\n")
             return
@@ -158,6 +156,16 @@ SERIES = (
 )
 
 
+def titled(width: float, height: float, title: str, description: str, children: Iterable[Element]) -> Picture:
+    """A picture with its title above the elements, and wide enough for it."""
+    width = max(width, BOLD * text_width(title, 15) + 32)
+    return Picture(width, height, title, description, [heading(title), *children])
+
+
+def heading(title: str) -> Element:
+    return Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)
+
+
 def clean(text: str) -> str:
     """Text for XML: escaped, with U+FFFD in place of characters that XML cannot hold."""
     return escape(NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text))
@@ -171,10 +179,6 @@ def number(value: float, digits: int = 3) -> str:
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
-
-
-def _value(value: Any) -> str:
-    return clean(value) if isinstance(value, str) else number(float(value))
 
 
 # ---- the width of text, without a font to ask

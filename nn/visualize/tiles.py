@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from .tokens import fitted, isolated
 FONT, LINE = 12.0, 26.0
 LONGEST_LABEL = 120.0
 LARGEST_CELL, HIGHEST, NARROWEST, SMALLEST_STEP = 30.0, 480.0, 160.0, 14.0
-MOST_NUMBERS, MOST_COLUMNS, MOST_SQUARES = 150, 16, 5000
+MOST_SQUARES = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +62,7 @@ class Scale:
         found += [Element("text", text, x=x, y=45, font_size=12, fill=MUTED) for text, x in texts if text]
         if masked:
             found.append(Element("rect", x=at, y=35, width=12, height=12, fill=HIDDEN))
-            found += [hatching([(at, 47, at + 12, 35)])] * hatched
+            found += hatching([(at, 47, at + 12, 35)] * hatched)
         return found, texts[-1][1] + text_width(more, 12)
 
 
@@ -138,10 +137,6 @@ class Tile:
         apart = shown[1][0] - shown[0][0] if len(shown) > 1 else self.values.shape[1]
         return _widest([name for _, name in shown]) <= self.cell[0] * apart - 4
 
-    def within(self, room: float) -> Tile:
-        """The same tile with another largest width."""
-        return dataclasses.replace(self, room=room)
-
     def draw(self, x: float, y: float) -> Element:
         """The tile, with the corner of its first cell at x, y."""
         box = (x, y, self.width, self.height)
@@ -185,11 +180,6 @@ class Tile:
                 place |= {"x": at, "text_anchor": "start", "transform": turn}
             labels.append(fitted(name, LONGEST_LABEL, FONT, fill=INK, **place))
         return labels
-
-
-def few(values: np.ndarray) -> bool:
-    """True if a matrix is small enough for its cells to hold numbers."""
-    return values.size <= MOST_NUMBERS and values.shape[1] <= MOST_COLUMNS
 
 
 def _shown(labels: Sequence[str], room: float) -> list[tuple[int, str]]:

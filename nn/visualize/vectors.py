@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .chart import linear_ticks, tick_text
-from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width
+from .curves import linear_ticks, tick_text
+from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width, titled
 from .tokens import isolated, visible
 from .weights import to_numpy
 
@@ -58,25 +58,22 @@ def vectors(
     plane = _Plane.around(shown)
     colours = {name: SERIES[i % len(SERIES)] if arrows else SERIES[0] for i, name in enumerate(points)}
 
-    children = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
-    children += _axes(plane, x_label, y_label)
+    children = _axes(plane, x_label, y_label)
     labels = _Labels(plane)
     if shadow:
         children += _projected(plane, points, shadow, colours[shadow[0]], labels)
     if between:
         children += _angle(plane, points, between, labels)
     for start, end in (_pair(points, way, "ways") or way for way in ways):
-        children.append(_arrow(plane, points[end], points[start]))
-        children[-1].attributes |= {"fill": MUTED, "class_": "way"}
+        children.append(_arrow(plane, points[end], points[start], MUTED, "way"))
     for name, point in points.items():
-        shape = _arrow(plane, point, (0.0, 0.0) if arrows else point)
+        shape = _arrow(plane, point, (0.0, 0.0) if arrows else point, colours[name], "vector")
         shape.children.append(Element("title", f"{isolated(name)}: {point[0]:.4g}, {point[1]:.4g}"))
-        shape.attributes |= {"fill": colours[name], "class_": "vector"}
         children.append(shape)
-        labels.keep(plane(point))
+        x, y = plane(point)
+        labels.taken.append((x - 3, y - 3, x + 3, y + 3))  # no name covers the point
     children += [text for name, point in points.items() if (text := labels.name(name, plane(point), colours[name]))]
-    width = max(LEFT + plane.width + MARGIN, BOLD * text_width(title, 15) + 32)
-    return Picture(width, TOP + plane.height + 46, title, _words(points, between), children)
+    return titled(LEFT + plane.width + MARGIN, TOP + plane.height + 46, title, _words(points, between), children)
 
 
 def _words(points: dict[str, Point], between: tuple[str, str] | None) -> str:
@@ -176,32 +173,29 @@ def _axes(plane: _Plane, x_label: str, y_label: str) -> list[Element]:
             if not low <= tick <= high:
                 continue
             x, y = plane((tick, tick))
-            ends = (
-                {"x1": x, "x2": x, "y1": top, "y2": bottom}
-                if axis == 0
-                else {"x1": left, "x2": right, "y1": y, "y2": y}
-            )
-            grid.children.append(Element("line", stroke_width=2 if tick == 0 else 1, **ends))
+            ends = {"x1": x, "x2": x, "y1": top, "y2": bottom}
             place = {"x": x, "y": bottom + 18, "text_anchor": "middle"}
             if axis == 1:
+                ends = {"x1": left, "x2": right, "y1": y, "y2": y}
                 place = {"x": left - 8, "y": y + 4, "text_anchor": "end"}
+            grid.children.append(Element("line", stroke_width=2 if tick == 0 else 1, **ends))
             names.children.append(Element("text", tick_text(tick), **place))
     names.children.append(Element("text", x_label, x=(left + right) / 2, y=bottom + 36, text_anchor="middle"))
     names.children.append(Element("text", y_label, x=16, y=top - 8))
     return [grid, names]
 
 
-def _arrow(plane: _Plane, point: Point, start: Point) -> Element:
+def _arrow(plane: _Plane, point: Point, start: Point, fill: Colour, class_: str) -> Element:
     """An arrow from one point to another, as one shape; if it has no length, a dot."""
     (x, y), (x0, y0) = plane(point), plane(start)
     length = math.hypot(x - x0, y - y0)
     if length == 0:
-        return Element("circle", r=3.5, cx=x, cy=y)
+        return Element("circle", r=3.5, cx=x, cy=y, fill=fill, class_=class_)
     dx, dy = (x - x0) / length, (y - y0) / length
     neck, head = max(length - HEAD, 0.0), min(HEAD, length)
     outline = [(0.0, 1.0), (neck, 1.0), (neck, head / 2), (length, 0.0), (neck, -head / 2), (neck, -1.0), (0.0, -1.0)]
     corners = [f"{x0 + along * dx - side * dy:.2f} {y0 + along * dy + side * dx:.2f}" for along, side in outline]
-    return Element("path", d=f"M{'L'.join(corners)}Z")
+    return Element("path", d=f"M{'L'.join(corners)}Z", fill=fill, class_=class_)
 
 
 def _angle(plane: _Plane, points: dict[str, Point], pair: tuple[str, str], labels: _Labels) -> list[Element]:
@@ -249,10 +243,6 @@ class _Labels:
         (left, bottom), (right, top) = plane(plane.low), plane(plane.high)
         self.around = (left, top - 14, right + MARGIN - 4, bottom)
         self.taken: list[Box] = []
-
-    def keep(self, point: Point) -> None:
-        """Let no name cover a point."""
-        self.taken.append((point[0] - 3, point[1] - 3, point[0] + 3, point[1] + 3))
 
     def text(self, text: str, middle: Point, fill: Colour, class_: str) -> Element:
         """A text at a fixed place."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +23,13 @@ class Layer:
         weights: (heads, target, source), float64.
         hidden: True where attention was not allowed, with the same shape; None if that is unknown.
         name: the path of its module, or "".
-        recorded: True if it is from `record_attention`: then rows may add up to less than one, as in local attention.
+        call: where it is recorded; then rows may add up to less than one, as in local attention.
     """
 
     weights: np.ndarray
     hidden: np.ndarray | None = None
     name: str = ""
-    recorded: bool = False
+    call: AttentionCall | None = None
 
     @property
     def masks(self) -> list[np.ndarray | None]:
@@ -52,10 +52,8 @@ def read_attention(
     left = [j for j in range(len(source)) if j not in gone]
     if not left:
         raise ValueError(f"without: all {len(source)} keys are left out; leave one at least")
-    layers = [
-        Layer(shares(x.weights[..., left]), None if x.hidden is None else x.hidden[..., left], x.name, x.recorded)
-        for x in layers
-    ]
+    hidden = [None if x.hidden is None else x.hidden[..., left] for x in layers]
+    layers = [replace(x, weights=shares(x.weights[..., left]), hidden=h) for x, h in zip(layers, hidden)]
     names = ", ".join(isolated(visible(source[j])) for j in gone)
     return layers, [source[j] for j in left], target, f", without {names}"
 
@@ -89,7 +87,7 @@ def read_layers(weights: Any, sample: int = 0) -> list[Layer]:
                 f"attention weights: layer {i} is {layer.weights.shape[1:]} (target, source), layer 0 is "
                 f"{layers[0].weights.shape[1:]}; draw layers of different lengths one by one"
             )
-        _check_rows(layer.weights, i, windowed=layer.recorded)
+        _check_rows(layer.weights, i, windowed=layer.call is not None)
     return layers
 
 
@@ -122,9 +120,7 @@ def _items(weights: Any) -> list[Any]:
     if isinstance(weights, (list, tuple)) and all(isinstance(w, AttentionCall) or _depth(w) > 2 for w in weights):
         return list(weights)  # layers may have different numbers of heads
     array = to_numpy(weights)
-    if array.ndim == 2:
-        return [array[None]]
-    if array.ndim == 3:
+    if array.ndim in (2, 3):
         return [array]
     if array.ndim in (4, 5):
         return list(array)
@@ -144,7 +140,7 @@ def _layer(item: Any, sample: int, i: int) -> Layer:
     if isinstance(item, AttentionCall):
         at = choose(sample, len(item.weights), "sample")[0]
         hidden = item.hidden
-        return Layer(_numbers(item.weights[at], i), None if hidden is None else hidden[at], item.path, True)
+        return Layer(_numbers(item.weights[at], i), None if hidden is None else hidden[at], item.path, item)
     array = _numbers(to_numpy(item), i)
     if array.ndim == 2:
         array = array[None]

@@ -61,10 +61,12 @@ def text_of(package: str, name: str) -> str:
     return (resources.files(package) / name).read_text(encoding="utf-8")
 
 
-def save_page(function: str, path: str | os.PathLike[str], page: Callable[[], str]) -> None:
-    """Write a page, whole or not at all. Raises ValueError in the name of a function for another ending than .html."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"{function}: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected .html")
+def save_page(
+    function: str, path: str | os.PathLike[str], page: Callable[[], str], endings: tuple[str, ...] = (".html", ".htm")
+) -> None:
+    """Write a page, whole or not at all. Raises ValueError in the name of a function for another ending."""
+    if Path(path).suffix.lower() not in endings:
+        raise ValueError(f"{function}: {os.fspath(path)} has the ending {Path(path).suffix!r}; expected {endings[0]}")
     atomic_write(path, page().encode())
 
 

@@ -2,6 +2,8 @@
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
+const ramp = () => data.ramp[dark.matches ? "dark" : "light"];
 
 /** An element of HTML, or of SVG; what is null in it is left out. */
 const make = (tag, ...content) => filled(document.createElement(tag), ...content);
@@ -12,6 +14,12 @@ function filled(made, attributes = {}, ...inside) {
   for (const [name, value] of Object.entries(others)) made.setAttribute(name, value);
   made.append(...inside.filter((part) => part !== null));
   return made;
+}
+
+/** Fill a choice with pairs of a value and its name; without the value `chosen`, the first one is chosen. */
+function options(select, names, chosen) {
+  select.replaceChildren(...names.map(([value, name]) => make("option", { value }, name)));
+  select.value = names.some(([value]) => value === chosen) ? chosen : names[0][0];
 }
 
 /** A small picture of rows of weights, a pixel for each. */

@@ -12,7 +12,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import visualize
-from tinytensor.nn.visualize.chart import _log_ticks, linear_ticks
+from tinytensor.nn.visualize.curves import _log_ticks, linear_ticks
 
 from .drawing import Read
 

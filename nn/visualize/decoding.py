@@ -1,4 +1,4 @@
-"""Beam search as a tree."""
+"""Decoding: the candidates at each step, and beam search as a tree."""
 
 from __future__ import annotations
 
@@ -6,9 +6,99 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .decoding_steps import share_text
-from .svg import BOLD, INK, MINUS, MUTED, PANEL, SERIES, Element, Picture, text_width
+from .svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
 from .tokens import isolated, label, visible
+
+NARROW, WIDE, APART, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height
+PAGE = 820.0  # steps beside each other fit on a page of text
+SHARE = BOLD * text_width("<0.001", 11) + 10  # a probability, and room before it
+
+
+def decoding_steps(
+    candidates: Sequence[Sequence[tuple[str, float]]], chosen: Sequence[int], *, title: str = "Token by token"
+) -> Picture:
+    """The candidates at each step, with their probabilities as bars; the chosen token is framed and bold.
+
+        choices = trace_choices(model, source, hypothesis.ids)         # tinytensor.models.decoding_trace
+
+    Args:
+        candidates: for each step, tokens with their probabilities (from 0 to 1), given all tokens said before.
+        chosen: for each step, the place of the token that was said.
+        title: a line above the picture.
+
+    Raises ValueError if there are no steps, lengths differ, a place does not exist, a number is not a probability, or
+    the probabilities of a step add up to more than 1.
+    """
+    steps = [[(str(token), float(p)) for token, p in step] for step in candidates]
+    _check_steps(steps, chosen)
+    children: list[Element] = []
+    longest = max(BOLD * text_width(visible(token), 13) for step in steps for token, _ in step)
+    top, wide = 44.0, min(max(NARROW, longest + SHARE + 12), WIDE)
+    per_row = int((PAGE + APART) // (wide + APART))
+    for start in range(0, len(steps), per_row):
+        row = range(start, min(start + per_row, len(steps)))
+        for column, i in enumerate(row):
+            children += _step(i, steps[i], chosen[i], 16 + column * (wide + APART), top, wide)
+        top += 34 + LINE * max(len(steps[i]) for i in row) + 16
+    width = 32 + min(len(steps), per_row) * (wide + APART) - APART
+    words = [(isolated(visible(step[place][0])), share_text(step[place][1])) for step, place in zip(steps, chosen)]
+    said = ", ".join(" ".join(word) for word in words)
+    return titled(width, top, title, f"Said, with its probability: {said}.", children)
+
+
+def _check_steps(steps: list[list[tuple[str, float]]], chosen: Sequence[int]) -> None:
+    if not steps or len(steps) != len(chosen):
+        raise ValueError(
+            f"decoding_steps: {len(steps)} steps of candidates, {len(chosen)} choices; expected as many, at least one"
+        )
+    for i, (step, place) in enumerate(zip(steps, chosen)):
+        if not 0 <= place < len(step):
+            raise ValueError(f"decoding_steps: step {i} has {len(step)} candidates, and number {place} was chosen")
+        for token, p in step:
+            if not 0 <= p <= 1 + 1e-6:
+                raise ValueError(
+                    f"decoding_steps: {visible(token)} has probability {p} at step {i}; expected 0 to 1, no logarithm"
+                )
+        together = sum(p for _, p in step)
+        if together > 1 + 1e-3:  # narrow dtypes may round up
+            raise ValueError(
+                f"decoding_steps: the probabilities of step {i} add up to {together:.4g}; expected 1 at most, of "
+                "candidates that exclude each other"
+            )
+
+
+def _step(
+    number: int, candidates: list[tuple[str, float]], chosen: int, left: float, top: float, wide: float
+) -> list[Element]:
+    """The candidates of a step, below the token that was said."""
+    aside = text_width(str(number + 1), 11) + 10
+    found = [
+        Element("text", str(number + 1), x=left, y=top + 14, font_size=11, fill=MUTED),
+        label(candidates[chosen][0], wide - aside, 14, x=left + aside, y=top + 14, fill=INK, font_weight="bold"),
+        Element("line", x1=left, x2=left + wide, y1=top + 22, y2=top + 22, stroke=RULE),
+    ]
+    for i, (token, p) in enumerate(candidates):
+        y, is_chosen = top + 28 + i * LINE, i == chosen
+        weight = "bold" if is_chosen else None
+        if is_chosen:
+            frame = {"x": left, "y": y, "width": wide, "height": LINE - 1, "rx": 3}
+            found.append(Element("rect", **frame, fill=PANEL, stroke=SERIES[0], class_="chosen"))
+        found.append(label(token, wide - 12 - SHARE, 12, x=left + 6, y=y + 12, fill=INK, font_weight=weight))
+        number_of = {"x": left + wide - 6, "y": y + 12, "text_anchor": "end", "font_size": 11}
+        found.append(Element("text", share_text(p), fill=INK if is_chosen else MUTED, font_weight=weight, **number_of))
+        track = {"x": left + 6, "y": y + 17, "height": 7, "rx": 2}
+        found.append(Element("rect", width=wide - 12, fill=RULE, **track))
+        fill = SERIES[0] if is_chosen else MUTED
+        found.append(Element("rect", width=max((wide - 12) * min(p, 1.0), 0.5), fill=fill, class_="bar", **track))
+    return found
+
+
+def share_text(p: float) -> str:
+    """A probability in three digits; never 0.000 or 1.000 unless it is exactly that."""
+    return "<0.001" if 0 < p < 0.0005 else ">0.999" if 0.9995 <= p < 1 else f"{p:.3f}"
+
+
+# ---- beam search
 
 
 class BeamNode(NamedTuple):
@@ -27,6 +117,7 @@ class BeamNode(NamedTuple):
     score: float | None = None
 
 
+Look = dict[str, object]
 ROW, GAP, NODE = 40.0, 46.0, 30.0  # between rows, between columns, the height of a node
 LONGEST, PAD = 160.0, 12.0  # a token's width at most, and from each side of a node
 BEND = 9.0  # the part of a gap where an edge bends to its row; the rest has its probability
@@ -67,7 +158,7 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
         widths[depth[i]] = max(widths[depth[i]], _width(node, totals[i], i in result))
     lefts = [16 + sum(widths[:column]) + GAP * column for column in range(len(widths))]
 
-    drawing = [Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)]
+    drawing: list[Element] = []
     boxes: list[Element] = []
     for i, node in enumerate(nodes):
         x, y, width = lefts[depth[i]], 50 + ROW * rows[i], widths[depth[i]]
@@ -79,11 +170,8 @@ def beam_tree(nodes: Sequence[BeamNode], *, title: str = "Beam search") -> Pictu
     bottom = 50 + ROW * (max(rows) + 1)
     legend = _legend(bottom + 8)
     said = " ".join(isolated(visible(nodes[i].token)) for i in sorted(result)[1:])
-    description = (
-        f"The result is {said}, with score {nodes[winner].score:.3f}; of {len(nodes) - 1} beginnings looked at."
-    )
-    wide = max(lefts[-1] + widths[-1] + 16, 32 + BOLD * text_width(title, 15), 560)
-    return Picture(wide, bottom + 30, title, description, [*drawing, *boxes, *legend])
+    description = f"The result is {said}, with score {scores[winner]:.3f}; of {len(nodes) - 1} beginnings looked at."
+    return titled(max(lefts[-1] + widths[-1] + 16, 560), bottom + 30, title, description, [*drawing, *boxes, *legend])
 
 
 def _check_tree(nodes: list[BeamNode]) -> None:
@@ -127,21 +215,18 @@ def _rows(children: list[list[int]], rank: Sequence[tuple[bool, float, float]]) 
     return rows
 
 
-def _look(is_result: bool, ends: bool) -> dict[str, object]:
+def _look(is_result: bool, ends: bool) -> Look:
     if is_result:
         return {"stroke": SERIES[0], "stroke_width": 2.5}
-    return (
-        {"stroke": INK, "stroke_width": 1} if ends else {"stroke": MUTED, "stroke_width": 1, "stroke_dasharray": "4 3"}
-    )
+    if ends:
+        return {"stroke": INK, "stroke_width": 1}
+    return {"stroke": MUTED, "stroke_width": 1, "stroke_dasharray": "4 3"}
 
 
-def _node(
-    node: BeamNode, total: float, is_result: bool, x: float, y: float, width: float, look: dict[str, object]
-) -> list[Element]:
+def _node(node: BeamNode, total: float, is_result: bool, x: float, y: float, width: float, look: Look) -> list[Element]:
     ink = MUTED if "stroke_dasharray" in look else INK
-    box = Element(
-        "rect", x=x, y=y, width=width, height=NODE, rx=13 if node.score is not None else 3, fill=PANEL, **look
-    )
+    corner = 3 if node.score is None else 13
+    box = Element("rect", x=x, y=y, width=width, height=NODE, rx=corner, fill=PANEL, **look)
     probability = "" if node.parent is None else f", probability {math.exp(node.log_probability):.4g}"
     box.children.append(Element("title", f"{visible(node.token)}: sum of log-probabilities {total:.4g}{probability}"))
     place = {"x": x + width / 2, "text_anchor": "middle"}
@@ -151,9 +236,7 @@ def _node(
     return [box, token, Element("text", _under(node, total), y=y + 25, font_size=10, fill=ink, **place)]
 
 
-def _edge(
-    node: BeamNode, start: tuple[float, float], end: tuple[float, float], look: dict[str, object]
-) -> list[Element]:
+def _edge(node: BeamNode, start: tuple[float, float], end: tuple[float, float], look: Look) -> list[Element]:
     """The line to a node, with its probability."""
     (x, y), (x_end, y_end) = start, end
     path = f"M{x:g} {y:g}C{x + BEND:g} {y:g} {x:g} {y_end:g} {x + BEND:g} {y_end:g}H{x_end:g}"
@@ -172,11 +255,8 @@ def _under(node: BeamNode, total: float) -> str:
     """The numbers below a token."""
     if node.parent is None:
         return ""
-    return f"Σ {_signed(total, 2)}" + ("" if node.score is None else f", score {_signed(node.score, 3)}")
-
-
-def _signed(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}".replace("-", MINUS)
+    score = "" if node.score is None else f", score {node.score:.3f}"
+    return f"Σ {total:.2f}{score}".replace("-", MINUS)
 
 
 def _legend(y: float) -> list[Element]:
