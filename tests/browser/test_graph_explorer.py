@@ -50,7 +50,7 @@ def test_open_all_shows_every_op(visit, layers):
     browser = visit(layers)
     browser.find_element("id", "open").click()
     assert titles(browser, ".card") == []
-    assert titles(browser).count("multi_head") == 3
+    assert titles(browser).count("multi-head attention") == 3
     overlaps = browser.execute_script(
         """const at = [...document.querySelectorAll(".vertex > rect")].map((r) => r.getBoundingClientRect());
         return at.flatMap((a, i) => at.slice(i + 1).filter((b) =>
@@ -65,11 +65,11 @@ def test_search_goes_to_what_is_hidden(visit, layers):
     browser = visit(layers)
     browser.find_element("id", "close").click()
     search = browser.find_element("id", "search")
-    search.send_keys("multi_head")
+    search.send_keys("multi-head attention")
     assert browser.find_element("id", "hits").text == "3 found"
     search.send_keys(Keys.ENTER)
     assert browser.find_element("id", "hits").text == "1 of 3"
-    assert "multi_head" in titles(browser)
+    assert "multi-head attention" in titles(browser)
     assert "TransformerEncoder.layers.0.self_attn" in panel(browser)
     assert len(browser.find_elements("css selector", ".vertex.chosen")) == 1
 
