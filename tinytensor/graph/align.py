@@ -18,7 +18,7 @@ from .fold import Folded, fold, unfolded, unrolled
 from .options import Options
 from .plan import main_ops
 from .short_text import count_text, shape_text
-from .structure import Op, Structure
+from .structure import Op, Structure, around
 
 Item = Call | Op
 MarkName = Literal["same", "inside", "changed", "moved", "only a", "only b"]
@@ -85,26 +85,24 @@ class Side:
         if not constants:
             shown = dataclasses.replace(shown, ops=tuple(main_ops(shown)))
         self.ops = shown.ops
-        self.items = call_tree(shown, Index(shown))
+        index = Index(shown)
+        self.items, self.makers = call_tree(shown, index), index.makers
         self.index = Index(folded.whole)
         self.labels = folded.labels
-        self.makers = {op.output: op for op in shown.ops}
         self._every: dict[str, list[Op]] = {}  # by id of a scope; including ops that folding left out
         for op in folded.whole.ops:
-            place = op.scope
-            while place is not None:
+            for place in around(op.scope, self.index.scopes):
                 self._every.setdefault(place, []).append(op)
-                place = self.index.scopes[place].parent
 
     def part(self, item: Item) -> Part:
         """The description of an op or a call."""
         if isinstance(item, Op):
-            path = (*self.index.scopes[item.scope].path[1:], item.name) if item.scope is not None else (item.name,)
-            return Part(item.id, ".".join(path), item.name, "op", self.shape(item), self.count([item]), item.flops)
+            path = self.index.path(item)
+            return Part(item.id, path, item.name, "op", self.shape(item), self.count([item]), item.flops)
         scope, ops = item.scope, self._every[item.scope.id]
         return Part(
-            scope.id, ".".join(scope.path[1:]) or scope.name, scope.name, scope.kind, self.shape(item.ops[-1]),
-            self.count(ops), sum(op.flops for op in ops), self.labels.get(scope.id, ""),
+            scope.id, scope.place, scope.name, scope.kind, self.shape(item.ops[-1]), self.count(ops),
+            sum(op.flops for op in ops), self.labels.get(scope.id, ""),
         )  # fmt: skip
 
     def shape(self, op: Op) -> tuple[int, ...]:
