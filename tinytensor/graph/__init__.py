@@ -4,7 +4,7 @@
 
     structure   plain data: ops, values, calls of modules          (`build` makes it from nodes)
     plan, fold  which modules are open; one of several alike
-    picture     vertices, edges and boxes                          (`look` makes it from a structure)
+    picture     vertices, edges and boxes                          (`Look` makes it from a structure)
     dot, svg, text                                                 (they only write it down)
 
 `words` knows what papers call an op, `steps` finds the turns of loops, `label` measures the room that a vertex takes.

@@ -14,7 +14,7 @@ from ..machine.files import atomic_write
 from ..node import Node
 from ..tensor import Tensor
 from .build import Builder, walk
-from .compose import Look, look
+from .compose import Look
 from .dot import to_dot
 from .fold import unfolded
 from .heat import measured_again
@@ -141,7 +141,7 @@ class Graph:
             structure = measured_again(structure, builder.nodes, chosen.repeat)
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         ran = len(main_ops(self.structure)) if chosen.formulas else None
-        return as_u(look(structure, chosen, self.title, failed, ran, self._misfits))
+        return as_u(Look(structure, chosen, failed, self._misfits).picture(self.title, ran))
 
     def check(self, **options: Any) -> Program:
         """Read the picture back into the computation that it shows, run that, and compare it with the recorded one.
@@ -155,22 +155,22 @@ class Graph:
         from .check import check  # only tests need its imports
 
         chosen = with_changes(self.options, options)
-        structure, builder = self._build(chosen)
-        if not all(node.traced for node in builder.nodes.values()):
-            raise ValueError("check: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
-        looked = Look(structure, chosen, None, {})
-        picture = looked.picture(self.title, None)
-        return check(picture, looked.structure, looked.shown, looked.folded.folds, builder.program(structure))
+        structure, recorded = self._program(chosen, "check")
+        looked = Look(structure, chosen)
+        return check(looked.picture(), looked.structure, looked.shown, looked.folded.folds, recorded)
 
     def program(self) -> Program:
         """The computation as a program: its ops, operands and parameters, ready to run on other arrays.
 
         Raises ValueError for a graph that was not recorded.
         """
-        structure, builder = self._build(Options(fused="folded"))
+        return self._program(Options(fused="folded"), "program")[1]
+
+    def _program(self, options: Options, what: str) -> tuple[Structure, Program]:
+        structure, builder = self._build(options)
         if not all(node.traced for node in builder.nodes.values()):
-            raise ValueError("program: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
-        return builder.program(structure)
+            raise ValueError(f"{what}: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
+        return structure, builder.program(structure)
 
     def description(self, **options: Any) -> str:
         """The graph in a sentence: the description of its pictures, for those who cannot see them."""
