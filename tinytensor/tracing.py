@@ -58,19 +58,9 @@ class TracedNode(Node):
     """
 
     __slots__ = (
-        "indices",
-        "kept_before",
-        "needs",
-        "origin",
-        "residuals_before",
-        "scope",
-        "seconds",
-        "seen",
-        "sources",
-        "step",
-        "values",
-        "variable",
-    )
+        "indices", "kept_before", "needs", "origin", "residuals_before", "scope", "seconds", "seen", "sources", "step",
+        "values", "variable",
+    )  # fmt: skip
 
     origin: str | None
     scope: Scope | None
@@ -155,9 +145,7 @@ class Statistics(NamedTuple):
         """
         x = np.asarray(array if isinstance(array, np.generic) else for_array(array).to_numpy(array))
         if shape is not None and x.shape != shape:
-            extra = x.ndim - len(shape)
-            stretched = tuple(i for i, n in enumerate(x.shape) if i < extra or shape[i - extra] == 1 != n)
-            x = x.sum(axis=stretched, keepdims=True)[(0,) * extra]
+            x = x.sum(axis=stretched(x.shape, shape), keepdims=True)[(0,) * (x.ndim - len(shape))]
         numbers = x.tolist() if x.size <= SMALL else None
         shape, flat = x.shape, (np.abs(x) if x.dtype.kind == "c" else x).ravel()
         if not x.size:
@@ -168,6 +156,12 @@ class Statistics(NamedTuple):
             norm = math.sqrt(np.add.reduce(np.multiply(wide, wide, out=wide)))  # BLAS would wake its threads
         finite = math.isfinite(norm) or bool(np.isfinite(flat).all())  # the squares of huge numbers overflow
         return Statistics(shape, norm, float(low), float(high), float(mean), finite, numbers)
+
+
+def stretched(shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which an array of the given shape was broadcast to `shape`."""
+    extra = len(shape) - len(given)
+    return tuple([i for i, n in enumerate(shape) if i < extra or given[i - extra] == 1 != n])
 
 
 class Step(NamedTuple):

@@ -294,15 +294,12 @@ class _Lives(Index):
                 if op.again:  # of what came from outside, the checkpoint itself keeps the memory until then
                     begin = self.again.get(op.again, self.over)
                 end = self.turn.get(op.id, self.over)
-                known = found.get(saved.memory)
-                if known is None:
-                    name = value.name if value is not None else ""
-                    found[saved.memory] = Alive("kept", op, name, saved.value, saved.nbytes, begin, end)
-                else:
-                    found[saved.memory] = Alive(
-                        "kept", known.op, known.name, known.value or saved.value, max(known.nbytes, saved.nbytes),
-                        min(known.begin, begin), max(known.end, end),
-                    )  # fmt: skip
+                name = value.name if value is not None else ""
+                known = found.setdefault(saved.memory, Alive("kept", op, name, saved.value, saved.nbytes, begin, end))
+                found[saved.memory] = Alive(
+                    "kept", known.op, known.name, known.value or saved.value, max(known.nbytes, saved.nbytes),
+                    min(known.begin, begin), max(known.end, end),
+                )  # fmt: skip
         return list(found.values())
 
     def _of_checkpoints(self) -> Iterable[tuple[str, Alive]]:
