@@ -414,7 +414,7 @@ class Writer:
             "\n".join(["import numpy as np", *imports])
             + "\n\n\n"
             + "".join(helpers)
-            + f"def {FUNCTION}(\n{head}):\n{body}\n\n    return {returned}, {_braces(gradients)}\n"
+            + f"def {FUNCTION}(\n{head}):\n{body}\n\n    return {returned}, {{{', '.join(gradients)}}}\n"
         )
         inputs = {self._names[a]: a.value if a.known else None for a in arguments}
         return NumPyProgram(source, inputs)
@@ -480,7 +480,3 @@ def _binding(array: Traced) -> int:
     while array.form[0] == "alias":
         array = array.form[1]
     return array.binding
-
-
-def _braces(items: list[str]) -> str:
-    return "{" + ", ".join(items) + "}"
