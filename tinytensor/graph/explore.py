@@ -7,11 +7,10 @@ file writes the words and numbers, which are data of the graph. Loops stand in s
 from __future__ import annotations
 
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 from ..node import written_since
-from ..pages.html_page import html_page, save_page, text_of
+from ..pages.html_page import html_page, text_of
 from ..tracing import Statistics
 from .calls import Index
 from .label import SMALL, TITLE, lines_of, room
@@ -30,13 +29,8 @@ FORMULAS = 1000
 """The page of a graph of at most this many ops has the formulas of its fused ops, too."""
 
 
-def explore(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
-    """Write the page; see `Graph.explore`."""
-    save_page("explore", path, lambda: page(graph, options))
-
-
 def page(graph: Graph, options: dict[str, Any]) -> str:
-    """The page as the text of its one file."""
+    """The page as the text of its one file; see `Graph.explore`."""
     default = vars(Options())
     given = {name: value for name, value in vars(graph.options).items() if value != default[name]}
     whole = {"depth": 99, "fold": False, "unroll": False, "backward": False, "large": True, "direction": "TB"}

@@ -7,7 +7,6 @@ of the rules. The page neither lays out nor computes anything; it shows one step
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 
 from ..backend import for_array
 from ..node import Node, written_since
-from ..pages.html_page import html_page, save_page, text_of
+from ..pages.html_page import html_page, text_of
 from ..tracing import Statistics, Step, stretched
 from .build import sources
 from .calls import Index
@@ -41,13 +40,8 @@ MOST, MOST_STEPS = 2000, 10_000
 """The most vertices, which Graphviz lays out in ten seconds at the worst, and the most ops."""
 
 
-def player(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
-    """Write the film; see `Graph.player`."""
-    save_page("player", path, lambda: page(graph, options))
-
-
 def page(graph: Graph, options: dict[str, Any]) -> str:
-    """The film as the text of its one file."""
+    """The film as the text of its one file; see `Graph.player`."""
     picture, data = film(graph, options)
     drawing = render(to_dot(picture), "svg").decode()
     content = data | {"vertices": {}, "edges": {}}

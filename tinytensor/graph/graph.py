@@ -12,6 +12,7 @@ from typing import Any
 
 from ..machine.files import atomic_write
 from ..node import Node
+from ..pages.html_page import save_page
 from ..tensor import Tensor
 from .build import Builder, walk
 from .compose import Look
@@ -34,7 +35,40 @@ from .ushape import as_u
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".tex", ".mmd", ".json", ".txt", ".html")
 
 
-class Graph:
+class Pictured:
+    """What has a picture, in the forms of that; options are fields of `Options`."""
+
+    def picture(self, **options: Any) -> Picture:
+        """The content of a picture, before it is laid out."""
+        raise NotImplementedError
+
+    def to_dot(self, **options: Any) -> str:
+        """The picture in the DOT language, the same text in every run."""
+        return to_dot(self.picture(**options))
+
+    def to_svg(self, **options: Any) -> str:
+        """The picture as SVG, with a title, a description, and colours that follow the reader's dark mode.
+
+        Raises DrawingError if Graphviz is missing.
+        """
+        return to_svg(self.picture(**options))
+
+    def to_mermaid(self, **options: Any) -> str:
+        """The picture as a Mermaid flowchart, which Markdown pages draw."""
+        return to_mermaid(self.picture(**options))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """For a notebook: the SVG, a PNG if it trusts no page, and the text; only a summary if nothing can be drawn."""
+        from .notebook import bundle
+
+        try:
+            return bundle(self.picture())
+        except (DrawingError, ValueError) as error:
+            warnings.warn(str(error), stacklevel=2)
+            return {"text/plain": repr(self)}
+
+
+class Graph(Pictured):
     """A computation: as data (`ops`, `values`, `scopes`; `depth`, `flops`), and as pictures.
 
     `tt.record()` gives one, and so does `tt.draw`. Pictures take the fields of `Options` as keyword arguments:
@@ -185,24 +219,9 @@ class Graph:
 
     # ---- its faces
 
-    def to_dot(self, **options: Any) -> str:
-        """The picture in the DOT language, the same text in every run."""
-        return to_dot(self.picture(**options))
-
-    def to_svg(self, **options: Any) -> str:
-        """The picture as SVG, with a title, a description, and colours that follow the reader's dark mode.
-
-        Raises DrawingError if Graphviz is missing.
-        """
-        return to_svg(self.picture(**options))
-
     def to_tikz(self, **options: Any) -> str:
         """The picture as a `tikzpicture` for LaTeX. Raises DrawingError if Graphviz is missing."""
         return to_tikz(self.picture(**options))
-
-    def to_mermaid(self, **options: Any) -> str:
-        """The picture as a Mermaid flowchart, which Markdown pages draw."""
-        return to_mermaid(self.picture(**options))
 
     def to_text(self, **options: Any) -> str:
         """The picture as a tree, for the terminal."""
@@ -250,9 +269,9 @@ class Graph:
         Raises ValueError for another ending than .html, for more than 2,000 vertices or 10,000 ops, or unless exactly
         one backward pass went through the graph; DrawingError if Graphviz is missing.
         """
-        from .film import player  # only films need its imports
+        from .film import page  # only films need its imports
 
-        player(self, path, options)
+        save_page("player", path, lambda: page(self, options))
 
     def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write a page to explore the graph: one HTML file whose modules open and close at a click.
@@ -263,9 +282,9 @@ class Graph:
 
         Raises ValueError for another ending than .html.
         """
-        from .explore import explore  # only these pages need its imports
+        from .explore import page  # only these pages need its imports
 
-        explore(self, path, options)
+        save_page("explore", path, lambda: page(self, options))
 
     def memory(self) -> Memory:
         """The memory in use after each op, forward and backward: as data, as text (`print`) and as a chart (`save`).
@@ -290,16 +309,6 @@ class Graph:
         if not any(op.seconds is not None for op in structure.ops):
             raise ValueError("timeline: no time was measured; compute within tt.record()")
         return Timeline(structure if repeat is None else measured_again(structure, builder.nodes, repeat))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """For a notebook: the SVG, a PNG if it trusts no page, and the tree; only a summary if nothing can be drawn."""
-        from .notebook import bundle
-
-        try:
-            return bundle(self.picture())
-        except (DrawingError, ValueError) as error:
-            warnings.warn(str(error), stacklevel=2)
-            return {"text/plain": repr(self)}
 
 
 def face(picture: Picture, suffix: str) -> bytes:
