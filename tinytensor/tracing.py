@@ -19,6 +19,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,6 +108,7 @@ class TracedNode(Node):
         return tuple([a if p is None else None for p, a in zip(self.parents, self.values)])
 
 
+@dataclass(eq=False, slots=True)
 class Scope:
     """One call of a module, or a stage named by `named_scope`.
 
@@ -117,13 +119,10 @@ class Scope:
         arguments: the names of the Tensors that a module was given by position, and their nodes.
     """
 
-    __slots__ = ("arguments", "kind", "name", "parent")
-
-    def __init__(self, name: str, kind: str, parent: Scope | None, arguments: Sequence[tuple[str, Node]] = ()) -> None:
-        self.name = name
-        self.kind = kind
-        self.parent = parent
-        self.arguments = arguments
+    name: str
+    kind: str
+    parent: Scope | None
+    arguments: Sequence[tuple[str, Node]] = ()
 
 
 class Statistics(NamedTuple):

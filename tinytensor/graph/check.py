@@ -11,7 +11,6 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from .calls import Index
 from .fold import Fold
@@ -26,13 +25,6 @@ Turns = tuple[tuple[str, int], ...]
 
 MOST = 8
 """An error names at most this many faults."""
-
-
-class Read(NamedTuple):
-    """One op of one turn, as the picture has it: its own id, and the ids of the values that it reads."""
-
-    op: str
-    inputs: tuple[str | None, ...]
 
 
 def check(picture: Picture, structure: Structure, shown: Structure, folds: list[Fold], program: Program) -> Program:
@@ -50,17 +42,17 @@ def check(picture: Picture, structure: Structure, shown: Structure, folds: list[
     faults = list(_faults_of_form(picture, structure, drawn))
     calls = {call.output: call for call in program.calls}
     read: dict[str, Call] = {}
-    for found in back.all():
-        op, made = ops[found.op], calls[ops[found.op].output]
+    for place, inputs in back.all():
+        op, made = ops[place], calls[ops[place].output]
         wrong = [
             f"{op.name} at {op.origin} reads {_said(structure, v)} as {name}; the picture says {_said(structure, w)}"
-            for name, v, w in zip(op.operands, op.inputs, found.inputs)
+            for name, v, w in zip(op.operands, op.inputs, inputs)
             if v != w and not program.are_equal(v, w)
         ]
         faults.extend(wrong)
         if made.output in read:
             faults.append(f"{op.name} at {op.origin} stands in two places")
-        read[made.output] = made._replace(inputs=tuple(w or x for w, x in zip(found.inputs, made.inputs)))
+        read[made.output] = made._replace(inputs=tuple(w or x for w, x in zip(inputs, made.inputs)))
     faults.extend(back.faults)
     faults.extend(f"{op.name} at {op.origin} is not in it" for op in main_ops(structure) if op.output not in read)
     results = tuple(v for v in structure.outputs if v in read)
@@ -108,12 +100,13 @@ class Reader:
         self.together = {op: (fold.scope, places) for fold in folds for op, places in fold.ends.together.items()}
         self.stand_ins = {member.id: op for op in self.shown.values() for member in self.members(op)}
 
-    def all(self) -> Iterator[Read]:
+    def all(self) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+        """The id of each op of each turn, with the ids of the values that it reads."""
         for op in self.shown.values():
             if op.id in self.drawn:
                 for turns in self._every_turn(self._around(op)):
                     inputs = [None if v is None else self._read(op, i, v, turns) for i, v in enumerate(op.inputs)]
-                    yield Read(self._original(op, turns).id, tuple(inputs))
+                    yield self._original(op, turns).id, tuple(inputs)
 
     def members(self, op: Op) -> list[Op]:
         """The ops that one drawn op stands for."""

@@ -158,17 +158,13 @@ class Look:
 
     def _levels(self) -> tuple[tuple[str, ...], ...]:
         """Vertices to draw side by side: inputs at the start of the computation (not later ones), and their readers."""
-        if self.options.unroll:
-            return self._columns()
+        if self.options.unroll:  # time from left to right: pairs of a step of the input and its reader
+            return tuple((e.tail, e.head) for e in self.edges.values() if self._is_step(e.tail))
         computed = {edge.head for edge in self.edges.values() if edge.kind == "data" and edge.tail in self.groups}
         late = {edge.tail for edge in self.edges.values() if edge.kind == "data" and edge.head in computed}
         first = [v.id for v in self.vertices.values() if v.kind == "input" and v.id not in late]
         readers = [e.head for e in self.edges.values() if e.tail in first]
         return tuple(tuple(dict.fromkeys(level)) for level in (first, readers) if len(first) > 1 and len(readers) > 1)
-
-    def _columns(self) -> tuple[tuple[str, ...], ...]:
-        """For time from left to right: pairs of a step of the input and its reader."""
-        return tuple((e.tail, e.head) for e in self.edges.values() if self._is_step(e.tail))
 
     def _is_step(self, place: str) -> bool:
         """True if a vertex is a turn's slice of the input, x[:, t], which has a vertex of its own."""
@@ -518,12 +514,17 @@ class Look:
         label = shape_text(value.shape) if value.shape else ""
         turns = turns or self.together.get(read or ("", 0), 0)
         operand = ", ".join(filter(None, (operand, f"all {turns}" if turns else "")))
-        known = self.edges.get((tail, head, value.id, kind))
-        reads = (*(known.reads if known else ()), *([(*read, value.id)] if read else ()))
-        both = known.operand if known else ""
-        if operand not in both:
-            both = f"{both}, {operand}" if both else operand
-        self.edges[tail, head, value.id, kind] = Edge(tail, head, label, kind, both, reads)
+        reads = ((*read, value.id),) if read else ()
+        self._add_edge(Edge(tail, head, label, kind, operand, reads), value.id)
+
+    def _add_edge(self, edge: Edge, carries: str) -> None:
+        """Add an edge, or its readers and its operand to the one that carries the same there."""
+        known = self.edges.get((edge.tail, edge.head, carries, edge.kind), edge)
+        if known is not edge:
+            operands = (known.operand, "" if edge.operand in known.operand else edge.operand)
+            both = ", ".join(filter(None, operands))
+            edge = dataclasses.replace(known, operand=both, reads=known.reads + edge.reads)
+        self.edges[edge.tail, edge.head, carries, edge.kind] = edge
 
     def _add_loop(self, loop: Loop) -> None:
         """Add the arrow from the result of one turn to its reader in the next turn."""
@@ -537,11 +538,8 @@ class Look:
             given = self.scopes[head].arguments if head in self.scopes else ()
             argument = next((word for word, value in given if value == loop.at_first), "")
             label = self.values[loop.value].name or argument or "next turn"
-            known = self.edges.get((tail, head, f"{label} {loop.scope}", "loop"))
-            reads = (*(known.reads if known else ()), (*loop.reader, loop.value))
-            self.edges[tail, head, f"{label} {loop.scope}", "loop"] = Edge(
-                tail, head, label, "loop", "", reads, loop.scope
-            )
+            reads = ((*loop.reader, loop.value),)
+            self._add_edge(Edge(tail, head, label, "loop", "", reads, loop.scope), f"{label} {loop.scope}")
 
     # ---- boxes
 
