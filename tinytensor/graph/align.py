@@ -296,14 +296,9 @@ class _Fit:
 
 
 def _is_another(a: Call, b: Call) -> bool:
-    """True if two calls have different classes with little in common."""
-    return a.scope.kind != b.scope.kind and _shared(a.items, b.items) < 0.5
-
-
-def _shared(first: Sequence[Item], second: Sequence[Item]) -> float:
-    """The share of names that two modules have in common (Dice's coefficient), without ops that only move numbers."""
-    names = [{_name(item) for item in items} - MOVEMENT for items in (first, second)]
-    return 2 * len(names[0] & names[1]) / max(1, sum(map(len, names)))
+    """True if two calls have different classes, and fewer than half of their names in common (Dice's coefficient)."""
+    one, other = ({_name(item) for item in call.items} - MOVEMENT for call in (a, b))
+    return a.scope.kind != b.scope.kind and 2 * len(one & other) / max(1, len(one) + len(other)) < 0.5
 
 
 def _best(one: Sequence[Item], other: Sequence[Item], fit: _Fit) -> list[tuple[Item | None, Item | None]]:

@@ -119,9 +119,6 @@ class Builder:
             self._note_gradients(node)
             self._note_arrays(node)
             self._note_sources(node)
-            if isinstance(node, TracedNode) and node.traced:
-                arrays = zip(sources(node), node.values)
-                self._given.update((id(array), source) for source, array in arrays if _is_from_outside(source))
         for node in nodes:
             self._add(node, getattr(node, "scope", None))
         if roots is not None:
@@ -180,6 +177,7 @@ class Builder:
         if isinstance(node, TracedNode) and node.traced:
             for source, array, seen in zip(sources(node), node.values, node.seen):
                 if _is_from_outside(source):
+                    self._given[id(array)] = source
                     self._known.setdefault(source, array)
                     self._seen.setdefault(source, seen)
                     self._read_at.setdefault(source, node.serial)

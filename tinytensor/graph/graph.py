@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 from ..machine.files import atomic_write
 from ..node import Node
 from ..pages.html_page import save_page
+from ..pages.notebook import framed
 from ..tensor import Tensor
 from .build import Builder, walk
 from .compose import Look
@@ -33,6 +36,13 @@ from .timeline import Timeline
 from .ushape import as_u
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".tex", ".mmd", ".json", ".txt", ".html")
+
+
+MANY = 300
+"""A picture with more vertices than this has no PNG in a notebook, which would be larger than all the rest."""
+
+PIXELS = 4 / 3
+"""CSS pixels in a point."""
 
 
 class Pictured:
@@ -59,10 +69,8 @@ class Pictured:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """For a notebook: the SVG, a PNG if it trusts no page, and the text; only a summary if nothing can be drawn."""
-        from .notebook import bundle
-
         try:
-            return bundle(self.picture())
+            return _bundle(self.picture())
         except (DrawingError, ValueError) as error:
             warnings.warn(str(error), stacklevel=2)
             return {"text/plain": repr(self)}
@@ -309,6 +317,17 @@ class Graph(Pictured):
         if not any(op.seconds is not None for op in structure.ops):
             raise ValueError("timeline: no time was measured; compute within tt.record()")
         return Timeline(structure if repeat is None else measured_again(structure, builder.nodes, repeat))
+
+
+def _bundle(picture: Picture) -> dict[str, str]:
+    """The picture by MIME type: HTML with the SVG in a frame, PNG, and the tree as text."""
+    svg = to_svg(picture)
+    size = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) ([\d.]+)"', svg)
+    width, height = (float(size[1]), float(size[2])) if size is not None else (600.0, 400.0)
+    found = {"text/html": framed(svg, width * PIXELS, height * PIXELS, f"{picture.title}: {picture.description}")}
+    if len(picture.vertices) <= MANY:
+        found["image/png"] = base64.b64encode(render(to_dot(picture), "png")).decode()
+    return found | {"text/plain": to_text(picture)}
 
 
 def face(picture: Picture, suffix: str) -> bytes:
