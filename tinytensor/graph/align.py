@@ -96,18 +96,15 @@ class Side:
 
     def part(self, item: Item) -> Part:
         """The description of an op or a call."""
+        shape = self.index.values[_ops(item)[-1].output].shape
         if isinstance(item, Op):
             path = self.index.path(item)
-            return Part(item.id, path, item.name, "op", self.shape(item), self.count([item]), item.flops)
+            return Part(item.id, path, item.name, "op", shape, self.count([item]), item.flops)
         scope, ops = item.scope, self._every[item.scope.id]
         return Part(
-            scope.id, scope.place, scope.name, scope.kind, self.shape(item.ops[-1]), self.count(ops),
-            sum(op.flops for op in ops), self.labels.get(scope.id, ""),
+            scope.id, scope.place, scope.name, scope.kind, shape, self.count(ops), sum(op.flops for op in ops),
+            self.labels.get(scope.id, ""),
         )  # fmt: skip
-
-    def shape(self, op: Op) -> tuple[int, ...]:
-        """The shape of an op's result."""
-        return self.index.values[op.output].shape
 
     def count(self, ops: Sequence[Op]) -> int:
         """How many numbers there are in the parameters that the ops read."""

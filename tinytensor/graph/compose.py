@@ -368,9 +368,8 @@ class Look:
         return "; ".join(part for part in parts if part)
 
     def _heat(self, ops: list[Op]) -> float | None:
-        if self.options.heat is None:
-            return None
-        return heating.of_ops(self.options.heat, self._all_of(ops), self.values)
+        kind = self.options.heat
+        return heating.of_ops(kind, self._all_of(ops), self.values) if kind is not None else None
 
     def _heat_lines(self, ops: list[Op]) -> list[str]:
         """The measurement, and its share of the whole."""
@@ -402,9 +401,7 @@ class Look:
         return ["computed again in the backward pass"] if shown and all(op.again for op in ops) else []
 
     def _saved_lines(self, ops: list[Op]) -> list[str]:
-        if not self.options.saved:
-            return []
-        kept = self._kept(self._all_of(ops))
+        kept = self._kept(self._all_of(ops)) if self.options.saved else {}
         if not kept:
             return []
         ids = [saved.value for op in ops for saved in op.saved if saved.memory in kept and saved.value]

@@ -97,9 +97,8 @@ class _Data:
         """The fused op that ran, by the id of the scope of its formula."""
         drawn = set(self.drawn.nodes.values())
         fused = [op for op in self.ran.structure.ops if self.ran.nodes[op.id] not in drawn]
-        return dict(
-            zip((scope.id for scope in self.drawn.structure.scopes if scope.kind == "formula"), fused, strict=True)
-        )
+        formulas = [scope.id for scope in self.drawn.structure.scopes if scope.kind == "formula"]
+        return dict(zip(formulas, fused, strict=True))
 
     def content(self) -> dict[str, Any]:
         return {

@@ -273,8 +273,7 @@ class Replay:
 
 def _kept_values(node: Any) -> Iterator[tuple[Node, Any]]:
     """The arrays that a node keeps, with the nodes whose results they are."""
-    op = node.op
-    if op is None:
+    if node.op is None:
         return
     if node.traced:
         yield node, node.values[-1]
