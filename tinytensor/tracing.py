@@ -19,6 +19,7 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,19 +59,9 @@ class TracedNode(Node):
     """
 
     __slots__ = (
-        "indices",
-        "kept_before",
-        "needs",
-        "origin",
-        "residuals_before",
-        "scope",
-        "seconds",
-        "seen",
-        "sources",
-        "step",
-        "values",
-        "variable",
-    )
+        "indices", "kept_before", "needs", "origin", "residuals_before", "scope", "seconds", "seen", "sources", "step",
+        "values", "variable",
+    )  # fmt: skip
 
     origin: str | None
     scope: Scope | None
@@ -117,6 +108,7 @@ class TracedNode(Node):
         return tuple([a if p is None else None for p, a in zip(self.parents, self.values)])
 
 
+@dataclass(eq=False, slots=True)
 class Scope:
     """One call of a module, or a stage named by `named_scope`.
 
@@ -127,13 +119,10 @@ class Scope:
         arguments: the names of the Tensors that a module was given by position, and their nodes.
     """
 
-    __slots__ = ("arguments", "kind", "name", "parent")
-
-    def __init__(self, name: str, kind: str, parent: Scope | None, arguments: Sequence[tuple[str, Node]] = ()) -> None:
-        self.name = name
-        self.kind = kind
-        self.parent = parent
-        self.arguments = arguments
+    name: str
+    kind: str
+    parent: Scope | None
+    arguments: Sequence[tuple[str, Node]] = ()
 
 
 class Statistics(NamedTuple):
@@ -155,9 +144,7 @@ class Statistics(NamedTuple):
         """
         x = np.asarray(array if isinstance(array, np.generic) else for_array(array).to_numpy(array))
         if shape is not None and x.shape != shape:
-            extra = x.ndim - len(shape)
-            stretched = tuple(i for i, n in enumerate(x.shape) if i < extra or shape[i - extra] == 1 != n)
-            x = x.sum(axis=stretched, keepdims=True)[(0,) * extra]
+            x = x.sum(axis=stretched(x.shape, shape), keepdims=True)[(0,) * (x.ndim - len(shape))]
         numbers = x.tolist() if x.size <= SMALL else None
         shape, flat = x.shape, (np.abs(x) if x.dtype.kind == "c" else x).ravel()
         if not x.size:
@@ -168,6 +155,12 @@ class Statistics(NamedTuple):
             norm = math.sqrt(np.add.reduce(np.multiply(wide, wide, out=wide)))  # BLAS would wake its threads
         finite = math.isfinite(norm) or bool(np.isfinite(flat).all())  # the squares of huge numbers overflow
         return Statistics(shape, norm, float(low), float(high), float(mean), finite, numbers)
+
+
+def stretched(shape: tuple[int, ...], given: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes along which an array of the given shape was broadcast to `shape`."""
+    extra = len(shape) - len(given)
+    return tuple([i for i, n in enumerate(shape) if i < extra or given[i - extra] == 1 != n])
 
 
 class Step(NamedTuple):

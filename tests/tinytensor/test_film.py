@@ -368,6 +368,19 @@ def test_closed_modules_stand_for_their_ops():
     assert step["rules"][0]["vertex"] == op["vertex"]
 
 
+def test_an_op_is_computed_along_each_arrow():
+    """Also where a closed module hides what a residual goes around, and from what was computed without a gradient."""
+    layer, x, scale = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), leaf(1, 3, 4), tt.ones((4,))
+    with tt.record() as graph:
+        loss = (layer(x) * (scale * 2)).sum()
+    loss.backward()
+    picture, data = film(graph, {"depth": 0})
+    arrows = {f"{edge.tail}->{edge.head} {edge.kind}" for edge in picture.edges if edge.reads}
+    assert arrows == {arrow for op in data["ops"] for arrow in op["edges"]}
+    residual = next(op for op in data["ops"] if op["name"] == "add")
+    assert residual["edges"] == [f"{picture.vertices[0].id}->{residual['vertex']} data"]
+
+
 def test_the_gradients_of_a_whole_layer_go_along_its_edges():
     picture, data = film(encoder_layer(), {})
     ways = [rule["edge"] for step in data["steps"] for rule in step["rules"]]

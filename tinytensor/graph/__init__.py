@@ -4,7 +4,7 @@
 
     structure   plain data: ops, values, calls of modules          (`build` makes it from nodes)
     plan, fold  which modules are open; one of several alike
-    picture     vertices, edges and boxes                          (`look` makes it from a structure)
+    picture     vertices, edges and boxes                          (`Look` makes it from a structure)
     dot, svg, text                                                 (they only write it down)
 
 `words` knows what papers call an op, `steps` finds the turns of loops, `label` measures the room that a vertex takes.
@@ -21,30 +21,7 @@ from .svg import DrawingError, lay_out_with, render
 from .timeline import Bar, Timeline
 
 __all__ = [
-    "Alive",
-    "Bar",
-    "Box",
-    "Comparison",
-    "DrawingError",
-    "Edge",
-    "Falsehood",
-    "Graph",
-    "Match",
-    "Memory",
-    "Moment",
-    "Op",
-    "Options",
-    "Part",
-    "Picture",
-    "Saved",
-    "Scope",
-    "Statistics",
-    "Step",
-    "Structure",
-    "Timeline",
-    "Value",
-    "Vertex",
-    "compare",
-    "lay_out_with",
-    "render",
-]
+    "Alive", "Bar", "Box", "Comparison", "DrawingError", "Edge", "Falsehood", "Graph", "Match", "Memory", "Moment",
+    "Op", "Options", "Part", "Picture", "Saved", "Scope", "Statistics", "Step", "Structure", "Timeline", "Value",
+    "Vertex", "compare", "lay_out_with", "render",
+]  # fmt: skip

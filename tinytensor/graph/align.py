@@ -18,7 +18,7 @@ from .fold import Folded, fold, unfolded, unrolled
 from .options import Options
 from .plan import main_ops
 from .short_text import count_text, shape_text
-from .structure import Op, Structure
+from .structure import Op, Structure, around
 
 Item = Call | Op
 MarkName = Literal["same", "inside", "changed", "moved", "only a", "only b"]
@@ -85,31 +85,26 @@ class Side:
         if not constants:
             shown = dataclasses.replace(shown, ops=tuple(main_ops(shown)))
         self.ops = shown.ops
-        self.items = call_tree(shown, Index(shown))
+        index = Index(shown)
+        self.items, self.makers = call_tree(shown, index), index.makers
         self.index = Index(folded.whole)
         self.labels = folded.labels
-        self.makers = {op.output: op for op in shown.ops}
         self._every: dict[str, list[Op]] = {}  # by id of a scope; including ops that folding left out
         for op in folded.whole.ops:
-            place = op.scope
-            while place is not None:
+            for place in around(op.scope, self.index.scopes):
                 self._every.setdefault(place, []).append(op)
-                place = self.index.scopes[place].parent
 
     def part(self, item: Item) -> Part:
         """The description of an op or a call."""
+        shape = self.index.values[_ops(item)[-1].output].shape
         if isinstance(item, Op):
-            path = (*self.index.scopes[item.scope].path[1:], item.name) if item.scope is not None else (item.name,)
-            return Part(item.id, ".".join(path), item.name, "op", self.shape(item), self.count([item]), item.flops)
+            path = self.index.path(item)
+            return Part(item.id, path, item.name, "op", shape, self.count([item]), item.flops)
         scope, ops = item.scope, self._every[item.scope.id]
         return Part(
-            scope.id, ".".join(scope.path[1:]) or scope.name, scope.name, scope.kind, self.shape(item.ops[-1]),
-            self.count(ops), sum(op.flops for op in ops), self.labels.get(scope.id, ""),
+            scope.id, scope.place, scope.name, scope.kind, shape, self.count(ops), sum(op.flops for op in ops),
+            self.labels.get(scope.id, ""),
         )  # fmt: skip
-
-    def shape(self, op: Op) -> tuple[int, ...]:
-        """The shape of an op's result."""
-        return self.index.values[op.output].shape
 
     def count(self, ops: Sequence[Op]) -> int:
         """How many numbers there are in the parameters that the ops read."""
@@ -298,14 +293,9 @@ class _Fit:
 
 
 def _is_another(a: Call, b: Call) -> bool:
-    """True if two calls have different classes with little in common."""
-    return a.scope.kind != b.scope.kind and _shared(a.items, b.items) < 0.5
-
-
-def _shared(first: Sequence[Item], second: Sequence[Item]) -> float:
-    """The share of names that two modules have in common (Dice's coefficient), without ops that only move numbers."""
-    names = [{_name(item) for item in items} - MOVEMENT for items in (first, second)]
-    return 2 * len(names[0] & names[1]) / max(1, sum(map(len, names)))
+    """True if two calls have different classes, and fewer than half of their names in common (Dice's coefficient)."""
+    one, other = ({_name(item) for item in call.items} - MOVEMENT for call in (a, b))
+    return a.scope.kind != b.scope.kind and 2 * len(one & other) / max(1, len(one) + len(other)) < 0.5
 
 
 def _best(one: Sequence[Item], other: Sequence[Item], fit: _Fit) -> list[tuple[Item | None, Item | None]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .align import MarkName, Match, align
+from .calls import Index
 from .graph import Graph, with_changes
 from .marks import MARKS
 from .options import Options
@@ -102,23 +103,22 @@ def _differences(
 ) -> tuple[dict[str, Difference], dict[str, Difference]]:
     """The differences in both graphs, by the ids of ops, of scopes and of arrays from outside."""
     found: tuple[dict[str, Difference], dict[str, Difference]] = ({}, {})
-    ops = [{op.id: op for op in structure.ops} for structure in structures]
-    values = [{value.id: value for value in structure.values} for structure in structures]
+    one, other = (Index(structure) for structure in structures)
     for match in [inner for outer in matches for inner in outer.walk()]:
         parts = (match.a, match.b)
-        for part, other, differences in zip(parts, parts[::-1], found):
+        for part, counterpart, differences in zip(parts, parts[::-1], found):
             if part is not None:
-                differences[part.id] = Difference(match.mark, match.what, other.id if other is not None else None)
+                differences[part.id] = Difference(match.mark, match.what, counterpart.id if counterpart else None)
         if match.a is None or match.b is None or match.a.kind != "op":
             continue
-        for v, w in zip(ops[0][match.a.id].inputs, ops[1][match.b.id].inputs):
+        for v, w in zip(one.ops[match.a.id].inputs, other.ops[match.b.id].inputs):
             if v is None or w is None or v in found[0] or w in found[1]:
                 continue
-            if "result" in (values[0][v].kind, values[1][w].kind):
+            first, second = one.values[v], other.values[w]
+            if "result" in (first.kind, second.kind):
                 continue
-            shapes = values[0][v].shape, values[1][w].shape
-            alike = shapes[0] == shapes[1]
-            what = () if alike else (f"result {shape_text(shapes[0])} → {shape_text(shapes[1])}",)
+            alike = first.shape == second.shape
+            what = () if alike else (f"result {shape_text(first.shape)} → {shape_text(second.shape)}",)
             found[0][v] = Difference("same" if alike else "changed", what, w)
             found[1][w] = Difference("same" if alike else "changed", what, v)
     return found

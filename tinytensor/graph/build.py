@@ -119,9 +119,6 @@ class Builder:
             self._note_gradients(node)
             self._note_arrays(node)
             self._note_sources(node)
-            if isinstance(node, TracedNode) and node.traced:
-                arrays = zip(sources(node), node.values)
-                self._given.update((id(array), source) for source, array in arrays if _is_from_outside(source))
         for node in nodes:
             self._add(node, getattr(node, "scope", None))
         if roots is not None:
@@ -180,6 +177,7 @@ class Builder:
         if isinstance(node, TracedNode) and node.traced:
             for source, array, seen in zip(sources(node), node.values, node.seen):
                 if _is_from_outside(source):
+                    self._given[id(array)] = source
                     self._known.setdefault(source, array)
                     self._seen.setdefault(source, seen)
                     self._read_at.setdefault(source, node.serial)
@@ -270,7 +268,7 @@ class Builder:
             if storage not in met:
                 met.add(storage)
                 memory = self._memories.setdefault(storage, f"m{len(self._memories) + 1}")
-                yield s.Saved(self._parameters.get(storage, value), _nbytes(array), why, memory)
+                yield s.Saved(self._parameters.get(storage, value), int(getattr(array, "nbytes", 0)), why, memory)
 
     def _add_formula(self, node: Node, formula: Formula, box: Any) -> None:
         """Add the formula's ops in place of the op, in a scope of their own."""
@@ -367,12 +365,8 @@ class Builder:
         return Program(tuple(calls), leaves, names, structure.outputs)
 
     def _unwritten(self, node: Node) -> Any:
-        array = self._array(node)
-        return (
-            None
-            if array is None or written_since(self._read_at.get(node, node.serial), (array,)) is not None
-            else array
-        )
+        array, read_at = self._array(node), self._read_at.get(node, node.serial)
+        return array if array is not None and written_since(read_at, (array,)) is None else None
 
     # ---- scopes
 
@@ -492,10 +486,6 @@ def _arrays(value: Any) -> Iterable[Any]:
 
 def _storage(array: Any) -> Any:
     return for_array(array).storage(array) if hasattr(array, "dtype") and hasattr(array, "nbytes") else id(array)
-
-
-def _nbytes(array: Any) -> int:
-    return int(array.nbytes) if hasattr(array, "nbytes") else 0
 
 
 def _words(node: Any, op: Primitive) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from .structure import Op, Scope, Structure, Value
+from .structure import Op, Scope, Structure, Value, around
 
 NUMBER = re.compile(r"\d+")
 
@@ -16,6 +16,7 @@ class Index:
     """The parts of a structure by id; `makers` maps each value to the op that made it, `readers` to its readers."""
 
     def __init__(self, structure: Structure) -> None:
+        self.ops = {op.id: op for op in structure.ops}
         self.scopes = {scope.id: scope for scope in structure.scopes}
         self.outputs = frozenset(structure.outputs)
         self.values = {value.id: value for value in structure.values}
@@ -29,6 +30,10 @@ class Index:
     def readers_of(self, value: str) -> list[Op]:
         """The ops that read a value, each once."""
         return list({op.id: op for op in self.readers.get(value, ())}.values())
+
+    def path(self, op: Op) -> str:
+        """The place of an op: the names of the modules within the outermost one, and its own."""
+        return ".".join([*(self.scopes[op.scope].path[1:] if op.scope is not None else ()), op.name])
 
     def are_equal(self, one: str, other: str) -> bool:
         """True if two arrays without a gradient are known to hold the same numbers."""
@@ -92,12 +97,11 @@ def call_tree(structure: Structure, index: Index) -> list[Call | Op]:
     outermost: list[Call | Op] = []
     for op in structure.ops:
         item: Call | Op = op
-        place = op.scope
-        while place is not None:
+        for place in around(op.scope, index.scopes):
             call = calls[place]
             call.ops.append(op)
             _append_once(call.items, item)
-            item, place = call, call.scope.parent
+            item = call
         _append_once(outermost, item)
     return outermost
 

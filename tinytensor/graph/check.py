@@ -7,30 +7,24 @@ turn. `check` runs that, and compares it with what was recorded.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from .calls import Index
 from .fold import Fold
 from .picture import Edge, Falsehood, Picture
 from .plan import main_ops
 from .program import Call, Program
-from .runs import COMMUTATIVE, Handed
-from .structure import Op, Structure
+from .runs import COMMUTATIVE, Column, Handed
+from .structure import Op, Structure, around
 
 Turns = tuple[tuple[str, int], ...]
 """For each folded scope around an op, outermost first, its id and the number of a turn."""
 
 MOST = 8
 """An error names at most this many faults."""
-
-
-class Read(NamedTuple):
-    """One op of one turn, as the picture has it: its own id, and the ids of the values that it reads."""
-
-    op: str
-    inputs: tuple[str | None, ...]
 
 
 def check(picture: Picture, structure: Structure, shown: Structure, folds: list[Fold], program: Program) -> Program:
@@ -48,17 +42,17 @@ def check(picture: Picture, structure: Structure, shown: Structure, folds: list[
     faults = list(_faults_of_form(picture, structure, drawn))
     calls = {call.output: call for call in program.calls}
     read: dict[str, Call] = {}
-    for found in back.all():
-        op, made = ops[found.op], calls[ops[found.op].output]
+    for place, inputs in back.all():
+        op, made = ops[place], calls[ops[place].output]
         wrong = [
             f"{op.name} at {op.origin} reads {_said(structure, v)} as {name}; the picture says {_said(structure, w)}"
-            for name, v, w in zip(op.operands, op.inputs, found.inputs)
+            for name, v, w in zip(op.operands, op.inputs, inputs)
             if v != w and not program.are_equal(v, w)
         ]
         faults.extend(wrong)
         if made.output in read:
             faults.append(f"{op.name} at {op.origin} stands in two places")
-        read[made.output] = made._replace(inputs=tuple(w or x for w, x in zip(found.inputs, made.inputs)))
+        read[made.output] = made._replace(inputs=tuple(w or x for w, x in zip(inputs, made.inputs)))
     faults.extend(back.faults)
     faults.extend(f"{op.name} at {op.origin} is not in it" for op in main_ops(structure) if op.output not in read)
     results = tuple(v for v in structure.outputs if v in read)
@@ -85,10 +79,8 @@ class Reader:
 
     def __init__(self, picture: Picture, structure: Structure, shown: Structure, folds: list[Fold]) -> None:
         self.faults: list[str] = []
-        self.ops = {op.id: op for op in structure.ops}
-        self.shown = {op.id: op for op in shown.ops}
-        self.makers = {op.output: op for op in shown.ops}
-        self.scopes = {scope.id: scope for scope in shown.scopes}
+        index = Index(shown)
+        self.shown, self.makers, self.scopes = index.ops, index.makers, index.scopes
         self.folds = {fold.scope: fold for fold in folds}
         self.kinds = {vertex.id: vertex.kind for vertex in picture.vertices}
         self.values = {value.id: value for value in structure.values}
@@ -108,12 +100,13 @@ class Reader:
         self.together = {op: (fold.scope, places) for fold in folds for op, places in fold.ends.together.items()}
         self.stand_ins = {member.id: op for op in self.shown.values() for member in self.members(op)}
 
-    def all(self) -> Iterator[Read]:
+    def all(self) -> Iterator[tuple[str, tuple[str | None, ...]]]:
+        """The id of each op of each turn, with the ids of the values that it reads."""
         for op in self.shown.values():
             if op.id in self.drawn:
                 for turns in self._every_turn(self._around(op)):
                     inputs = [None if v is None else self._read(op, i, v, turns) for i, v in enumerate(op.inputs)]
-                    yield Read(self._original(op, turns).id, tuple(inputs))
+                    yield self._original(op, turns).id, tuple(inputs)
 
     def members(self, op: Op) -> list[Op]:
         """The ops that one drawn op stands for."""
@@ -121,19 +114,12 @@ class Reader:
 
     def _around(self, op: Op) -> list[str]:
         """The folded scopes around an op, outermost first; of an op that stands beside a run for each turn, its run."""
-        found, place = [], op.scope
-        while place is not None:
-            found += [place] if place in self.folds else []
-            place = self.scopes[place].parent
-        found.reverse()
-        return [*found, *([self.groups[op.id][0]] if op.id in self.groups else [])]
+        found = [place for place in around(op.scope, self.scopes) if place in self.folds]
+        return [*found[::-1], *([self.groups[op.id][0]] if op.id in self.groups else [])]
 
-    def _every_turn(self, around: list[str]) -> Iterator[Turns]:
-        if not around:
-            yield ()
-            return
-        for rest in self._every_turn(around[:-1]):
-            yield from ((*rest, (around[-1], k)) for k in range(len(self.folds[around[-1]].run.turns)))
+    def _every_turn(self, scopes: list[str]) -> Iterator[Turns]:
+        counts = [range(len(self.folds[scope].run.turns)) for scope in scopes]
+        return (tuple(zip(scopes, numbers)) for numbers in itertools.product(*counts))
 
     def _original(self, op: Op, turns: Turns) -> Op:
         """The op of some turns that a drawn op stands for."""
@@ -177,14 +163,13 @@ class Reader:
 
     def _handed(self, op: Op, i: int, loops: list[tuple[Edge, str]], turns: Turns) -> str | None:
         """What the turn before hands on, if an arrow of a loop says so, or the order of layers does; else None."""
-        for level in range(len(turns) - 1, -1, -1):
+        for level, column in self._columns(op, i, turns):
             scope, k = turns[level]
             fold = self.folds[scope]
-            column = fold.run.columns.get((self.places[scope].get(self._inner(op, turns, level).id, -1), i))
             here = [value for edge, value in loops if edge.scope == scope]
-            if k == 0 or column is None:
-                continue
             maker = None
+            if k == 0:
+                continue
             if here:
                 maker = self.makers[here[0]]
             elif fold.first_argument and op.inputs[i] == fold.first_argument:
@@ -199,30 +184,28 @@ class Reader:
 
     def _is_hidden(self, scope: str, op: Op) -> bool:
         """True if a closed module that shows an op hides a folded scope within it."""
-        place = self.scopes[scope].parent
-        while place is not None and place != self.drawn.get(op.id):
-            place = self.scopes[place].parent
-        return place is not None
+        return self.drawn.get(op.id, "") in around(self.scopes[scope].parent, self.scopes)
 
-    def _inner(self, op: Op, turns: Turns, level: int) -> Op:
-        """The op in the first turn of the run at a level, and in the given turns of those within it."""
-        return self._original(op, turns[level + 1 :])
+    def _columns(self, op: Op, i: int, turns: Turns) -> Iterator[tuple[int, Column]]:
+        """The columns that an input is in, innermost first, each with the level of its run among the turns."""
+        for level, (scope, _) in reversed([*enumerate(turns)]):
+            inner = self._original(op, turns[level + 1 :])  # in the first turn of this run
+            column = self.folds[scope].run.columns.get((self.places[scope].get(inner.id, -1), i))
+            if column is not None:
+                yield level, column
 
     def _result(self, maker: Op, turns: Turns, turn: Turns) -> str:
         """The result of a drawn op: in the turns that its reader shares, in this turn, and in the last of others."""
         known = {**dict(turns), **dict(turn)}
-        around = self._around(maker)
-        found = tuple([(scope, known.get(scope, len(self.folds[scope].run.turns) - 1)) for scope in around])
+        scopes = self._around(maker)
+        found = tuple([(scope, known.get(scope, len(self.folds[scope].run.turns) - 1)) for scope in scopes])
         return self._original(maker, found).output
 
     def _of_own(self, op: Op, i: int, value: str, turns: Turns) -> str:
         """An array from outside: where each turn has its own, that of the turns."""
-        for level in range(len(turns) - 1, -1, -1):
-            scope, k = turns[level]
-            place = self.places[scope].get(self._inner(op, turns, level).id)
-            column = None if place is None else self.folds[scope].run.columns.get((place, i))
-            if column is not None and column.rule in ("own", "same"):
-                value = column.values[k] if column.rule == "own" else value
+        for level, column in self._columns(op, i, turns):
+            if column.rule == "own":
+                value = column.values[turns[level][1]]
         return value
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import warnings
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -14,14 +13,11 @@ from typing import Any
 from ..machine.files import atomic_write
 from .align import Match, Part, align
 from .beside import beside
-from .dot import to_dot
-from .graph import Graph, face, with_changes
+from .graph import Graph, Pictured, face, with_changes
 from .marks import MARKS
 from .options import Options
 from .picture import Picture
 from .short_text import count_text, plural, printable, shape_text
-from .svg import DrawingError, to_svg
-from .text import to_mermaid
 
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".mmd", ".txt")
 SIGNS = (MARKS["only a"].sign, MARKS["only b"].sign)
@@ -59,7 +55,7 @@ def compare(a: Graph, b: Graph, *, names: tuple[str, str] | None = None, **optio
     return Comparison(a, b, (str(given[0]), str(given[1])), options)
 
 
-class Comparison:
+class Comparison(Pictured):
     """Two graphs side by side, as data, as text (`print`) and as a picture (`save`); `tt.compare` gives one.
 
     Layers that follow each other and are alike count as one, as in pictures of graphs.
@@ -157,18 +153,6 @@ class Comparison:
         summary = self._summary()
         return dataclasses.replace(picture, notes=(summary,), description=f"{summary}. {picture.description}")
 
-    def to_dot(self, **options: Any) -> str:
-        """The picture in the DOT language."""
-        return to_dot(self.picture(**options))
-
-    def to_svg(self, **options: Any) -> str:
-        """The picture as SVG. Raises DrawingError if Graphviz is missing."""
-        return to_svg(self.picture(**options))
-
-    def to_mermaid(self, **options: Any) -> str:
-        """The picture as a Mermaid flowchart."""
-        return to_mermaid(self.picture(**options))
-
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write the comparison; the ending of the path says how.
 
@@ -185,13 +169,7 @@ class Comparison:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """The picture and the tree for a notebook, or only the tree if the picture cannot be drawn."""
-        from .notebook import bundle
-
-        try:
-            return bundle(self.picture()) | {"text/plain": self.to_text()}
-        except (DrawingError, ValueError) as error:
-            warnings.warn(str(error), stacklevel=2)
-            return {"text/plain": self.to_text()}
+        return super()._repr_mimebundle_() | {"text/plain": self.to_text()}
 
 
 def _outermost(matches: tuple[Match, ...], mark: str) -> Iterator[Match]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from . import heat as heating
 from .build import FEW
+from .calls import Index
 from .cost import MOVEMENT
 from .describe import describe
 from .fold import Loop, fold, unfolded, unrolled
@@ -17,11 +18,8 @@ from .picture import Box, Edge, EdgeKind, Picture, Vertex, VertexKind
 from .plan import main_ops, plan, residuals
 from .runs import COMMUTATIVE
 from .short_text import MINUS, TIMES, bytes_text, count_text, numbers_text, plural, shape_text
-from .structure import Op, Scope, Structure, Value
-from .words import Speaker, Words, role
-
-OPERANDS = {"x1": "left", "x2": "right"}
-"""Labels for inputs of ops whose own names say nothing."""
+from .structure import Op, Scope, Structure, Value, around
+from .words import OPERANDS, Speaker, Words, role
 
 BOTH = ("x1", "x2")
 """Operands of ops whose order matters; a parameter among them is no weight, unless it stands behind a product."""
@@ -38,27 +36,6 @@ MANY = 2000
 COLUMN = 900
 """Graphs that would be wider than this many pixels are drawn from top to bottom, unless the options say otherwise.
 Notebooks and pages show this width at full size."""
-
-
-def look(
-    structure: Structure,
-    options: Options,
-    title: str | None,
-    failed: str | None = None,
-    ran: int | None = None,
-    misfits: Mapping[tuple[int, ...], str] | None = None,
-) -> Picture:
-    """The picture of a structure.
-
-    Args:
-        failed: the id of the op that an error is about.
-        ran: how many ops ran, if the structure has formulas in place of some.
-        misfits: the text of each shape that has axes that do not fit.
-
-    Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for was
-    not measured.
-    """
-    return Look(structure, options, failed, misfits or {}).picture(title, ran)
 
 
 def _within(name: str, path: tuple[str, ...]) -> str:
@@ -80,20 +57,29 @@ def _from_to(first: str, last: str) -> str:
 
 
 class Look:
-    """One look at a structure; call `picture` once."""
+    """One look at a structure; call `picture` once.
+
+    Args:
+        failed: the id of the op that an error is about.
+        misfits: the text of each shape that has axes that do not fit.
+    """
 
     def __init__(
-        self, structure: Structure, options: Options, failed: str | None, misfits: Mapping[tuple[int, ...], str]
+        self,
+        structure: Structure,
+        options: Options,
+        failed: str | None = None,
+        misfits: Mapping[tuple[int, ...], str] | None = None,
     ) -> None:
         self.options = options
-        self.failed, self.misfits = failed, misfits
+        self.failed, self.misfits = failed, misfits or {}
         folding = unrolled if options.unroll else fold if options.fold else unfolded
         self.folded = folding(structure)
         self.structure = structure = self.folded.whole
         self.shown = self.folded.structure
         self.plan = plan(self.folded, options, failed)
         self.speaker = Speaker(structure)
-        self.around = residuals(structure)
+        self.residuals = residuals(structure)
         self.scopes = {scope.id: scope for scope in (*structure.scopes, *self.shown.scopes)}  # shown ones override
         self.values = {value.id: value for value in structure.values}
         for members in self.folded.members.values():  # others read the last one's result, so it has that one's name
@@ -109,18 +95,13 @@ class Look:
         self.every = list(structure.ops) if options.constants else main_ops(structure)  # the folded ones too
         self.inside: dict[str, list[Op]] = {scope.id: [] for scope in structure.scopes}
         for op in self.every:
-            place = op.scope
-            while place is not None:
+            for place in around(op.scope, self.scopes):
                 self.inside[place].append(op)
-                place = self.scopes[place].parent
-        self.makers = {op.output: op for op in self.plan.ops}
+        index = Index(dataclasses.replace(self.shown, ops=tuple(self.plan.ops)))
+        self.makers, self.readers = index.makers, index.readers
         self.groups: dict[str, list[Op]] = {}  # by vertex
-        self.readers: dict[str, list[Op]] = {}  # by value
         for op in self.plan.ops:
             self.groups.setdefault(self.plan.drawn[op.id], []).append(op)
-            for value in op.inputs:
-                if value is not None:
-                    self.readers.setdefault(value, []).append(op)
         self.vertices: dict[str, Vertex] = {}
         self.mirrored: set[str] = set()  # boxes that have a box of gradients beside them
         self.edges: dict[tuple[str, str, str, EdgeKind], Edge] = {}
@@ -136,7 +117,12 @@ class Look:
             alike = [ops[0] for ops in ends.alike]
             self.together.update(((op.id, i), count) for op in alike for i, v in enumerate(op.inputs) if v is not None)
 
-    def picture(self, title: str | None, ran: int | None) -> Picture:
+    def picture(self, title: str | None = None, ran: int | None = None) -> Picture:
+        """The picture; `ran` is how many ops ran, if the structure has formulas in place of some.
+
+        Raises ValueError if it would have more than 2,000 vertices and `options.large` is off, or if the heat asked for
+        was not measured.
+        """
         for op in self.plan.ops:
             self._add(op)
         drawn = [output for output in self.shown.outputs if output in self.makers]
@@ -163,7 +149,7 @@ class Look:
         scale = heating.scale(options.heat, numbers) if options.heat else None
         notes = (*([self._saved_note()] if options.saved else []), *self._heat_notes(numbers))
         direction = options.direction or ("TB" if self._width() > COLUMN and not options.unroll else "LR")
-        description = describe(self.structure, self.every, self.folded.labels, self.around, ran)
+        description = describe(self.structure, self.every, self.folded.labels, self.residuals, ran)
         edges = tuple(self.edges.values())
         return Picture(
             tuple(vertices), edges, self._boxes(), direction, title or "Computation graph", description, scale, notes,
@@ -172,17 +158,13 @@ class Look:
 
     def _levels(self) -> tuple[tuple[str, ...], ...]:
         """Vertices to draw side by side: inputs at the start of the computation (not later ones), and their readers."""
-        if self.options.unroll:
-            return self._columns()
+        if self.options.unroll:  # time from left to right: pairs of a step of the input and its reader
+            return tuple((e.tail, e.head) for e in self.edges.values() if self._is_step(e.tail))
         computed = {edge.head for edge in self.edges.values() if edge.kind == "data" and edge.tail in self.groups}
         late = {edge.tail for edge in self.edges.values() if edge.kind == "data" and edge.head in computed}
         first = [v.id for v in self.vertices.values() if v.kind == "input" and v.id not in late]
         readers = [e.head for e in self.edges.values() if e.tail in first]
         return tuple(tuple(dict.fromkeys(level)) for level in (first, readers) if len(first) > 1 and len(readers) > 1)
-
-    def _columns(self) -> tuple[tuple[str, ...], ...]:
-        """For time from left to right: pairs of a step of the input and its reader."""
-        return tuple((e.tail, e.head) for e in self.edges.values() if self._is_step(e.tail))
 
     def _is_step(self, place: str) -> bool:
         """True if a vertex is a turn's slice of the input, x[:, t], which has a vertex of its own."""
@@ -209,7 +191,7 @@ class Look:
             if tail is None or tail == place:
                 continue
             closed = place != op.id and op.id not in self.plan.joined  # then the picture hides what it goes around
-            kind: EdgeKind = "residual" if self.around.get(op.id) == value and not closed else "data"
+            kind: EdgeKind = "residual" if self.residuals.get(op.id) == value and not closed else "data"
             operand = "" if read in self.together else operands.get(value, "")  # "all 6" says it
             self._connect(tail, place, self.values[value], kind, operand, read)
 
@@ -265,7 +247,7 @@ class Look:
         if op.id == self.failed:
             shapes = [self.values[v].shape for v in op.inputs if v is not None]
             lines = ["on " + " and ".join(self.misfits.get(shape, shape_text(shape)) for shape in shapes)]
-        if op.id in self.around:
+        if op.id in self.residuals:
             lines.append("residual")
         lines.extend(self._again_lines(group))
         lines.extend(self._heat_lines(group))
@@ -283,7 +265,7 @@ class Look:
             return self.speaker.chain(group)
         if any(o.name == "subtract" for o in group[:-1]) and op.name == "exp":
             return Words("", f"x {MINUS} max x")
-        every = self.folded.members.get(op.id, [self.originals[op.id]])
+        every = self._all_of([self.originals[op.id]])
         first, last = self.speaker.words(every[0]), self.speaker.words(every[-1])
         if first == last:
             return first
@@ -303,13 +285,13 @@ class Look:
     def _module(self, scope: Scope) -> Vertex:
         group, inside = self.groups[scope.id], self.inside[scope.id]
         last = self.values[group[-1].output]
-        around = sum(op.id in self.around for op in inside)
+        sums = sum(op.id in self.residuals for op in inside)
         formula = scope.kind == "formula"
         lines = []
         count, numbers, text = self._counted(scope, inside)
         lines.extend(text)
-        if around:
-            lines.append(plural(around, "residual connection"))
+        if sums:
+            lines.append(plural(sums, "residual connection"))
         label = self.folded.labels.get(scope.id)
         if label:
             lines.append(label)
@@ -317,7 +299,7 @@ class Look:
         lines.extend(self._heat_lines(group))
         title = scope.name if formula or scope.kind == "stage" else scope.kind
         name = "" if title == scope.name else self._names(scope)
-        if any(op.id in self.plan.joined and op.id in self.around for op in group):
+        if any(op.id in self.plan.joined and op.id in self.residuals for op in group):
             title = "Add & Norm"
         words = (
             f"{'formula' if formula else 'module'} {'.'.join(scope.path)} ({scope.kind}): {plural(len(inside), 'op')}, "
@@ -373,13 +355,7 @@ class Look:
     def _own_turns(self, scope: str | None) -> int:
         """How many calls the runs around it, itself included, represent, if their calls have their own parameters."""
         counts = {fold.scope: len(fold.run.turns) for fold in self.folded.folds if fold.scope not in self.folded.again}
-        return math.prod(counts.get(place, 1) for place in self._around(scope))
-
-    def _around(self, scope: str | None) -> Iterator[str]:
-        """A scope, the one around it, and so on."""
-        while scope is not None:
-            yield scope
-            scope = self.scopes[scope].parent
+        return math.prod(counts.get(place, 1) for place in around(scope, self.scopes))
 
     def _words(self, op: Op) -> str:
         value = self.values[op.output]
@@ -392,10 +368,8 @@ class Look:
         return "; ".join(part for part in parts if part)
 
     def _heat(self, ops: list[Op]) -> float | None:
-        if self.options.heat is None:
-            return None
-        every = [member for op in ops for member in self.folded.members.get(op.id, [op])]
-        return heating.of_ops(self.options.heat, every, self.values)
+        kind = self.options.heat
+        return heating.of_ops(kind, self._all_of(ops), self.values) if kind is not None else None
 
     def _heat_lines(self, ops: list[Op]) -> list[str]:
         """The measurement, and its share of the whole."""
@@ -427,9 +401,7 @@ class Look:
         return ["computed again in the backward pass"] if shown and all(op.again for op in ops) else []
 
     def _saved_lines(self, ops: list[Op]) -> list[str]:
-        if not self.options.saved:
-            return []
-        kept = self._kept([member for op in ops for member in self.folded.members.get(op.id, [op])])
+        kept = self._kept(self._all_of(ops)) if self.options.saved else {}
         if not kept:
             return []
         ids = [saved.value for op in ops for saved in op.saved if saved.memory in kept and saved.value]
@@ -505,11 +477,10 @@ class Look:
 
     def _role(self, value: str, reader: Op) -> str:
         """The name that an array has in the op or module that reads it; "" if it says nothing."""
-        taken = {v.title for v in self.vertices.values() if v.kind == "input"} | {
-            self.values[v].name for v in self.readers
-        }
-        closed, around = (self.scopes.get(place or "") for place in (self.plan.drawn[reader.id], reader.scope))
-        return role(value, reader, closed, around, taken)
+        taken = {self.values[v].name for v in self.readers}
+        taken |= {v.title for v in self.vertices.values() if v.kind == "input"}
+        closed, module = (self.scopes.get(place or "") for place in (self.plan.drawn[reader.id], reader.scope))
+        return role(value, reader, closed, module, taken)
 
     def _add_output(self, number: int, value: Value, count: int) -> None:
         maker = self.makers[value.id]
@@ -540,12 +511,17 @@ class Look:
         label = shape_text(value.shape) if value.shape else ""
         turns = turns or self.together.get(read or ("", 0), 0)
         operand = ", ".join(filter(None, (operand, f"all {turns}" if turns else "")))
-        known = self.edges.get((tail, head, value.id, kind))
-        reads = (*(known.reads if known else ()), *([(*read, value.id)] if read else ()))
-        both = known.operand if known else ""
-        if operand not in both:
-            both = f"{both}, {operand}" if both else operand
-        self.edges[tail, head, value.id, kind] = Edge(tail, head, label, kind, both, reads)
+        reads = ((*read, value.id),) if read else ()
+        self._add_edge(Edge(tail, head, label, kind, operand, reads), value.id)
+
+    def _add_edge(self, edge: Edge, carries: str) -> None:
+        """Add an edge, or its readers and its operand to the one that carries the same there."""
+        known = self.edges.get((edge.tail, edge.head, carries, edge.kind), edge)
+        if known is not edge:
+            operands = (known.operand, "" if edge.operand in known.operand else edge.operand)
+            both = ", ".join(filter(None, operands))
+            edge = dataclasses.replace(known, operand=both, reads=known.reads + edge.reads)
+        self.edges[edge.tail, edge.head, carries, edge.kind] = edge
 
     def _add_loop(self, loop: Loop) -> None:
         """Add the arrow from the result of one turn to its reader in the next turn."""
@@ -553,42 +529,27 @@ class Look:
         if maker is None or reader not in self.plan.drawn:
             return
         tail, head = self.plan.drawn[maker.id], self.plan.drawn[reader]
-        if tail != head or head not in self._around(self.scopes[loop.scope].parent):  # else a closed module hides it
+        if tail != head or head not in around(
+            self.scopes[loop.scope].parent, self.scopes
+        ):  # else a closed module hides it
             given = self.scopes[head].arguments if head in self.scopes else ()
             argument = next((word for word, value in given if value == loop.at_first), "")
             label = self.values[loop.value].name or argument or "next turn"
-            known = self.edges.get((tail, head, f"{label} {loop.scope}", "loop"))
-            reads = (*(known.reads if known else ()), (*loop.reader, loop.value))
-            self.edges[tail, head, f"{label} {loop.scope}", "loop"] = Edge(
-                tail, head, label, "loop", "", reads, loop.scope
-            )
+            reads = ((*loop.reader, loop.value),)
+            self._add_edge(Edge(tail, head, label, "loop", "", reads, loop.scope), f"{label} {loop.scope}")
 
     # ---- boxes
 
     def _box(self, scope: str | None) -> str | None:
-        while scope is not None and scope not in self.plan.open:
-            scope = self.scopes[scope].parent
-        return scope
+        return next((place for place in around(scope, self.scopes) if place in self.plan.open), None)
 
     def _common_box(self, value: str) -> str | None:
         """The innermost open box around all readers of a value."""
-        paths = []
-        for op in self.readers[value]:
-            path, box = [], self._box(op.scope)
-            while box is not None:
-                path.append(box)
-                box = self._box(self.scopes[box].parent)
-            paths.append(path[::-1])
-        shared = None
-        for together in zip(*paths):
-            if len(set(together)) > 1:
-                break
-            shared = together[0]
-        return shared
+        first, *others = ([*around(op.scope, self.scopes)] for op in self.readers[value])
+        return next((box for box in first if box in self.plan.open and all(box in path for path in others)), None)
 
     def _names(self, scope: Scope) -> str:
-        first, last = self.folded.names.get(scope.id, (scope.name, scope.name))
-        return first if first == last else " … ".join(filter(None, (first, last)))
+        return _from_to(*self.folded.names.get(scope.id, (scope.name, scope.name)))
 
     def _boxes(self) -> tuple[Box, ...]:
         boxes = [
@@ -623,16 +584,9 @@ class Look:
                 lines = (f"= {numbers_text(arrived.numbers)}",)
             mirrored[vertex.id] = place = f"g{vertex.id}"
             words = f"gradient of {vertex.name or vertex.title}, {shape_text(vertex.shape)}"
+            box = self._mirrored(vertex.box)
             self.vertices[place] = Vertex(
-                place,
-                "gradient",
-                title,
-                vertex.name,
-                lines,
-                vertex.shape,
-                vertex.dtype,
-                self._mirrored(vertex.box),
-                words,
+                place, "gradient", title, vertex.name, lines, vertex.shape, vertex.dtype, box, words
             )
         for edge in list(self.edges.values()):
             if edge.tail in mirrored and edge.head in mirrored:
@@ -644,11 +598,8 @@ class Look:
 
     def _mirrored(self, box: str | None) -> str | None:
         """The box for the gradients of the vertices in a box."""
-        if box is None:
-            return None
-        self.mirrored.add(box)
-        self._mirrored(self._box(self.scopes[box].parent))
-        return f"g{box}"
+        self.mirrored.update(place for place in around(box, self.scopes) if place in self.plan.open)
+        return box and f"g{box}"
 
     def _width(self) -> float:
         """Roughly how many pixels the picture takes from left to right: its longest path."""

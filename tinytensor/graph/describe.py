@@ -25,8 +25,9 @@ def describe(
         parts.append(
             f"{plural(len(modules), 'module call')} ({', '.join(f'{n} {k}' for k, n in kinds.most_common(4))})"
         )
-    paths = {s.id: ".".join(s.path[1:]) or s.name for s in structure.scopes}
-    folds = Counter(f"{label} from {paths[place]}" for place, label in sorted(labels.items(), key=_number))
+    folded = sorted(labels, key=lambda place: int(place[1:]))
+    paths = {s.id: s.place for s in structure.scopes}
+    folds = Counter(f"{labels[place]} from {paths[place]}" for place in folded)
     parts.extend(text + (f" ({n} times)" if n > 1 else "") for text, n in folds.items())
     softmaxes: Counter[str] = Counter()
     for op in structure.ops:
@@ -60,10 +61,6 @@ def describe(
         rest = f", {frozen:,} of them frozen" if frozen else ""
         parts.append(f"{plural(len(parameters), 'parameter')} ({numbers:,} numbers{rest})")
     return "; ".join(parts)
-
-
-def _number(item: tuple[str, str]) -> int:
-    return int(item[0][1:])
 
 
 def _start(value: Value) -> str:

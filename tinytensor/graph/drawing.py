@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..node import Node
 from ..tensor import Tensor
 
 if TYPE_CHECKING:
@@ -44,25 +45,29 @@ def draw(
 
     Raises ValueError if an output was not recorded, RuntimeError if its graph was freed.
     """
-    tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    if not tensors:
-        raise ValueError("draw: expected at least one output, got none")
-    for i, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"draw: output {i} is a {type(tensor).__name__}; expected a Tensor")
-        if tensor._node is None:
-            raise ValueError(
-                f"draw: output {i} {tensor.shape} has no graph: nothing it was computed from requires a gradient, or "
-                "gradients were off; set requires_grad=True on an input, or save the graph that tt.record() gives: "
-                "`with tt.record() as graph: ...`"
-            )
     from . import Graph  # costs a third of the package's own import time, so only for pictures
 
-    roots = [t._node for t in tensors if t._node is not None]
+    roots = computed(outputs, "draw", ", or save the graph that tt.record() gives: `with tt.record() as graph: ...`")
     graph = Graph.behind(roots, names=[*named(names), *_callers_variables()], title=title, **options)
     if path is not None:
         graph.save(path)
     return graph
+
+
+def computed(outputs: Tensor | Iterable[Tensor], what: str, otherwise: str = "") -> list[Node]:
+    """The nodes of one or several outputs; errors begin with `what`, and end with what else one could do."""
+    tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    if not tensors:
+        raise ValueError(f"{what}: expected at least one output, got none")
+    for i, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{what}: output {i} is a {type(tensor).__name__}; expected a Tensor")
+        if tensor._node is None:
+            raise ValueError(
+                f"{what}: output {i} {tensor.shape} has no graph: nothing it was computed from requires a gradient, or "
+                f"gradients were off; set requires_grad=True on an input{otherwise}"
+            )
+    return [tensor._node for tensor in tensors if tensor._node is not None]
 
 
 def _callers_variables() -> Iterator[tuple[str, Tensor]]:

@@ -6,20 +6,19 @@ file writes the words and numbers, which are data of the graph. Loops stand in s
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import os
 from typing import TYPE_CHECKING, Any
 
 from ..node import written_since
-from ..pages.html_page import html_page, save_page, text_of
+from ..pages.html_page import html_page, text_of
 from ..tracing import Statistics
+from .calls import Index
 from .label import SMALL, TITLE, lines_of, room
 from .options import Options
 from .picture import Box, Picture, Vertex
 from .short_text import bytes_text, count_text, escape, numbers_text, plural, seconds_text, shape_text
 from .stages import Stages
-from .structure import Op, Value
+from .structure import Op, Value, around
 from .text import to_text
 from .words import typeset
 
@@ -30,18 +29,13 @@ FORMULAS = 1000
 """The page of a graph of at most this many ops has the formulas of its fused ops, too."""
 
 
-def explore(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
-    """Write the page; see `Graph.explore`."""
-    save_page("explore", path, lambda: page(graph, options))
-
-
 def page(graph: Graph, options: dict[str, Any]) -> str:
-    """The page as the text of its one file."""
-    default = Options()
-    given = {name: value for name, value in vars(graph.options).items() if value != getattr(default, name)}
+    """The page as the text of its one file; see `Graph.explore`."""
+    default = vars(Options())
+    given = {name: value for name, value in vars(graph.options).items() if value != default[name]}
     whole = {"depth": 99, "fold": False, "unroll": False, "backward": False, "large": True, "direction": "TB"}
     chosen = given | options | whole
-    asked = chosen.get("fused", default.fused)
+    asked = chosen.get("fused", default["fused"])
     ran = drawn = _Part(graph, chosen | {"fused": "folded"})
     if asked == "formula" or (asked == "auto" and len(ran.structure.ops) <= FORMULAS):
         drawn = _Part(graph, chosen | {"fused": "formula"})
@@ -58,15 +52,15 @@ def page(graph: Graph, options: dict[str, Any]) -> str:
     )
 
 
-class _Part:
-    """A picture with the structure behind it, and its nodes by id."""
+class _Part(Index):
+    """A picture with the structure behind it, and the parts of both by id."""
 
     def __init__(self, graph: Graph, options: dict[str, Any]) -> None:
         self.picture = graph.picture(**options)
-        self.structure, builder = graph._build(dataclasses.replace(Options(), **options))
+        self.structure, builder = graph._build(Options(**options))
+        super().__init__(self.structure)
         self.vertices = {vertex.id: vertex for vertex in self.picture.vertices}
-        self.nodes: dict[str, Any] = dict(builder.nodes)
-        self.values = {value.id: value for value in self.structure.values}
+        self.nodes: dict[str, Any] = builder.nodes
 
 
 class _Data:
@@ -78,35 +72,33 @@ class _Data:
     """
 
     def __init__(self, ran: _Part, drawn: _Part) -> None:
-        self.ran, self.structure, self.nodes, self.values = ran, drawn.structure, drawn.nodes, drawn.values
+        self.ran, self.drawn = ran, drawn
         self.picture = Stages(drawn.picture, drawn.structure).picture
-        self.vertices = {vertex.id: vertex for vertex in self.picture.vertices}
-        self.ops = {op.id: op for op in self.structure.ops}
-        self.scopes = {scope.id: scope for scope in self.structure.scopes}
-        self.boxes = {box.id: box for box in self.picture.boxes}
+        vertices = {vertex.id: vertex for vertex in self.picture.vertices}
+        places: dict[str, Any] = drawn.scopes | {box.id: box for box in self.picture.boxes}
         self.formulas = self._formulas()
         self.inside: dict[str, list[Op]] = {box.id: [] for box in self.picture.boxes}
         formulas = {op.id: formula for formula, op in self.formulas.items()}
-        drawn_as = {node: place for place, node in self.nodes.items()}
+        drawn_as = {node: place for place, node in drawn.nodes.items()}
         beside: dict[str | None, str | None] = {}  # the box of an op's reader, for what no vertex shows
         for op in reversed(ran.structure.ops):
             place = formulas.get(op.id)
             if place is None:
                 own = drawn_as[ran.nodes[op.id]]
-                scope = self.ops[own].scope
-                if own in self.vertices:
-                    beside[scope] = self.vertices[own].box
+                scope = drawn.ops[own].scope
+                if own in vertices:
+                    beside[scope] = vertices[own].box
                 place = beside.get(scope, scope)
-            while place is not None:
-                if place in self.inside:
-                    self.inside[place].append(op)
-                place = self.boxes[place].parent if place in self.boxes else self.scopes[place].parent
+            for box in around(place, places):
+                if box in self.inside:
+                    self.inside[box].append(op)
 
     def _formulas(self) -> dict[str, Op]:
         """The fused op that ran, by the id of the scope of its formula."""
-        drawn = set(self.nodes.values())
+        drawn = set(self.drawn.nodes.values())
         fused = [op for op in self.ran.structure.ops if self.ran.nodes[op.id] not in drawn]
-        return dict(zip((scope.id for scope in self.structure.scopes if scope.kind == "formula"), fused, strict=True))
+        formulas = [scope.id for scope in self.drawn.structure.scopes if scope.kind == "formula"]
+        return dict(zip(formulas, fused, strict=True))
 
     def content(self) -> dict[str, Any]:
         return {
@@ -119,23 +111,23 @@ class _Data:
     # ---- vertices
 
     def _vertex(self, vertex: Vertex) -> dict[str, Any]:
-        op, value = self.ops.get(vertex.id), self._value(vertex)
+        op, value = self.drawn.ops.get(vertex.id), self._value(vertex)
         return {
             "id": vertex.id,
             "kind": vertex.kind,
             "box": vertex.box,
             **_shown(vertex, self.picture),
             "flows": bool(value is not None and (value.gradient is not None or (op is not None and op.differentiable))),
-            "rows": [["kind", f"{vertex.kind} {vertex.title}"], *_rows(op, value, self.nodes.get(vertex.id))],
+            "rows": [["kind", f"{vertex.kind} {vertex.title}"], *_rows(op, value, self.drawn.nodes.get(vertex.id))],
         }
 
     def _value(self, vertex: Vertex) -> Value | None:
-        op = self.ops.get(vertex.id)
+        values, op = self.drawn.values, self.drawn.ops.get(vertex.id)
         if op is not None:
-            return self.values[op.output]
+            return values[op.output]
         if vertex.kind == "output":
-            return self.values[self.structure.outputs[int(vertex.id[1:]) - 1]]
-        return self.values.get(vertex.id)
+            return values[self.drawn.structure.outputs[int(vertex.id[1:]) - 1]]
+        return values.get(vertex.id)
 
     # ---- modules, stages and formulas
 
@@ -152,7 +144,7 @@ class _Data:
             "id": box.id,
             "parent": box.parent,
             "formula": fused is not None,
-            "long": box.id not in self.scopes,  # then it stays closed at first, as a picture folds it
+            "long": box.id not in self.drawn.scopes,  # then it stays closed at first, as a picture folds it
             "title": " · ".join(filter(None, (name, kind))),
             "path": ".".join(box.path),
             "note": note,
@@ -164,8 +156,8 @@ class _Data:
         seconds = [op.seconds for op in ops if op.seconds is not None]
         kept = [one for op in ops for one in op.saved if not one.value or values[one.value].kind != "parameter"]
         saved = {one.memory: one.nbytes for one in kept}
-        arguments = self.scopes[box.id].arguments if box.id in self.scopes else ()
-        given = [(word, self.values.get(value)) for word, value in arguments]
+        arguments = self.drawn.scopes[box.id].arguments if box.id in self.drawn.scopes else ()
+        given = [(word, self.drawn.values.get(value)) for word, value in arguments]
         rows = [
             ["kind", "stage" if box.kind == "stage" else f"module {box.kind}"],
             ["path", ".".join(box.path)],

@@ -194,10 +194,7 @@ function turnHeads() {
     const [tip, along] = [path.getPointAtLength(0), path.getPointAtLength(HEAD)];
     const [x, y] = [along.x - tip.x, along.y - tip.y];
     const side = (sign) => `${along.x - sign * y * 0.4},${along.y + sign * x * 0.4}`;
-    const head = document.createElementNS("http://www.w3.org/2000/svg", "polygon");
-    head.setAttribute("class", "turned");
-    head.setAttribute("points", `${tip.x},${tip.y} ${side(1)} ${side(-1)}`);
-    path.after(head);
+    path.after(makeSvg("polygon", { class: "turned", points: `${tip.x},${tip.y} ${side(1)} ${side(-1)}` }));
   }
 }
 

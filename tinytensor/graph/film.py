@@ -6,9 +6,7 @@ of the rules. The page neither lays out nor computes anything; it shows one step
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import os
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,15 +15,15 @@ import numpy as np
 
 from ..backend import for_array
 from ..node import Node, written_since
-from ..pages.html_page import html_page, save_page, text_of
-from ..tracing import Statistics
+from ..pages.html_page import html_page, text_of
+from ..tracing import Statistics, Step, stretched
 from .build import sources
+from .calls import Index
+from .compose import Look
 from .dot import ends, to_dot
-from .fold import fold, unfolded
 from .mathematics import gradients_of, in_words, mathematics
 from .options import Options
 from .picture import Picture
-from .plan import plan, residuals
 from .short_text import cut, escape, shape_text, short
 from .source import function_text, rule_text
 from .structure import Op, Value
@@ -42,13 +40,8 @@ MOST, MOST_STEPS = 2000, 10_000
 """The most vertices, which Graphviz lays out in ten seconds at the worst, and the most ops."""
 
 
-def player(graph: Graph, path: str | os.PathLike[str], options: dict[str, Any]) -> None:
-    """Write the film; see `Graph.player`."""
-    save_page("player", path, lambda: page(graph, options))
-
-
 def page(graph: Graph, options: dict[str, Any]) -> str:
-    """The film as the text of its one file."""
+    """The film as the text of its one file; see `Graph.player`."""
     picture, data = film(graph, options)
     drawing = render(to_dot(picture), "svg").decode()
     content = data | {"vertices": {}, "edges": {}}
@@ -74,8 +67,8 @@ def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]
     """The picture that the film plays over, and its data as plain values. Raises the errors of `Graph.player`."""
     if options.get("fused", "folded") not in ("auto", "folded"):
         raise ValueError(f"player: fused={options['fused']!r}; a film shows what ran, so fused ops are one vertex each")
-    default = Options()
-    given = {name: value for name, value in vars(graph.options).items() if value != getattr(default, name)}
+    default = vars(Options())
+    given = {name: value for name, value in vars(graph.options).items() if value != default[name]}
     few = {"depth": FEW, "fold": False} if len(graph._nodes) <= FEW else {}
     chosen = few | given | options | {"fused": "folded", "large": True}
     picture = graph.picture(**chosen)
@@ -85,7 +78,7 @@ def film(graph: Graph, options: dict[str, Any]) -> tuple[Picture, dict[str, Any]
             f"shows at most {MOST:,} and {MOST_STEPS:,}; record less of it, or close modules (a smaller depth, or "
             "collapse); graph.explore shows a graph of any size"
         )
-    return picture, _Film(graph, dataclasses.replace(default, **chosen), picture).data()
+    return picture, _Film(graph, Options(**chosen), picture).data()
 
 
 class Contribution(NamedTuple):
@@ -102,49 +95,46 @@ class Contribution(NamedTuple):
     gradient: Statistics
 
 
-class _Film:
+class _Film(Index):
     def __init__(self, graph: Graph, options: Options, picture: Picture) -> None:
-        self.structure, builder = graph._build(options)
+        structure, builder = graph._build(options)
+        super().__init__(structure)
         self.nodes: dict[str, Any] = builder.nodes
-        self.values = {value.id: value for value in self.structure.values}
-        self.scopes = {scope.id: scope for scope in self.structure.scopes}
-        self.makers = {op.output: op for op in self.structure.ops}
-        self.shapes = {vertex.id: vertex for vertex in picture.vertices}
-        self.ways = {f"{edge.tail}->{edge.head} {edge.kind}" for edge in picture.edges}
-        self.around = residuals(self.structure)
-        self.steps = sorted((op for op in self.structure.ops if op.step is not None), key=_number)
+        self.turns = structure.turns
         self._check()
-        self.turn = {op.id: i for i, op in enumerate(self.steps)}
+        self.turn = {op.id: i for i, (op, _) in enumerate(self.turns)}
 
-        folded = fold(self.structure) if options.fold else unfolded(self.structure)
-        self.drawn = plan(folded, options).drawn
-        self.shown = {op.id: op for op in folded.structure.ops}  # ops that folding kept
-        self.first = {op.id: first for first, members in folded.members.items() for op in members if op.id != first}
-        self.shown_makers = {op.output: op for op in folded.structure.ops}
+        self.shapes = {vertex.id: vertex for vertex in picture.vertices}
+        self.drawn = {op: vertex.id for vertex in picture.vertices for op in vertex.ops}
+        self.ways = {  # by the op that reads, and the place of the input
+            (op, place): f"{edge.tail}->{edge.head} {edge.kind}"
+            for edge in picture.edges
+            if edge.kind != "loop"
+            for op, place, _ in edge.reads
+        }
+        members = Look(structure, options).folded.members
+        self.first = {op.id: first for first, every in members.items() for op in every}  # which is drawn for the op
 
         self.arrays: list[list[Any]] = []
         self.array_ids: dict[Any, int] = {}
         self.held: list[Any] = []  # keeps the objects alive, so that no id is used twice
-        self.texts: list[str] = []
-        self.text_ids: dict[str, int] = {}
+        self.texts: dict[str, int] = {}
         self.leaves: dict[str, Node] = {}
         self.gifts: dict[str, list[Contribution]] = {}  # by value
-        for i, op in enumerate(self.steps):
-            assert op.step is not None
-            for place, (value, source, left) in enumerate(zip(op.inputs, sources(self.nodes[op.id]), op.step.left)):
+        for i, (op, step) in enumerate(self.turns):
+            for place, (value, source, left) in enumerate(zip(op.inputs, sources(self.nodes[op.id]), step.left)):
                 if value is not None and left is not None:
                     self.gifts.setdefault(value, []).append(Contribution(i, place, left))
                     if value not in self.makers or self.makers[value].step is None:
                         self.leaves[value] = source
 
     def _check(self) -> None:
-        if not self.steps:
+        if not self.turns:
             raise ValueError(
                 "player: no backward pass went through this graph; compute within tt.record() and call backward() on "
                 "a result, then make the film"
             )
-        numbers = [_number(op) for op in self.steps]
-        if len(set(numbers)) < len(numbers):
+        if len({step.number for _, step in self.turns}) < len(self.turns):
             raise ValueError(
                 "player: several backward passes went through this graph, and a film shows one; record each with its "
                 "own tt.record()"
@@ -152,14 +142,14 @@ class _Film:
 
     def data(self) -> dict[str, Any]:
         """The data that the page shows."""
-        ops = [op for op in self.structure.ops if self._vertex(op) is not None and self.nodes[op.id].traced]
+        ops = [op for op in self.ops.values() if self._vertex(op) is not None and self.nodes[op.id].traced]
         places = {op.id: i for i, op in enumerate(ops)}
         return {
             "ops": [self._op(op) for op in ops],
-            "steps": [self._step(op) | {"op": places[op.id]} for op in self.steps],
+            "steps": [self._step(op, step) | {"op": places[op.id]} for op, step in self.turns],
             "leaves": [self._leaf(value, node) for value, node in self.leaves.items()],
             "arrays": self.arrays,
-            "texts": self.texts,
+            "texts": list(self.texts),
         }
 
     # ---- an op, as it was computed
@@ -167,11 +157,6 @@ class _Film:
     def _op(self, op: Op) -> dict[str, Any]:
         node = self.nodes[op.id]
         vertex = self._vertex(op)
-        inputs = [
-            [self._input_name(op, i), self._named(value), self._array(node.values[i], node)]
-            for i, value in enumerate(op.inputs[: len(node.values) - 1])
-            if value is not None
-        ]
         name = self.values[op.output].name
         inside = self.shapes[vertex] if vertex != op.id and vertex in self.shapes else None
         return {
@@ -182,32 +167,17 @@ class _Film:
             "detail": typeset(op.detail),
             "vertex": vertex,
             "inside": inside.name or inside.title if inside else "",
-            "inputs": inputs,
+            "inputs": self._inputs_read(op, node),
             "result": self._array(node.values[-1], node),
             "edges": [e for e in [self._edge(op, i) for i in range(len(op.inputs))] if e],
         }
 
     def _vertex(self, op: Op) -> str | None:
-        return self.drawn.get(self._stand_in(op).id)
-
-    def _stand_in(self, op: Op) -> Op:
-        """The op that the picture draws for it; another one if modules are folded."""
-        id_ = op.id
-        while id_ in self.first:
-            id_ = self.first[id_]
-        return self.shown[id_]
+        return self.drawn.get(self.first.get(op.id, op.id))
 
     def _edge(self, op: Op, place: int) -> str | None:
         """The key by which the page finds the edge of an input; None if that edge is not drawn."""
-        op = self._stand_in(op)
-        value = op.inputs[place]
-        if value is None or op.id not in self.drawn:
-            return None
-        maker = self.shown_makers.get(value)
-        tail = value if maker is None else self.drawn.get(maker.id)
-        head = self.drawn[op.id]
-        way = f"{tail}->{head} {'residual' if self.around.get(op.id) == value else 'data'}"
-        return way if way in self.ways else None
+        return self.ways.get((self.first.get(op.id, op.id), place))
 
     def _input_name(self, op: Op, place: int) -> str:
         record = self.nodes[op.id].op
@@ -223,28 +193,27 @@ class _Film:
 
     # ---- a step
 
-    def _step(self, op: Op) -> dict[str, Any]:
-        assert op.step is not None
+    def _step(self, op: Op, step: Step) -> dict[str, Any]:
         node = self.nodes[op.id]
         gifts = self.gifts.get(op.output, [])
         rules = [
-            self._rule(op, node, place, left)
-            for place, left in enumerate(op.step.left)
+            self._rule(op, place, left, step.given[place])
+            for place, left in enumerate(step.left)
             if left is not None and op.inputs[place] is not None
         ]
-        start = not gifts and _number(op) == 1
+        start = not gifts and step.number == 1
         note = ""
         if start:
             note = "The pass begins here, with the gradient that backward() was given (1 unless told otherwise)."
         elif node.hooks:
             note = "A hook of this Tensor saw the gradient, and may have changed it."
-        elif not gifts or not _adds_up(gifts, op.step.arrived):
+        elif not gifts or not _adds_up(gifts, step.arrived):
             note = "A part of it comes from ops that are not in this graph, or was given to backward()."
         elif len(gifts) > 1:
             note = f"{len(gifts)} paths join here, so their gradients are added."
         shown = {
             "of": cut(self.values[op.output].name, 40) or "out",
-            "arrived": self._statistics(op.step.arrived),
+            "arrived": self._statistics(step.arrived),
             "terms": [self._term(gift) for gift in gifts],
             "note": note,
             "rules": rules,
@@ -258,11 +227,11 @@ class _Film:
         return shown
 
     def _term(self, gift: Contribution) -> list[Any]:
-        giver = self.steps[gift.step]
+        giver, _ = self.turns[gift.step]
         return [gift.step, self._input_name(giver, gift.place), self._statistics(gift.gradient)]
 
-    def _rule(self, op: Op, node: Any, place: int, left: Statistics) -> dict[str, Any]:
-        value = op.inputs[place]
+    def _rule(self, op: Op, place: int, left: Statistics, given: tuple[int, ...] | None) -> dict[str, Any]:
+        node, value = self.nodes[op.id], op.inputs[place]
         assert value is not None
         target = self.values[value]
         shown: dict[str, Any] = {
@@ -275,10 +244,8 @@ class _Film:
         }
         if value in self.makers and self.makers[value].id in self.turn:
             shown["next"] = self.turn[self.makers[value].id]
-        assert op.step is not None
-        given = op.step.given[place]
         if given is not None and given != target.shape:
-            axes = ", ".join(map(str, _stretched(given, target.shape)))
+            axes = ", ".join(map(str, stretched(given, target.shape)))
             why = f"along which {shown['input']} was broadcast"
             shown["summed"] = f"the rule gave shape {shape_text(given)}, summed over axis {axes}, {why}"
         if op.fused:
@@ -368,23 +335,10 @@ class _Film:
     def _text(self, text: str) -> int | None:
         if not text:
             return None
-        if text not in self.text_ids:
-            self.text_ids[text] = len(self.texts)
-            self.texts.append(text)
-        return self.text_ids[text]
-
-
-def _number(op: Op) -> int:
-    return 0 if op.step is None else op.step.number
+        return self.texts.setdefault(text, len(self.texts))
 
 
 # ---- sums
-
-
-def _stretched(shape: tuple[int, ...], target: tuple[int, ...]) -> list[int]:
-    """The axes of a gradient that are summed to bring it to its input's shape."""
-    extra = len(shape) - len(target)
-    return [*range(extra), *(i + extra for i, n in enumerate(target) if n == 1 and shape[i + extra] != 1)]
 
 
 def _total(gifts: list[Contribution]) -> Statistics | None:

@@ -67,7 +67,6 @@ class Folded:
         turns, slices: if loops are unrolled, the ids of the scopes of their turns, and of the ops that take each
             turn's slice of the input.
         loops: the values that turns hand to the next, as far as arrows show them.
-        together: for each op that reads a result of every turn, the places where it does, and their number.
     """
 
     whole: Structure
@@ -80,7 +79,6 @@ class Folded:
     loops: list[Loop] = field(default_factory=list)
     turns: set[str] = field(default_factory=set)
     slices: set[str] = field(default_factory=set)
-    together: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
 
 
 def unfolded(structure: Structure) -> Folded:
@@ -90,8 +88,8 @@ def unfolded(structure: Structure) -> Folded:
 
 def unrolled(structure: Structure) -> Folded:
     """The structure with nothing folded, and with the turns of its loops."""
-    turns = turns_of(structure)
-    return Folded(turns.structure, turns.structure, turns=turns.scopes, slices=turns.slices)
+    structure, turns, slices = turns_of(structure)
+    return Folded(structure, structure, turns=turns, slices=slices)
 
 
 def fold(structure: Structure) -> Folded:
@@ -139,7 +137,6 @@ def _merge(calls: list[Call], run: Run, ends: Ends, folded: Folded, stand_ins: d
         for op in alike:
             every.extend(folded.members.pop(op.id, [op]))
             stand_ins[op.id], stand_ins[op.output] = original.id, original.output
-    folded.together.update((reader, (places, len(calls))) for reader, places in ends.together.items())
 
 
 def _first_argument(call: Call, run: Run, ends: Ends) -> str:
@@ -192,23 +189,19 @@ def _final(name: str, stand_ins: dict[str, str]) -> str:
 
 
 def _without(structure: Structure, stand_ins: dict[str, str]) -> Structure:
-    left_out = set(stand_ins)
-    scopes = [scope for scope in structure.scopes if scope.id not in left_out]
-    kept_scopes = {scope.id for scope in scopes}
-    while True:  # leave out the scopes inside of those, too
-        inner = {scope.id for scope in scopes if scope.parent is not None and scope.parent not in kept_scopes}
-        if not inner:
-            break
-        kept_scopes -= inner
-        scopes = [scope for scope in scopes if scope.id not in inner]
+    kept: set[str | None] = {None}
+    for scope in structure.scopes:  # outer ones come before inner ones
+        if scope.id not in stand_ins and scope.parent in kept:
+            kept.add(scope.id)
     ops = [
         dataclasses.replace(op, inputs=tuple([v if v is None else _final(v, stand_ins) for v in op.inputs]))
         for op in structure.ops
-        if op.id not in left_out
+        if op.id not in stand_ins
     ]
     scopes = [
         dataclasses.replace(scope, arguments=tuple([(word, _final(v, stand_ins)) for word, v in scope.arguments]))
-        for scope in scopes
+        for scope in structure.scopes
+        if scope.id in kept
     ]
     used = {v for op in ops for v in (*op.inputs, op.output)}
     return Structure(

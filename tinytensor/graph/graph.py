@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,9 +14,11 @@ from typing import Any
 
 from ..machine.files import atomic_write
 from ..node import Node
+from ..pages.html_page import save_page
+from ..pages.notebook import framed
 from ..tensor import Tensor
 from .build import Builder, walk
-from .compose import Look, look
+from .compose import Look
 from .dot import to_dot
 from .fold import unfolded
 from .heat import measured_again
@@ -34,7 +38,45 @@ from .ushape import as_u
 SUFFIXES = (".svg", ".png", ".pdf", ".dot", ".gv", ".tex", ".mmd", ".json", ".txt", ".html")
 
 
-class Graph:
+MANY = 300
+"""A picture with more vertices than this has no PNG in a notebook, which would be larger than all the rest."""
+
+PIXELS = 4 / 3
+"""CSS pixels in a point."""
+
+
+class Pictured:
+    """What has a picture, in the forms of that; options are fields of `Options`."""
+
+    def picture(self, **options: Any) -> Picture:
+        """The content of a picture, before it is laid out."""
+        raise NotImplementedError
+
+    def to_dot(self, **options: Any) -> str:
+        """The picture in the DOT language, the same text in every run."""
+        return to_dot(self.picture(**options))
+
+    def to_svg(self, **options: Any) -> str:
+        """The picture as SVG, with a title, a description, and colours that follow the reader's dark mode.
+
+        Raises DrawingError if Graphviz is missing.
+        """
+        return to_svg(self.picture(**options))
+
+    def to_mermaid(self, **options: Any) -> str:
+        """The picture as a Mermaid flowchart, which Markdown pages draw."""
+        return to_mermaid(self.picture(**options))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """For a notebook: the SVG, a PNG if it trusts no page, and the text; only a summary if nothing can be drawn."""
+        try:
+            return _bundle(self.picture())
+        except (DrawingError, ValueError) as error:
+            warnings.warn(str(error), stacklevel=2)
+            return {"text/plain": repr(self)}
+
+
+class Graph(Pictured):
     """A computation: as data (`ops`, `values`, `scopes`; `depth`, `flops`), and as pictures.
 
     `tt.record()` gives one, and so does `tt.draw`. Pictures take the fields of `Options` as keyword arguments:
@@ -141,7 +183,7 @@ class Graph:
             structure = measured_again(structure, builder.nodes, chosen.repeat)
         failed = next((place for place, node in builder.nodes.items() if node is self._failed), None)
         ran = len(main_ops(self.structure)) if chosen.formulas else None
-        return as_u(look(structure, chosen, self.title, failed, ran, self._misfits))
+        return as_u(Look(structure, chosen, failed, self._misfits).picture(self.title, ran))
 
     def check(self, **options: Any) -> Program:
         """Read the picture back into the computation that it shows, run that, and compare it with the recorded one.
@@ -155,22 +197,22 @@ class Graph:
         from .check import check  # only tests need its imports
 
         chosen = with_changes(self.options, options)
-        structure, builder = self._build(chosen)
-        if not all(node.traced for node in builder.nodes.values()):
-            raise ValueError("check: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
-        looked = Look(structure, chosen, None, {})
-        picture = looked.picture(self.title, None)
-        return check(picture, looked.structure, looked.shown, looked.folded.folds, builder.program(structure))
+        structure, recorded = self._program(chosen, "check")
+        looked = Look(structure, chosen)
+        return check(looked.picture(), looked.structure, looked.shown, looked.folded.folds, recorded)
 
     def program(self) -> Program:
         """The computation as a program: its ops, operands and parameters, ready to run on other arrays.
 
         Raises ValueError for a graph that was not recorded.
         """
-        structure, builder = self._build(Options(fused="folded"))
+        return self._program(Options(fused="folded"), "program")[1]
+
+    def _program(self, options: Options, what: str) -> tuple[Structure, Program]:
+        structure, builder = self._build(options)
         if not all(node.traced for node in builder.nodes.values()):
-            raise ValueError("program: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
-        return builder.program(structure)
+            raise ValueError(f"{what}: compute within tt.record(); the graph behind a Tensor does not hold its numbers")
+        return structure, builder.program(structure)
 
     def description(self, **options: Any) -> str:
         """The graph in a sentence: the description of its pictures, for those who cannot see them."""
@@ -185,24 +227,9 @@ class Graph:
 
     # ---- its faces
 
-    def to_dot(self, **options: Any) -> str:
-        """The picture in the DOT language, the same text in every run."""
-        return to_dot(self.picture(**options))
-
-    def to_svg(self, **options: Any) -> str:
-        """The picture as SVG, with a title, a description, and colours that follow the reader's dark mode.
-
-        Raises DrawingError if Graphviz is missing.
-        """
-        return to_svg(self.picture(**options))
-
     def to_tikz(self, **options: Any) -> str:
         """The picture as a `tikzpicture` for LaTeX. Raises DrawingError if Graphviz is missing."""
         return to_tikz(self.picture(**options))
-
-    def to_mermaid(self, **options: Any) -> str:
-        """The picture as a Mermaid flowchart, which Markdown pages draw."""
-        return to_mermaid(self.picture(**options))
 
     def to_text(self, **options: Any) -> str:
         """The picture as a tree, for the terminal."""
@@ -250,9 +277,9 @@ class Graph:
         Raises ValueError for another ending than .html, for more than 2,000 vertices or 10,000 ops, or unless exactly
         one backward pass went through the graph; DrawingError if Graphviz is missing.
         """
-        from .film import player  # only films need its imports
+        from .film import page  # only films need its imports
 
-        player(self, path, options)
+        save_page("player", path, lambda: page(self, options))
 
     def explore(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Write a page to explore the graph: one HTML file whose modules open and close at a click.
@@ -263,9 +290,9 @@ class Graph:
 
         Raises ValueError for another ending than .html.
         """
-        from .explore import explore  # only these pages need its imports
+        from .explore import page  # only these pages need its imports
 
-        explore(self, path, options)
+        save_page("explore", path, lambda: page(self, options))
 
     def memory(self) -> Memory:
         """The memory in use after each op, forward and backward: as data, as text (`print`) and as a chart (`save`).
@@ -291,15 +318,16 @@ class Graph:
             raise ValueError("timeline: no time was measured; compute within tt.record()")
         return Timeline(structure if repeat is None else measured_again(structure, builder.nodes, repeat))
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """For a notebook: the SVG, a PNG if it trusts no page, and the tree; only a summary if nothing can be drawn."""
-        from .notebook import bundle
 
-        try:
-            return bundle(self.picture())
-        except (DrawingError, ValueError) as error:
-            warnings.warn(str(error), stacklevel=2)
-            return {"text/plain": repr(self)}
+def _bundle(picture: Picture) -> dict[str, str]:
+    """The picture by MIME type: HTML with the SVG in a frame, PNG, and the tree as text."""
+    svg = to_svg(picture)
+    size = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) ([\d.]+)"', svg)
+    width, height = (float(size[1]), float(size[2])) if size is not None else (600.0, 400.0)
+    found = {"text/html": framed(svg, width * PIXELS, height * PIXELS, f"{picture.title}: {picture.description}")}
+    if len(picture.vertices) <= MANY:
+        found["image/png"] = base64.b64encode(render(to_dot(picture), "png")).decode()
+    return found | {"text/plain": to_text(picture)}
 
 
 def face(picture: Picture, suffix: str) -> bytes:

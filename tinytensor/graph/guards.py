@@ -6,6 +6,7 @@ exp, and has `where`s for rows that are all -inf. A picture draws these ops with
 
 from __future__ import annotations
 
+from .calls import Index
 from .structure import Op, Structure
 
 TESTS = ("equal", "isinf", "isnan")
@@ -20,18 +21,12 @@ def guards(structure: Structure) -> dict[str, str]:
     return _Guards(structure).found
 
 
-class _Guards:
+class _Guards(Index):
     def __init__(self, structure: Structure) -> None:
-        self.ops = {op.id: op for op in structure.ops}
-        self.makers = {op.output: op for op in structure.ops}
+        super().__init__(structure)
         formulas = {scope.id for scope in structure.scopes if scope.kind == "formula"}
         named = {op.output for op in structure.ops if op.scope not in formulas}  # a formula names every step
         self.visible = {v.id for v in structure.values if v.name and v.id in named} | set(structure.outputs)
-        self.readers: dict[str, list[Op]] = {}
-        for op in structure.ops:
-            for value in dict.fromkeys(op.inputs):
-                if value is not None:
-                    self.readers.setdefault(value, []).append(op)
         self.found: dict[str, str] = {}
         for op in structure.ops:
             if op.name == "where":
@@ -62,6 +57,6 @@ class _Guards:
     def _step(self, value: str | None, *readers: Op | None) -> Op | None:
         """The op that computed a value, if the value has no name, only these ops read it, and they share its scope."""
         maker = self.makers.get(str(value))
-        if maker is None or value in self.visible or self.readers[str(value)] != list(readers):
+        if maker is None or value in self.visible or self.readers_of(str(value)) != list(readers):
             return None
         return maker if all(op is not None and op.scope == maker.scope for op in readers) else None

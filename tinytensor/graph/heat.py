@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..modes import state
 from ..tensor import wrap
+from .program import nothing_recorded
 from .short_text import bytes_text, count_text, seconds_text
 from .structure import Op, Structure, Value
 
@@ -68,14 +68,11 @@ def measured_again(structure: Structure, nodes: dict[str, Any], repeat: int) -> 
 
     The first ops have paid for memory and for threads that wake up, and one run of a short op tells little.
     """
-    before = state.change(grad_enabled=False, anomaly=False, recording=None, observer=None)
-    try:
+    with nothing_recorded():
         ops = [
             dataclasses.replace(op, seconds=_median(nodes[op.id], repeat)) if nodes[op.id].traced else op
             for op in structure.ops
         ]
-    finally:
-        state.change(**before)
     return dataclasses.replace(structure, ops=tuple(ops))
 
 

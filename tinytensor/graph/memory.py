@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from .calls import Index
 from .charts import COLOURS, INK, PAPER, Chart, document, fitted, grouping, rule, text, ticks
 from .short_text import bytes_text, escape, plural, shape_text
 from .structure import Op, Structure
@@ -64,9 +65,7 @@ class Memory(Chart):
     title = "Memory over time"
 
     def __init__(self, structure: Structure) -> None:
-        self._paths = {scope.id: scope.path for scope in structure.scopes}
-        self._values = {value.id: value for value in structure.values}
-        self._makers = {op.output: op for op in structure.ops}
+        self._index = Index(structure)
         self.moments = _moments(structure)
         self.arrays = tuple(_Lives(structure, self.moments).all())
         self.totals = self._over_time(self.arrays)
@@ -92,17 +91,15 @@ class Memory(Chart):
 
     def _when(self, moment: int) -> str:
         op, backward = self.moments[moment]
-        return f"after {'the gradient of ' * backward}{self._path(op)}"
-
-    def _path(self, op: Op) -> str:
-        return ".".join([*self._paths.get(op.scope or "", ())[1:], op.name])
+        return f"after {'the gradient of ' * backward}{self._index.path(op)}"
 
     # ---- by module
 
     @cached_property
     def bands(self) -> dict[str, tuple[int, ...]]:
         """Bytes at each moment by module: the largest modules, the others together, and gradients."""
-        places = [self._paths.get(a.op.scope or "", ()) if a.op is not None else () for a in self.arrays]
+        paths = {scope.id: scope.path for scope in self._index.scopes.values()}
+        places = [paths.get(a.op.scope or "", ()) if a.op is not None else () for a in self.arrays]
         group = grouping((path, a.nbytes) for path, a in zip(places, self.arrays) if a.kind != "gradient")
         groups: dict[str, list[Alive]] = {}
         for path, array in zip(places, self.arrays):
@@ -154,13 +151,13 @@ class Memory(Chart):
         return f"memory of {plural(len(self.moments) - back, 'op')} forward, {back} backward"
 
     def _words(self, array: Alive) -> str:
-        value = self._values.get(array.value)
+        value = self._index.values.get(array.value)
         shape = f" {shape_text(value.shape)} {value.dtype}" if value is not None else ""
-        where = self._path(array.op) if array.op is not None else ""
+        where = self._index.path(array.op) if array.op is not None else ""
         if array.kind == "gradient":
             return f"gradient of {array.name or where}{shape}"
-        maker = self._makers.get(array.value)
-        what = array.name or (f"result of {self._path(maker)}" if maker is not None else "array")
+        maker = self._index.makers.get(array.value)
+        what = array.name or (f"result of {self._index.path(maker)}" if maker is not None else "array")
         return f"{what}{shape}" + (f", kept by {where}" if array.kind == "kept" else "")
 
     def to_svg(self) -> str:
@@ -252,16 +249,14 @@ def _outline(floor: Sequence[int], ceiling: Sequence[int], left: float, across: 
 
 def _moments(structure: Structure) -> tuple[Moment, ...]:
     """All ops forward, then the ops that had their turn backward; if none had one, the ops that will."""
-    turns = [(op.step.number, op) for op in structure.ops if op.step is not None]
-    back = [op for _, op in sorted(turns, key=lambda turn: turn[0])]
-    back = back or [op for op in reversed(structure.ops) if op.differentiable]
+    back = [op for op, _ in structure.turns] or [op for op in reversed(structure.ops) if op.differentiable]
     return (*(Moment(op, False) for op in structure.ops), *(Moment(op, True) for op in back))
 
 
-class _Lives:
+class _Lives(Index):
     def __init__(self, structure: Structure, moments: Sequence[Moment]) -> None:
+        super().__init__(structure)
         self.structure = structure
-        self.values = {value.id: value for value in structure.values}
         self.made = {op.output: i for i, op in enumerate(structure.ops)}
         self.turn = {moment.op.id: i for i, moment in enumerate(moments) if moment.backward}
         self.over = len(moments)
@@ -299,15 +294,12 @@ class _Lives:
                 if op.again:  # of what came from outside, the checkpoint itself keeps the memory until then
                     begin = self.again.get(op.again, self.over)
                 end = self.turn.get(op.id, self.over)
-                known = found.get(saved.memory)
-                if known is None:
-                    name = value.name if value is not None else ""
-                    found[saved.memory] = Alive("kept", op, name, saved.value, saved.nbytes, begin, end)
-                else:
-                    found[saved.memory] = Alive(
-                        "kept", known.op, known.name, known.value or saved.value, max(known.nbytes, saved.nbytes),
-                        min(known.begin, begin), max(known.end, end),
-                    )  # fmt: skip
+                name = value.name if value is not None else ""
+                known = found.setdefault(saved.memory, Alive("kept", op, name, saved.value, saved.nbytes, begin, end))
+                found[saved.memory] = Alive(
+                    "kept", known.op, known.name, known.value or saved.value, max(known.nbytes, saved.nbytes),
+                    min(known.begin, begin), max(known.end, end),
+                )  # fmt: skip
         return list(found.values())
 
     def _of_checkpoints(self) -> Iterable[tuple[str, Alive]]:
@@ -339,14 +331,13 @@ class _Lives:
     def _gradients(self) -> Iterable[Alive]:
         """Gradients from the turn of the last reader: of results to the turn of the maker, of parameters to the end."""
         begun: dict[str, int] = {}
-        by_output = {op.output: op for op in self.structure.ops}
         for op in self.structure.ops:
             for value in op.inputs:
-                wanted = value is not None and (value in by_output or self.values[value].kind == "parameter")
+                wanted = value is not None and (value in self.makers or self.values[value].kind == "parameter")
                 if wanted and op.id in self.turn:
                     begun[str(value)] = min(begun.get(str(value), self.over), self.turn[op.id])
         for name, begin in begun.items():
-            maker, of = by_output.get(name), self.values[name]
+            maker, of = self.makers.get(name), self.values[name]
             end = self.over if maker is None else self.turn.get(maker.id, begin)
             if begin < end:
                 yield Alive("gradient", maker, of.name, name, of.nbytes, begin, end)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 
+from .calls import Index
 from .cost import MOVEMENT
 from .fold import Folded
 from .guards import guards
 from .options import Options
-from .structure import Op, Scope, Structure
+from .structure import Op, Scope, Structure, around
 from .words import is_turned_operand
 
 
@@ -44,19 +47,10 @@ def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
         main = {op.id for op in main_ops(folded.whole)}
         ops = [op for op in ops if any(member.id in main for member in folded.members.get(op.id, [op]))]
     scopes = {scope.id: scope for scope in structure.scopes}
-    alive: dict[str, None] = {}
-    for op in ops:
-        place = op.scope
-        while place is not None and place not in alive:
-            alive[place] = None
-            place = scopes[place].parent
+    alive = {place for op in ops for place in around(op.scope, scopes)}
     direct = Counter(op.scope for op in ops)
     holders = {scopes[place].parent for place in alive if scopes[place].kind != "formula"}  # of other modules
-    around = set()
-    place = next((op.scope for op in ops if op.id == to_see), None)
-    while place is not None:
-        around.add(place)
-        place = scopes[place].parent
+    seen = {place for op in ops if op.id == to_see for place in around(op.scope, scopes)}
     levels: dict[str | None, int] = {None: 0}  # of the open scopes
     for scope in structure.scopes:  # outer ones come before inner ones
         closed_anyway = options.collapses(scope) or scope.id in folded.turns
@@ -65,21 +59,20 @@ def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
             only_holds = scope.id in holders and direct[scope.id] == 0
             if only_holds and scope.parent is not None:
                 levels[scope.id] = level
-            elif level < options.depth - _later(scope, scope.id in holders | around or direct[scope.id] > 1):
+            elif level < options.depth - _later(scope, scope.id in holders | seen or direct[scope.id] > 1):
                 levels[scope.id] = level + 1
 
     drawn, level_of = {}, {}
     for op in ops:
-        place, closed = op.scope, None
-        while place is not None:
-            closed = closed if place in levels else place
-            place = scopes[place].parent
-        drawn[op.id] = closed or op.id
+        closed = [place for place in around(op.scope, scopes) if place not in levels]
+        drawn[op.id] = closed[-1] if closed else op.id
         level_of[op.id] = levels.get(op.scope, options.depth)
     if any(scope.kind not in ("formula", "stage") for scope in structure.scopes):
         level_of.update((op.id, options.depth) for op in ops if op.scope is None)  # beside modules, one step
-    turned = _turned(structure, ops, drawn) if options.idealises else set()
-    joined = _join(folded, ops, drawn, turned)
+    index = Index(dataclasses.replace(structure, ops=tuple(ops)))
+    named = {v.id for v in structure.values if v.name} | index.outputs
+    turned = _turned(index, drawn, named) if options.idealises else set()
+    joined = _join(index, drawn, named, turned, residuals(structure), folded.labels)
     if options.idealises:
         for guard, guarded in guards(structure).items():
             if drawn.get(guard) == guard and guarded in drawn:
@@ -88,46 +81,32 @@ def plan(folded: Folded, options: Options, to_see: str | None = None) -> Plan:
     return Plan(ops, drawn, level_of, {place for place in levels if place is not None}, joined, turned)
 
 
-def _readers(ops: list[Op]) -> dict[str, list[Op]]:
-    found: dict[str, list[Op]] = {}
-    for op in ops:
-        for value in dict.fromkeys(op.inputs):
-            if value is not None:
-                found.setdefault(value, []).append(op)
-    return found
-
-
-def _turned(structure: Structure, ops: list[Op], drawn: dict[str, str]) -> set[str]:
+def _turned(index: Index, drawn: dict[str, str], named: set[str]) -> set[str]:
     """Transpositions without a name that only one op reads, a matrix product beside them."""
-    readers = _readers(ops)
-    named = {v.id for v in structure.values if v.name} | set(structure.outputs)
     return {
         op.id
-        for op in ops
-        if op.output not in named and drawn[op.id] == op.id and len(readers.get(op.output, ())) == 1
-        for reader in readers[op.output]
+        for op in index.ops.values()
+        if op.output not in named and drawn[op.id] == op.id and len(index.readers_of(op.output)) == 1
+        for reader in index.readers_of(op.output)
         if is_turned_operand(op, reader) and reader.scope == op.scope and drawn[reader.id] == reader.id
     }
 
 
-def _join(folded: Folded, ops: list[Op], drawn: dict[str, str], turned: set[str]) -> set[str]:
-    """Join neighbours that say more together in one vertex; changes `drawn`."""
-    structure = folded.structure
-    readers = _readers(ops)
-    named = {v.id for v in structure.values if v.name} | set(structure.outputs)
-    norms = {scope.id: scope for scope in structure.scopes if scope.kind.endswith("Norm")}
-    around = residuals(structure)
-    joined = set()
-    for op in ops:
-        following = readers.get(op.output, [])
-        if len(following) != 1 or op.output in structure.outputs or (drawn[op.id] != op.id and op.id not in joined):
+def _join(
+    index: Index, drawn: dict[str, str], named: set[str], turned: set[str], sums: Collection[str], runs: Collection[str]
+) -> set[str]:
+    """Join neighbours that say more together in one vertex, as residual sums and norms that are no runs of several;
+    changes `drawn`."""
+    joined: set[str] = set()
+    for op in index.ops.values():
+        following = index.readers_of(op.output)
+        if len(following) != 1 or op.output in index.outputs or (drawn[op.id] != op.id and op.id not in joined):
             continue
         after = following[0]
-        norm = norms.get(drawn[after.id])
+        norm = index.scopes.get(drawn[after.id])
         # The sum of a block is in another scope than the norm of the next one.
-        is_normalised = op.id in around and norm is not None and norm.parent == op.scope
-        is_normalised &= norm is None or norm.id not in folded.labels  # a sum before the first of two is before one
-        if is_normalised or op.id in turned:
+        is_norm = norm is not None and norm.kind.endswith("Norm") and norm.parent == op.scope
+        if (is_norm and op.id in sums and drawn[after.id] not in runs) or op.id in turned:
             drawn[op.id] = drawn[after.id]
             joined.add(op.id)
         elif (
@@ -161,14 +140,12 @@ def main_ops(structure: Structure) -> list[Op]:
 
     If no gradient flows, the ops with floating or complex results take their place; if there are none, all ops.
     """
-    numbers = ("float", "complex")
-    moved: set[str | None] = {
-        v.id for v in structure.values if v.kind == "parameter" or (v.kind == "input" and v.dtype.startswith(numbers))
-    }
+    floats = {v.id: v.kind for v in structure.values if v.dtype.startswith(("float", "complex"))}
+    moved: set[str | None] = {v.id for v in structure.values if v.kind == "parameter" or floats.get(v.id) == "input"}
     parts = {v.id for v in structure.values if v.kind == "input" and v.name and v.dtype != "bool"}
     wanted = {op.id for op in structure.ops if op.differentiable}
     if not wanted:
-        moved = {v.id for v in structure.values if v.dtype.startswith(("float", "complex"))}
+        moved = set(floats)
         wanted = {op.id for op in structure.ops if op.output in moved}
     for op in structure.ops:
         if op.name in MOVEMENT and op.inputs[0] in parts:  # a step or rows of a sequence, or its numbers as floats

@@ -90,7 +90,7 @@ class Program:
         if unknown:
             raise KeyError(f"run: there is no array {min(unknown)!r}; there are {', '.join(sorted(self.names))}")
         known = {**self.leaves, **{self.names[name]: getattr(x, "_data", x) for name, x in arrays.items()}}
-        with _nothing_recorded():
+        with nothing_recorded():
             for call in self.calls:
                 known[call.output] = call.again(known)
         return tuple([known[name] for name in self.outputs])
@@ -108,7 +108,7 @@ class Program:
         """What each op computes otherwise than was recorded, on the recorded arrays that it reads here, in words."""
         was = {**recorded.leaves, **{call.output: call.result for call in recorded.calls}}
         found = []
-        with _nothing_recorded():
+        with nothing_recorded():
             for call in self.calls:
                 array = call.again(was)
                 read = [was[x] for x in call.inputs if isinstance(x, str)]
@@ -118,7 +118,8 @@ class Program:
 
 
 @contextlib.contextmanager
-def _nothing_recorded() -> Iterator[None]:
+def nothing_recorded() -> Iterator[None]:
+    """Within it, ops compute and leave nothing behind."""
     before = state.change(grad_enabled=False, anomaly=False, recording=None, observer=None)
     try:
         yield

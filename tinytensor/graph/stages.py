@@ -10,15 +10,13 @@ import dataclasses
 from collections.abc import Iterator
 
 from .picture import Box, Picture
+from .steps import FEWEST, LONGEST
 from .structure import Structure
 
 MOST = 90
 """A module or stage with more items than this is divided into at most GROUPS stages of 10, 100, ... items."""
 
 GROUPS = 12
-
-FEWEST, LONGEST = 3, 64
-"""A loop has at least so many turns, and a turn at most so many items."""
 
 LOOSE = ("input", "output", "parameter", "constant", "mask")
 """Kinds of vertices that stand beside what reads or computes them; the first two outermost, if they are few."""

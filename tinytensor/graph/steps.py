@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from .calls import Call, Index, call_tree
 from .runs import NUMBER, Run
@@ -32,61 +31,44 @@ def with_steps(structure: Structure) -> Structure:
     The same lines call a loop's own ops in each turn, each turn reads a result of the one before, and a picture of one
     turn can tell what the others read (see `runs`).
     """
-    index = Index(structure)
-    finder = _Finder(len(structure.scopes), index)
-    levels = [call_tree(structure, index)]
-    while levels:
-        items = levels.pop()
-        finder.look_through(items)
-        levels.extend(item.items for item in items if isinstance(item, Call))
-    return finder.result(structure) if finder.steps else structure
+    return _Finder(structure, slices_outside=False).result()
 
 
-class Turns(NamedTuple):
-    """The turns of loops, to be drawn one by one.
+def turns_of(structure: Structure) -> tuple[Structure, set[str], set[str]]:
+    """The turns of all loops that are not within another loop, to be drawn one by one.
 
-    Attributes:
-        structure: the structure with a stage around the ops of each turn after its slice of the input.
-        scopes: the ids of all turns: of these stages, or of the module's call if a turn is one.
-        slices: the ids of ops that take a turn's slice of an array from before the loop, as x[:, t] does.
+    Returns the structure with a stage around the ops of each turn after its slice of the input; the ids of all turns,
+    of these stages, or of the module's call if a turn is one; and the ids of the ops that take a turn's slice of an
+    array from before the loop, as x[:, t] does.
     """
-
-    structure: Structure
-    scopes: set[str]
-    slices: set[str]
-
-
-def turns_of(structure: Structure) -> Turns:
-    """Find the turns of all loops that are not within another loop."""
-    index = Index(structure)
-    finder = _Finder(len(structure.scopes), index, slices_outside=True)
-    levels = [call_tree(structure, index)]
-    while levels:
-        items = levels.pop()
-        before = len(finder.turns)
-        finder.look_through(items)
-        if len(finder.turns) == before:
-            levels.extend(item.items for item in items if isinstance(item, Call))
-    return Turns(finder.result(structure), finder.turns, finder.slices)
+    finder = _Finder(structure, slices_outside=True)
+    return finder.result(), finder.turns, finder.slices
 
 
 class _Finder:
-    def __init__(self, scopes: int, index: Index, slices_outside: bool = False) -> None:
-        self.count = scopes
+    def __init__(self, structure: Structure, slices_outside: bool) -> None:
+        self.structure = structure
+        self.count = len(structure.scopes)
         self.slices_outside = slices_outside
         self.turns: set[str] = set()
         self.slices: set[str] = set()
-        self.index = index
+        self.index = Index(structure)
         self.steps: dict[str, list[Scope]] = {}  # new scopes by the id of the one around them, "" for none
         self.of_op: dict[str, str] = {}
         self.of_scope: dict[str, str] = {}
+        levels = [call_tree(structure, self.index)]
+        while levels:
+            items, before = levels.pop(), len(self.turns)
+            self.look_through(items)
+            if not slices_outside or len(self.turns) == before:
+                levels.extend(item.items for item in items if isinstance(item, Call))
 
     def look_through(self, items: Sequence[Call | Op]) -> None:
         keys = [_key(item) for item in items]
         places: dict[object, list[int]] = {}
         for i, key in enumerate(keys):
             places.setdefault(key, []).append(i)
-        ahead = {i: after for found in places.values() for i, after in _followers(found)}
+        ahead = {i: found[n : n + TRIES] for found in places.values() for n, i in enumerate(found, 1)}
         refused: dict[int, int] = {}
         i = 0
         while i < len(items):
@@ -149,22 +131,17 @@ class _Finder:
                 else:
                     self.of_op[item.id] = step.id
 
-    def result(self, structure: Structure) -> Structure:
+    def result(self) -> Structure:
         scopes = list(self.steps.get("", ()))  # outer ones come before inner ones
-        for scope in structure.scopes:
+        for scope in self.structure.scopes:
             scopes.append(dataclasses.replace(scope, parent=self.of_scope.get(scope.id, scope.parent)))
             scopes.extend(self.steps.get(scope.id, ()))
-        ops = tuple([dataclasses.replace(op, scope=self.of_op.get(op.id, op.scope)) for op in structure.ops])
-        return dataclasses.replace(structure, ops=ops, scopes=tuple(scopes))
+        ops = tuple([dataclasses.replace(op, scope=self.of_op.get(op.id, op.scope)) for op in self.structure.ops])
+        return dataclasses.replace(self.structure, ops=ops, scopes=tuple(scopes))
 
 
 def _is_slice(op: Op, made: set[str]) -> bool:
     return op.name == "getitem" and op.inputs[0] not in made
-
-
-def _followers(places: list[int]) -> list[tuple[int, list[int]]]:
-    """For each place, the next few places."""
-    return [(place, places[i + 1 : i + 1 + TRIES]) for i, place in enumerate(places)]
 
 
 def _key(item: Call | Op) -> object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -140,6 +141,18 @@ class Scope:
     parent: str | None
     arguments: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def place(self) -> str:
+        """The path within the outermost module; of that one, the name."""
+        return ".".join(self.path[1:]) or self.name
+
+
+def around(place: str | None, scopes: Mapping[str, Any]) -> Iterator[str]:
+    """The id of a scope, or of a box, then that of the one around it, and so on outwards."""
+    while place is not None:
+        yield place
+        place = scopes[place].parent
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -154,6 +167,12 @@ class Structure:
     values: tuple[Value, ...]
     scopes: tuple[Scope, ...]
     outputs: tuple[str, ...]
+
+    @property
+    def turns(self) -> list[tuple[Op, Step]]:
+        """The ops that had a turn in the backward pass, each with its turn, in the order of these."""
+        found = [(op, op.step) for op in self.ops if op.step is not None]
+        return sorted(found, key=lambda turn: turn[1].number)
 
     def as_dict(self) -> dict[str, Any]:
         """Dictionaries, lists, numbers and strings only, for JSON (which has no infinities: they become text).

@@ -6,12 +6,13 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from .calls import Index
 from .charts import Chart, document, fitted, grouping, rule, text, ticks
 from .dot import STYLES
 from .label import text_width
 from .picture import VertexKind
 from .short_text import escape, plural, seconds_text
-from .structure import Op, Scope, Structure
+from .structure import Op, Structure, around
 
 NARROW = 0.5
 """Bars with fewer pixels are not drawn; the bar of the module around them shows their time."""
@@ -61,14 +62,13 @@ class Timeline(Chart):
     title = "Time line of ops"
 
     def __init__(self, structure: Structure) -> None:
-        scopes = {scope.id: scope for scope in structure.scopes}
+        index = Index(structure)
         ahead = [(op, op.seconds) for op in structure.ops if op.seconds is not None]
-        turns = [(op, op.step) for op in structure.ops if op.step is not None]
-        back = [(op, step.seconds) for op, step in sorted(turns, key=lambda turn: turn[1].number)]
+        back = [(op, step.seconds) for op, step in structure.turns]
         self.forward = sum(seconds for _, seconds in ahead)
         self.backward = sum(seconds for _, seconds in back)
-        self.bars = (*_bars(ahead, scopes, 0.0, False), *_bars(back, scopes, self.forward, True))
-        self._paths = {op.id: scopes[op.scope].path if op.scope is not None else () for op in structure.ops}
+        self.bars = (*_bars(ahead, index, 0.0, False), *_bars(back, index, self.forward, True))
+        self._paths = {op.id: index.scopes[op.scope].path if op.scope is not None else () for op in structure.ops}
 
     @property
     def seconds(self) -> float:
@@ -159,33 +159,25 @@ class Timeline(Chart):
         return document(width, base + (56 if hidden else 36), title, " ".join(described.split()), parts)
 
 
-def _bars(runs: Sequence[tuple[Op, float]], scopes: dict[str, Scope], start: float, backward: bool) -> list[Bar]:
+def _bars(runs: Sequence[tuple[Op, float]], index: Index, start: float, backward: bool) -> list[Bar]:
     """The bars of ops, one after the other, and of the modules around them, which begin and end with their ops."""
     bars: list[Bar] = []
     standing: list[tuple[str, int]] = []  # the modules around, and the place of their bars
     now = start
     for op, seconds in runs:
-        around = []
-        place = op.scope
-        while place is not None:
-            around.append(place)
-            place = scopes[place].parent
-        around.reverse()
+        places = [*around(op.scope, index.scopes)][::-1]
         shared = 0
-        while shared < min(len(standing), len(around)) and standing[shared][0] == around[shared]:
+        while shared < min(len(standing), len(places)) and standing[shared][0] == places[shared]:
             shared += 1
         del standing[shared:]
-        for depth, name in enumerate(around[shared:], shared):
-            scope = scopes[name]
+        for depth, name in enumerate(places[shared:], shared):
+            scope = index.scopes[name]
             standing.append((name, len(bars)))
-            bars.append(
-                Bar(name, scope.name, ".".join(scope.path[1:]) or scope.name, scope.kind, depth, now, now, backward)
-            )
-        path = ".".join([*(scopes[op.scope].path[1:] if op.scope is not None else ()), op.name])
-        bars.append(Bar(op.id, op.name, path, "op", len(around), now, now + seconds, backward))
+            bars.append(Bar(name, scope.name, scope.place, scope.kind, depth, now, now, backward))
+        bars.append(Bar(op.id, op.name, index.path(op), "op", len(places), now, now + seconds, backward))
         now += seconds
-        for _, index in standing:
-            bars[index] = dataclasses.replace(bars[index], end=now)
+        for _, bar in standing:
+            bars[bar] = dataclasses.replace(bars[bar], end=now)
     return bars
 
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from .calls import Index
 from .cost import MOVEMENT
 from .guards import guards
 from .short_text import MINUS, TIMES, shape_text
@@ -49,6 +50,9 @@ INDEX = re.compile(r"\b(bool|u?int\d+) ([\d×]+|scalar)")  # an array in a key
 
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUBSCRIPTS = {"i": "ᵢ", "j": "ⱼ", "k": "ₖ", "h": "ₕ", "t": "ₜ", "0": "₀", "1": "₁", "2": "₂", "3": "₃", "4": "₄"}
+
+OPERANDS = {"x1": "left", "x2": "right"}
+"""Labels for inputs of ops whose own names say nothing."""
 
 PAPER = {"query": "Q", "key": "K", "value": "V"}
 """The papers' names for the inputs of a formula."""
@@ -90,14 +94,11 @@ def readable(number: str) -> str:
     return number.replace("-inf", f"{MINUS}∞").replace("inf", "∞").replace("-", MINUS)
 
 
-class Speaker:
+class Speaker(Index):
     """Knows the names of the values in a computation, and finds the words for each op."""
 
     def __init__(self, structure: Structure) -> None:
-        self.values = {value.id: value for value in structure.values}
-        self.makers = {op.output: op for op in structure.ops}
-        self.ops = {op.id: op for op in structure.ops}
-        self.scopes = {scope.id: scope for scope in structure.scopes}
+        super().__init__(structure)
         self.guarded = guards(structure)
         self.roles: dict[str, str] = {}  # names for the queries, keys and values of attention
         for op in structure.ops:
@@ -115,7 +116,7 @@ class Speaker:
         if len(op.inputs) - op.inputs.count(None) == 1:
             names = [name or "x" for name in names]
         elif "_" in op.name:
-            names = [name or {"x1": "left", "x2": "right"}.get(word, word) for name, word in zip(names, op.operands)]
+            names = [name or OPERANDS.get(word, word) for name, word in zip(names, op.operands)]
         told = {"axis": "", **numbers, "dtype": self.values[op.output].dtype, "key": _key(op)[0]}
         title = form.format(*names, **told) if all(names) or "{" not in form else ""
         title = _short(title) or op.name.replace("_", " ") * bool(title and "_" in op.name)
@@ -130,7 +131,7 @@ class Speaker:
             rank = len(self.values[str(op.inputs[0])].shape)
             last = rank > 1 and text.lstrip("-").isdigit() and int(text) % rank == rank - 1
             return f"{'along' if op.name in MOVEMENT else 'over'} {'the last axis' if last else f'axis {text}'}"
-        return f"{ {'x1': 'left', 'x2': 'right'}.get(name, name) } = {readable(text)}" if text else name
+        return f"{OPERANDS.get(name, name)} = {readable(text)}" if text else name
 
     def chain(self, ops: list[Op]) -> Words:
         """The words for a chain of ops that only move numbers."""

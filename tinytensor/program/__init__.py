@@ -43,17 +43,7 @@ def backward_program(outputs: Tensor | Iterable[Tensor], *, names: Any = None) -
 
     Raises ValueError if an output was not recorded, RuntimeError if its graph was freed or lacks something.
     """
-    tensors = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    if not tensors:
-        raise ValueError("print_backward: expected at least one output, got none")
-    for i, tensor in enumerate(tensors):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"print_backward: output {i} is a {type(tensor).__name__}; expected a Tensor")
-        if tensor._node is None:
-            raise ValueError(
-                f"print_backward: output {i} {tensor.shape} has no graph: nothing it was computed from requires a "
-                "gradient, or gradients were off; set requires_grad=True on an input"
-            )
-    from . import writer as program  # only needed to print
+    from ..graph.drawing import computed  # both are only needed to print
+    from . import writer as program
 
-    return program.build([t._node for t in tensors if t._node is not None], names)
+    return program.build(computed(outputs, "print_backward"), names)

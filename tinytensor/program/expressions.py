@@ -7,7 +7,6 @@ ask for shapes and dtypes, and branch on numbers where these are known.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -174,25 +173,11 @@ class Traced:
     def operands(self) -> list[Traced]:
         return [part.array for part in self.parts if isinstance(part, Operand)]
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.value.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.value.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.value.ndim
-
-    @property
-    def size(self) -> int:
-        return self.value.size
-
-    @property
-    def itemsize(self) -> int:
-        return self.value.itemsize
+    shape: Any = property(operator.attrgetter("value.shape"))
+    dtype: Any = property(operator.attrgetter("value.dtype"))
+    ndim: Any = property(operator.attrgetter("value.ndim"))
+    size: Any = property(operator.attrgetter("value.size"))
+    itemsize: Any = property(operator.attrgetter("value.itemsize"))
 
     @property
     def T(self) -> Traced:
@@ -489,12 +474,8 @@ def _scatter(values: Any, key: Any, shape: Any) -> Any:
     if any(isinstance(part, slice) for part in key):
         text = ["np.s_[", *trace.write_key(key), "]"]
     parts = ["scatter(", *trace.write(values), ", ", *text, f", {tuple(shape)})"]
-    compute = partial(_computed_scatter, tuple(shape))
+    compute = partial(backend.scatter, shape=tuple(shape))
     return _express(parts, ATOM, compute, values, tuple(key), form=("call", "scatter"))
-
-
-def _computed_scatter(shape: tuple[int, ...], values: Any, key: Any) -> Any:
-    return backend.scatter(values, key, shape)
 
 
 def _index_set(x: Any, key: Any, values: Any, wins: Any = None) -> Any:
@@ -553,16 +534,8 @@ def _scalar(value: Any) -> str:
     if isinstance(value, np.generic) and value.dtype not in (np.float64, np.int64, np.bool_):
         return f"np.{value.dtype.name}({_scalar(value.item())})"
     if isinstance(value, float):
-        value = float(value)
-        return (
-            repr(value)
-            if math.isfinite(value)
-            else "np.nan"
-            if value != value
-            else "np.inf"
-            if value > 0
-            else "-np.inf"
-        )
+        text = repr(float(value))
+        return {"nan": "np.nan", "inf": "np.inf", "-inf": "-np.inf"}.get(text, text)
     if value is Ellipsis:
         return "..."
     if isinstance(value, slice):

@@ -273,8 +273,7 @@ class Replay:
 
 def _kept_values(node: Any) -> Iterator[tuple[Node, Any]]:
     """The arrays that a node keeps, with the nodes whose results they are."""
-    op = node.op
-    if op is None:
+    if node.op is None:
         return
     if node.traced:
         yield node, node.values[-1]
@@ -414,7 +413,7 @@ class Writer:
             "\n".join(["import numpy as np", *imports])
             + "\n\n\n"
             + "".join(helpers)
-            + f"def {FUNCTION}(\n{head}):\n{body}\n\n    return {returned}, {_braces(gradients)}\n"
+            + f"def {FUNCTION}(\n{head}):\n{body}\n\n    return {returned}, {{{', '.join(gradients)}}}\n"
         )
         inputs = {self._names[a]: a.value if a.known else None for a in arguments}
         return NumPyProgram(source, inputs)
@@ -480,7 +479,3 @@ def _binding(array: Traced) -> int:
     while array.form[0] == "alias":
         array = array.form[1]
     return array.binding
-
-
-def _braces(items: list[str]) -> str:
-    return "{" + ", ".join(items) + "}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import inspect
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from ..grad_mode import Mode
 from ..modes import Modes, Stage, state
@@ -15,8 +14,6 @@ from ..tracing import Recording, Scope, calling_frame, trace
 
 if TYPE_CHECKING:
     from ..graph import Graph
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class record(Mode):
@@ -57,7 +54,7 @@ class record(Mode):
             state.recording.nodes += recording.nodes
 
 
-class named_scope:
+class named_scope(contextlib.ContextDecorator):
     """Within it, ops belong to a stage of this name: pictures draw it as they draw a module. A decorator as well."""
 
     def __init__(self, name: str) -> None:
@@ -72,14 +69,6 @@ class named_scope:
         state.scopes.pop()
         if state.recording is not None:
             state.recording.leave()
-
-    def __call__(self, function: F) -> F:
-        @functools.wraps(function)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return function(*args, **kwargs)
-
-        return wrapped  # type: ignore[return-value]
 
 
 class detect_anomaly(Mode):
