@@ -102,7 +102,7 @@ class Module(WithSettings, metaclass=Replaceable):
         scopes.append(name)
         recording = state.recording
         if recording is not None:
-            recording.enter(name, self, args)
+            recording.enter(name, self, args, kwargs)
         try:
             if self._forward_pre_hooks or self._forward_hooks:
                 return self._call_with_hooks(args, kwargs)

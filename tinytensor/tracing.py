@@ -116,7 +116,7 @@ class Scope:
         name: the module's name in the module that holds it; the outermost has the name of its class.
         kind: the module's class; "" for a stage.
         parent: the scope around it.
-        arguments: the names of the Tensors that a module was given by position, and their nodes.
+        arguments: the names of the Tensors that a module was given, and their nodes.
     """
 
     name: str
@@ -215,6 +215,8 @@ class Recording:
         self.failed: tuple[TracedNode, BaseException] | None = None  # the last op that failed, and its error
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.known: dict[int, int] = {} if outer is None else outer.known  # by the same, the tick at which it was so
+        self.versions: dict[Node, int] = {} if outer is None else outer.versions  # how many of a memory there are
+        self.met: set[Node] = set() if outer is None else outer.met  # nodes that an op read with a gradient
         self.began = tick()
         self.holders: dict[Any, list[TracedNode]] = {}  # by memory: nodes that hold an array there
         self.unsorted: list[TracedNode] = []  # nodes that are not among them yet
@@ -225,8 +227,9 @@ class Recording:
                 self.scope = Scope(name, "", self.scope)
         self.last = time.perf_counter()
 
-    def enter(self, name: str, module: Any, arguments: tuple[Any, ...]) -> None:
+    def enter(self, name: str, module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Enter the call of a module. The outermost names its parameters, and its arguments as its forward does."""
+        words = [*zip(_words(type(module).forward), arguments), *named.items()]
         if not self._in_module():
             for path, parameter in module.named_parameters():
                 node = self.node(parameter)
@@ -234,12 +237,12 @@ class Recording:
                 if id(parameter._data) not in self.makers:
                     self._know(parameter._data, node)
             self.foreign = []
-            for word, value in zip(_words(type(module).forward), arguments):
+            for word, value in words:
                 if hasattr(value, "_data") and self.node(value).op is None:
                     self.name(value, word)  # a computed Tensor has the name of a variable, or none
                 elif isinstance(value, np.ndarray):
                     self.foreign.append((word, value))
-        given = [(w, self.node(x)) for w, x in zip(_words(type(module).forward), arguments) if hasattr(x, "_data")]
+        given = [(word, self.node(x)) for word, x in words if hasattr(x, "_data")]
         self.scope = Scope(name, type(module).__name__, self.scope, given)
 
     def _in_module(self) -> bool:
@@ -306,14 +309,16 @@ class Recording:
 
     def _version(self, node: Node, array: Any) -> Node:
         """A node of its own for an array that was written unseen, as an optimiser's step does."""
-        first, count = getattr(node, "version", None) or (node, 0)
+        first = (getattr(node, "version", None) or (node,))[0]
+        self.versions[first] = count = self.versions.get(first, 0) + 1
         new = self._leaf(array)
-        new.version, new.owned, new.variable = (first, count + 1), first.owned, first.variable
+        new.version, new.owned, new.variable = (first, count), first.owned, first.variable
         return new
 
     def follows(self, x: Any, value: Any) -> bool:
         """True if a write of `value` into x is an op: if an op made or read one of them."""
-        if for_array(x._data).storage(x._data) == for_array(value._data).storage(value._data):
+        shares = for_array(x._data).storage(x._data) == for_array(value._data).storage(value._data)
+        if shares and written_since(self.known.get(id(value._data), self.began), (x._data,)) is None:
             self.known[id(x._data)] = tick()  # `x[i] += 1` wrote the part of x itself, which goes back into it now
         return any((y._node and y._node.op) is not None or id(y._data) in self.makers for y in (x, value))
 
@@ -349,9 +354,12 @@ class Recording:
         sources: list[Any] = []
         for parent, value in zip(parents, values):
             if parent is not None:
-                if id(value) not in self.makers:
+                if id(value) not in self.makers and parent in self.met:  # `p.data = ...` gave it another array
+                    self._version(parent, value)
+                elif id(value) not in self.makers:
                     self._know(value, parent)  # a detached Tensor has the same array
-                sources.append(parent if parent.op is not None else self._of_leaf(parent, value))
+                self.met.add(parent)
+                sources.append(self._as_read(parent, value))
             else:
                 sources.append(self.maker(value) if hasattr(value, "dtype") else value)
         self._fill(node, tuple(sources), tuple(values))
@@ -366,11 +374,11 @@ class Recording:
         self.nodes.append(node)
         self.last = time.perf_counter()
 
-    def _of_leaf(self, leaf: Node, array: Any) -> Node:
-        """The node of a leaf's array: another one once it was written, as `w -= rate * w.grad` does."""
-        found = self.maker(array) if written_since(self.began, (array,)) is not None else leaf
+    def _as_read(self, node: Node, array: Any) -> Node:
+        """The node of what an array holds: another one once it was written, as `w -= rate * w.grad` does."""
+        found = self.maker(array)
         is_cast = isinstance(found, TracedNode) and found.op is None and found.version is None
-        return leaf if is_cast else found
+        return node if is_cast else found
 
     def _fill(self, node: TracedNode, sources: tuple[Any, ...], values: tuple[Any, ...]) -> TracedNode:
         node.origin, node.variable, node.scope = None, "", self.scope

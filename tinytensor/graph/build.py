@@ -107,6 +107,7 @@ class Builder:
         self._noted: set[Any] = set()  # scopes whose arguments are among them
         self._versions: set[Node] = set()  # nodes of memory that was written later
         self._last_pass = 0
+        self._read_in_pass: dict[Node, Node] = {}  # the version of a leaf's memory that gradients are of
         self._checkpoints = 0
         self._checkpointed: tuple[Any, int] = (None, 0)  # of the op before
         self._memories: dict[Any, str] = {}
@@ -194,6 +195,9 @@ class Builder:
             return
         self._arrived[node] = step.arrived, step.during
         self._last_pass = max(self._last_pass, step.during.began if step.during else 0)
+        for source, left in zip(sources(node), step.left):
+            if left is not None and source.op is None:
+                self._read_in_pass[(getattr(source, "version", None) or (source,))[0]] = source
         for source in sources(node):
             if isinstance(source, Node) and source.op is None and source.arrived is not None:
                 self._arrived[source] = source.arrived, getattr(source, "during", None)
@@ -236,10 +240,17 @@ class Builder:
                 seconds=node.seconds if node.traced else None,
                 flops=flops(op.name, shapes, tuple(node.shape)),
                 step=getattr(node, "step", None),
+                wants=self._wants(node),
                 again=self._checkpoint(node),
                 exact=_exact([x for x in given if not isinstance(x, Node)]) + _exact(node.params),
             )
         )
+
+    def _wants(self, node: Any) -> tuple[bool, ...]:
+        """For each input, True if a gradient flows to it: in the backward passes, or in one that there will be."""
+        if not self._last_pass:
+            return needs(node)
+        return () if getattr(node, "step", None) is None else tuple([left is not None for left in node.step.left])
 
     def _checkpoint(self, node: Node) -> int:
         """The number of the checkpoint that a node is within; 0 if there is none."""
@@ -292,8 +303,9 @@ class Builder:
             return known
         if node.op is not None:  # recorded elsewhere, before this recording began
             return self._new_value(node, "input", None)
-        if node.owned or not isinstance(node, TracedNode):
-            is_input = node in self._given_to_modules and not node.owned
+        first = (getattr(node, "version", None) or (node,))[0]
+        if first.owned or not isinstance(first, TracedNode) or not isinstance(node, TracedNode):
+            is_input = first in self._given_to_modules and not first.owned
             return self._new_value(node, "input" if is_input else "parameter", None)
         attached = self._given.get(id(node.values[-1])) if node.traced else None
         if attached is not None:  # `node` was detached from it
@@ -302,8 +314,8 @@ class Builder:
 
     def _name(self, node: Node) -> str:
         array = node.values[-1] if isinstance(node, TracedNode) and node.traced else None
-        name = self.names.get(node) or self.names.get(id(array)) or node.variable
         version = getattr(node, "version", None) or (node, 0)
+        name = self.names.get(version[0]) or self.names.get(id(array)) or version[0].variable
         return name + str(version[1]).translate(SUBSCRIPTS) if name and version[0] in self._versions else name
 
     def _new_value(self, node: Node, kind: s.Kind, maker: str | None) -> str:
@@ -338,9 +350,10 @@ class Builder:
 
     def _gradient(self, node: Node) -> tuple[Statistics | None, str]:
         """The gradient that arrived last, and what was differentiated then, if that was not the last pass of all."""
-        if node in self._versions:
-            return None, ""  # it is that of the memory as it was written last
-        node = (getattr(node, "version", None) or (node,))[0]
+        first = (getattr(node, "version", None) or (node,))[0]
+        if first in self._versions and self._read_in_pass.get(first) is not node:
+            return None, ""  # it is of the numbers that were read then
+        node = first
         if node not in self._arrived:
             missing = node.op is not None or node.grad is None
             return None if missing else Statistics.of(node.grad._data), ""

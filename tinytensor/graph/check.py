@@ -222,7 +222,7 @@ def _faults_of_form(picture: Picture, structure: Structure, drawn: list[Op]) -> 
             yield f"nothing reads {vertex.heading} ({vertex.id})"
         names = [edge.operand for edge in tails.get(vertex.id, ()) if edge.operand]
         several = [name for name, count in Counter(names).items() if count > 1 and "all " not in name]
-        if vertex.kind == "op" and several:
+        if vertex.kind == "op" and several and vertex.title not in COMMUTATIVE:
             yield f"two arrays are the {several[0]} of {vertex.heading} ({vertex.id})"
         reads = {edge.tail for edge in tails.get(vertex.id, ()) if kinds[edge.tail] not in ("parameter", "mask")}
         ordered = vertex.title not in COMMUTATIVE and vertex.ops == (vertex.id,) and not vertex.mathematics

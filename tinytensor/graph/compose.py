@@ -131,6 +131,7 @@ class Look:
         for op in self.plan.ops:
             if op.output not in self.readers and op.output not in drawn and op.id != self.failed:
                 self._add_unread(self.values[op.output])
+        self._name_results()
         for loop in self.folded.loops:
             self._add_loop(loop)
         if self.options.backward:
@@ -221,6 +222,9 @@ class Look:
 
     def _names_its_operands(self, op: Op) -> bool:
         mathematics = self.vertices[op.id].mathematics
+        names = [self.values[v].name for v in dict.fromkeys(op.inputs) if v is not None]
+        if len(set(names)) < len(names):  # a − a, of two turns
+            return False
         return bool(mathematics) and op.name != "multi_head" and "left" not in mathematics
 
     def _unturned(self, value: str, place: tuple[str, int] = ("", 0)) -> tuple[str, tuple[str, int]]:
@@ -452,6 +456,8 @@ class Look:
                 words += f"; gradient norm {gradient.norm:.4g}"
             hot = gradient.norm if gradient is not None and self.options.heat == "grad" else None
             counts, more = self._counted_leaf(value, box) if kind == "parameter" else (0, ())
+            if kind != "parameter" and self.several.get(value.id, 1) > 1:
+                more = ("each turn its own",)  # as noise has, or what dropout drops
             self.vertices[value.id] = Vertex(
                 value.id, kind, name, "", (*lines, *more), value.shape, value.dtype, box, words, hot, value.pattern,
                 numbers=self._numbers(value, name), counts=counts,
@@ -466,14 +472,24 @@ class Look:
         every = {v for v in every if self.values[v].kind == "parameter"}  # the others are handed on by the turn before
         new = {self.values[v].same_as or v for v in every} - self.counted.keys()
         lines = []
-        if not new and not value.same_as:
+        turns = self._own_turns(box)
+        if not new and not value.same_as and self.counted[value.id]:
             lines.append(f"of {self.counted[value.id]}")
-        elif 1 < len(every) < self._own_turns(box):
+        elif 1 < len(every) < turns:
             lines.append(f"{len(every)}, used in turn")
+        elif turns > 1 and len(every) == 1:
+            lines.append("the same each time")
+        elif len(every) > 1 and self._is_in_loop(box):
+            lines.append("each turn its own")
         if value.frozen:
             lines.append("frozen")
         self.counted.update(dict.fromkeys(new, value.name))
         return len(new) * math.prod(value.shape), tuple(lines)
+
+    def _is_in_loop(self, box: str | None) -> bool:
+        return any(
+            self.scopes[place].kind == "stage" for place in around(box, self.scopes) if place in self.folded.labels
+        )
 
     def _role(self, value: str, reader: Op) -> str:
         """The name that an array has in the op or module that reads it; "" if it says nothing."""
@@ -495,6 +511,18 @@ class Look:
             place, "output", name, "", (), value.shape, value.dtype, None, words, numbers=numbers
         )
         self._connect(self.plan.drawn[maker.id], place, value, turns=turns)
+
+    def _name_results(self) -> None:
+        """Say at the arrows that leave a closed module with several results which one they carry."""
+        results: dict[str, list[str]] = {}
+        for tail, _, value, _ in self.edges:
+            if tail in self.scopes and value not in results.setdefault(tail, []):
+                results[tail].append(value)
+        for key, edge in self.edges.items():
+            every = results.get(edge.tail, ())
+            if len(every) > 1:
+                name = self.values[key[2]].name or f"result {every.index(key[2]) + 1}"
+                self.edges[key] = dataclasses.replace(edge, operand=": ".join(filter(None, (name, edge.operand))))
 
     def _add_unread(self, value: Value) -> None:
         """A result that no op reads, and that is no result of the whole."""
@@ -568,11 +596,15 @@ class Look:
 
     def _add_gradients(self) -> None:
         """Add a gradient beside every vertex that gradients flow through, and the edges reversed."""
+        wanted = {op.id: op.wants for op in self.plan.ops}
+        flows = [e for e in self.edges.values() if any(wanted[op][i : i + 1] == (True,) for op, i, _ in e.reads)]
+        moved = {place for edge in flows for place in (edge.tail, edge.head)}  # the result that was differentiated, too
+        moved |= {edge.head for edge in self.edges.values() if not edge.reads and edge.tail in moved}
         mirrored: dict[str, str] = {}
         for vertex in list(self.vertices.values()):
             group = self.groups.get(vertex.id, [])
             value = self.values.get(vertex.id)
-            if vertex.kind not in ("parameter", "output") and not any(op.differentiable for op in group):
+            if vertex.id not in moved and not any(any(op.wants) for op in group):
                 continue
             arrived = value.gradient if value is not None else None
             for op in group:
@@ -589,7 +621,7 @@ class Look:
                 place, "gradient", title, vertex.name, lines, vertex.shape, vertex.dtype, box, words
             )
         for edge in list(self.edges.values()):
-            if edge.tail in mirrored and edge.head in mirrored:
+            if edge.tail in mirrored and edge.head in mirrored and (edge in flows or not edge.reads):
                 tail, head = mirrored[edge.head], mirrored[edge.tail]
                 self.edges[tail, head, edge.label, "gradient"] = Edge(tail, head, edge.label, "gradient")
         for origin, place in mirrored.items():

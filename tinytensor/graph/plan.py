@@ -168,7 +168,9 @@ REACH = 400
 def residuals(structure: Structure) -> dict[str, str]:
     """For the id of each op `x + f(x)`, the id of the value that goes around, `x`."""
     makers = {op.output: i for i, op in enumerate(structure.ops)}
-    vectors = {v.id for v in structure.values if v.kind == "parameter" and len(v.shape) < 2}  # biases do not go around
+    vectors = {  # biases and constants do not go around
+        v.id for v in structure.values if v.kind == "constant" or (v.kind == "parameter" and len(v.shape) < 2)
+    }
     found = {}
     for op in structure.ops:
         if op.name == "add" and None not in op.inputs and len(set(op.inputs)) == 2:

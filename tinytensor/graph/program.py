@@ -84,12 +84,15 @@ class Program:
     def run(self, **arrays: Any) -> tuple[Any, ...]:
         """The results, computed on other arrays: give those by the names of inputs and parameters.
 
-        Raises KeyError for a name that the program does not have.
+        Raises KeyError for a name that the program does not have, RuntimeError if memory was written since.
         """
         unknown = arrays.keys() - self.names.keys()
         if unknown:
             raise KeyError(f"run: there is no array {min(unknown)!r}; there are {', '.join(sorted(self.names))}")
         known = {**self.leaves, **{self.names[name]: getattr(x, "_data", x) for name, x in arrays.items()}}
+        written = [name for name, place in self.names.items() if known.get(place, name) is None]
+        if written:
+            raise RuntimeError(f"run: {', '.join(written)} was written since it was recorded; give it by name")
         with nothing_recorded():
             for call in self.calls:
                 known[call.output] = call.again(known)

@@ -140,7 +140,7 @@ class Run:
         if (one.kind, one.frozen) != (other.kind, other.frozen):
             return False
         if value not in values and len(set(values)) == len(values):
-            return True
+            return int(value[1:]) > int(values[-1][1:])  # in the order in which they were met first
         period = values.index(values[0], 1) if values[0] in values[1:] else len(values)
         return value == values[len(values) - period]
 

@@ -93,6 +93,7 @@ class Op:
         seconds: how long it took; None if it was not measured.
         flops: an estimate of its multiplications and additions.
         step: its step of the backward pass.
+        wants: for each input, True if a gradient of it was wanted, or arrived in the last backward pass.
         again: for an op within a `checkpoint`, the number of that; the backward pass computes it again. 0 for others.
         exact: all that `parameters` shortens, in full: equal only for ops with equal parameters.
     """
@@ -112,6 +113,7 @@ class Op:
     seconds: float | None
     flops: int
     step: Step | None
+    wants: tuple[bool, ...] = ()
     again: int = 0
     exact: str = ""
 
@@ -186,7 +188,7 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items() if key not in ("seconds", "exact", "during")}
+        return {key: _plain(item) for key, item in value.items() if key not in ("seconds", "exact", "during", "wants")}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -72,13 +72,20 @@ class _Names:
             taken[vertex.box, name] = number = taken.get((vertex.box, name), 0) + 1
             self.local[vertex.id] = name if number == 1 else f"{name} ({number})"
             self.known.setdefault(self.local[vertex.id], set()).add(vertex.box)
+        counts: dict[str, int] = {}
+        self.whole: dict[str, str] = {}  # names with their paths, numbered where two boxes have one path
+        for vertex in picture.vertices:
+            path = self.boxes[vertex.box].path[1:] if vertex.box is not None else ()
+            name = ".".join([*path, self.local[vertex.id]])
+            counts[name] = number = counts.get(name, 0) + 1
+            self.whole[vertex.id] = name if number == 1 else f"{name} ({number})"
 
     def of(self, place: str, reader: str) -> str:
         """The name of a vertex in the row of one that reads it."""
         name, box = self.local[place], self.vertices[place].box
         if len(self.known[name]) == 1 or box == self.vertices[reader].box:
             return name
-        return ".".join([*(self.boxes[box].path[1:] if box is not None else ()), name])
+        return self.whole[place]
 
     def row(self, vertex: Vertex) -> str:
         """The name of a vertex in its own row, with its heading."""

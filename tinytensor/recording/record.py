@@ -24,8 +24,8 @@ class record(Mode):
         graph.save("loss.svg")
 
     Ops without a gradient are remembered as well. `graph` is a `tinytensor.graph.Graph` of all that was computed, and
-    `draw` takes any Tensor computed within. The arrays live as long as the graph or the Tensors. It nests, and is a
-    decorator as well.
+    `draw` takes any Tensor with a gradient computed within. The arrays live as long as the graph or the Tensors. It
+    nests, and is a decorator as well.
     """
 
     def _modes(self) -> Modes:

@@ -678,3 +678,140 @@ def test_two_norms_behind_one_sum_are_no_add_and_norm():
 
     titles = [v.title for v in recorded(Twice(), sequence(2, 4)).picture().vertices if v.kind in ("op", "module")]
     assert titles == ["Linear", "add", "LayerNorm"]
+
+
+# ---- whose gradients, whose numbers
+
+
+def gradients(picture):
+    titles = {v.id: v.title for v in picture.vertices}
+    return [(titles[e.tail], titles[e.head]) for e in picture.edges if e.kind == "gradient"]
+
+
+def test_no_gradient_is_drawn_through_detach_nor_to_what_wants_none():
+    first, second, x = nn.Linear(2, 3), nn.Linear(3, 1), tt.ones((2, 2))
+    second.weight.requires_grad = False
+    with tt.record() as graph:
+        loss = second(first(x).detach()).mean()
+    loss.backward()
+    drawn = [v.title for v in graph.picture(backward=True, depth=5).vertices if v.kind == "gradient"]
+    assert drawn == ["∂L/∂bias", "∇ linear", "∇ mean", "∂L/∂loss"]
+    assert gradients(graph.picture(backward=True, depth=5))[0] == ("∇ linear", "∂L/∂bias")
+
+
+def test_what_the_loss_does_not_contain_has_no_gradient_of_it():
+    w = tt.tensor([2.0], requires_grad=True)
+    with tt.record() as graph:
+        loss, other = (w * w).sum(), tt.exp(w)
+    loss.backward()
+    assert {a for a, _ in gradients(graph.picture(backward=True))} == {"∂L/∂loss", "∇ sum", "∇ w²"}
+    assert other.requires_grad
+
+
+@pytest.mark.parametrize("own", [(), ("w",), ("noise",), ("w", "noise")])
+def test_a_loop_says_which_arrays_are_each_turn_s_own(own):
+    ws, noises = ([sequence(3, 3, seed=i).requires_grad_(kind == 0) for i in range(4)] for kind in range(2))
+    h = tt.ones((3, 3), dtype=tt.float64)
+    with tt.record() as graph:
+        for i in range(4):
+            h = tt.tanh(h @ ws[i if "w" in own else 0] + noises[i if "noise" in own else 0])
+    lines = {v.kind: "each turn its own" in v.lines for v in graph.picture().vertices if v.kind in ("parameter",)}
+    assert lines == {"parameter": "w" in own}
+    told = ["each turn its own" in v.lines for v in graph.picture().vertices if v.kind == "constant"]
+    assert any(told) == ("noise" in own)
+
+
+def test_layers_that_come_again_in_another_order_are_not_folded():
+    layers = [nn.Linear(3, 3) for _ in range(3)]
+
+    def folds(order):
+        h = sequence(2, 3)
+        with tt.record() as graph:
+            for i in order:
+                h = layers[i](h)
+        return [v.lines[-1] for v in graph.picture(depth=0).vertices if v.kind == "module"]
+
+    assert folds((0, 1, 2, 0, 1, 2)) == ["× 6"]
+    assert folds((0, 1, 2, 2, 1, 0))[0] == "× 3"
+    assert len(folds((0, 1, 2, 2, 1, 0))) == 4
+
+
+def test_data_that_is_put_into_a_parameter_is_another_version_of_it():
+    p, x = tt.tensor(np.eye(2), requires_grad=True), tt.ones((1, 2), dtype=tt.float64)
+    with tt.record() as graph:
+        for _ in range(2):
+            loss = ((x @ p) ** 2).sum()
+            loss.backward()
+            p.data -= 0.25 * p.grad
+        p.data = p.data * 3.0
+        result = x @ p
+    assert [v.name for v in graph.values if v.kind == "parameter"] == ["p₀", "p₁", "p₂"]
+    assert len({v.numbers for v in graph.values if v.kind == "parameter"}) == 3
+    assert "1 parameter (4 numbers)" in graph.description()
+    graph.check()
+    assert result.shape == (1, 2)
+
+
+def test_a_write_without_gradients_into_a_result_is_drawn():
+    w = tt.tensor(np.eye(3), requires_grad=True)
+    with tt.record() as graph:
+        h = tt.tanh(w)
+        with tt.no_grad():
+            h[0] = 5.0
+        y = h * 2.0
+    assert [op.name for op in graph.ops] == ["tanh", "index_set", "multiply"]
+    graph.check()
+    assert y.requires_grad
+
+
+def test_a_gradient_stands_at_the_numbers_that_it_was_taken_at():
+    layer, x = nn.Linear(2, 1), tt.ones((1, 2))
+    optimizer = nn.optim.SGD(layer.parameters(), lr=0.1)
+    with tt.record() as graph:
+        loss = (layer(x) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        again = layer(x)
+    assert [bool(v.gradient) for v in graph.values if v.name in ("bias₀", "bias₁")] == [True, False]
+    assert again.shape == (1, 1)
+
+
+def test_arrows_of_a_module_with_several_results_say_which_they_carry():
+    class Two(nn.Module):
+        def forward(self, x):
+            return tt.exp(x), tt.sin(x)
+
+    with tt.record() as graph:
+        a, b = Two()(sequence(2, 2))
+        result = tt.atan2(b, a)
+    drawn = [e.operand for e in graph.picture(depth=0).edges if e.operand]
+    assert drawn == ["b: left", "a: right"]
+    assert result.shape == (2, 2)
+
+
+def test_arguments_by_name_have_their_names():
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = sequence(2, 3, 4).float()
+    with tt.record() as graph:
+        attention(query=tt.tanh(x), key=tt.sin(x), value=tt.exp(x), need_weights=False)
+    assert [e.operand for e in graph.picture(depth=0).edges if e.operand] == ["query", "key", "value"]
+
+
+def test_the_text_has_a_name_for_each_source():
+    a, b = (nn.Sequential(nn.Linear(2, 3), nn.ReLU()) for _ in "ab")
+    with tt.record() as graph:
+        result = tt.atan2(a(tt.ones((1, 2))), b(tt.ones((1, 2))))
+    (line,) = [row for row in graph.to_text().splitlines() if row.startswith("arctan2") or "from 1, 1 (2)" in row]
+    assert "from 1, 1 (2)" in line
+    assert result.shape == (1, 3)
+
+
+def test_a_program_whose_memory_was_written_says_so():
+    layer, x = nn.Linear(2, 1), tt.ones((1, 2))
+    with tt.record() as graph:
+        loss = layer(x).sum()
+    with tt.no_grad():
+        layer.weight *= 2.0
+    with pytest.raises(RuntimeError, match="run: weight was written since it was recorded; give it by name"):
+        graph.program().run(x=x)
+    assert loss.shape == ()
