@@ -27,6 +27,7 @@ import numpy as np
 from .backend import for_array, is_finite
 from .modes import failure_listeners, module_path, state
 from .node import Node, Saved, _saved, tick, written_since
+from .primitive import OPS
 
 SMALL = 64
 """Arrays of at most this many elements are remembered with their numbers, larger ones by statistics."""
@@ -215,6 +216,9 @@ class Recording:
         self.failed: tuple[TracedNode, BaseException] | None = None  # the last op that failed, and its error
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.known: dict[int, int] = {} if outer is None else outer.known  # by the same, the tick at which it was so
+        self.writes: dict[Any, list[tuple[int, Any, Any]]] = (
+            {} if outer is None else outer.writes
+        )  # by memory, in order
         self.versions: dict[Node, int] = {} if outer is None else outer.versions  # how many of a memory there are
         self.met: set[Node] = set() if outer is None else outer.met  # nodes that an op read with a gradient
         self.began = tick()
@@ -309,6 +313,8 @@ class Recording:
 
     def _version(self, node: Node, array: Any) -> Node:
         """A node of its own for an array that was written unseen, as an optimiser's step does."""
+        if (known := self._written_elsewhere(node, array)) is not None:
+            return known
         first = (getattr(node, "version", None) or (node,))[0]
         self.versions[first] = count = self.versions.get(first, 0) + 1
         new = self._leaf(array)
@@ -335,6 +341,45 @@ class Recording:
             node.values = tuple([for_array(v).copy(v) if share else v for v, share in zip(node.values, shares)])
         self._know(array, self.maker(result))
         self.known[id(array)] += 1  # the tick of the write itself
+        self.writes.setdefault(storage, []).append((self.known[id(array)], array, self.makers[id(array)]))
+
+    def _written_elsewhere(self, node: Node, array: Any) -> Node | None:
+        """The node of an array whose memory recorded ops wrote through other views of it; None if others wrote it, too.
+
+        It is an op for each write: `index_set` if the view was a part of this array, `getitem` if it was a whole.
+        """
+        storage, then = for_array(array).storage(array), self.known.get(id(array), tick())
+        writes = [write for write in self.writes.get(storage, ()) if write[0] > then]
+        if not writes or not isinstance(node, TracedNode) or written_since(writes[-1][0], (array,)) is not None:
+            return None
+        xp, content = for_array(array), node.values[-1]
+        made: list[tuple[TracedNode, tuple[Any, ...], tuple[Any, ...]]] = []
+        for _, part, source in writes:
+            inside, outside = _places(part, array), _places(array, part)
+            if inside is not None:
+                name, places, shape, more = "index_set", inside, array.shape, {"wins": None}
+                sources: tuple[Any, ...] = (node, source)
+                given: tuple[Any, ...] = (content, source.values[-1])
+            elif outside is not None:
+                name, places, shape, more = "getitem", outside, part.shape, {}
+                sources, given = (source,), (source.values[-1],)
+            elif np.intersect1d(_addresses(part), _addresses(array)).size:
+                return None
+            else:
+                continue  # beside it
+            key = tuple([xp.asarray(i) for i in np.unravel_index(places, shape)])
+            params = {"key": key, **more}
+            content = OPS[name].function(xp, *given, **params)
+            node = TracedNode(OPS[name], (None,) * len(sources), None, params, content)
+            made.append((node, sources, (*given, content)))
+        if not np.array_equal(xp.to_numpy(content), xp.to_numpy(array), equal_nan=content.dtype.kind in "fc"):
+            return None
+        for new, sources, values in made:
+            self._fill(new, sources, values)
+            new.needs = (False,) * len(sources)
+            self.nodes.append(new)
+        self._know(array, node)
+        return node
 
     def _word_for(self, array: Any) -> str:
         """The name that the outermost module's forward gives the NumPy array that this one copies; or ""."""
@@ -390,6 +435,22 @@ class Recording:
         self.unsorted.append(node)
         node.needs = node.kept_before = node.residuals_before = node.seconds = node.step = None
         return node
+
+
+def _places(part: Any, whole: Any) -> Any:
+    """For each element of an array, its place among those of another, flat; None if one is not there."""
+    parts, wholes = (_addresses(x) for x in (part, whole))
+    order = np.argsort(wholes, axis=None)
+    at = np.searchsorted(wholes.ravel(), parts, sorter=order)
+    found = order[np.minimum(at, order.size - 1)] if order.size else at
+    return found if order.size and (wholes.ravel()[found] == parts).all() else None
+
+
+def _addresses(x: Any) -> Any:
+    start = x.ctypes.data if isinstance(x, np.ndarray) else x.data.ptr
+    for axis, (length, stride) in enumerate(zip(x.shape, x.strides)):
+        start = start + (np.arange(length) * stride).reshape((-1,) + (1,) * (x.ndim - axis - 1))
+    return np.asarray(start)
 
 
 def _copy_of_small(value: Any) -> Any:

@@ -233,9 +233,10 @@ def writes(draw):
     """Memory that is written, with and without gradients, through views and whole."""
     x, w = draw.array(draw.rows + 1, draw.width, requires_grad=False), draw.weight()
     h = tt.tanh(x @ w.detach() if draw.yes() else x)
+    row, flat = x[0], x.reshape(-1)
     with tt.no_grad():
         for _ in range(draw.some(1, 4)):
-            how = draw.some(0, 5)
+            how = draw.some(0, 9)
             if how == 0:
                 x += 1.5
             elif how == 1:
@@ -246,11 +247,20 @@ def writes(draw):
                 w -= 0.1 * w
             elif how == 4:
                 x.fill_(0.5)
+            elif how == 5:
+                row += 1.0
+            elif how == 6:
+                flat[1:] = flat[:-1].clone()
+            elif how == 7:
+                for some in x:
+                    some *= 0.5
+            elif how == 8:
+                x.mT[0] = flat[: len(x)] + row[0]
             else:
                 x[:, 0] = h[: x.shape[0], 0].detach() if h.shape == x.shape else 0.25
             if draw.yes():
                 h = h + tt.tanh(x)
-    return h + x @ w
+    return (h + x @ w, row * 2.0, flat + 1.0) if draw.yes() else h + x @ w
 
 
 def training(draw):

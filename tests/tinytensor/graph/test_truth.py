@@ -591,6 +591,33 @@ def test_a_write_through_a_view_is_seen_by_the_whole():
     assert second.shape == (2, 2)
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, y: x.reshape(-1).__setitem__(slice(0, 2), y),
+        lambda x, y: [row.__iadd__(y) for row in x],
+        lambda x, y: x.mT.__setitem__(0, y),
+        lambda x, y: x[1].copy_(y),
+        lambda x, y: x[::-1].__setitem__(1, y),
+    ],
+    ids=["flat", "rows", "transposed", "copy", "backwards"],
+)
+def test_a_write_through_a_view_reaches_the_whole_and_other_views(write):
+    x, y = tt.zeros((2, 2)), tt.asarray([1.0, 2.0])
+    with tt.record() as graph:
+        whole, view = x * 1.0, x.reshape(4)
+        write(x, y * 2.0)
+        result = x + whole, view * 3.0
+    inputs = [v.name for v in graph.values if v.kind in ("input", "constant") and v.shape]
+    assert inputs == ["", "y"]  # nothing begins anew; x is a later name of its memory
+    read = {value for op in graph.ops for value in op.inputs}
+    assert [op.name for op in graph.ops if op.output not in read] == ["add", "multiply"]
+    graph.check(constants=True)
+    first, second = graph.program().run(y=tt.asarray([5.0, 7.0]))
+    assert (first.max(), second.max()) == (14.0, 42.0)
+    assert len(result) == 2
+
+
 def test_the_new_key_and_value_of_a_cache_reach_attention():
     model = Transformer(11, d_model=4, num_heads=2, num_layers=1, dropout=0.0).eval()
     with tt.no_grad():
