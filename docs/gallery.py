@@ -62,7 +62,7 @@ print("induction:", visualize.head_scores(repeated.encoder, [*words, *words])["i
 gallery.show("heads", visualize.attention_heads(repeated.encoder, [*words, *words]))
 
 # %% [markdown]
-# What each token adds to an output, here a number of the last position, above the attention of a head to it:
+# The share of each token in an output, here a number of the last position, above the attention of a head to it:
 
 # %%
 (shares,) = integrated_gradients(lambda e: encoder(e, src_mask=F.causal_mask(5))[0, -1, 0], x)

@@ -1,4 +1,4 @@
-"""What each token of the input adds to an output of a model, by gradients at the embeddings.
+"""The share of each token of the input in an output of a model, by gradients at the embeddings.
 
     logits, embeddings = at_embeddings(model, ids)                         # the model as a function of embeddings
     output = lambda *x: F.log_softmax(logits(*x)[0, -1], dim=-1)[7]        # log p(7 | ids)

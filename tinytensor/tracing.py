@@ -109,6 +109,11 @@ class TracedNode(Node):
         return tuple([a if p is None else None for p, a in zip(self.parents, self.values)])
 
 
+def version_of(node: Any) -> tuple[Any, int]:
+    """The node that the memory of a node had first, and how often it was written unseen since; mostly itself, and 0."""
+    return getattr(node, "version", None) or (node, 0)
+
+
 @dataclass(eq=False, slots=True)
 class Scope:
     """One call of a module, or a stage named by `named_scope`.
@@ -216,9 +221,8 @@ class Recording:
         self.failed: tuple[TracedNode, BaseException] | None = None  # the last op that failed, and its error
         self.makers: dict[int, Node] = {} if outer is None else outer.makers  # by id of an array that they hold
         self.known: dict[int, int] = {} if outer is None else outer.known  # by the same, the tick at which it was so
-        self.writes: dict[Any, list[tuple[int, Any, Any]]] = (
-            {} if outer is None else outer.writes
-        )  # by memory, in order
+        # By memory, in order: the tick, the array that was written, and the node of its content.
+        self.writes: dict[Any, list[tuple[int, Any, Any]]] = {} if outer is None else outer.writes
         self.versions: dict[Node, int] = {} if outer is None else outer.versions  # how many of a memory there are
         self.met: set[Node] = set() if outer is None else outer.met  # nodes that an op read with a gradient
         self.began = tick()
@@ -315,7 +319,7 @@ class Recording:
         """A node of its own for an array that was written unseen, as an optimiser's step does."""
         if (known := self._written_elsewhere(node, array)) is not None:
             return known
-        first = (getattr(node, "version", None) or (node,))[0]
+        first, _ = version_of(node)
         self.versions[first] = count = self.versions.get(first, 0) + 1
         new = self._leaf(array)
         new.version, new.owned, new.variable = (first, count), first.owned, first.variable
@@ -325,7 +329,7 @@ class Recording:
         """True if a write of `value` into x is an op: if an op made or read one of them."""
         shares = for_array(x._data).storage(x._data) == for_array(value._data).storage(value._data)
         if shares and written_since(self.known.get(id(value._data), self.began), (x._data,)) is None:
-            self.known[id(x._data)] = tick()  # `x[i] += 1` wrote the part of x itself, which goes back into it now
+            self.known[id(x._data)] = tick()  # `x[i] += 1` wrote this part of x before: it counts once
         return any((y._node and y._node.op) is not None or id(y._data) in self.makers for y in (x, value))
 
     def write(self, array: Any, result: Any) -> None:

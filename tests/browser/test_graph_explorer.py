@@ -59,19 +59,24 @@ def test_open_all_shows_every_op(visit, layers):
     assert overlaps == 0
 
 
-def test_search_goes_to_what_is_hidden(visit, layers):
+def search_for(browser, word):
+    """Close all modules, look for a word that is in three places, and go to the first."""
     from selenium.webdriver.common.keys import Keys
 
-    browser = visit(layers)
     browser.find_element("id", "close").click()
     search = browser.find_element("id", "search")
-    search.send_keys("multi-head attention")
+    search.send_keys(word)
     assert browser.find_element("id", "hits").text == "3 found"
     search.send_keys(Keys.ENTER)
     assert browser.find_element("id", "hits").text == "1 of 3"
+    assert len(browser.find_elements("css selector", ".vertex.chosen")) == 1
+
+
+def test_search_goes_to_what_is_hidden(visit, layers):
+    browser = visit(layers)
+    search_for(browser, "multi-head attention")
     assert "multi-head attention" in titles(browser)
     assert "TransformerEncoder.layers.0.self_attn" in panel(browser)
-    assert len(browser.find_elements("css selector", ".vertex.chosen")) == 1
 
 
 def test_the_keyboard_walks_opens_and_zooms(visit, layers):
@@ -200,16 +205,9 @@ def test_without_workers_the_page_lays_out_itself(visit, browser):
 
 
 def test_search_opens_the_way_into_formulas(visit, layers):
-    from selenium.webdriver.common.keys import Keys
-
     browser = visit(layers)
-    browser.find_element("id", "close").click()
-    search = browser.find_element("id", "search")
-    search.send_keys("softmax")
-    assert browser.find_element("id", "hits").text == "3 found"
-    search.send_keys(Keys.ENTER)
+    search_for(browser, "softmax")
     assert "weights = softmax" in panel(browser)
-    assert len(browser.find_elements("css selector", ".vertex.chosen")) == 1
 
 
 @pytest.mark.parametrize("font", ["DejaVu Sans", "DejaVu Sans Mono"])

@@ -285,7 +285,7 @@ def test_a_module_that_refuses_its_input_by_itself_is_red(tmp_path):
 
 
 def e(*shape):
-    """What a computation gave."""
+    """The result of a computation."""
     return tt.exp(tt.ones(shape))
 
 

@@ -40,7 +40,8 @@ def _raw_key(x: Tensor, key: Any, keep: bool) -> Any:
                 state.recording.cast(array, part)
         elif _is_array(part):
             part = tt.asarray(part, device=x.device)._data
-            part = part.astype(dtypes.int64) if part.size == 0 and part.dtype.kind == "f" else part
+            if part.size == 0 and part.dtype.kind == "f":
+                part = part.astype(dtypes.int64)
         elif isinstance(part, np.generic):
             part = part.item()
         elif isinstance(part, slice):  # bounds that are arrays could change later
@@ -70,9 +71,8 @@ def _check_bounds(x: Tensor, key: list[Any]) -> None:
                 length = x.shape[axis]
                 low, high = int(part.min()), int(part.max())
                 if low < -length or high >= length:
-                    raise IndexError(
-                        f"index {high if high >= length else low} is out of bounds for axis {axis} with size {length}"
-                    )
+                    wrong = high if high >= length else low
+                    raise IndexError(f"index {wrong} is out of bounds for axis {axis} with size {length}")
             axis += _consumed(part)
 
 
@@ -155,7 +155,8 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         return
     if value.device != x.device:
         raise tt.DeviceError(f"x[...] = value: x is on {x.device}, the value on {value.device}; move one of them")
-    raw, xp = _raw_key(x, key, keep=False), tt.backend.for_array(x._data)
+    raw = _raw_key(x, key, keep=False)
+    xp = tt.backend.for_array(x._data)
     try:
         xp.write(x._data, raw, value._data, _winners(x, raw) if x.device != "cpu" else None)
     except ValueError as error:

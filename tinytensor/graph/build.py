@@ -16,7 +16,7 @@ from ..modes import state
 from ..node import Node, leaf, written_since
 from ..primitive import Primitive
 from ..tensor import Tensor, wrap
-from ..tracing import Recording, Statistics, TracedNode, Witness, formula_site, trace
+from ..tracing import Recording, Statistics, TracedNode, Witness, formula_site, trace, version_of
 from . import structure as s
 from .cost import MOVEMENT, flops
 from .program import Call, Program
@@ -169,8 +169,8 @@ class Builder:
             self._given_to_modules.update(given for _, given in scope.arguments)
             scope = scope.parent
         for source in sources(node):
-            if (version := getattr(source, "version", None)) is not None:
-                self._versions.add(version[0])
+            if (first := version_of(source)[0]) is not source:
+                self._versions.add(first)
 
     def _note_arrays(self, node: Node) -> None:
         """Note the arrays of unrecorded nodes: inputs of recorded ops, and arrays that other ops keep."""
@@ -196,11 +196,11 @@ class Builder:
         self._arrived[node] = step.arrived, step.during
         self._last_pass = max(self._last_pass, step.during.began if step.during else 0)
         for source, left in zip(sources(node), step.left):
-            if left is not None and source.op is None:
-                self._read_in_pass[(getattr(source, "version", None) or (source,))[0]] = source
-        for source in sources(node):
-            if isinstance(source, Node) and source.op is None and source.arrived is not None:
-                self._arrived[source] = source.arrived, getattr(source, "during", None)
+            if isinstance(source, Node) and source.op is None:
+                if left is not None:
+                    self._read_in_pass[version_of(source)[0]] = source
+                if source.arrived is not None:
+                    self._arrived[source] = source.arrived, getattr(source, "during", None)
 
     # ---- ops
 
@@ -303,7 +303,7 @@ class Builder:
             return known
         if node.op is not None:  # recorded elsewhere, before this recording began
             return self._new_value(node, "input", None)
-        first = (getattr(node, "version", None) or (node,))[0]
+        first, _ = version_of(node)
         if first.owned or not isinstance(first, TracedNode) or not isinstance(node, TracedNode):
             is_input = first in self._given_to_modules and not first.owned
             return self._new_value(node, "input" if is_input else "parameter", None)
@@ -314,13 +314,13 @@ class Builder:
 
     def _name(self, node: Node) -> str:
         array = node.values[-1] if isinstance(node, TracedNode) and node.traced else None
-        version = getattr(node, "version", None) or (node, 0)
-        name = self.names.get(version[0]) or self.names.get(id(array)) or version[0].variable
-        return name + str(version[1]).translate(SUBSCRIPTS) if name and version[0] in self._versions else name
+        first, writes = version_of(node)
+        name = self.names.get(first) or self.names.get(id(array)) or first.variable
+        return name + str(writes).translate(SUBSCRIPTS) if name and first in self._versions else name
 
     def _new_value(self, node: Node, kind: s.Kind, maker: str | None) -> str:
-        version = getattr(node, "version", None)
-        first = self._value(version[0]) if version is not None else ""
+        first, _ = version_of(node)
+        same_as = self._value(first) if first is not node else ""
         value = self._value_ids[node] = f"v{len(self._values) + 1}"
         array = node.values[-1] if isinstance(node, TracedNode) and node.traced else None
         mask, pattern = _mask(array)
@@ -330,8 +330,8 @@ class Builder:
             s.Value(
                 value, kind, self._name(node), shape, str(node.dtype), math.prod(shape) * node.dtype.itemsize, maker,
                 mask, gradient, pattern, node.owned, few_numbers(self._as_seen(node)),
-                frozen=kind == "parameter" and isinstance(version[0] if version else node, TracedNode),
-                gradient_of=of, same_as=first, read=getattr(node, "read", ""),
+                frozen=kind == "parameter" and isinstance(first, TracedNode),
+                gradient_of=of, same_as=same_as, read=getattr(node, "read", ""),
             )
         )  # fmt: skip
         return value
@@ -350,19 +350,18 @@ class Builder:
 
     def _gradient(self, node: Node) -> tuple[Statistics | None, str]:
         """The gradient that arrived last, and what was differentiated then, if that was not the last pass of all."""
-        first = (getattr(node, "version", None) or (node,))[0]
+        first, _ = version_of(node)
         if first in self._versions and self._read_in_pass.get(first) is not node:
             return None, ""  # it is of the numbers that were read then
-        node = first
-        if node not in self._arrived:
-            missing = node.op is not None or node.grad is None
-            return None if missing else Statistics.of(node.grad._data), ""
-        arrived, during = self._arrived[node]
+        if first not in self._arrived:
+            missing = first.op is not None or first.grad is None
+            return None if missing else Statistics.of(first.grad._data), ""
+        arrived, during = self._arrived[first]
         root = during.root() if during is not None and during.began < self._last_pass else None
         return arrived, "" if root is None else self._name(root) or f"({root.name})"
 
     def program(self, structure: s.Structure) -> Program:
-        """What was recorded, to be run again. Arrays that were written since are None."""
+        """The recording, to be run again. Arrays that were written since are None."""
         nodes = {place: node for node, place in reversed(self._value_ids.items())}
         arrays = {place: self._unwritten(node) for place, node in nodes.items()}
         calls = []

@@ -51,7 +51,7 @@ def check(picture: Picture, structure: Structure, shown: Structure, folds: list[
         ]
         faults.extend(wrong)
         if made.output in read:
-            faults.append(f"{op.name} at {op.origin} stands in two places")
+            faults.append(f"{op.name} at {op.origin} is in two places")
         read[made.output] = made._replace(inputs=tuple(w or x for w, x in zip(inputs, made.inputs)))
     faults.extend(back.faults)
     faults.extend(f"{op.name} at {op.origin} is not in it" for op in main_ops(structure) if op.output not in read)
@@ -162,7 +162,7 @@ class Reader:
         return ((scope, places.index(i)),) if i in places else ()
 
     def _handed(self, op: Op, i: int, loops: list[tuple[Edge, str]], turns: Turns) -> str | None:
-        """What the turn before hands on, if an arrow of a loop says so, or the order of layers does; else None."""
+        """The value from the turn before, if an arrow of a loop says so, or the order of layers does; else None."""
         for level, column in self._columns(op, i, turns):
             scope, k = turns[level]
             fold = self.folds[scope]
@@ -210,7 +210,7 @@ class Reader:
 
 
 def _faults_of_form(picture: Picture, structure: Structure, drawn: list[Op]) -> Iterator[str]:
-    """What a reader of the picture could not tell, or would count wrong."""
+    """Faults that leave a reader of the picture in doubt, or make him count wrong."""
     tails: dict[str, list[Edge]] = {}
     kinds = {vertex.id: vertex.kind for vertex in picture.vertices}
     leaving = {edge.tail for edge in picture.edges}

@@ -455,9 +455,8 @@ class Look:
             if gradient is not None:
                 words += f"; gradient norm {gradient.norm:.4g}"
             hot = gradient.norm if gradient is not None and self.options.heat == "grad" else None
-            counts, more = self._counted_leaf(value, box) if kind == "parameter" else (0, ())
-            if kind != "parameter" and self.several.get(value.id, 1) > 1:
-                more = ("each turn its own",)  # as noise has, or what dropout drops
+            own = ("each turn its own",) * (self.several.get(value.id, 1) > 1)  # as noise, or the mask of a dropout
+            counts, more = self._counted_leaf(value, box) if kind == "parameter" else (0, own)
             self.vertices[value.id] = Vertex(
                 value.id, kind, name, "", (*lines, *more), value.shape, value.dtype, box, words, hot, value.pattern,
                 numbers=self._numbers(value, name), counts=counts,
@@ -473,23 +472,19 @@ class Look:
         new = {self.values[v].same_as or v for v in every} - self.counted.keys()
         lines = []
         turns = self._own_turns(box)
+        folded = (self.scopes[place] for place in around(box, self.scopes) if place in self.folded.labels)
         if not new and not value.same_as and self.counted[value.id]:
             lines.append(f"of {self.counted[value.id]}")
         elif 1 < len(every) < turns:
             lines.append(f"{len(every)}, used in turn")
         elif turns > 1 and len(every) == 1:
             lines.append("the same each time")
-        elif len(every) > 1 and self._is_in_loop(box):
+        elif len(every) > 1 and any(scope.kind == "stage" for scope in folded):
             lines.append("each turn its own")
         if value.frozen:
             lines.append("frozen")
         self.counted.update(dict.fromkeys(new, value.name))
         return len(new) * math.prod(value.shape), tuple(lines)
-
-    def _is_in_loop(self, box: str | None) -> bool:
-        return any(
-            self.scopes[place].kind == "stage" for place in around(box, self.scopes) if place in self.folded.labels
-        )
 
     def _role(self, value: str, reader: Op) -> str:
         """The name that an array has in the op or module that reads it; "" if it says nothing."""
@@ -557,9 +552,8 @@ class Look:
         if maker is None or reader not in self.plan.drawn:
             return
         tail, head = self.plan.drawn[maker.id], self.plan.drawn[reader]
-        if tail != head or head not in around(
-            self.scopes[loop.scope].parent, self.scopes
-        ):  # else a closed module hides it
+        hides = around(self.scopes[loop.scope].parent, self.scopes)
+        if tail != head or head not in hides:  # a closed module around the loop does not show it
             given = self.scopes[head].arguments if head in self.scopes else ()
             argument = next((word for word, value in given if value == loop.at_first), "")
             label = self.values[loop.value].name or argument or "next turn"

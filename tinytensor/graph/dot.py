@@ -100,7 +100,7 @@ def ends(edge: Edge) -> tuple[str, str]:
 
 
 def contents(picture: Picture) -> dict[str | None, list[Vertex | Box]]:
-    """What is directly in each box, by its id, boxes first; None: what is in no box."""
+    """The boxes and vertices directly in each box, by its id, boxes first; under None those in no box."""
     inside: dict[str | None, list[Vertex | Box]] = {place: [] for place in (None, *(box.id for box in picture.boxes))}
     parts: tuple[Vertex | Box, ...] = (*picture.boxes, *picture.vertices)
     for part in parts:

@@ -174,7 +174,7 @@ class _Data:
 
 
 def _shown(vertex: Vertex, picture: Picture) -> dict[str, Any]:
-    """What stands in a vertex, and its words for those who cannot see it."""
+    """The text of a vertex, and its words for those who cannot see it."""
     lines = lines_of(vertex, picture)
     width, height = room(vertex, lines)
     shown = [["".join(text for text, _ in line.parts), line.size] for line in lines]
@@ -182,7 +182,7 @@ def _shown(vertex: Vertex, picture: Picture) -> dict[str, Any]:
 
 
 def _rows(op: Op | None, value: Value | None, node: Any) -> list[list[str]]:
-    """What is known of a value, and of the op that made it: the name of each detail, and its text."""
+    """Details of a value and of the op that made it: the name of each, and its text."""
     rows: list[list[str]] = []
     if value is not None:
         size = f"{shape_text(value.shape)} {value.dtype}, {bytes_text(value.nbytes)}"

@@ -46,7 +46,7 @@ PIXELS = 4 / 3
 
 
 class Pictured:
-    """What has a picture, in the forms of that; options are fields of `Options`."""
+    """Anything with a picture, in all forms of that; options are fields of `Options`."""
 
     def picture(self, **options: Any) -> Picture:
         """The content of a picture, before it is laid out."""

@@ -39,7 +39,9 @@ class Length(NamedTuple):
 def free_lengths(one: Program, other: Program) -> Program:
     """The work of `Program.with_free_lengths`; see there."""
     try:
-        free = dict(_lengths(one, other))
+        free: dict[tuple[int, int], Length] = {}
+        for sizes, length in _lengths(one, other):
+            free.setdefault(sizes, length)
         if len(one.calls) != len(other.calls):
             raise ValueError(f"one recording has {len(one.calls)} ops, the other {len(other.calls)}")
         calls = tuple([_freed(a, b, free) for a, b in zip(one.calls, other.calls)])
@@ -70,15 +72,15 @@ def _mapped(function: Callable[..., Any], *values: Any) -> Any:
 
 
 def _lengths(one: Program, other: Program) -> Iterator[tuple[tuple[int, int], Length]]:
-    """The pairs of sizes in which arrays from outside differ, each with its first axis."""
+    """The pairs of sizes in which arrays from outside differ, each with its axis."""
     names = {place: name for name, place in one.names.items()}
-    for place, array in reversed(one.leaves.items()):
+    for place, array in one.leaves.items():
         second = other.leaves.get(place)
         if array is None or second is None or array.ndim != second.ndim or array.dtype != second.dtype:
             raise ValueError(f"{names.get(place, 'a constant')} is another array in each recording")
         if place in names:
-            sizes = [*enumerate(zip(array.shape, second.shape))]
-            yield from ((pair, Length(place, axis)) for axis, pair in reversed(sizes) if pair[0] != pair[1])
+            sizes = enumerate(zip(array.shape, second.shape))
+            yield from ((pair, Length(place, axis)) for axis, pair in sizes if pair[0] != pair[1])
         elif array.shape != second.shape:
             raise ValueError(
                 f"a constant {tuple(array.shape)} is {tuple(second.shape)} in the other recording; compute it from an "

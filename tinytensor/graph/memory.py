@@ -303,7 +303,7 @@ class _Lives(Index):
         return list(found.values())
 
     def _of_checkpoints(self) -> Iterable[tuple[str, Alive]]:
-        """What checkpoints keep until they compute again, by its memory."""
+        """Arrays that checkpoints keep until they compute again, each with its memory."""
         within = {op.output: op.again for op in self.structure.ops}
         memories = {saved.value: saved.memory for op in self.structure.ops for saved in op.saved}
         for op in self.structure.ops:

@@ -108,7 +108,7 @@ class Program:
         return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"))
 
     def differences(self, recorded: Program) -> list[str]:
-        """What each op computes otherwise than was recorded, on the recorded arrays that it reads here, in words."""
+        """Results that differ from the recorded ones, in words; each op runs on the recorded arrays that it reads."""
         was = {**recorded.leaves, **{call.output: call.result for call in recorded.calls}}
         found = []
         with nothing_recorded():

@@ -35,7 +35,7 @@ Rule = Literal["same", "own", "slice"] | Handed
 
 @dataclass
 class Column:
-    """What alike turns read in one place, from outside of each turn.
+    """The values that alike turns read in one place, from outside of each turn.
 
     Attributes:
         values: by turn.

@@ -1,7 +1,7 @@
 """Stages of a page: the turns of loops, and tens, hundreds, ... of what a module or stage holds in great numbers.
 
 A loop of 200 turns is "step 1 … step 200", of "step 1 … step 100", of "step 1 … step 10", of "step 1". Unlike folding
-(`fold.py`) this leaves nothing out, so what stands in one stage need not be alike.
+(`fold.py`) this leaves nothing out, so the items of one stage need not be alike.
 """
 
 from __future__ import annotations

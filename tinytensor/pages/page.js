@@ -34,7 +34,7 @@ function smallMap(rows, colour) {
   return made;
 }
 
-// What is wider than its place fades out where it goes on.
+// Content wider than its place fades out where it goes on.
 const showWay = (place) => place.classList.toggle("goes-on", place.scrollLeft + place.clientWidth < place.scrollWidth - 2);
 const sizes = new ResizeObserver((seen) => seen.forEach(({ target }) => showWay(target.closest(".scroll"))));
 for (const place of document.querySelectorAll(".scroll")) {

@@ -1,4 +1,4 @@
-"""What heads do: each kind by hand-made attention, and the picture that sorts them."""
+"""Kinds of heads, each by hand-made attention, and the picture that sorts them."""
 
 import numpy as np
 import pytest

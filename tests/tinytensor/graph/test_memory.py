@@ -197,7 +197,7 @@ def test_what_is_kept_is_told_after_the_backward_pass_as_before():
 
 
 def test_a_checkpoint_keeps_less():
-    """What it holds is given to it; what it computes again lives in the backward pass alone."""
+    """It holds its inputs; its own arrays are computed again and live in the backward pass alone."""
     peaks = {}
     for kept in (True, False):
         tt.manual_seed(0)
