@@ -59,6 +59,14 @@ def test_open_all_shows_every_op(visit, layers):
     assert overlaps == 0
 
 
+def test_a_closed_formula_has_no_operands_of_the_ops_in_it(visit, layers):
+    browser = visit(layers)
+    labels = "return [...document.querySelectorAll('text.label')].map((label) => label.textContent)"
+    assert not {"left", "right"} & set(browser.execute_script(labels))
+    search_for(browser, "softmax")
+    assert {"left", "right"} & set(browser.execute_script(labels))
+
+
 def search_for(browser, word):
     """Close all modules, look for a word that is in three places, and go to the first."""
     from selenium.webdriver.common.keys import Keys

@@ -102,9 +102,10 @@ let drawn = [];
 function connect() {
   edgesOf = new Map();
   const known = new Map();
-  for (const [tail, head, kind, operand] of data.edges) {
+  for (const [tail, head, kind, given] of data.edges) {
     const [from, to] = [visible(tail), visible(head)];
     if (from === to) continue;
+    const operand = to === head ? given : ""; // of an op in a closed module, it is no operand of that
     const closed = boxes.has(from) || boxes.has(to); // then nothing is seen that a residual goes around
     const kindHere = kind === "residual" && closed ? "data" : kind;
     const key = `${from} ${to} ${kindHere}`;
