@@ -164,7 +164,7 @@ def stale(node: Node) -> Any:
 
 def written_since(then: int, arrays: Any) -> Any:
     """The first of the arrays whose memory was written after a tick of the clock; None if there is none."""
-    for array in arrays:
+    for array in arrays if _last_write > then else ():
         if hasattr(array, "shape") and _written.get(for_array(array).storage(array), 0) > then:
             return array
     return None
