@@ -53,7 +53,7 @@ def model(kind: str, shape: str, dtype: str) -> dict[str, Any]:
     in_one_dtype = peer.in_the_dtype_of_the_model() if dtype == "float64" else contextlib.nullcontext()
     with tempfile.TemporaryDirectory() as folder, in_one_dtype:
         if kind == "bert":
-            found, _ = peer.of_bert(lambda: peer.bert(**options), dtype, Path(folder))
+            found, _ = peer.of_encoder(lambda: peer.bert(**options), dtype, Path(folder))
             pooled = max(found.pop("pooled, mean"), found.pop("pooled, pooler"))
             return {**found, "pooled": pooled}
         make = {"gpt2": peer.gpt2, "llama": peer.llama}[kind]

@@ -31,11 +31,12 @@ class Encoder(ReadsHuggingFace, nn.Module):
         d_ff: inner size of the feed-forward layers; default 4 * d_model.
         dropout: after the embeddings, on each sub-layer's result, on attention weights.
         max_length: the longest sequence, which is also the number of learned positions.
-        segments: the number of kinds of sentences (section 3.2, "segment embeddings").
+        segments: the number of kinds of sentences (section 3.2, "segment embeddings"); 0: they are not told apart.
         norm_first: normalise before each sub-layer rather than after it, as BERT does.
         norm_eps: eps of the layer normalisations.
         head: whether to add the head that predicts hidden words.
         pooler: whether to add tanh(W x + b) of the first position, which BERT trains for its second objective.
+        pooling, normalize: what `pooled` does unless it is told otherwise: its kind, and whether vectors have length 1.
         pad_id, mask_id: the ids of padding and of the mask that replaces a hidden word. Without a pad_id, and beside
             it, -1 is padding.
 
@@ -58,6 +59,8 @@ class Encoder(ReadsHuggingFace, nn.Module):
         norm_eps: float = 1e-12,
         head: bool = True,
         pooler: bool = False,
+        pooling: str = "mean",
+        normalize: bool = False,
         pad_id: int | None = 0,
         mask_id: int | None = None,
     ) -> None:
@@ -68,9 +71,10 @@ class Encoder(ReadsHuggingFace, nn.Module):
             if value is not None and not 0 <= value < vocabulary:
                 raise ValueError(f"{name} must be an id below {vocabulary}, got {value!r}")
         self.d_model, self.max_length, self.pad_id, self.mask_id = d_model, max_length, pad_id, mask_id
+        self.pooling, self.normalize = pooling, normalize
         self.embedding = nn.Embedding(vocabulary, d_model)
         self.positions = nn.Embedding(max_length, d_model)
-        self.segments = nn.Embedding(segments, d_model)
+        self.segments = nn.Embedding(segments, d_model) if segments else None
         self.norm = nn.LayerNorm(d_model, norm_eps)
         self.dropout = nn.Dropout(dropout)
         layer = nn.TransformerEncoderLayer(
@@ -104,7 +108,7 @@ class Encoder(ReadsHuggingFace, nn.Module):
             "num_layers": len(inner),
             "d_ff": inner[0] if inner else 0,
             "max_length": len(weights["positions.weight"]),
-            "segments": len(weights["segments.weight"]),
+            "segments": len(weights["segments.weight"]) if "segments.weight" in weights else 0,
         }
 
     def forward(self, ids: Any, segments: Any = None) -> Tensor:
@@ -122,26 +126,35 @@ class Encoder(ReadsHuggingFace, nn.Module):
         ids = self._ids(ids)
         if ids.shape[1] > self.max_length:
             raise ValueError(f"Encoder: a sequence of {ids.shape[1]} is longer than max_length {self.max_length}")
-        segments = tt.zeros_like(ids) if segments is None else as_batch("Encoder", segments, ids.device, fill=0)
-        places = self.positions(tt.arange(ids.shape[1], device=ids.device))
-        x = self.embedding(tt.where(ids == NONE, 0, ids)) + places + self.segments(segments)
+        x = self.embedding(tt.where(ids == NONE, 0, ids)) + self.positions(tt.arange(ids.shape[1], device=ids.device))
+        if self.segments is not None:
+            kinds = tt.zeros_like(ids) if segments is None else as_batch("Encoder", segments, ids.device, fill=0)
+            x = x + self.segments(kinds)
+        elif segments is not None:
+            raise ValueError("Encoder: made with segments=0, so it does not tell sentences apart; got segments")
         return self.encoder(self.dropout(self.norm(x)), src_key_padding_mask=is_padding(ids, self.pad_id))
 
-    def pooled(self, ids: Any, kind: str = "mean", segments: Any = None) -> Tensor:
+    def pooled(
+        self, ids: Any, kind: str | None = None, segments: Any = None, *, normalize: bool | None = None
+    ) -> Tensor:
         """One vector for each text, (batch, d_model), from ids (batch, length) (Reimers and Gurevych 2019, section 3).
 
         Args:
             kind: "mean" or "max" over all positions but padding, "first" for the vector of the first position, "pooler"
-                for tanh(W x + b) of it.
+                for tanh(W x + b) of it; default: the model's own, as for
+            normalize: whether each vector is divided by its length.
         """
+        kind = self.pooling if kind is None else kind
         if kind not in POOLINGS or (kind == "pooler" and self.pooler is None):
             has = POOLINGS if self.pooler is not None else POOLINGS[:-1]
             raise ValueError(f"Encoder: cannot pool by {kind!r}; expected one of {', '.join(has)}")
         ids = self._ids(ids)
-        x = self.hidden_states(ids, segments)
+        x = self._pooled(self.hidden_states(ids, segments), kind, is_padding(ids, self.pad_id)[:, :, None])
+        return F.normalize(x) if (self.normalize if normalize is None else normalize) else x
+
+    def _pooled(self, x: Tensor, kind: str, padding: Tensor) -> Tensor:
         if kind == "pooler" and self.pooler is not None:
             return tt.tanh(self.pooler(x[:, 0]))
-        padding = tt.expand_dims(is_padding(ids, self.pad_id), axis=-1)
         if kind == "first":
             return x[:, 0]
         if kind == "max":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -13,8 +16,9 @@ import numpy as np
 from tinytensor.machine.files import read_json, read_text
 
 from .ids import NONE
-from .pretrained import CONFIG, PretrainedError, entries, reading
+from .weights import CONFIG, PretrainedError, entries, reading
 
+TEMPLATE, SENTENCES = "chat_template.jinja", "sentence_bert_config.json"
 GENERATION, IDS = "generation_config.json", ("bos_token_id", "eos_token_id")
 WHOLE, WORDS, PAIRS = "tokenizer.json", "vocab.txt", ("vocab.json", "merges.txt")
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -29,24 +33,29 @@ class FolderTokenizer:
         tokenizer: of the package `tokenizers`.
         pad_id: the id that fills short rows; by default -1, which every model here takes for padding.
         special: ids by what they are for, such as "eos_token".
+        template: of a chat, in Jinja; None if the model only continues texts.
     """
 
-    def __init__(self, tokenizer: Any, pad_id: int = NONE, special: dict[str, int] | None = None) -> None:
-        self.tokenizer, self.pad_id, self.special = tokenizer, pad_id, special or {}
+    def __init__(
+        self,
+        tokenizer: Any,
+        pad_id: int = NONE,
+        special: dict[str, int] | None = None,
+        template: str | None = None,
+    ) -> None:
+        self.tokenizer, self.pad_id, self.special, self.template = tokenizer, pad_id, special or {}, template
 
     @staticmethod
     def load(folder: str | os.PathLike[str]) -> FolderTokenizer:
         """Load a folder's tokenizer.json, or vocab.txt of WordPiece, or vocab.json and merges.txt of BPE.
 
         Special tokens are those of tokenizer_config.json, special_tokens_map.json and added_tokens.json. Without a
-        padding token, or where it is a word or begins or ends texts as well, -1 fills short rows.
+        padding token, or where it is a word or begins or ends texts as well, -1 fills short rows. Texts are cut where
+        the files of a sentence transformer say so.
 
         Raises PretrainedError, with the file's name, if there is none, or a damaged one.
         """
-        try:
-            import tokenizers
-        except ImportError:
-            raise PretrainedError("tokenizers is not installed; run: pip install -e '.[pretrained]'") from None
+        (tokenizers,) = packages("tokenizers")
         path = Path(folder)
         said = _said(path)
         try:
@@ -59,9 +68,16 @@ class FolderTokenizer:
             raise PretrainedError(f"{path}: no tokenizer that can be read ({str(error)[:200]})") from None
         made.no_padding()  # or the folder's settings for training may cut and pad our texts
         made.no_truncation()
+        if longest := _longest(path):
+            made.enable_truncation(longest)
         if special.get("pad_token") in _ends(path) | {i for role, i in special.items() if role != "pad_token"}:
             del special["pad_token"]
-        return FolderTokenizer(made, special.get("pad_token", NONE), special)
+        return FolderTokenizer(made, special.get("pad_token", NONE), special, _template(path, said))
+
+    @staticmethod
+    def is_in(folder: Path) -> bool:
+        """True if a folder has a file that `load` makes a tokenizer of."""
+        return any((folder / name).exists() for name in (WHOLE, WORDS, PAIRS[1]))
 
     def __len__(self) -> int:
         return self.tokenizer.get_vocab_size()
@@ -75,6 +91,26 @@ class FolderTokenizer:
     def encode(self, text: str) -> list[int]:
         """The ids of a text alone."""
         return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def chat(self, messages: str | Sequence[Mapping[str, str]], *, answer: bool = True) -> list[int]:
+        """The ids of a conversation, by the model's own template.
+
+        Args:
+            messages: one after the other, each with a "role" ("system", "user" or "assistant") and its "content"; a
+                text alone is one message of the user.
+            answer: end with what begins an answer, for `generate` to go on from.
+
+        Raises ValueError for a model that has no template, or messages that its template does not take.
+        """
+        if self.template is None:
+            raise ValueError(
+                "chat: this model has no template for it, as it was trained to continue texts; write "
+                "model.generate([model.tokenizer.encode(text)])"
+            )
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        words = {role: self.tokenizer.id_to_token(i) for role, i in self.special.items()}
+        return self.encode(_rendered(self.template, {**words, "messages": messages, "add_generation_prompt": answer}))
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of some ids, without special tokens. Raises ValueError for an id that no token has."""
@@ -103,6 +139,27 @@ class FolderTokenizer:
         return known
 
 
+# ---- how a conversation becomes a text
+
+
+def _rendered(template: str, variables: dict[str, Any]) -> str:
+    """A template with its variables, in a sandbox: it comes from a file, and reads nothing but these."""
+    jinja2, sandbox = packages("jinja2", "jinja2.sandbox")
+
+    def refuse(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    environment = sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
+    environment.filters["tojson"] = lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent)
+    environment.globals |= {"raise_exception": refuse, "strftime_now": lambda form: time.strftime(form)}
+    try:
+        return environment.from_string(template).render(variables)
+    except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise ValueError(f"chat: the model's template does not take these messages: {error}") from None
+
+
 # ---- what a byte-level vocabulary calls its pieces
 
 
@@ -124,6 +181,15 @@ def _characters(piece: bytes) -> str:
 
 
 # ---- files
+
+
+def packages(*names: str) -> tuple[Any, ...]:
+    """Packages that reading models needs. Raises PretrainedError that says how to install one that is missing."""
+    try:
+        return tuple([importlib.import_module(name) for name in names])
+    except ImportError as error:
+        extra = "real-models" if error.name == "gguf" else "pretrained"
+        raise PretrainedError(f"{error.name} is not installed; run: pip install -e '.[{extra}]'") from None
 
 
 def _said(folder: Path) -> dict[str, Any]:
@@ -168,6 +234,58 @@ def _made(tokenizers: Any, folder: Path, said: dict[str, Any]) -> Any:
     else:
         raise PretrainedError(f"{folder}: expected {WHOLE}, {WORDS}, or {PAIRS[0]} and {PAIRS[1]}")
     return tokenizers.Tokenizer.from_str(made.to_str())
+
+
+def byte_pairs(
+    words: Sequence[str],
+    merges: list[tuple[str, str]],
+    *,
+    words_at: str | None = None,
+    digits: bool = False,
+    composed: bool = False,
+    ignore_merges: bool = False,
+) -> Any:
+    """Byte-pair encoding over bytes (Radford et al. 2019).
+
+    Args:
+        words: the vocabulary in the order of its ids.
+        merges: the pairs that are joined, the first ones first.
+        words_at: a regular expression whose matches are encoded alone; default: that of GPT-2.
+        digits: each digit is encoded alone.
+        composed: letters and their accents become one character first (Unicode's NFC).
+        ignore_merges: a word that is in the vocabulary is one token, whatever the pairs.
+    """
+    tokenizers, cut = packages("tokenizers", "tokenizers.pre_tokenizers")
+    model = tokenizers.models.BPE({word: i for i, word in enumerate(words)}, merges, ignore_merges=ignore_merges)
+    made = tokenizers.Tokenizer(model)
+    parts = [cut.Digits(individual_digits=True)] if digits else []
+    if words_at is not None:
+        parts.append(cut.Split(tokenizers.Regex(words_at), "isolated"))
+    made.pre_tokenizer = cut.Sequence([*parts, cut.ByteLevel(add_prefix_space=False, use_regex=words_at is None)])
+    made.decoder = tokenizers.decoders.ByteLevel()
+    if composed:
+        made.normalizer = tokenizers.normalizers.NFC()
+    return made
+
+
+def _template(folder: Path, said: dict[str, Any]) -> str | None:
+    """The template of a chat: in a file of its own, or among the words of the tokenizer."""
+    if (folder / TEMPLATE).exists():
+        return reading(read_text, folder / TEMPLATE)
+    found = said.get("chat_template")
+    if isinstance(found, list):
+        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None
+
+
+def _longest(folder: Path) -> int | None:
+    """Where a sentence transformer cuts its texts, special tokens included."""
+    said = entries(folder / SENTENCES, optional=True)
+    longest = said.get("max_seq_length")
+    if said.get("do_lower_case") not in (None, False) or (longest is not None and type(longest) is not int):
+        raise PretrainedError(f"{folder / SENTENCES}: {shown(said)}; expected a max_seq_length, and no do_lower_case")
+    return longest
 
 
 def _add_tokens(tokenizers: Any, folder: Path, made: Any, said: dict[str, Any]) -> dict[str, int]:

@@ -20,27 +20,21 @@ import json
 import math
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown  # cuts what is long or deep, as a value of a file may be
-from typing import Any, Self, TypeVar, get_args, get_origin, get_type_hints
-
-import numpy as np
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.machine.files import atomic_write, read_file, read_json
+from tinytensor.machine.files import atomic_write
 
-CONFIG = "config.json"
-T = TypeVar("T")
+from .weights import CONFIG, Open, PretrainedError, Weight, entries, weights_in
+
 FORMAT = "tinytensor model 1"
 KINDS: dict[str, Any] = {"model": str, "arguments": dict, "weights": dict, "text": (dict, type(None)), "files": dict}
 HASH = 16  # hexadecimal digits of a file's SHA-256 in its name
-
-
-class PretrainedError(RuntimeError):
-    """A folder holds no model of ours, or a damaged one."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +44,14 @@ class Folder:
     Attributes:
         model: the name of the model's class.
         arguments: the model's arguments.
-        weights: by path, as NumPy arrays; a shared parameter occurs once, under its first path.
+        weights: by path, still in their file; a shared parameter occurs once, under its first path.
         text: the codec's own values, to turn text into ids; None for a model alone.
         files: the contents of the codec's files, by their role.
     """
 
     model: str
     arguments: dict[str, Any]
-    weights: dict[str, Any]
+    weights: dict[str, Weight]
     text: dict[str, Any] | None
     files: dict[str, bytes]
 
@@ -189,14 +183,14 @@ def read_folder(folder: str | os.PathLike[str]) -> Folder:
     path = Path(folder)
     config = _read_config(path)
     try:
-        content = _get(path, config["weights"])
-        files = {role: _get(path, entry) for role, entry in config["files"].items()}
+        weights = _get(path, config["weights"])
+        files = {role: _get(path, entry).read(0) for role, entry in config["files"].items()}
     except PretrainedError:
         if _checksum(_read_config(path)) == _checksum(config):
             raise
         return read_folder(folder)  # a new config replaced it meanwhile, and its files were removed
-    weights = arrays(path / config["weights"]["file"], content)
-    return Folder(config["model"], config["arguments"], weights, config["text"], files)
+    arrays = weights_in(path / config["weights"]["file"], weights)
+    return Folder(config["model"], config["arguments"], arrays, config["text"], files)
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -226,68 +220,14 @@ def _read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _get(folder: Path, entry: Mapping[str, str]) -> bytes:
+def _get(folder: Path, entry: Mapping[str, str]) -> Open:
+    """A file that a config names, after checking that it is the one."""
     path = folder / entry["file"]
-    content = reading(read_file, path)
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+    opened = Open(path)
+    digest = hashlib.file_digest(opened.file, "sha256")
+    if digest.hexdigest() != entry["sha256"]:
         raise PretrainedError(f"{path}: damaged: it is not the file that {CONFIG} describes")
-    return content
-
-
-def arrays(path: Path, content: bytes | None = None) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file, or of its content; bfloat16 becomes float32, which holds the same values."""
-    from safetensors import SafetensorError, deserialize
-
-    try:
-        found = deserialize(reading(read_file, path) if content is None else content)
-        return {name: array_of(path, name, entry) for name, entry in found}
-    except (SafetensorError, ValueError) as error:
-        raise PretrainedError(f"{path}: no whole safetensors file ({error})") from None
-
-
-def array_of(path: Path, name: str, entry: dict[str, Any]) -> np.ndarray:
-    kinds = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "BOOL": "?", "U8": "u1"}
-    if entry["dtype"] not in kinds:
-        raise PretrainedError(f"{path}: {name} is of dtype {entry['dtype']}; expected {', '.join(kinds)}")
-    array = np.frombuffer(entry["data"], kinds[entry["dtype"]]).reshape(entry["shape"])
-    is_half = entry["dtype"] == "BF16"  # the upper one of a float32
-    return (array.astype(np.uint32) << 16).view(np.float32) if is_half else array
-
-
-def reading(read: Callable[[Path], T], path: Path) -> T:
-    """Read by a function of `files`. Raises PretrainedError that names the file."""
-    try:
-        return read(path)
-    except OSError as error:
-        raise PretrainedError(f"{error.filename or path}: {error.strerror or error}{_instead(path)}") from None
-    except ValueError as error:
-        raise PretrainedError(str(error)) from None
-
-
-def entries(path: Path, optional: bool = False) -> dict[str, Any]:
-    """The entries of an object in JSON; none if it is optional and missing. Raises PretrainedError with its name."""
-    if optional and not path.exists():
-        return {}
-    found = reading(read_json, path)
-    if not isinstance(found, dict):
-        raise PretrainedError(f"{path}: holds {shown(found)}; expected an object with entries")
-    return found
-
-
-def _instead(path: Path) -> str:
-    """The end of a sentence about a file that cannot be read: what is in its place, and what to do."""
-    folder = path.parent
-    if folder.is_file():
-        return f"; expected a folder with {CONFIG} and safetensors, not a file{' of GGUF' * (folder.suffix == '.gguf')}"
-    if not folder.is_dir():
-        return f"; there is no folder {str(folder)!r}, and nothing is fetched: download it first"
-    if path.name == CONFIG:
-        return "" if path.exists() else "; expected a folder of save_pretrained"
-    others = sorted(each.name for each in folder.glob("*") if each.suffix in (".safetensors", ".gguf", ".bin", ".pt"))
-    if path.exists() or path.name != "model.safetensors" or not others:
-        return "" if path.exists() else "; copy or download it again"
-    convert = "load it where transformers is installed, and write it anew with save_pretrained"
-    return f"; the folder has {others[-1]} (reading a pickle can run code, which is not done here): {convert}"
+    return opened
 
 
 def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str = "cpu") -> Any:
@@ -299,7 +239,7 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
     if unknown:
         raise PretrainedError(f"{name}: {found.model} has no argument {', '.join(sorted(unknown))}")
     _check_sizes(found, made, name)
-    with _random_state_kept():
+    with nn.parameter.skipped():
         try:
             model: nn.Module = made(**found.arguments)
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
@@ -314,6 +254,8 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
             weights[path] = weights[first[id(parameter)]]
     try:
         model.load_state_dict(weights)
+    except PretrainedError:  # of a file that changed, or holds NaN
+        raise
     except RuntimeError as error:
         raise PretrainedError(f"{name}: the weights do not fit the config: {error}") from None
     return model.to(device).eval()
@@ -360,13 +302,3 @@ def _check_sizes(found: Folder, made: type[Pretrained], name: str) -> None:
             raise PretrainedError(
                 f"{name}: {CONFIG} says {argument} {told}, but the weights are those of a {found.model} with {size}"
             )
-
-
-class _random_state_kept:
-    """Restores the library's random state afterwards, since making a model draws initial weights."""
-
-    def __enter__(self) -> None:
-        self._state = tt.random.get_state()
-
-    def __exit__(self, *exception: object) -> None:
-        tt.random.set_state(self._state)

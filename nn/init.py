@@ -15,6 +15,8 @@ import tinytensor as tt
 from tinytensor import Tensor, random
 from tinytensor.random import Generator
 
+from .parameter import here
+
 GAINS = {"linear": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
 
 
@@ -51,12 +53,16 @@ def _fill(tensor: Tensor, values: Any) -> Tensor:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with numbers from the uniform distribution U(a, b)."""
+    if here.skips:
+        return tensor
     values = random.uniform(tensor.shape, a, b, dtype=tensor.dtype, device=tensor.device, generator=generator)
     return _fill(tensor, values)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Fill with numbers from the normal distribution N(mean, std²)."""
+    if here.skips:
+        return tensor
     values = random.normal(tensor.shape, mean, std, dtype=tensor.dtype, device=tensor.device, generator=generator)
     return _fill(tensor, values)
 

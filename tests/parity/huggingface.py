@@ -46,6 +46,19 @@ def bert(kind: str = "BertForPreTraining", **options: Any) -> Any:
     return getattr(transformers, kind)(config)
 
 
+def encoder(kind: str, **options: Any) -> Any:
+    """RoBERTa and those after it; DistilBERT has names of its own for its sizes."""
+    import transformers
+
+    family = kind.split("For")[0].removesuffix("Model")
+    sizes: dict[str, Any] = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}
+    if family != "DistilBert":
+        sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
+        sizes |= {"pad_token_id": 1}
+    config = getattr(transformers, f"{family}Config")(**{**sizes, **SIZES, "max_position_embeddings": 40, **options})
+    return getattr(transformers, kind)(config)
+
+
 def made(make: Callable[[], Any], dtype: str, folder: Path) -> Any:
     """A model of theirs with weights that matter, written into a folder."""
     import torch
@@ -66,6 +79,8 @@ def in_the_dtype_of_the_model() -> Iterator[None]:
     import torch
     from transformers.models.llama import modeling_llama
     from transformers.models.mistral import modeling_mistral
+    from transformers.models.qwen2 import modeling_qwen2
+    from transformers.models.qwen3 import modeling_qwen3
 
     def normalized(self, x):
         root = torch.rsqrt((x * x).mean(-1, keepdim=True) + self.variance_epsilon)
@@ -85,8 +100,9 @@ def in_the_dtype_of_the_model() -> Iterator[None]:
         angles = position_ids[..., None].double() * torch.cat([frequencies, frequencies])
         return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
+    modules = {"Llama": modeling_llama, "Mistral": modeling_mistral, "Qwen2": modeling_qwen2, "Qwen3": modeling_qwen3}
     with ExitStack() as patches:
-        for module, name in ((modeling_llama, "Llama"), (modeling_mistral, "Mistral")):
+        for name, module in modules.items():
             patches.enter_context(mock.patch.object(getattr(module, f"{name}RMSNorm"), "forward", normalized))
             patches.enter_context(mock.patch.object(getattr(module, f"{name}RotaryEmbedding"), "forward", turns))
         yield
@@ -138,24 +154,28 @@ def _until_end(ids: list[list[int]]) -> list[list[int]]:
 
 
 @tt.no_grad()
-def of_bert(make: Callable[[], Any], dtype: str, folder: Path) -> tuple[dict[str, float], Encoder]:
+def of_encoder(make: Callable[[], Any], dtype: str, folder: Path) -> tuple[dict[str, float], Encoder]:
     """Differences of hidden states, of pooled vectors, and of logits where theirs has a head; and our model.
 
-    Texts are of different lengths, and have two segments. What both make of padding is nobody's affair.
+    Texts are of different lengths, and have two segments where the model tells them apart. What both make of padding is
+    nobody's affair.
     """
     import torch
 
     theirs = made(make, dtype, folder)
     ours = Encoder.from_pretrained(folder)
-    ids, segments = IDS.copy(), (np.arange(12) >= 7) * np.ones((3, 1), dtype=int)
-    ids[1, 9:], ids[2, 4:] = 0, 0
-    shown = ids != 0
+    ids, pad = IDS.copy(), theirs.config.pad_token_id
+    ids[1, 9:], ids[2, 4:] = pad, pad
+    shown, segments = ids != pad, None
     given = {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(shown).long()}
+    if getattr(theirs.config, "type_vocab_size", 1) > 1:
+        segments = (np.arange(12) >= 7) * np.ones((3, 1), dtype=int)
+        given["token_type_ids"] = torch.tensor(segments)
     with torch.no_grad():
-        found = theirs(**given, token_type_ids=torch.tensor(segments), output_hidden_states=True)
+        found = theirs(**given, output_hidden_states=True)
         states = found.hidden_states[-1]
-        whole = getattr(theirs, "bert", theirs)
-        pooler = None if whole.pooler is None else whole.pooler(states)
+        pooler = getattr(theirs.base_model, "pooler", None)
+        pooler = None if pooler is None else pooler(states)
     mean = (states * given["attention_mask"][..., None]).sum(dim=1) / given["attention_mask"].sum(dim=1)[:, None]
     differences = {
         "hidden states": apart(ours.hidden_states(ids, segments), states, shown),

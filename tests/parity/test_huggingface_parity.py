@@ -14,11 +14,12 @@ from .huggingface import (
     IDS,
     apart,
     bert,
+    encoder,
     gpt2,
     in_the_dtype_of_the_model,
     llama,
     made,
-    of_bert,
+    of_encoder,
     of_language_model,
     same_ids,
 )
@@ -46,6 +47,18 @@ LANGUAGE_MODELS = {
     "llama, slower angles": lambda: llama(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}),
     "llama 3.1": lambda: llama(head_dim=16, rope_parameters=STRETCHED),
     "mistral": lambda: llama("Mistral", num_key_value_heads=2, sliding_window=5),
+    "qwen2": lambda: llama("Qwen2", num_key_value_heads=2),
+    "qwen2, tied": lambda: llama("Qwen2", num_key_value_heads=1, tie_word_embeddings=True, rms_norm_eps=1e-3),
+    "qwen3": lambda: llama("Qwen3", num_key_value_heads=2, head_dim=12),
+    "qwen3, biases": lambda: llama("Qwen3", num_key_value_heads=4, head_dim=16, attention_bias=True),
+}
+ENCODERS = {
+    "roberta": lambda: encoder("RobertaForMaskedLM"),
+    "roberta, one segment": lambda: encoder("RobertaModel", type_vocab_size=1, layer_norm_eps=1e-3),
+    "xlm-roberta": lambda: encoder("XLMRobertaForMaskedLM", type_vocab_size=1),
+    "camembert": lambda: encoder("CamembertModel"),
+    "distilbert": lambda: encoder("DistilBertForMaskedLM"),
+    "distilbert, sinusoids": lambda: encoder("DistilBertModel", sinusoidal_pos_embds=True),
 }
 
 
@@ -67,11 +80,20 @@ def test_language_models(name, dtype, tmp_path):
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertModel", "BertForPreTraining"])
 def test_bert(kind, dtype, tmp_path):
-    differences, ours = of_bert(lambda: bert(kind), dtype, tmp_path)
+    differences, ours = of_encoder(lambda: bert(kind), dtype, tmp_path)
     assert max(differences.values()) < TOLERANCES[dtype]
     assert (ours.head is None, ours.pooler is None) == (kind == "BertModel", kind == "BertForMaskedLM")
     expected = {"logits": ours.head, "pooled, pooler": ours.pooler}
     assert {name: name in differences for name in expected} == {n: part is not None for n, part in expected.items()}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders(name, dtype, tmp_path):
+    differences, ours = of_encoder(ENCODERS[name], dtype, tmp_path)
+    assert max(differences.values()) < TOLERANCES[dtype]
+    assert ("logits" in differences) == (ours.head is not None) == ("MaskedLM" in type(ENCODERS[name]()).__name__)
+    assert ("pooled, pooler" in differences) == (ours.pooler is not None)
 
 
 def test_a_bert_that_is_another_model_is_refused(tmp_path):

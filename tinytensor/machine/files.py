@@ -9,21 +9,27 @@ import os
 import secrets
 import stat
 from collections.abc import Callable
-from pathlib import Path
+from io import BufferedReader
 from typing import Any, BinaryIO
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a file.
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
+    """A file, open for reading.
 
     Raises OSError that names it: the file is missing, or a folder is in its place, or what may have no end, as a pipe.
     """
     try:
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
             raise OSError(errno.EINVAL, "a pipe or a device is in the place of the file", os.fspath(path))
-        return Path(path).read_bytes()
+        return open(path, "rb")
     except ValueError as error:  # a name that no file can have
         raise OSError(errno.EINVAL, f"no name of a file ({error})", repr(os.fspath(path))) from None
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file. Raises OSError as `open_file` does."""
+    with open_file(path) as file:
+        return file.read()
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

@@ -1,0 +1,193 @@
+"""GGUF files: a model and its tokenizer in one file, with weights of 4 to 8 bits, which become float32 here.
+
+The package `gguf` reads the file. A table says what Hugging Face's config would call its numbers and weights, so that a
+file goes the way of a folder from there on.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from reprlib import repr as shown
+from typing import Any
+
+import numpy as np
+
+from .families import Config
+from .folder_tokenizer import FolderTokenizer, byte_pairs, packages
+from .ids import NONE
+from .weights import AT_ONCE, PretrainedError, Weight, open_file, reading
+
+MAGIC = b"GGUF"
+FAMILIES = ("llama", "qwen2", "qwen3")
+
+ENTRIES = {
+    "hidden_size": "embedding_length",
+    "num_hidden_layers": "block_count",
+    "intermediate_size": "feed_forward_length",
+    "num_attention_heads": "attention.head_count",
+    "num_key_value_heads": "attention.head_count_kv",
+    "head_dim": "attention.key_length",
+    "max_position_embeddings": "context_length",
+    "rope_theta": "rope.freq_base",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+}
+ENDS = {"bos_token_id": "bos_token_id", "eos_token_id": "eos_token_id", "pad_token_id": "padding_token_id"}
+
+NAMES = {
+    "token_embd": "embed_tokens",
+    "output_norm": "norm",
+    "output": "lm_head",
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+
+CONTROL, USER_DEFINED = 3, 4  # kinds of tokens: those of a chat, and words that are never taken apart
+
+
+def is_gguf(path: Path) -> bool:
+    """True if a file is GGUF, whatever its name."""
+    if not path.is_file():
+        return False
+    with reading(open_file, path) as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def read_file(path: Path) -> tuple[Config, dict[str, Weight], FolderTokenizer]:
+    """The config, the weights by Hugging Face's names, and the tokenizer of a file.
+
+    Raises PretrainedError that names the file: it is damaged, or its architecture is none of `FAMILIES`.
+    """
+    (gguf,) = packages("gguf")
+    try:
+        reader = gguf.GGUFReader(path)
+        said = {name: field.contents() for name, field in reader.fields.items()}
+    except Exception as error:  # whatever the package meets in a damaged file
+        raise PretrainedError(f"{path}: no whole GGUF file ({type(error).__name__}: {error})") from None
+    kind = said.get("general.architecture")
+    if kind not in FAMILIES:
+        raise PretrainedError(f"{path}: a model of architecture {shown(kind)}; expected {', '.join(FAMILIES)}")
+    try:
+        config = _config(path, str(kind), said)
+        weights = {}
+        for tensor in reader.tensors:
+            name, weight = _name(tensor.name), _weight(path, gguf, tensor)
+            is_turned = kind == "llama" and name.endswith(
+                ("q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias")
+            )
+            heads = config["num_attention_heads" if ".q_proj" in name else "num_key_value_heads"]
+            weights[name] = _unturned(weight, heads) if is_turned else weight
+        config["vocab_size"] = len(weights["embed_tokens.weight"])
+        config["tie_word_embeddings"] = "lm_head.weight" not in weights
+        config["attention_bias"] = "layers.0.self_attn.q_proj.bias" in weights
+        return config, weights, _tokenizer(path, said)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PretrainedError(f"{path}: damaged, or of a kind that is not known here ({error!r})") from None
+
+
+def _config(path: Path, kind: str, said: dict[str, Any]) -> Config:
+    """What Hugging Face's config.json would say. What would change the numbers and has no place here is refused."""
+    found: dict[str, Any] = {"model_type": kind}
+    for names, prefix in ((ENTRIES, kind), (ENDS, "tokenizer.ggml")):
+        found |= {here: said[f"{prefix}.{there}"] for here, there in names.items() if f"{prefix}.{there}" in said}
+    found = {name: value.item() if isinstance(value, np.generic) else value for name, value in found.items()}
+    known = Config(path, {name.removeprefix(f"{kind}."): value for name, value in said.items()})
+    known.demand("expert_count", 0)
+    known.demand("attention.sliding_window", None, 0)
+    head_dim = found.get("head_dim") or found["hidden_size"] // found["num_attention_heads"]
+    known.demand("rope.dimension_count", head_dim)
+    scaling = known.demand("rope.scaling.type", "none", "linear")
+    if scaling == "linear":
+        found["rope_scaling"] = {"rope_type": "linear", "factor": float(known["rope.scaling.factor"])}
+    return Config(path, found)
+
+
+def _name(there: str) -> str:
+    """Hugging Face's name of a weight. Raises ValueError for one that such a model does not have."""
+    found = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", there)
+    if found is None or found[2] not in NAMES:
+        raise ValueError(f"a weight {there!r}")
+    return (f"layers.{found[1]}." if found[1] else "") + f"{NAMES[found[2]]}.{found[3]}"
+
+
+def _weight(path: Path, gguf: Any, tensor: Any) -> Weight:
+    """A weight that becomes float32 some rows at a time."""
+    shape = tuple(int(size) for size in tensor.shape[::-1])  # the file says the last axis first
+
+    def fill(out: np.ndarray) -> None:
+        rows = max(1, AT_ONCE // max(1, out[0].size)) if len(out) else 1
+        for start in range(0, len(out), rows):
+            part = tensor.data[start : start + rows]  # of a map of the file, whose pages would count as ours if touched
+            at = tensor.data_offset + start * part[:1].nbytes
+            found = np.fromfile(path, part.dtype, part.size, offset=at).reshape(part.shape)
+            out[start : start + rows] = gguf.quants.dequantize(found, tensor.tensor_type)
+
+    try:
+        gguf.quants.dequantize(tensor.data[:1], tensor.tensor_type)
+    except NotImplementedError:
+        raise PretrainedError(
+            f"{path}: {tensor.name} is stored as {tensor.tensor_type.name}, which gguf cannot read"
+        ) from None
+    return Weight(shape, np.float32, fill)
+
+
+def _unturned(weight: Weight, heads: int) -> Weight:
+    """Rows of queries or keys in Hugging Face's order: GGUF puts the two elements that turn together side by side."""
+
+    def fill(out: np.ndarray) -> None:
+        pairs = np.asarray(weight).reshape(heads, -1, 2, *weight.shape[1:])
+        out[...] = pairs.swapaxes(1, 2).reshape(weight.shape)
+
+    return Weight(weight.shape, weight.dtype, fill)
+
+
+def _tokenizer(path: Path, said: dict[str, Any]) -> FolderTokenizer:
+    """The tokenizer: byte-pair encoding over bytes."""
+    (tokenizers,) = packages("tokenizers")
+    known = {name.removeprefix("tokenizer.ggml."): value for name, value in said.items()}
+    if known.get("model") != "gpt2" or known.get("pre") not in SPLITS:
+        kind = f"{known.get('model')}, {known.get('pre')}"
+        raise PretrainedError(f"{path}: a tokenizer of kind {kind}; expected gpt2 with {', '.join(SPLITS)}")
+    words, kinds = known["tokens"], known["token_type"]
+    made = byte_pairs(words, [tuple(pair.split(" ")) for pair in known["merges"]], **SPLITS[known["pre"]])
+    for number, is_special in ((CONTROL, True), (USER_DEFINED, False)):
+        made.add_tokens(
+            [
+                tokenizers.AddedToken(word, special=is_special, normalized=False)
+                for word, each in zip(words, kinds)
+                if each == number
+            ]
+        )
+    special = {role: int(known[f"{name}_token_id"]) for role, name in ROLES.items() if f"{name}_token_id" in known}
+    if known.get("add_bos_token") and "bos_token" in special:
+        begin = words[special["bos_token"]]
+        made.post_processor = tokenizers.processors.TemplateProcessing(
+            [begin, "$A"], special_tokens=[(begin, special["bos_token"])]
+        )
+    if special.get("pad_token") in [i for role, i in special.items() if role != "pad_token"]:
+        del special["pad_token"]  # or it would hide what begins and ends texts
+    return FolderTokenizer(made, special.get("pad_token", NONE), special, said.get("tokenizer.chat_template"))
+
+
+ROLES = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
+
+WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+SPLITS: dict[str, dict[str, Any]] = {
+    "gpt-2": {},
+    "smollm": {"digits": True},
+    "llama-bpe": {"words_at": WORDS % "{1,3}", "ignore_merges": True},
+    "qwen2": {"words_at": WORDS % "", "composed": True},
+}
+"""How a text is cut before its bytes are joined, by the name that a file gives: the arguments of `byte_pairs`."""
