@@ -32,6 +32,7 @@ class Family:
         transposed: a pattern of the names in `places` whose weights are (in, out) instead of (out, in).
         left_out: a pattern of the names that our model has no use for: masks, tables, heads for other tasks.
         zeros: a pattern of our names that it does not have, which are zeros.
+        row: a pattern of the names in `places` whose weights are (1, n) instead of (n,).
         unused: how many rows of the table of positions stand before that of the first position.
     """
 
@@ -42,6 +43,7 @@ class Family:
     transposed: str = r"(?!)"
     left_out: str = r"(?!)"
     zeros: str = r"(?!)"
+    row: str = r"(?!)"
     unused: int = 0
 
 
@@ -177,6 +179,30 @@ def _llama(config: Config) -> dict[str, Any]:
     }
 
 
+def _marian(config: Config) -> dict[str, Any]:
+    for name in ("scale_embedding", "share_encoder_decoder_embeddings", "tie_word_embeddings"):
+        config.demand(name, True)
+    config.demand("normalize_embedding", False)
+    config.demand("add_final_layer_norm", False)
+    config.demand("decoder_vocab_size", config["vocab_size"])
+    config.demand("decoder_start_token_id", config["pad_token_id"])
+    config.demand("decoder_attention_heads", config["encoder_attention_heads"])
+    config.demand("decoder_ffn_dim", config["encoder_ffn_dim"])
+    return {
+        "vocabulary": config.count("vocab_size"),
+        "d_model": config.count("d_model"),
+        "num_heads": config.count("encoder_attention_heads"),
+        "num_layers": config.count("encoder_layers"),
+        "num_decoder_layers": config.count("decoder_layers"),
+        "d_ff": config.count("encoder_ffn_dim"),
+        "activation": config.demand("activation_function", "swish", "silu", "gelu", "relu"),
+        "dropout": config.number("dropout", 0.1),
+        "max_length": config.count("max_position_embeddings"),
+        "pad_id": next(iter(config.ids("pad_token_id")), None),
+        "eos_id": next(iter(config.ids("eos_token_id")), None),
+    }
+
+
 def _qwen2(config: Config) -> dict[str, Any]:
     config.demand("use_sliding_window", False)  # True: in some layers only
     return _llama(config) | {"attention_bias": True}
@@ -232,6 +258,17 @@ def _projections(there: str, parts: tuple[str, ...], here: str) -> dict[str, str
         for i, part in enumerate(parts)
         for name in ("weight", "bias")
     }
+
+
+def _marian_layers(stack: str, attentions: dict[str, str], norms: dict[str, str]) -> dict[str, str]:
+    there, here = f"{stack}.layers.{{}}", f"transformer.{stack}.layers.{{}}"
+    found = _both(f"{there}.fc1", f"{here}.linear1") | _both(f"{there}.fc2", f"{here}.linear2")
+    for name, ours in attentions.items():
+        found |= _projections(f"{there}.{name}", ("q_proj", "k_proj", "v_proj"), f"{here}.{ours}")
+        found |= _both(f"{there}.{name}.out_proj", f"{here}.{ours}.out_proj")
+    for name, ours in norms.items():
+        found |= _both(f"{there}.{name}_layer_norm", f"{here}.{ours}")
+    return found
 
 
 ROBERTA_PAD = 1  # positions count from the id behind it
@@ -350,6 +387,26 @@ FAMILIES = {
         left_out=r"h\.\d+\.attn\.(masked_)?bias",
     ),
     "llama": LLAMA,
+    "marian": Family(
+        "Marian",
+        _marian,
+        "model.",
+        {
+            "shared.weight": "source_embedding.weight",
+            "encoder.embed_tokens.weight": "source_embedding.weight",
+            "decoder.embed_tokens.weight": "source_embedding.weight",
+            "lm_head.weight": "source_embedding.weight",
+            "final_logits_bias": "projection.bias",
+        }
+        | _marian_layers("encoder", {"self_attn": "self_attn"}, {"self_attn": "norm1", "final": "norm2"})
+        | _marian_layers(
+            "decoder",
+            {"self_attn": "self_attn", "encoder_attn": "multihead_attn"},
+            {"self_attn": "norm1", "encoder_attn": "norm2", "final": "norm3"},
+        ),
+        left_out=r"(en|de)coder\.embed_positions\.weight",
+        row="final_logits_bias",
+    ),
     "mistral": replace(LLAMA, arguments=_mistral),
     "qwen2": QWEN2,
     "qwen3": QWEN3,

@@ -20,6 +20,7 @@ from tinytensor.machine.files import read_json
 
 from .families import FAMILIES, NOT_READ, PARTS, Config, Family
 from .folder_tokenizer import FolderTokenizer
+from .marian import MarianTokenizer
 from .pretrained import Folder, Pretrained, make_model
 from .weights import CONFIG, PretrainedError, Weight, entries, of_array, reading, stacked, weights_in
 
@@ -52,7 +53,7 @@ def is_theirs(folder: str | os.PathLike[str]) -> bool:
         return False
 
 
-def read_folder(folder: str | os.PathLike[str]) -> tuple[Folder, FolderTokenizer | None]:
+def read_folder(folder: str | os.PathLike[str]) -> tuple[Folder, Any]:
     """The contents of one of Hugging Face's folders, under our names, and its tokenizer unless it is of ids alone.
 
     Raises PretrainedError that names the file.
@@ -61,14 +62,15 @@ def read_folder(folder: str | os.PathLike[str]) -> tuple[Folder, FolderTokenizer
     config = Config(path / CONFIG, entries(path / CONFIG))
     family_of(config)
     weights = _weights(path)
-    tokenizer = FolderTokenizer.load(path) if FolderTokenizer.is_in(path) else None
+    kinds = [kind for kind in (MarianTokenizer, FolderTokenizer) if kind.is_in(path)]
+    tokenizer = kinds[0].load(path) if kinds else None
     found = as_folder(path, config, weights, tokenizer)
     if found.model == "Encoder":
         found.arguments.update(_pooling(path))
     return found, tokenizer
 
 
-def as_folder(path: Path, config: Config, weights: dict[str, Weight], tokenizer: FolderTokenizer | None) -> Folder:
+def as_folder(path: Path, config: Config, weights: dict[str, Weight], tokenizer: Any) -> Folder:
     """A model under our names, from a config and weights under theirs. Raises PretrainedError."""
     family = family_of(config)
     arguments = family.arguments(config)
@@ -79,7 +81,7 @@ def as_folder(path: Path, config: Config, weights: dict[str, Weight], tokenizer:
     if family.model == "Encoder":
         arguments |= {"head": "head.dense.weight" in placed, "pooler": "pooler.weight" in placed}
         arguments["mask_id"] = special.get("mask_token")
-    else:
+    elif family.model == "LanguageModel":
         _check_ends(path, arguments, placed)
     return Folder(family.model, arguments, placed, None, {})
 
@@ -156,6 +158,8 @@ def _placed(path: Path, family: Family, weights: dict[str, Weight]) -> dict[str,
             continue
         ((match, here),) = matched
         here, _, part = here.format(*match.groups()).partition("#")
+        if re.fullmatch(family.row, name):
+            weight = weight.row
         weight = _finite(path, full, weight.T if re.fullmatch(family.transposed, name) else weight)
         former = parts.setdefault(here, {}).setdefault(part, weight)
         if former is not weight and not np.array_equal(np.asarray(former), np.asarray(weight)):

@@ -10,12 +10,13 @@ from . import gguf_file, huggingface
 from .data.units import SAVED
 from .encoder import Encoder
 from .language_model import LanguageModel
+from .marian import Marian
 from .pretrained import make_codec, make_model, read_folder
 from .recurrent import Seq2Seq
 from .transformer import Transformer
 from .translator import CODECS
 
-MODELS = {model.__name__: model for model in (Encoder, LanguageModel, Seq2Seq, Transformer)}
+MODELS = {model.__name__: model for model in (Encoder, LanguageModel, Marian, Seq2Seq, Transformer)}
 
 
 def load(path: str | os.PathLike[str], device: str = "cpu") -> Any:

@@ -15,6 +15,9 @@ from tinytensor.nn.functional.settings import settings
 from .data.languages import ToyText
 from .data.tokenizer import Tokenizer
 from .decoding import Hypothesis
+from .huggingface import is_theirs
+from .huggingface import read_folder as read_theirs
+from .marian import Marian, MarianTokenizer
 from .pretrained import PretrainedError, make_codec, make_model, read_folder, write_folder
 from .recurrent import Seq2Seq
 from .sentence_attention import END, SentenceAttention
@@ -47,6 +50,9 @@ class TextCodec(Protocol):
 
 CODECS: dict[str, Callable[[dict[str, Any], dict[str, bytes]], TextCodec]] = {
     "subwords": lambda values, files: Tokenizer(files["tokenizer.model"]),
+    "marian": lambda values, files: MarianTokenizer(
+        Tokenizer(files["source"]), Tokenizer(files["target"]), values["ids"]
+    ),
     "toy": lambda values, files: ToyText(values["pair"], values.get("everyday_too", False)),
 }
 
@@ -160,16 +166,16 @@ class Translator:
         Raises PretrainedError, with the file's name, if the folder holds no translator or a damaged one.
         """
         name = os.fspath(folder)
+        if is_theirs(folder):
+            found, tokenizer = read_theirs(folder)
+            return Translator(make_model(found, {"Marian": Marian}, name, device), tokenizer)
         found = read_folder(folder)
         if found.text is None:
             raise PretrainedError(f"{name}: holds a model without a codec for text; Translator.save_pretrained adds it")
         codec = make_codec(found, CODECS, name)
-        classes = {made.__name__: made for made in (Transformer, Seq2Seq)}
+        classes = {made.__name__: made for made in (Transformer, Seq2Seq, Marian)}
         model = make_model(found, classes, name, device)
-        sizes = (
-            model.config["source_vocabulary"],
-            model.config["target_vocabulary"] or model.config["source_vocabulary"],
-        )
+        sizes = model.source_embedding.num_embeddings, model.target_embedding.num_embeddings
         if sizes != codec.sizes:
             raise PretrainedError(
                 f"{name}: the model has vocabularies of {sizes[0]} and {sizes[1]} ids, the codec of its text has "

@@ -57,6 +57,11 @@ class Weight:
         """The transpose."""
         return Weight(self.shape[::-1], self.dtype, lambda out: self.fill(out.T))
 
+    @property
+    def row(self) -> Weight:
+        """The only row."""
+        return Weight(self.shape[1:], self.dtype, lambda out: self.fill(out[None]))
+
     def rows(self, start: int) -> Weight:
         """The rows from `start` on."""
 

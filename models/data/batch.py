@@ -72,9 +72,9 @@ class TextBatch:
 AnyBatch = Batch | TextBatch
 
 
-def padded(rows: list[list[int]]) -> Any:
-    """Rows of ids as one array (rows, longest), filled up with PAD."""
-    out = np.full((len(rows), max(len(row) for row in rows)), PAD, dtype=np.int64)
+def padded(rows: list[list[int]], pad: int = PAD) -> Any:
+    """Rows of ids as one array (rows, longest), filled up with `pad`."""
+    out = np.full((len(rows), max(len(row) for row in rows)), pad, dtype=np.int64)
     for place, row in enumerate(rows):
         out[place, : len(row)] = row
     return out

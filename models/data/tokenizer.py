@@ -89,7 +89,15 @@ class Tokenizer:
 
     def words(self, text: str) -> list[str]:
         """The words that subwords come from, in the vocabulary's spelling, each with an underline for its space."""
-        return ["▁" + word for word in "".join(self._processor.encode(text, out_type=str)).split("▁") if word]
+        return ["▁" + word for word in "".join(self.cut(text)).split("▁") if word]
+
+    def cut(self, text: str) -> list[str]:
+        """The subwords of a sentence."""
+        return self._processor.encode(text, out_type=str)
+
+    def join(self, pieces: list[str]) -> str:
+        """The sentence of some subwords."""
+        return self._processor.decode_pieces(pieces)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The sentence of some ids; begin, end and padding add nothing."""

@@ -40,7 +40,7 @@ def decode_all(
     found: list[list[Hypothesis]] = [[] for _ in sources]
     for start in range(0, len(order), CHUNK):
         chunk = order[start : start + CHUNK]
-        batch = padded([[*sources[i], model.eos_id] for i in chunk])
+        batch = padded([[*sources[i], model.eos_id] for i in chunk], model.pad_id)
         if decode is not None:
             results = [[hypothesis] for hypothesis in decode(model, batch)]
         elif beam == 1 and length_penalty == 1:  # the same result as beam search, sooner

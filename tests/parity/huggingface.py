@@ -15,7 +15,8 @@ from unittest import mock
 import numpy as np
 
 import tinytensor as tt
-from tinytensor.models import Encoder, LanguageModel
+from tinytensor.models import Encoder, LanguageModel, load
+from tinytensor.models.decoding import beam_search
 
 SIZES = {"vocab_size": 50, "initializer_range": 0.3}
 LLAMA = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, **SIZES}
@@ -57,6 +58,24 @@ def encoder(kind: str, **options: Any) -> Any:
         sizes |= {"pad_token_id": 1}
     config = getattr(transformers, f"{family}Config")(**{**sizes, **SIZES, "max_position_embeddings": 40, **options})
     return getattr(transformers, kind)(config)
+
+
+def marian(**options: Any) -> Any:
+    import torch
+    import transformers
+
+    sizes = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "init_std": 0.3, "vocab_size": 50}
+    sizes |= dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4)
+    sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 48)
+    ends = {"pad_token_id": 49, "decoder_start_token_id": 49, "eos_token_id": 0, "forced_eos_token_id": None}
+    others = {"max_position_embeddings": 40, "scale_embedding": True, "activation_function": "swish"}
+    model = transformers.MarianMTModel(transformers.MarianConfig(**{**sizes, **ends, **others, **options}))
+    torch.nn.init.normal_(model.final_logits_bias)
+    for stack in (model.model.encoder, model.model.decoder):  # theirs are rounded to 32 bits
+        size = model.config.d_model
+        angles = torch.arange(40)[:, None] / 10000 ** (torch.arange(0, size, 2, dtype=torch.float64) / size)
+        stack.embed_positions.weight.data = torch.cat([angles.sin(), angles.cos()], dim=1)
+    return model
 
 
 def made(make: Callable[[], Any], dtype: str, folder: Path) -> Any:
@@ -132,6 +151,31 @@ def of_language_model(make: Callable[[], Any], dtype: str, folder: Path) -> tupl
         return differences, []
     differences["logits"] = apart(ours(IDS), found.logits)
     return differences, same_ids(ours, theirs)
+
+
+@tt.no_grad()
+def of_marian(make: Callable[[], Any], dtype: str, folder: Path) -> tuple[float, list[bool]]:
+    """The difference of logits, and for beams of 1 and 4 whether both give the same translations.
+
+    Sources are of different lengths; what both make of padding is nobody's affair.
+    """
+    import torch
+
+    theirs = made(make, dtype, folder)
+    ours = load(folder)
+    source, target = IDS.copy(), np.concatenate([np.full((3, 1), 49), IDS[:, ::-1][:, :8]], axis=1)
+    source[:, -1], source[1, 7], source[1, 8:] = 0, 0, 49
+    given = {"input_ids": torch.tensor(source), "attention_mask": torch.tensor(source != 49).long()}
+    with torch.no_grad():
+        difference = apart(ours(source, target), theirs(**given, decoder_input_ids=torch.tensor(target)).logits)
+    same = []
+    for beam in (1, 4):
+        options = {"num_beams": beam, "max_new_tokens": NEW, "do_sample": False, "early_stopping": beam > 1}
+        with torch.no_grad():
+            said = theirs.generate(**given, **options)[:, 1:].tolist()
+        found = [best[0].ids for best in beam_search(ours, source, beam=beam, max_length=NEW)]
+        same += [row[: len(ids)] == ids and {*row[len(ids) :]} <= {49} for row, ids in zip(said, found, strict=True)]
+    return difference, same
 
 
 def same_ids(ours: LanguageModel, theirs: Any, beam: int = 1) -> list[bool]:

@@ -6,7 +6,9 @@ import os
 import pytest
 
 from tests.models.test_folder_tokenizer import pairs
-from tinytensor.models import Encoder, LanguageModel
+from tinytensor import models
+from tinytensor.models import Encoder, LanguageModel, Translator
+from tinytensor.models.data.tokenizer import Tokenizer
 from tinytensor.models.huggingface import FolderTokenizer
 from tinytensor.models.pretrained import PretrainedError
 
@@ -19,8 +21,10 @@ from .huggingface import (
     in_the_dtype_of_the_model,
     llama,
     made,
+    marian,
     of_encoder,
     of_language_model,
+    of_marian,
     same_ids,
 )
 
@@ -94,6 +98,56 @@ def test_encoders(name, dtype, tmp_path):
     assert max(differences.values()) < TOLERANCES[dtype]
     assert ("logits" in differences) == (ours.head is not None) == ("MaskedLM" in type(ENCODERS[name]()).__name__)
     assert ("pooled, pooler" in differences) == (ours.pooler is not None)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("options", [{}, {"decoder_layers": 2, "activation_function": "relu"}], ids=["swish", "relu"])
+def test_marian(options, dtype, tmp_path):
+    difference, same = of_marian(lambda: marian(**options), dtype, tmp_path)
+    assert difference < TOLERANCES[dtype]
+    assert same == [True] * 6
+    models.load(tmp_path).save_pretrained(tmp_path / "ours")
+    assert models.load(tmp_path / "ours").config == models.load(tmp_path).config
+
+
+@pytest.mark.parametrize("name", ["scale_embedding", "share_encoder_decoder_embeddings"])
+def test_a_marian_that_is_another_model_is_refused(name, tmp_path):
+    made(marian, "float32", tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {name: False}))
+    with pytest.raises(PretrainedError, match=f"{name} is False; expected True"):
+        models.load(tmp_path)
+
+
+SENTENCES = [
+    "the small river is cold",
+    "a river, größer than ours!",
+    ">>fra<< the cold",
+    "xyz",
+    "",
+    "the  small\triver",
+]
+
+
+def test_pieces_of_marian(tmp_path):
+    pytest.importorskip("sentencepiece")
+    codecs = [Tokenizer.train(SENTENCES * 5, size) for size in (40, 44)]
+    for codec, name in zip(codecs, ("source", "target")):
+        codec.save(tmp_path / f"{name}.spm")
+    words = {codec.pieces([i])[0] for codec in codecs for i in range(4, len(codec))}
+    pieces = ["</s>", "<unk>", *sorted(words), ">>fra<<", "<pad>"]
+    (tmp_path / "vocab.json").write_text(json.dumps({piece: i for i, piece in enumerate(pieces)}))
+    ends = {"pad_token_id": len(pieces) - 1, "decoder_start_token_id": len(pieces) - 1}
+    made(lambda: marian(vocab_size=len(pieces), **ends), "float32", tmp_path)
+    ours, theirs = models.load(tmp_path).tokenizer, transformers.MarianTokenizer.from_pretrained(tmp_path)
+    for text in SENTENCES:
+        assert ours(text).tolist() == [theirs.encode(text)]
+        assert ours.decode(ours.encode(text)) == theirs.decode(ours.encode(text), skip_special_tokens=True)
+    translator = Translator.from_pretrained(tmp_path)
+    (found,) = translator.translate(SENTENCES[:1], beam=2)
+    translator.save_pretrained(tmp_path / "ours")
+    assert Translator.from_pretrained(tmp_path / "ours").translate(SENTENCES[:1], beam=2) == [found]
+    assert models.load(tmp_path / "ours").tokenizer.encode(SENTENCES[1]) == ours.encode(SENTENCES[1])
 
 
 def test_a_bert_that_is_another_model_is_refused(tmp_path):
