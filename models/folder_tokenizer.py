@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.machine.files import read_json, read_text
+from tinytensor.machine.extras import how_to_install
+from tinytensor.machine.files import atomic_write, read_json, read_text
 
 from .ids import NONE
 from .weights import CONFIG, PretrainedError, entries, reading
@@ -78,6 +79,14 @@ class FolderTokenizer:
     def is_in(folder: Path) -> bool:
         """True if a folder has a file that `load` makes a tokenizer of."""
         return any((folder / name).exists() for name in (WHOLE, WORDS, PAIRS[1]))
+
+    def save(self, folder: Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json, which `load` and `transformers` read."""
+        words: dict[str, Any] = {role: self.tokenizer.id_to_token(i) for role, i in self.special.items()}
+        words |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+        words |= {} if self.template is None else {"chat_template": self.template}
+        atomic_write(folder / WHOLE, self.tokenizer.to_str().encode())
+        atomic_write(folder / "tokenizer_config.json", json.dumps(words, indent=2, ensure_ascii=False).encode())
 
     def __len__(self) -> int:
         return self.tokenizer.get_vocab_size()
@@ -189,7 +198,7 @@ def packages(*names: str) -> tuple[Any, ...]:
         return tuple([importlib.import_module(name) for name in names])
     except ImportError as error:
         extra = "real-models" if error.name == "gguf" else "pretrained"
-        raise PretrainedError(f"{error.name} is not installed; run: pip install -e '.[{extra}]'") from None
+        raise PretrainedError(f"{error.name} is not installed; run: {how_to_install(extra)}") from None
 
 
 def _said(folder: Path) -> dict[str, Any]:

@@ -86,11 +86,13 @@ def read_file(path: Path) -> tuple[Config, dict[str, Weight], FolderTokenizer]:
             )
             heads = config["num_attention_heads" if ".q_proj" in name else "num_key_value_heads"]
             weights[name] = _unturned(weight, heads) if is_turned else weight
-        config["vocab_size"] = len(weights["embed_tokens.weight"])
+        config["vocab_size"] = len(weights["model.embed_tokens.weight"])
         config["tie_word_embeddings"] = "lm_head.weight" not in weights
-        config["attention_bias"] = "layers.0.self_attn.q_proj.bias" in weights
+        config["attention_bias"] = "model.layers.0.self_attn.q_proj.bias" in weights
         return config, weights, _tokenizer(path, said)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except PretrainedError:
+        raise
+    except Exception as error:  # tokenizers raises plain ones
         raise PretrainedError(f"{path}: damaged, or of a kind that is not known here ({error!r})") from None
 
 
@@ -116,7 +118,8 @@ def _name(there: str) -> str:
     found = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.(weight|bias)", there)
     if found is None or found[2] not in NAMES:
         raise ValueError(f"a weight {there!r}")
-    return (f"layers.{found[1]}." if found[1] else "") + f"{NAMES[found[2]]}.{found[3]}"
+    prefix = "" if found[2] == "output" else f"model.layers.{found[1]}." if found[1] else "model."
+    return f"{prefix}{NAMES[found[2]]}.{found[3]}"
 
 
 def _weight(path: Path, gguf: Any, tensor: Any) -> Weight:
@@ -128,7 +131,10 @@ def _weight(path: Path, gguf: Any, tensor: Any) -> Weight:
         for start in range(0, len(out), rows):
             part = tensor.data[start : start + rows]  # of a map of the file, whose pages would count as ours if touched
             at = tensor.data_offset + start * part[:1].nbytes
-            found = np.fromfile(path, part.dtype, part.size, offset=at).reshape(part.shape)
+            found = np.fromfile(path, part.dtype, part.size, offset=at)
+            if found.size < part.size:
+                raise PretrainedError(f"{path}: became shorter while it was read; load it again")
+            found = found.reshape(part.shape)
             out[start : start + rows] = gguf.quants.dequantize(found, tensor.tensor_type)
 
     try:

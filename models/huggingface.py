@@ -8,6 +8,7 @@ Reading runs no code, looks at nothing outside the folder, and makes no model be
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -16,12 +17,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from tinytensor.machine.files import read_json
+from tinytensor.machine.files import atomic_write, read_json
 
 from .families import FAMILIES, NOT_READ, PARTS, Config, Family
 from .folder_tokenizer import FolderTokenizer
-from .marian import MarianTokenizer
-from .pretrained import Folder, Pretrained, make_model
+from .marian_tokenizer import MarianTokenizer
+from .pretrained import Folder, Origin, Pretrained, make_model
 from .weights import CONFIG, PretrainedError, Weight, entries, of_array, reading, stacked, weights_in
 
 WHOLE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -43,6 +44,21 @@ class ReadsHuggingFace(Pretrained):
         if not is_theirs(folder):
             return super().from_pretrained(folder, device)
         return make_model(read_folder(folder)[0], {cls.__name__: cls}, os.fspath(folder), device)
+
+    def save_pretrained(self, folder: str | os.PathLike[str], *, format: str = "tinytensor") -> None:
+        """Write the model into a folder, made if it is missing; a model already there is replaced.
+
+        Args:
+            format: "tinytensor", or "huggingface" for a model that was read from one of Hugging Face's folders or from
+                GGUF: its family's config, weights in the model's dtype, and its tokenizer, which `transformers` reads.
+
+        Raises OSError that names what cannot be written, and ValueError for a model that no family can hold.
+        """
+        if format == "tinytensor":
+            return super().save_pretrained(folder)
+        if format != "huggingface":
+            raise ValueError(f"save_pretrained: unknown format {format!r}; expected 'tinytensor' or 'huggingface'")
+        write_theirs(folder, self)
 
 
 def is_theirs(folder: str | os.PathLike[str]) -> bool:
@@ -74,7 +90,8 @@ def as_folder(path: Path, config: Config, weights: dict[str, Weight], tokenizer:
     """A model under our names, from a config and weights under theirs. Raises PretrainedError."""
     family = family_of(config)
     arguments = family.arguments(config)
-    placed = _placed(path, family, weights)
+    names: dict[str, str] = {}
+    placed = _placed(path, family, weights, names)
     special = {} if tokenizer is None else tokenizer.special
     if special.get("pad_token", arguments["vocabulary"]) < arguments["vocabulary"]:
         arguments["pad_id"] = special["pad_token"]
@@ -83,7 +100,7 @@ def as_folder(path: Path, config: Config, weights: dict[str, Weight], tokenizer:
         arguments["mask_id"] = special.get("mask_token")
     elif family.model == "LanguageModel":
         _check_ends(path, arguments, placed)
-    return Folder(family.model, arguments, placed, None, {})
+    return Folder(family.model, arguments, placed, None, {}, Origin(dict(config), names))
 
 
 def family_of(config: Config) -> Family:
@@ -144,8 +161,8 @@ def _check_ends(path: Path, arguments: dict[str, Any], weights: dict[str, Weight
         del weights["projection.weight"]
 
 
-def _placed(path: Path, family: Family, weights: dict[str, Weight]) -> dict[str, Weight]:
-    """The weights by our names. Raises PretrainedError for names that the family does not have."""
+def _placed(path: Path, family: Family, weights: dict[str, Weight], names: dict[str, str]) -> dict[str, Weight]:
+    """The weights by our names, noted in `names` by theirs. Raises PretrainedError for a name of no such model."""
     patterns = {re.compile(re.escape(there).replace(r"\{\}", r"(\d+)")): here for there, here in family.places.items()}
     parts: dict[str, dict[str, Weight]] = {}
     surplus = []
@@ -157,7 +174,8 @@ def _placed(path: Path, family: Family, weights: dict[str, Weight]) -> dict[str,
             surplus += [] if re.fullmatch(family.left_out, name) else [full]
             continue
         ((match, here),) = matched
-        here, _, part = here.format(*match.groups()).partition("#")
+        names[full] = here.format(*match.groups())
+        here, _, part = names[full].partition("#")
         if re.fullmatch(family.row, name):
             weight = weight.row
         weight = _finite(path, full, weight.T if re.fullmatch(family.transposed, name) else weight)
@@ -198,6 +216,52 @@ def _finite(path: Path, name: str, weight: Weight) -> Weight:
 
 def _some(names: list[str]) -> str:
     return ", ".join(sorted(names)[:5]) + (", ..." if len(names) > 5 else "")
+
+
+# ---- back again
+
+
+def write_theirs(folder: str | os.PathLike[str], model: Any) -> None:
+    """Write a model that came from a family as that family's folder; see `ReadsHuggingFace.save_pretrained`."""
+    from safetensors import numpy as safetensors
+
+    origin: Origin | None = getattr(model, "origin", None)
+    if origin is None:
+        raise ValueError(
+            f"save_pretrained: this {type(model).__name__} was not read from a folder of Hugging Face, so there is no "
+            "family to write it as; write it as format='tinytensor'"
+        )
+    path, family = Path(folder), FAMILIES[origin.config["model_type"]]
+    state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    left = {name for name in state if name not in {here.partition("#")[0] for here in origin.names.values()}}
+    shared = {name for name, _ in model.named_parameters(remove_duplicate=False)} - dict(
+        model.named_parameters()
+    ).keys()
+    if lost := [name for name in left - shared if not re.fullmatch(family.zeros, name) or state[name].any()]:
+        raise ValueError(f"save_pretrained: a {origin.config['model_type']} has no place for {_some(lost)}")
+    weights = {there: _theirs(family, there, here, state) for there, here in origin.names.items()}
+    path.mkdir(parents=True, exist_ok=True)
+    atomic_write(path / WHOLE, safetensors.save(weights, {"format": "pt"}))
+    if (tokenizer := getattr(model, "tokenizer", None)) is not None:
+        tokenizer.save(path)
+    dtype = str(next(iter(weights.values())).dtype)
+    config = {name: value for name, value in origin.config.items() if name != "torch_dtype"} | {"dtype": dtype}
+    atomic_write(path / CONFIG, json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def _theirs(family: Family, there: str, here: str, state: dict[str, np.ndarray]) -> np.ndarray:
+    """One of their weights: the inverse of what `_placed` does."""
+    here, _, part = here.partition("#")
+    weight, name = state[here], there.removeprefix(family.prefix)
+    if part:  # of queries, or of keys and values, of which there may be fewer
+        queries = state[re.sub(r"in_proj.*", "out_proj.weight", here)].shape[1]
+        shared = (len(weight) - queries) // 2
+        weight = np.split(weight, [queries, queries + shared])[int(part)]
+    if family.unused and here == "positions.weight":
+        weight = np.concatenate([np.zeros((family.unused, weight.shape[1]), weight.dtype), weight])
+    if re.fullmatch(family.row, name):
+        weight = weight[None]
+    return np.ascontiguousarray(weight.T if re.fullmatch(family.transposed, name) else weight)
 
 
 # ---- files

@@ -47,6 +47,7 @@ class Folder:
         weights: by path, still in their file; a shared parameter occurs once, under its first path.
         text: the codec's own values, to turn text into ids; None for a model alone.
         files: the contents of the codec's files, by their role.
+        origin: how to write the model as the folder that it comes from, if that is one of others.
     """
 
     model: str
@@ -54,6 +55,20 @@ class Folder:
     weights: dict[str, Weight]
     text: dict[str, Any] | None
     files: dict[str, bytes]
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a model was called elsewhere.
+
+    Attributes:
+        config: the entries of its config.json there.
+        names: our name of each weight there, with its part as in `Family.places`.
+    """
+
+    config: dict[str, Any]
+    names: dict[str, str]
 
 
 class Pretrained:
@@ -258,6 +273,7 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
         raise
     except RuntimeError as error:
         raise PretrainedError(f"{name}: the weights do not fit the config: {error}") from None
+    model.origin = found.origin
     return model.to(device).eval()
 
 

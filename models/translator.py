@@ -17,7 +17,8 @@ from .data.tokenizer import Tokenizer
 from .decoding import Hypothesis
 from .huggingface import is_theirs
 from .huggingface import read_folder as read_theirs
-from .marian import Marian, MarianTokenizer
+from .marian import Marian
+from .marian_tokenizer import MarianTokenizer
 from .pretrained import PretrainedError, make_codec, make_model, read_folder, write_folder
 from .recurrent import Seq2Seq
 from .sentence_attention import END, SentenceAttention

@@ -17,11 +17,11 @@ from . import mutants  # noqa: E402
 LINES = {
     "core and ops": 8943,
     "layers": 10251,
-    "models": 3807,
+    "models": 4163,
     "engine room": 9825,
     "pictures": 16824,
-    "data": 4010,
-    "training": 9985,
+    "data": 4017,
+    "training": 10218,
 }
 REPLACED = {"speed.switches", "Replaceable._tell"}  # by which the textbook is told that there is an engine room
 

@@ -119,6 +119,47 @@ def test_a_marian_that_is_another_model_is_refused(name, tmp_path):
         models.load(tmp_path)
 
 
+FAMILIES = (
+    LANGUAGE_MODELS
+    | ENCODERS
+    | {
+        "bert": lambda: bert("BertForMaskedLM"),
+        "bert, alone": lambda: bert("BertModel"),
+        "marian": marian,
+    }
+)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_written_as_the_family_that_it_came_from(name, tmp_path):
+    theirs = made(FAMILIES[name], "float32", tmp_path / "there")
+    ours = models.load(tmp_path / "there")
+    ours.save_pretrained(tmp_path / "back", format="huggingface")
+    again, report = type(theirs).from_pretrained(tmp_path / "back", output_loading_info=True)
+    assert not any(report.values())
+    own, back = theirs.state_dict(), again.state_dict()
+    assert own.keys() == back.keys()
+    unused = {"roberta": 2, "xlm-roberta": 2, "camembert": 2}.get(theirs.config.model_type, 0)
+    for key, value in own.items():
+        rows = unused if key.endswith("position_embeddings.weight") else 0
+        torch.testing.assert_close(back[key][rows:], value[rows:], rtol=0, atol=0)
+    first = type(theirs).from_pretrained(tmp_path / "there")
+    assert again.config.to_dict() | {"_name_or_path": ""} == first.config.to_dict() | {"_name_or_path": ""}
+
+
+def test_what_no_family_can_hold(tmp_path):
+    made(lambda: llama("Qwen2", num_key_value_heads=2), "float32", tmp_path)
+    ours = models.load(tmp_path)
+    ours.layers[1].self_attn.out_proj.bias.data[:] = 1
+    with pytest.raises(ValueError, match=r"a qwen2 has no place for layers\.1\.self_attn\.out_proj\.bias"):
+        ours.save_pretrained(tmp_path / "back", format="huggingface")
+    assert not (tmp_path / "back").exists()
+    with pytest.raises(ValueError, match="was not read from a folder of Hugging Face"):
+        LanguageModel(9, d_model=8, num_heads=2, num_layers=1).save_pretrained(tmp_path / "x", format="huggingface")
+    with pytest.raises(ValueError, match="unknown format 'pt'; expected 'tinytensor' or 'huggingface'"):
+        ours.save_pretrained(tmp_path / "x", format="pt")
+
+
 SENTENCES = [
     "the small river is cold",
     "a river, größer than ours!",
@@ -145,6 +186,8 @@ def test_pieces_of_marian(tmp_path):
         assert ours.decode(ours.encode(text)) == theirs.decode(ours.encode(text), skip_special_tokens=True)
     translator = Translator.from_pretrained(tmp_path)
     (found,) = translator.translate(SENTENCES[:1], beam=2)
+    models.load(tmp_path).save_pretrained(tmp_path / "back", format="huggingface")
+    assert transformers.MarianTokenizer.from_pretrained(tmp_path / "back").get_vocab() == theirs.get_vocab()
     translator.save_pretrained(tmp_path / "ours")
     assert Translator.from_pretrained(tmp_path / "ours").translate(SENTENCES[:1], beam=2) == [found]
     assert models.load(tmp_path / "ours").tokenizer.encode(SENTENCES[1]) == ours.encode(SENTENCES[1])
@@ -233,4 +276,8 @@ def test_ids_of_texts(whole, name, tmp_path):
     assert len(ours) == len(theirs)
     assert ours.pad_id == (-1 if theirs.pad_token_id is None else theirs.pad_token_id)
     assert ours.special.get("eos_token") == theirs.eos_token_id
+    (tmp_path / "back").mkdir()
+    ours.save(tmp_path / "back")
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    assert (again.encode(TEXT), again.pad_token_id) == (theirs.encode(TEXT), theirs.pad_token_id)
     assert ours.decode(ours.encode(TEXT)).split() == theirs.decode(ours.encode(TEXT), skip_special_tokens=True).split()
