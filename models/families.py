@@ -415,14 +415,18 @@ FAMILIES = {
 }
 
 NOT_READ = {
-    "gemma|gemma2|gemma3|gemma3_text": "its norms add 1 to their weights, and its layers have four of them",
-    "phi3|phi|gptj|gpt_neo|opt|bloom|falcon|mpt|olmo|olmo2|granite|stablelm|starcoder2|smollm3|cohere|glm4": (
-        "its layers are put together in another way"
-    ),
-    "gpt_neox": "attention and feed-forward network stand side by side in its layers",
-    "t5|mt5|umt5|bart|mbart|m2m_100|pegasus": "of encoder-decoders, those of Marian are read",
-    "mixtral|qwen2_moe|qwen3_moe|gpt_oss|deepseek_v2|deepseek_v3|olmoe": "experts are left out of this library",
-    "mamba|mamba2|rwkv": "it has no attention",
     "albert|deberta|deberta-v2|modernbert|electra|mpnet|nomic_bert": "its layers differ from BERT's",
+    "bloom|mpt": "its slopes (ALiBi) come with norms or biases in other places",
+    "cohere|falcon|gpt_neox|gptj|phi": "attention and feed-forward network stand side by side in its layers",
+    "gemma|gemma2|gemma3|gemma3_text": "its norms add 1 to their weights, and later ones have four in a layer",
+    "glm4|olmo2|olmo3": "its layers have norms behind their sub-layers",
+    "gpt_neo|opt": "its positions or windows are counted in another way than GPT-2's",
+    "granite": "four factors multiply what goes through it",
+    "mamba|mamba2|rwkv": "it has no attention",
+    "mixtral|qwen2_moe|qwen3_moe|gpt_oss|deepseek_v2|deepseek_v3|olmoe": "experts are left out of this library",
+    "olmo|stablelm|starcoder2": "it has LayerNorm beside rotary positions",
+    "phi3": "queries, keys and values, and gate and up, are one weight each",
+    "smollm3": "some of its layers have no positions",
+    "t5|mt5|umt5|bart|mbart|m2m_100|pegasus": "of encoder-decoders, those of Marian are read",
 }
 """Why the types of models that many have are not read."""

@@ -26,6 +26,8 @@ from pathlib import Path
 from reprlib import repr as shown  # cuts what is long or deep, as a value of a file may be
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.machine.files import atomic_write
@@ -259,22 +261,31 @@ def make_model(found: Folder, classes: Mapping[str, Any], name: str, device: str
             model: nn.Module = made(**found.arguments)
         except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, MemoryError) as error:
             raise PretrainedError(f"{name}: {found.model} cannot be made with these arguments: {error}") from None
-    weights = dict(found.weights)
-    dtypes = {value.dtype for value in weights.values() if value.dtype.kind == "f"}
+    dtypes = {value.dtype for value in found.weights.values() if value.dtype.kind == "f"}
     if len(dtypes) == 1:
-        model.to(dtype=dtypes.pop())
-    first = {id(parameter): path for path, parameter in model.named_parameters()}
-    for path, parameter in model.named_parameters(remove_duplicate=False):
-        if path not in weights and first[id(parameter)] in weights:
-            weights[path] = weights[first[id(parameter)]]
-    try:
-        model.load_state_dict(weights)
-    except PretrainedError:  # of a file that changed, or holds NaN
-        raise
-    except RuntimeError as error:
-        raise PretrainedError(f"{name}: the weights do not fit the config: {error}") from None
+        with np.errstate(invalid="ignore"):  # its memory has no values yet
+            model.to(dtype=dtypes.pop())
+    _fill(model, found.weights, name)
     model.origin = found.origin
     return model.to(device).eval()
+
+
+def _fill(model: nn.Module, weights: Mapping[str, Weight], name: str) -> None:
+    """Read weights into the memory of a new model, after checking all of them."""
+    own = _state(model)
+    shared = model.state_dict().keys() - own.keys()
+    problems = [f"missing: {', '.join(lacking)}"] if (lacking := [path for path in own if path not in weights]) else []
+    if surplus := [path for path in weights if path not in own and path not in shared]:
+        problems.append(f"unexpected: {', '.join(surplus)}")
+    for path in own.keys() & weights.keys():
+        there, here = weights[path], own[path]
+        if there.shape != here.shape or not np.can_cast(there.dtype, here.dtype, "same_kind"):
+            met, expected = (f"{each.dtype} of shape {each.shape}" for each in (there, here))
+            problems.append(f"{path}: expected {expected}, got {met}")
+    if problems:
+        raise PretrainedError(f"{name}: the weights do not fit the config: {'; '.join(problems)}")
+    for path, tensor in own.items():
+        weights[path].fill(tensor.data)
 
 
 def make_codec(found: Folder, kinds: Mapping[str, Any], name: str) -> Any:

@@ -481,8 +481,7 @@ class Module(WithSettings, metaclass=Replaceable):
 
         Args:
             state_dict: by path, a Tensor, a NumPy array, or an object with `__array__` (a PyTorch CPU tensor, also one
-                of bfloat16). One with shape and a NumPy dtype becomes an array only when it is copied, so that values
-                in a file need no memory of their own.
+                of bfloat16).
             strict: a missing or an unexpected path is an error; if False, both are only reported in the result.
 
         Returns the named tuple `(missing_keys, unexpected_keys)`. It checks everything first: RuntimeError lists all
@@ -498,7 +497,7 @@ class Module(WithSettings, metaclass=Replaceable):
             problems.append("missing: " + ", ".join(missing))
         if strict and unexpected:
             problems.append("unexpected: " + ", ".join(map(str, unexpected)))
-        values: dict[str, Any] = {}
+        values: dict[str, Tensor] = {}
         for name, target in own.items():
             if name in state_dict:
                 try:
@@ -508,9 +507,8 @@ class Module(WithSettings, metaclass=Replaceable):
         if problems:
             raise RuntimeError(f"load_state_dict into {type(self).__name__}:\n  " + "\n  ".join(problems))
         with tt.no_grad():
-            for name in sorted(values, key=lambda name: -own[name].size):  # what is read needs least memory so
-                value = values[name]
-                own[name].copy_(value if isinstance(value, Tensor) else tt.asarray(np.asarray(value), copy=False))
+            for name, value in values.items():
+                own[name].copy_(value)
         return IncompatibleKeys(missing, unexpected)
 
     # ---- printing
@@ -537,19 +535,18 @@ class IncompatibleKeys(NamedTuple):
         return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
-def _values_for(target: Tensor, value: Any) -> Any:
-    """A copy of a loaded value with the target's dtype and device, or what can be read later; raises if neither is."""
+def _values_for(target: Tensor, value: Any) -> Tensor:
+    """Copy a loaded value to a Tensor with the target's dtype and device; raises if that is impossible."""
     if hasattr(value, "detach"):
         value = value.detach()
     if not isinstance(value, Tensor) and not hasattr(value, "__array__"):
         raise TypeError(f"expected a Tensor or an array, got {type(value).__name__}")
-    is_array = isinstance(value, (Tensor, np.ndarray)) or not isinstance(getattr(value, "dtype", None), np.dtype)
-    tensor = tt.asarray(value) if is_array else value
+    tensor = tt.asarray(value)
     if tensor.shape != target.shape:
         raise ValueError(f"expected shape {target.shape}, got {tensor.shape}")
     if not np.can_cast(tensor.dtype, target.dtype, "same_kind"):
         raise TypeError(f"expected {target.dtype}, got {tensor.dtype}")
-    return tt.asarray(tensor, dtype=target.dtype, device=target.device, copy=True) if is_array else value
+    return tt.asarray(tensor, dtype=target.dtype, device=target.device, copy=True)
 
 
 def indent(text: str) -> str:

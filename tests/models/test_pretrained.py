@@ -331,7 +331,7 @@ def test_another_class_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ({"kind": ["toy"], "pair": "en-fr"}, r"the codec of its text is \['toy'\], expected subwords or toy"),
+        ({"kind": ["toy"], "pair": "en-fr"}, r"the codec of its text is \['toy'\], expected subwords or marian or toy"),
         ({"kind": "toy", "pair": "en-xx"}, "the codec of its text cannot be made"),
         ({"kind": "toy", "pair": "en-ko"}, r"the model has vocabularies of 433 and 667 ids, the codec .* 433 and 840"),
     ],

@@ -39,6 +39,12 @@ def gpt2(**options: Any) -> Any:
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**sizes, **SIZES, **ENDS, **options}))
 
 
+def gpt2_alone() -> Any:
+    import transformers
+
+    return transformers.GPT2Model(gpt2().config)
+
+
 def bert(kind: str = "BertForPreTraining", **options: Any) -> Any:
     import transformers
 
@@ -76,6 +82,47 @@ def marian(**options: Any) -> Any:
         angles = torch.arange(40)[:, None] / 10000 ** (torch.arange(0, size, 2, dtype=torch.float64) / size)
         stack.embed_positions.weight.data = torch.cat([angles.sin(), angles.cos()], dim=1)
     return model
+
+
+STRETCHED = {
+    "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "original_max_position_embeddings": 12,
+    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+}  # fmt: skip
+LANGUAGE_MODELS = {
+    "gpt2": gpt2,
+    "gpt2, exact gelu": lambda: gpt2(activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-3),
+    "gpt2, alone": gpt2_alone,
+    "llama": llama,
+    "gpt2, a head of its own": lambda: gpt2(tie_word_embeddings=False, activation_function="relu"),
+    "llama, shared keys": lambda: llama(num_key_value_heads=2, tie_word_embeddings=True),
+    "llama, one head of keys": lambda: llama(num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-3),
+    "llama, biases": lambda: llama(attention_bias=True, mlp_bias=True),
+    "llama, other angles": lambda: llama(rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
+    "llama, slower angles": lambda: llama(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}),
+    "llama 3.1": lambda: llama(head_dim=16, rope_parameters=STRETCHED),
+    "mistral": lambda: llama("Mistral", num_key_value_heads=2, sliding_window=5),
+    "qwen2": lambda: llama("Qwen2", num_key_value_heads=2),
+    "qwen2, tied": lambda: llama("Qwen2", num_key_value_heads=1, tie_word_embeddings=True, rms_norm_eps=1e-3),
+    "qwen3": lambda: llama("Qwen3", num_key_value_heads=2, head_dim=12),
+    "qwen3, biases": lambda: llama("Qwen3", num_key_value_heads=4, head_dim=16, attention_bias=True),
+}
+ENCODERS = {
+    "roberta": lambda: encoder("RobertaForMaskedLM"),
+    "roberta, one segment": lambda: encoder("RobertaModel", type_vocab_size=1, layer_norm_eps=1e-3),
+    "xlm-roberta": lambda: encoder("XLMRobertaForMaskedLM", type_vocab_size=1),
+    "camembert": lambda: encoder("CamembertModel"),
+    "distilbert": lambda: encoder("DistilBertForMaskedLM"),
+    "distilbert, sinusoids": lambda: encoder("DistilBertModel", sinusoidal_pos_embds=True),
+}
+FAMILIES = (
+    LANGUAGE_MODELS
+    | ENCODERS
+    | {
+        "bert": lambda: bert("BertForMaskedLM"),
+        "bert, alone": lambda: bert("BertModel"),
+        "marian": marian,
+    }
+)
 
 
 def made(make: Callable[[], Any], dtype: str, folder: Path) -> Any:

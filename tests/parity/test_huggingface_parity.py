@@ -13,10 +13,12 @@ from tinytensor.models.huggingface import FolderTokenizer
 from tinytensor.models.pretrained import PretrainedError
 
 from .huggingface import (
+    ENCODERS,
+    FAMILIES,
     IDS,
+    LANGUAGE_MODELS,
     apart,
     bert,
-    encoder,
     gpt2,
     in_the_dtype_of_the_model,
     llama,
@@ -34,36 +36,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 transformers = pytest.importorskip("transformers")
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-12}
-STRETCHED = {
-    "rope_type": "llama3", "rope_theta": 500.0, "factor": 8.0, "original_max_position_embeddings": 12,
-    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-}  # fmt: skip
-LANGUAGE_MODELS = {
-    "gpt2": gpt2,
-    "gpt2, exact gelu": lambda: gpt2(activation_function="gelu", n_inner=40, layer_norm_epsilon=1e-3),
-    "gpt2, alone": lambda: transformers.GPT2Model(gpt2().config),
-    "llama": llama,
-    "gpt2, a head of its own": lambda: gpt2(tie_word_embeddings=False, activation_function="relu"),
-    "llama, shared keys": lambda: llama(num_key_value_heads=2, tie_word_embeddings=True),
-    "llama, one head of keys": lambda: llama(num_key_value_heads=1, head_dim=16, rms_norm_eps=1e-3),
-    "llama, biases": lambda: llama(attention_bias=True, mlp_bias=True),
-    "llama, other angles": lambda: llama(rope_parameters={"rope_type": "default", "rope_theta": 500.0}),
-    "llama, slower angles": lambda: llama(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}),
-    "llama 3.1": lambda: llama(head_dim=16, rope_parameters=STRETCHED),
-    "mistral": lambda: llama("Mistral", num_key_value_heads=2, sliding_window=5),
-    "qwen2": lambda: llama("Qwen2", num_key_value_heads=2),
-    "qwen2, tied": lambda: llama("Qwen2", num_key_value_heads=1, tie_word_embeddings=True, rms_norm_eps=1e-3),
-    "qwen3": lambda: llama("Qwen3", num_key_value_heads=2, head_dim=12),
-    "qwen3, biases": lambda: llama("Qwen3", num_key_value_heads=4, head_dim=16, attention_bias=True),
-}
-ENCODERS = {
-    "roberta": lambda: encoder("RobertaForMaskedLM"),
-    "roberta, one segment": lambda: encoder("RobertaModel", type_vocab_size=1, layer_norm_eps=1e-3),
-    "xlm-roberta": lambda: encoder("XLMRobertaForMaskedLM", type_vocab_size=1),
-    "camembert": lambda: encoder("CamembertModel"),
-    "distilbert": lambda: encoder("DistilBertForMaskedLM"),
-    "distilbert, sinusoids": lambda: encoder("DistilBertModel", sinusoidal_pos_embds=True),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -117,17 +89,6 @@ def test_a_marian_that_is_another_model_is_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config | {name: False}))
     with pytest.raises(PretrainedError, match=f"{name} is False; expected True"):
         models.load(tmp_path)
-
-
-FAMILIES = (
-    LANGUAGE_MODELS
-    | ENCODERS
-    | {
-        "bert": lambda: bert("BertForMaskedLM"),
-        "bert, alone": lambda: bert("BertModel"),
-        "marian": marian,
-    }
-)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
