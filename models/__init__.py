@@ -11,11 +11,12 @@ from . import data
 from .encoder import Encoder
 from .language_model import LanguageModel
 from .loading import load
+from .marian import Marian
 from .recurrent import Seq2Seq
 from .transformer import Transformer
 from .translator import Translator
 
-__all__ = ["Encoder", "LanguageModel", "Seq2Seq", "Transformer", "Translator", "data", "load"]
+__all__ = ["Encoder", "LanguageModel", "Marian", "Seq2Seq", "Transformer", "Translator", "data", "load"]
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(
     os.path.join(os.path.dirname(__file__), "fast", "__init__.py")

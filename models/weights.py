@@ -22,7 +22,7 @@ T = TypeVar("T")
 CONFIG = "config.json"
 
 KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "BOOL": "?", "U8": "u1"}
-AT_ONCE = 1 << 22  # numbers that are read and converted at a time
+AT_ONCE = 1 << 18  # numbers that are read and converted at a time
 
 
 class PretrainedError(RuntimeError):

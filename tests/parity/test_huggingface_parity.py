@@ -242,3 +242,68 @@ def test_ids_of_texts(whole, name, tmp_path):
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
     assert (again.encode(TEXT), again.pad_token_id) == (theirs.encode(TEXT), theirs.pad_token_id)
     assert ours.decode(ours.encode(TEXT)).split() == theirs.decode(ours.encode(TEXT), skip_special_tokens=True).split()
+
+
+# ---- conversations
+
+TEMPLATES = {
+    "chat": "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] | trim }}{{ eos_token }}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}",
+    "blocks": """
+{%- if messages[0]['role'] == 'system' %}
+    {{- 'be ' + messages[0]['content'] }}
+    {%- set messages = messages[1:] %}
+{%- endif %}
+{% for m in messages if m.role != 'tool' %}
+    {% if loop.index0 > 1 %}{% break %}{% endif %}
+    {{ m | tojson }}
+{% endfor %}
+""",
+    "strict": "{% if messages[0].role != 'user' %}{{ raise_exception('the user begins') }}{% endif %}{{ bos_token }}",
+    "spaces": "{{ strftime_now('%Y') }} {{ messages | length }}{# a word #}\n\n {%- for m in messages %} ö{% endfor %}",
+}
+CONVERSATIONS = [
+    [{"role": "user", "content": " the small river <x> "}],
+    [{"role": "system", "content": "cold"}, {"role": "user", "content": "größe \"und\" 'café' <b>"}],
+    [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c\nd"}],
+]
+
+
+@pytest.mark.parametrize("where", ["file", "config", "named"])
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_conversations(name, where, tmp_path):
+    pytest.importorskip("jinja2")
+    pairs(tmp_path, whole=True)
+    template = TEMPLATES[name]
+    said = {"bos_token": "<x>", "eos_token": "<|endoftext|>"}
+    if where == "file":
+        (tmp_path / "chat_template.jinja").write_text(template)
+    else:
+        named = [{"name": "default", "template": template}, {"name": "tool_use", "template": "no"}]
+        said["chat_template"] = template if where == "config" else named
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(said))
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    ours, theirs = FolderTokenizer.load(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for messages in CONVERSATIONS:
+        for answer in (True, False):
+            if name == "strict" and messages[0]["role"] != "user":
+                with pytest.raises(ValueError, match="does not take these messages: the user begins"):
+                    ours.chat(messages, answer=answer)
+                continue
+            found = theirs.apply_chat_template(messages, add_generation_prompt=answer, tokenize=True)
+            assert ours.chat(messages, answer=answer) == found["input_ids"]
+    ours.save(tmp_path)
+    assert FolderTokenizer.load(tmp_path).template == ours.template
+
+
+def test_a_template_reads_nothing_else(tmp_path):
+    pytest.importorskip("jinja2")
+    pairs(tmp_path, whole=True, tokenizer_config={"chat_template": "{{ messages.__class__.__mro__ }}"})
+    with pytest.raises(ValueError, match="unsafe"):
+        FolderTokenizer.load(tmp_path).chat("the")
+    pairs(tmp_path, whole=True, tokenizer_config={"chat_template": "{% include 'config.json' %}"})
+    with pytest.raises(ValueError, match="does not take these messages"):
+        FolderTokenizer.load(tmp_path).chat("the")
+    pairs(tmp_path, whole=True, tokenizer_config={})
+    with pytest.raises(ValueError, match="no template for it, as it was trained to continue texts"):
+        FolderTokenizer.load(tmp_path).chat("the")
