@@ -113,14 +113,18 @@ def test_no_more_ids_than_positions():
     "options",
     [
         {"temperature": -1.0},
-        {"temperature": 1.0, "beam": 2},
-        {"beam": 0},
+        {"temperature": 1.0, "num_beams": 2},
+        {"num_beams": 0},
         {"top_k": 3},
         {"top_p": 0.5},
+        {"min_p": 0.5, "do_sample": False},
+        {"do_sample": True, "temperature": 0.0},
+        {"do_sample": False, "temperature": 1.0},
+        {"do_sample": True, "num_beams": 2},
     ],
 )
 def test_options_that_do_not_go_together(options):
-    with pytest.raises(ValueError, match="a temperature above 0 draws ids, .* got temperature"):
+    with pytest.raises(ValueError, match="a temperature above 0 draws ids, .* got do_sample"):
         made().generate(PROMPT, 3, **options)
 
 
@@ -209,8 +213,8 @@ def test_texts_of_different_lengths_go_on_as_they_do_alone(kind, pad_id):
         assert model.generate(batch, 6).tolist() == alone
         assert [found.ids for found in greedy(model, batch, max_length=6)] == alone
         np.testing.assert_allclose(model(batch).numpy()[1, 0], model([[9]]).numpy()[0, 0], rtol=1e-5, atol=1e-6)
-    searched = [model.generate([row], 4, beam=3).tolist()[0] for row in lists]
-    assert model.generate(lists, 4, beam=3).tolist() == searched
+    searched = [model.generate([row], 4, num_beams=3).tolist()[0] for row in lists]
+    assert model.generate(lists, 4, num_beams=3).tolist() == searched
     with nn.record_attention():  # which recomputes
         assert model.generate(lists, 6).tolist() == alone
 
