@@ -19,7 +19,7 @@ import numpy as np
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
-from tinytensor.nn.decoder_cache import DecoderCache, LayerCache
+from tinytensor.nn.decoder_cache import FIRST, DecoderCache, LayerCache
 from tinytensor.nn.language_layer import Layer, through_layers
 from tinytensor.nn.self_attention import Rotation
 
@@ -191,7 +191,10 @@ class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
 
     def _check_length(self, length: int) -> None:
         if length > self.max_length:
-            raise ValueError(f"LanguageModel: a sequence of {length} is longer than max_length {self.max_length}")
+            is_learned, text = self.kind_of_positions == "learned", f"a sequence of {length} is longer than max_length "
+            way = "" if is_learned else ", or, since its positions are computed, set max_length"
+            text += f"{self.max_length}; keep its last ids, as models.writer.Writer does{way}"
+            raise ValueError(f"LanguageModel: {text}")
 
     def _mask(self, places: Tensor) -> Tensor:
         """The mask between positions 0, 1, ..., True where hidden; with ALiBi, the numbers to add to their scores."""
@@ -259,6 +262,7 @@ class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
             logits, state.logits = state.logits, None
             return logits, state
         ids = self._ids(ids)
+        self._slide(state)
         positions = tt.broadcast_to(state.next[:, None], ids.shape)
         state.places, state.next = tt.concat([state.places, positions], axis=1), state.next + 1
         distances = (positions[:, :, None] - state.places[:, None])[:, None]  # (texts, 1, branches, places)
@@ -271,6 +275,17 @@ class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
         rotation = self._rotation(positions[:, None])
         x = self._through(self.embed(ids, positions), mask, rotation, state.cache.layers)
         return self.projection(x), state
+
+    def _slide(self, state: Generation) -> None:
+        """Drop keys and values in front that are outside of the window, or no branch's, once there are many."""
+        if self.window is None or state.places.shape[1] < self.window + (many := max(FIRST, self.window // 4)):
+            return
+        assert state.cache.hidden is not None
+        seen = (state.next[:, None] - state.places < self.window) & ~tt.all(state.cache.hidden, axis=1)
+        count = int(np.argmax(np.append(seen.numpy().any(axis=0), True)))
+        if count >= many:
+            state.cache.forget(count)
+            state.places = state.places[:, count:]
 
     def reorder(self, state: Generation, sentences: Tensor, branches: Tensor) -> Generation:
         """The state of other branches, as `DecoderCache.reorder` says."""

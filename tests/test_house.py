@@ -16,8 +16,8 @@ from . import mutants  # noqa: E402
 
 LINES = {
     "core and ops": 8943,
-    "layers": 10215,
-    "models": 3425,
+    "layers": 10229,
+    "models": 3439,
     "engine room": 9825,
     "pictures": 16824,
     "data": 4010,
