@@ -532,6 +532,9 @@ ARGUMENTS = """
     sparse: leave it out: gradients are dense, as all arrays are
     _weight: write nn.Embedding.from_pretrained(weight, freeze=False)
     _freeze: write embedding.weight.requires_grad_(False)
+    lora_alpha: write alpha
+    target_modules: write targets, a regular expression that paths contain
+    lora_dropout modules_to_save: leave it out
     beam: write num_beams, as transformers does
     n_best: write num_return_sequences, as transformers does
     stop_strings: write stop=["..."]
