@@ -90,6 +90,8 @@ class Generates:
 
         Raises ValueError for options that do not go together, and for a prompt longer than the model's positions.
         """
+        if isinstance(prompt, str):
+            raise TypeError("generate: expected ids, got a text; write [tokenizer.encode(text)], or stream(text)")
         if max_length is not None and max_new_tokens is not None:
             raise ValueError(
                 "generate: max_length and max_new_tokens are both the most ids after the prompt; give "

@@ -303,7 +303,7 @@ class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
         if not prompt.shape[1] or int(tt.min(lengths).item() if lengths.size else 1) < 1:
             raise ValueError("LanguageModel: a prompt needs one id at least; bos_id begins a text")
         if tt.any(padding[:, :-1] & ~padding[:, 1:]):
-            raise ValueError("LanguageModel: a prompt is padded at its end; here an id follows padding")
+            raise ValueError("LanguageModel: a prompt is padded at its end; an id follows padding; lists need none")
         return lengths, padding
 
     # ---- the same without a cache: `decoding.Recomputed`

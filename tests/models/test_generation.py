@@ -159,6 +159,11 @@ def test_texts_as_they_come():
     assert list(model.stream("bfgh", 25, tokenizer=Letters())) == pieces
 
 
+def test_a_text_is_no_ids():
+    with pytest.raises(TypeError, match=r"expected ids, got a text; write \[tokenizer\.encode\(text\)\], or stream"):
+        made().generate("abc", 3)
+
+
 def test_one_prompt_at_a_time():
     for options in ({"prompt": PROMPT * 2}, {"prompt": PROMPT, "num_beams": 2}):
         with pytest.raises(ValueError, match="ids come one by one for one prompt that is not searched with beams, got"):

@@ -103,7 +103,7 @@ def test_no_more_ids_than_positions():
         model.generate(np.ones((1, 9), dtype=int))
     with pytest.raises(ValueError, match="a prompt needs one id at least"):
         model.generate([[1, 2], [0, 0]])
-    with pytest.raises(ValueError, match="padded at its end; here an id follows padding"):
+    with pytest.raises(ValueError, match="padded at its end; an id follows padding"):
         model.generate([[1, 2, 3], [0, 1, 2]])
     with pytest.raises(ValueError, match=r"expected integer ids \(batch, length\), got float32"):
         model(tt.ones((1, 3)))

@@ -537,6 +537,7 @@ ARGUMENTS = """
     lora_dropout modules_to_save: leave it out
     beam: write num_beams, as transformers does
     n_best: write num_return_sequences, as transformers does
+    input_ids inputs: give the ids first, without the name
     stop_strings: write stop=["..."]
     attention_mask: leave it out: prompts may be lists of different lengths, or padded at their end with -1
     use_cache: leave it out: the keys and values of earlier positions are always kept
