@@ -130,7 +130,7 @@ def quality(folders: dict[str, Path], arguments: dict[str, Any]) -> None:
     group = np.searchsorted(cuts, lengths)
     found: dict[str, list[str]] = {}
     for name, folder in folders.items():
-        translations = Translator.from_pretrained(folder, arguments["device"]).translate(sources, beam=1)
+        translations = Translator.from_pretrained(folder, arguments["device"]).translate(sources, num_beams=1)
         found[name] = [best[0].text if best else "" for best in translations]
     kinds = np.unique(group)
     heads = [f"{lengths[group == k].min()} to {lengths[group == k].max()}" for k in kinds]

@@ -142,8 +142,8 @@ def translate(translator: Translator, lines: list[str], arguments: argparse.Name
 
     return translator.translate(
         lines,
-        beam=arguments.beam,
-        n_best=arguments.n_best or 1,
+        num_beams=arguments.beam,
+        num_return_sequences=arguments.n_best or 1,
         length_penalty=length_penalty(arguments),
         decode=draw if arguments.sample else None,
     )

@@ -6,13 +6,13 @@ Branches are the hypotheses of one sentence that decoding follows at the same ti
 `beam` in beam search.
 
 Finished sentences leave the batch, so the rest costs no more than it must, and the result for a sentence does not
-depend on the others in the batch. Padding is never chosen.
+depend on the others in the batch. Padding is never chosen. `Rules` punish repetition and end a text at more than eos.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
@@ -71,7 +71,7 @@ class Hypothesis:
     Attributes:
         ids: without bos, with eos unless the limit came first.
         score: the sum of `log_probabilities`, divided by its number of terms to the power of the length penalty.
-        log_probabilities: the model's own, of each id given those before it.
+        log_probabilities: of each id given those before it: the model's own, unless `Rules` change them.
     """
 
     ids: list[int]
@@ -79,23 +79,109 @@ class Hypothesis:
     log_probabilities: list[float]
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What decoding obeys beside the model. The numbers are those of `transformers`, under its names.
+
+    Attributes:
+        repetition_penalty: of an id that was said, a positive logit is divided by it, a negative one multiplied (Keskar
+            et al. 2019, section 4.1); beam search does so with log-probabilities. 1 changes nothing.
+        no_repeat_ngram_size: no run of so many ids comes twice (Paulus et al. 2017, section 2.5); 0 allows all.
+        eos_id: the id or ids that end a text; None for the model's.
+        stop: True for the ids of a text, without its source, that end with it.
+        with_source: count the source among what was said, as the beginning of the text.
+    """
+
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
+    eos_id: Ends = None
+    stop: Callable[[list[int]], bool] | None = None
+    with_source: bool = False
+
+    def __post_init__(self) -> None:
+        if self.repetition_penalty <= 0:
+            raise ValueError(f"decoding: repetition_penalty must be positive, got {self.repetition_penalty}; 1 is none")
+        if self.no_repeat_ngram_size < 0:
+            raise ValueError(
+                f"decoding: no_repeat_ngram_size must be at least 0, which allows all, got {self.no_repeat_ngram_size}"
+            )
+
+    @property
+    def changes(self) -> bool:
+        """True if they change what may follow."""
+        return self.repetition_penalty != 1 or self.no_repeat_ngram_size > 0
+
+    def changed(self, scores: Tensor, said: Sequence[Sequence[int]]) -> Tensor:
+        """Scores (rows, vocabulary), logits or log-probabilities, after the ids that were said in each row."""
+        found, n = scores.numpy().copy(), self.no_repeat_ngram_size
+        for row, ids in zip(found, said, strict=True):
+            known = np.unique(ids).astype(np.int64)
+            row[known] *= np.where(row[known] < 0, self.repetition_penalty, 1 / self.repetition_penalty)
+            begun = list(ids[len(ids) - n + 1 :])
+            row[[ids[i + n - 1] for i in range(len(ids) - n + 1) if n and list(ids[i : i + n - 1]) == begun]] = -np.inf
+        return tt.asarray(found, device=scores.device)
+
+    def beginnings(self, model: Any, source: Tensor) -> list[list[int]]:
+        """For each sentence what was said before its first id."""
+        if not self.with_source:
+            return [[] for _ in range(len(source))]
+        return [[i for i in row if i not in (NONE, model.pad_id)] for row in source.tolist()]
+
+    def ends(self, model: Any) -> tuple[int, ...]:
+        """The ids that end a text of a model."""
+        return ends(model.eos_id if self.eos_id is None else self.eos_id)
+
+
+def stop_at(stop: Any, tokenizer: Any = None) -> Callable[[list[int]], bool] | None:
+    """`Rules.stop` for a text, or a list of texts and of lists of ids; None and a function as they are.
+
+    A text needs a tokenizer with `decode(ids)`, and ends all as soon as it is in what was said. Raises ValueError where
+    there is none, and TypeError for anything else.
+    """
+    if stop is None or callable(stop):
+        return stop
+    asked = list(stop) if isinstance(stop, (list, tuple)) else [stop]
+    if not asked or not all(isinstance(each, (str, list, tuple)) and each for each in asked):
+        raise TypeError(
+            f"stop: expected a text, or a list of texts or of lists of ids, got {stop!r}; ids that each end a text are "
+            "eos_token_id=[...]"
+        )
+    texts = [each for each in asked if isinstance(each, str)]
+    if texts and tokenizer is None:
+        raise ValueError(
+            f"stop: the text {texts[0]!r} needs a tokenizer; write tokenizer=..., or stop=[[...]] with its ids"
+        )
+    runs = [list(each) for each in asked if not isinstance(each, str)]
+    longest = max((len(text.encode()) for text in texts), default=0) + 8  # ids, of a byte at least; 8 for special ones
+
+    def is_said(ids: list[int]) -> bool:
+        said = tokenizer.decode(ids[-longest:]) if texts else ""
+        return any(text in said for text in texts) or any(ids[-len(run) :] == run for run in runs)
+
+    return is_said
+
+
 # ---- one hypothesis for each sentence
 
 
+NO_RULES = Rules()
+
+
 @settings
-def greedy(model: Decodable, source: Any, *, max_length: Limit = 200) -> list[Hypothesis]:
+def greedy(model: Decodable, source: Any, *, max_length: Limit = 200, rules: Rules = NO_RULES) -> list[Hypothesis]:
     """For each sentence, the likeliest id at each step.
 
     Args:
         source: ids (sentences, source), padded.
         max_length: the most ids, eos included: a number, or (a, b) for a * (ids of the source) + b, rounded down, as
             fairseq's --max-len-a and --max-len-b. Never more than `model.max_length`, if there is one.
+        rules: what else changes and ends a text.
 
     Scores have length penalty 1: they are mean log-probabilities. Dropout is off meanwhile.
 
     Raises ValueError if no id can follow, because all logits but padding's are -inf or some are NaN.
     """
-    return [best for (best,) in beam_search(model, source, beam=1, max_length=max_length)]
+    return [best for (best,) in beam_search(model, source, beam=1, max_length=max_length, rules=rules)]
 
 
 @settings
@@ -106,20 +192,32 @@ def sample(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    min_p: float | None = None,
     max_length: Limit = 200,
     generator: tt.random.Generator | None = None,
+    rules: Rules = NO_RULES,
 ) -> list[Hypothesis]:
     """For each sentence, an id drawn at each step from the model's distribution, as `next_probabilities` narrows it.
 
     Args:
-        source, max_length: as for `greedy`; so are scores and errors.
-        temperature, top_k, top_p: as for `next_probabilities`.
+        source, max_length, rules: as for `greedy`; so are scores and errors.
+        temperature, top_k, top_p, min_p: as for `next_probabilities`.
         generator: draws the random numbers; default: the library's own (`tt.manual_seed`). Each step draws a number for
             every sentence of the batch, so that none depends on when another ends.
     """
-    _check_sampling(temperature, top_k, top_p)
+    with tt.no_grad(), evaluating(model):
+        source = as_ids(model, source)
+        how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+        return _one_for_each(model, source, max_length, drawing(model, len(source), generator, **how), rules=rules)
+
+
+Choice = Callable[[Tensor, Any], tuple[Tensor, Tensor]]
+"""From logits (rows, vocabulary) of some sentences to the next id of each and its log-probability, (rows, 1)."""
+
+
+def drawing(model: Decodable, batch: int, generator: tt.random.Generator | None = None, **narrowing: Any) -> Choice:
+    """The choice of `sample` for a batch of so many sentences."""
     generator = generator or tt.random.default_generator
-    batch = as_ids(model, source).shape[0]
 
     def drawn(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
         with np.errstate(invalid="ignore"):  # rows without a distribution, which are found below
@@ -128,17 +226,25 @@ def sample(
             log_p[:, model.pad_id] = -np.inf
         _check_possible(tt.max(log_p, axis=-1).numpy())
         numbers = tt.asarray(generator.uniform((batch, 1), dtype=tt.float64).numpy()[sentences], device=logits.device)
-        below = tt.cumulative_sum(next_probabilities(log_p, temperature, top_k, top_p), axis=-1)
+        below = tt.cumulative_sum(next_probabilities(log_p, **narrowing), axis=-1)
         ids = tt.sum(below <= numbers * below[:, -1:], axis=-1, keepdims=True)
         return ids, tt.take_along_axis(log_p, ids, axis=-1)
 
-    with tt.no_grad(), evaluating(model):
-        return _one_for_each(model, as_ids(model, source), max_length, drawn)
+    return drawn
+
+
+def choosing(model: Decodable) -> Choice:
+    """The choice of `greedy`."""
+    return lambda logits, sentences: _likeliest(logits, 1, model.pad_id)
 
 
 @settings
 def next_probabilities(
-    logits: Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
+    logits: Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
 ) -> Tensor:
     """The distribution to draw from: softmax(logits / temperature), narrowed to the likeliest ids.
 
@@ -148,24 +254,28 @@ def next_probabilities(
         top_k: only the k likeliest ids (Fan et al. 2018).
         top_p: of those, only the likeliest whose probabilities together reach p: the nucleus (Holtzman et al. 2020).
             It always includes the likeliest.
+        min_p: of those, only ids at least so likely as this share of the likeliest (Nguyen et al. 2024).
 
     Returns probabilities (..., vocabulary) in float64, 0 for the ids left out; the others sum to 1. Of ids with equal
     probabilities, it keeps the first.
 
-    Raises ValueError for a temperature or top_p that is not positive, top_p above 1, or top_k below 1.
+    Raises ValueError for a temperature or top_p that is not positive, top_p above 1, top_k below 1, or min_p outside
+    of 0 to 1.
     """
-    _check_sampling(temperature, top_k, top_p)
+    _check_sampling(temperature, top_k, top_p, min_p)
     logits = tt.astype(logits, tt.float64)
     least = 1e-100  # practically 0, but quotients are finite
     scaled = (logits - tt.max(logits, axis=-1, keepdims=True)) / max(temperature, least)
     vocabulary = logits.shape[-1]
-    if top_k is None and top_p is None:
+    if top_k is None and top_p is None and min_p is None:
         return F.softmax(scaled)
     kept, places = tt.topk(scaled, min(top_k or vocabulary, vocabulary))
     if top_p is not None:
         probabilities = F.softmax(kept)
         before = tt.cumulative_sum(probabilities, axis=-1) - probabilities
         kept = tt.where(before < top_p, kept, -np.inf)
+    if min_p is not None:
+        kept = tt.where(tt.exp(kept) >= min_p, kept, -np.inf)  # the likeliest is exp(0)
     count = logits.size // vocabulary
     rows = tt.arange(count, device=logits.device)[:, None]
     narrowed = tt.zeros((count, vocabulary), dtype=tt.float64, device=logits.device)
@@ -173,46 +283,66 @@ def next_probabilities(
     return tt.reshape(narrowed, logits.shape)
 
 
-def _check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
+def _check_sampling(temperature: float, top_k: int | None, top_p: float | None, min_p: float | None) -> None:
     if not temperature > 0:
         raise ValueError(f"sampling: temperature must be positive, got {temperature}; `greedy` is its limit at 0")
     if top_k is not None and top_k < 1:
         raise ValueError(f"sampling: top_k must be at least 1, got {top_k}; None keeps every id")
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"sampling: top_p must be above 0 and at most 1, got {top_p}; None keeps every id")
+    if min_p is not None and not 0 <= min_p <= 1:
+        raise ValueError(f"sampling: min_p must be from 0 to 1, got {min_p}; None keeps every id")
 
 
-def _one_for_each(
-    model: Decodable,
-    source: Tensor,
-    max_length: Limit,
-    choose: Callable[[Tensor, Any], tuple[Tensor, Tensor]],
-    length_penalty: float = 1.0,
-) -> list[Hypothesis]:
-    """Decode with one branch.
+def steps(
+    model: Decodable, source: Tensor, max_length: Limit, choose: Choice, rules: Rules = NO_RULES
+) -> Iterator[list[tuple[int, int, float]]]:
+    """Decode with one branch: at each step, for each remaining sentence, its place, next id and log-probability.
 
-    `choose(logits, sentences)` gives each remaining sentence's next id and its log-probability, (sentences, 1).
+    Each step is computed when it is asked for: ask without gradients, in evaluation mode (`evaluating`).
     """
-    model, limits = stepwise(model), _limits(model, source, max_length)
+    model, limits, over = stepwise(model), _limits(model, source, max_length), rules.ends(model)
     ids: list[list[int]] = [[] for _ in limits]
-    log_probabilities: list[list[float]] = [[] for _ in limits]
+    before = rules.beginnings(model, source)
     sentences = np.arange(len(limits))
     state = model.initial_state(source) if sentences.size else None
     last = tt.full((len(limits), 1), model.bos_id or 0, dtype=tt.int64, device=source.device)
     while sentences.size:
         logits, state = model.next_logits(last, state)
-        last, reached = choose(logits[:, 0], sentences)
-        for i, (following,), (log_probability,) in zip(sentences.tolist(), last.tolist(), reached.tolist()):
+        logits = logits[:, 0]
+        if rules.changes:
+            logits = rules.changed(logits, [before[i] + ids[i] for i in sentences])
+        last, reached = choose(logits, sentences)
+        found = [(i, *each, *log_p) for i, each, log_p in zip(sentences.tolist(), last.tolist(), reached.tolist())]
+        for i, following, _ in found:
             ids[i].append(following)
-            log_probabilities[i].append(log_probability)
-        going_on = np.array([ids[i][-1] not in ends(model.eos_id) and len(ids[i]) < limits[i] for i in sentences])
+        yield found
+        going_on = np.array([ids[i][-1] not in over and len(ids[i]) < limits[i] for i in sentences])
+        if rules.stop is not None:
+            going_on &= [not rules.stop(ids[i]) for i in sentences]
         if not going_on.all():
             places = _closed_up(going_on)
             sentences = sentences[places]
             if sentences.size:
                 where = tt.asarray(places, device=source.device)
                 last, state = last[where], model.reorder(state, where, tt.zeros_like(where)[:, None])
-    return [_hypothesis(*parts, length_penalty) for parts in zip(ids, log_probabilities)]
+
+
+def _one_for_each(
+    model: Decodable,
+    source: Tensor,
+    max_length: Limit,
+    choose: Choice,
+    length_penalty: float = 1.0,
+    rules: Rules = NO_RULES,
+) -> list[Hypothesis]:
+    """Decode with one branch."""
+    found: list[tuple[list[int], list[float]]] = [([], []) for _ in range(len(source))]
+    for step in steps(model, source, max_length, choose, rules):
+        for i, following, log_probability in step:
+            found[i][0].append(following)
+            found[i][1].append(log_probability)
+    return [_hypothesis(*parts, length_penalty) for parts in found]
 
 
 # ---- several hypotheses for each sentence
@@ -238,7 +368,14 @@ class _Branches:
 
 @settings
 def beam_search(
-    model: Decodable, source: Any, *, beam: int = 5, length_penalty: float = 1.0, max_length: Limit = 200
+    model: Decodable,
+    source: Any,
+    *,
+    beam: int = 5,
+    length_penalty: float = 1.0,
+    early_stopping: bool | str | None = None,
+    max_length: Limit = 200,
+    rules: Rules = NO_RULES,
 ) -> list[list[Hypothesis]]:
     """For each sentence the best hypotheses found, at most `beam`, best first.
 
@@ -248,38 +385,59 @@ def beam_search(
     reach the limit end there, without eos.
 
     Args:
-        source, max_length: as for `greedy`; so are errors.
+        source, max_length, rules: as for `greedy`; so are errors.
         beam: the number of hypotheses to follow. 1 is greedy decoding.
         length_penalty: a hypothesis of n ids, eos included, has score sum(log-probabilities) / n ** length_penalty, as
             in fairseq: 0 favours short ones, 1 compares the means, more favours long ones.
+        early_stopping: None searches as above. Others search as `transformers` does (Wolf et al. 2020): of the
+            hypotheses that ended the best `beam` stay, and at the limit only the first `beam` continuations end. True
+            is done with `beam` of them. False goes on while the likeliest beginning, if it ended now, would be better
+            than the worst of them; "never" assumes the limit as its length, if length_penalty is above 0.
     """
     if beam < 1:
         raise ValueError(f"beam_search: beam must be at least 1, got {beam}")
-
-    def likeliest(logits: Tensor, sentences: Any) -> tuple[Tensor, Tensor]:
-        return _likeliest(logits, 1, model.pad_id)
+    if early_stopping not in (None, True, False, "never"):
+        raise ValueError(f"beam_search: early_stopping must be True, False, 'never' or None, got {early_stopping!r}")
 
     def decode(part: Tensor) -> list[list[Hypothesis]]:
         if beam > 1:
-            return _search(model, part, beam, length_penalty, max_length)
-        return [[one] for one in _one_for_each(model, part, max_length, likeliest, length_penalty)]
+            return _search(model, part, beam, length_penalty, early_stopping, max_length, rules)
+        return [[one] for one in _one_for_each(model, part, max_length, choosing(model), length_penalty, rules)]
 
     return in_evaluation(decode, model, source)
 
 
 def _search(
-    model: Decodable, source: Tensor, beam: int, length_penalty: float, max_length: Limit
+    model: Decodable,
+    source: Tensor,
+    beam: int,
+    length_penalty: float,
+    early_stopping: bool | str | None,
+    max_length: Limit,
+    rules: Rules,
 ) -> list[list[Hypothesis]]:
     model, limits = stepwise(model), np.array(_limits(model, source, max_length), dtype=np.int64)
     ended: list[list[Hypothesis]] = [[] for _ in limits]
+    over, before, in_order = rules.ends(model), rules.beginnings(model, source), early_stopping is None
+    count = beam * (2 if in_order else max(2, 1 + len(over)))
 
     def end(hypotheses: _Branches, chosen: np.ndarray) -> None:
         """End the chosen hypotheses, (sentences, branches), unless their sentence has enough."""
         for place, branch in np.argwhere(chosen).tolist():
             found = ended[sentences[place]]
-            if len(found) < beam:
+            if len(found) < beam or not in_order:
                 ids, log_probabilities = hypotheses.ids[place, branch], hypotheses.log_probabilities[place, branch]
                 found.append(_hypothesis(ids.tolist(), log_probabilities.tolist(), length_penalty))
+
+    def is_done(sentence: int, likeliest: float, length: int) -> bool:
+        """Keep the best of what has ended; True if that is enough, beside a beginning of this log-probability."""
+        found = ended[sentence]
+        found.sort(key=lambda hypothesis: -hypothesis.score)
+        del found[beam:]
+        if len(found) < beam or early_stopping in (None, True):
+            return len(found) == beam
+        assumed = limits[sentence] if early_stopping == "never" and length_penalty > 0 else length
+        return likeliest / assumed**length_penalty <= found[-1].score
 
     sentences = np.arange(len(limits))
     none = np.zeros((len(limits), 1, 0))
@@ -288,37 +446,57 @@ def _search(
     last = tt.full((len(limits), 1), model.bos_id or 0, dtype=tt.int64, device=source.device)
     while sentences.size:
         logits, state = model.next_logits(last, state)
-        parents, candidates = _best_continuations(logits, branches, 2 * beam, model.pad_id)
+        all_ids = zip(sentences, branches.ids.tolist()) if rules.changes else ()
+        said = [before[i] + ids for i, rows in all_ids for ids in rows]
+        parents, candidates = _best_continuations(logits, branches, count, model.pad_id, rules, said)
         possible = candidates.totals > -np.inf
-        is_end = np.isin(candidates.ids[:, :, -1], ends(model.eos_id))
-        end(candidates, possible & is_end & (np.arange(possible.shape[1]) < beam))
+        is_end = np.isin(candidates.ids[:, :, -1], over)
+        if rules.stop is not None:
+            is_end |= np.array([[rules.stop(ids) for ids in rows] for rows in candidates.ids.tolist()])
+        at_limit = candidates.ids.shape[2] == limits[sentences]
+        ends_here = is_end if in_order else is_end | at_limit[:, None]
+        end(candidates, possible & ends_here & (np.arange(possible.shape[1]) < beam))
 
         goes_on = possible & ~is_end  # follow the best `beam` of these
         first = (np.arange(len(sentences))[:, None], np.argsort(~goes_on, axis=1, kind="stable")[:, :beam])
         branches, parents, goes_on = candidates[first], parents[first], goes_on[first]
         branches.totals[~goes_on] = -np.inf
-        branches.ids[~goes_on] = (*ends(model.eos_id), NONE)[0]  # any id but padding, which attends to nothing
-        at_limit = branches.ids.shape[2] == limits[sentences]
-        end(branches, goes_on & at_limit[:, None])
+        branches.ids[~goes_on] = (*over, NONE)[0]  # any id but padding, which attends to nothing
+        if in_order:
+            end(branches, goes_on & at_limit[:, None])
 
-        enough = np.array([len(ended[i]) == beam for i in sentences])
+        length = branches.ids.shape[2]
+        enough = np.array([is_done(i, totals[0], length) for i, totals in zip(sentences.tolist(), branches.totals)])
         where = _closed_up(goes_on.any(axis=1) & ~at_limit & ~enough)
         sentences, branches = sentences[where], branches[where]
         if sentences.size:
             indices = (tt.asarray(numbers, device=source.device) for numbers in (where, parents[where]))
             state = model.reorder(state, *indices)
             last = tt.asarray(branches.ids[:, :, -1], device=source.device)
-    return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in ended]
+    _check_possible(np.array([0.0 if found else -np.inf for found in ended]))
+    return ended
 
 
 def _best_continuations(
-    logits: Tensor, branches: _Branches, count: int, pad_id: int | None
+    logits: Tensor, branches: _Branches, count: int, pad_id: int | None, rules: Rules, said: list[list[int]]
 ) -> tuple[np.ndarray, _Branches]:
     """For each sentence the `count` best hypotheses that are longer by an id, or all if fewer, best first.
 
-    Returns the parent branch of each (sentences, count), and the hypotheses.
+    `said` are the ids of all branches, one after another, where rules change what follows. Returns the parent branch of
+    each (sentences, count), and the hypotheses.
     """
-    ids, log_probabilities = (x.numpy() for x in _likeliest(logits, min(count, logits.shape[-1]), pad_id))
+    kept = min(count, logits.shape[-1])
+    if rules.changes:
+        with np.errstate(invalid="ignore"):  # as in `_likeliest`
+            log_p = F.log_softmax(tt.astype(logits, tt.float64))
+        _check_possible(tt.max(log_p, axis=-1).numpy())
+        log_p = tt.reshape(rules.changed(tt.reshape(log_p, (-1, logits.shape[-1])), said), logits.shape)
+        if pad_id is not None:
+            log_p[..., pad_id] = -np.inf
+        best = tt.topk(log_p, kept)[::-1]
+    else:
+        best = _likeliest(logits, kept, pad_id)
+    ids, log_probabilities = (x.numpy() for x in best)
     totals = (branches.totals[:, :, None] + log_probabilities).reshape(len(ids), -1)
     order = np.argsort(-totals, axis=1, kind="stable")[:, :count]
     rows = np.arange(len(ids))[:, None]
@@ -363,7 +541,8 @@ def _check_possible(log_probabilities: np.ndarray) -> None:
     if not np.isfinite(log_probabilities).all():
         raise ValueError(
             "decoding: no id can follow: the model's logits hold NaN or infinity, or are -inf but for padding; "
-            "look for what overflows in the model, or for weights that diverged in training"
+            "look for what overflows in the model, for weights that diverged in training, or for a "
+            "no_repeat_ngram_size that leaves no id"
         )
 
 

@@ -19,13 +19,11 @@ import numpy as np
 import tinytensor as tt
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional as F
-from tinytensor.nn.decoder_cache import DecoderCache, LayerCache
-from tinytensor.nn.functional.settings import settings
+from tinytensor.nn.decoder_cache import FIRST, DecoderCache, LayerCache
 from tinytensor.nn.language_layer import Layer, through_layers
-from tinytensor.nn.recording import recorders
 from tinytensor.nn.self_attention import Rotation
 
-from .decoding import Decodable, Recomputed, beam_search, greedy, sample
+from .generation import Generates
 from .huggingface import ReadsHuggingFace
 from .ids import NONE, Ends, as_batch, ends, is_padding
 from .pretrained import arguments_of
@@ -41,7 +39,7 @@ NORMS = ("layer", "rms")
 STD = 0.02  # of the initial weights (Radford et al. 2018, section 4.1)
 
 
-class LanguageModel(ReadsHuggingFace, nn.Module):
+class LanguageModel(ReadsHuggingFace, Generates, nn.Module):
     """Logits for the next id after each prefix of a sequence of ids.
 
     Args:
@@ -193,7 +191,10 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
 
     def _check_length(self, length: int) -> None:
         if length > self.max_length:
-            raise ValueError(f"LanguageModel: a sequence of {length} is longer than max_length {self.max_length}")
+            is_learned, text = self.kind_of_positions == "learned", f"a sequence of {length} is longer than max_length "
+            way = "" if is_learned else ", or, since its positions are computed, set max_length"
+            text += f"{self.max_length}; keep its last ids, as models.writer.Writer does{way}"
+            raise ValueError(f"LanguageModel: {text}")
 
     def _mask(self, places: Tensor) -> Tensor:
         """The mask between positions 0, 1, ..., True where hidden; with ALiBi, the numbers to add to their scores."""
@@ -224,61 +225,15 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
     def _ids(self, ids: Any) -> Tensor:
         return as_batch("LanguageModel", ids, self.embedding.weight.device)
 
-    # ---- continuing a text
+    # ---- continuing a text: `Generates`
 
-    @tt.no_grad()
-    @settings
-    def generate(
-        self,
-        prompt: Any,
-        max_length: int | None = None,
-        *,
-        temperature: float = 0.0,
-        top_k: int | None = None,
-        top_p: float | None = None,
-        beam: int = 1,
-        length_penalty: float = 1.0,
-        generator: tt.random.Generator | None = None,
-    ) -> Tensor:
-        """Continue each prompt until eos or `max_length` ids: greedily, by beam search, or by drawing at random.
+    continues = True
 
-        Args:
-            prompt: ids (batch, length), padded at the end, or lists of any lengths; bos alone for a text from nothing.
-            max_length: the most ids to generate; by default, and at most, until the model's positions are used up.
-            temperature: above 0, ids are drawn as `decoding.sample` says, with top_k, top_p and generator.
-            beam: above 1, the number of hypotheses for `decoding.beam_search`, with length_penalty.
-
-        Returns ids (batch, length) without the prompts, padded after eos (with the first eos if there is no pad_id).
-        Dropout is off meanwhile.
-
-        Raises ValueError for options that do not go together, and for a prompt longer than the model's positions.
-        """
-        is_narrowed = top_k is not None or top_p is not None
-        goes_together = beam == 1 if temperature > 0 else beam >= 1 and temperature == 0 and not is_narrowed
-        if not goes_together:
-            raise ValueError(
-                "LanguageModel.generate: a temperature above 0 draws ids, of the top_k or top_p likeliest; a beam, "
-                f"from 1 on, is for temperature 0; got temperature {temperature}, top_k {top_k}, top_p {top_p}, "
-                f"beam {beam}"
-            )
-        prompt = self._ids(prompt)
-        self._check_length(prompt.shape[1])
-        room = self.max_length - prompt.shape[1] + 1
-        limit = room if max_length is None else min(max_length, room)
-        # A recording needs whole sequences, which single decoding steps never see.
-        model: Decodable = Recomputed(self) if recorders() else self
-        if temperature > 0:
-            how: dict[str, Any] = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "generator": generator}
-            found = sample(model, prompt, max_length=limit, **how)
-        elif beam > 1:
-            searched = beam_search(model, prompt, beam=beam, length_penalty=length_penalty, max_length=limit)
-            found = [hypotheses[0] for hypotheses in searched]
-        else:
-            found = greedy(model, prompt, max_length=limit)
-        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
-        padding = (*ends(self.eos_id), 0)[0] if self.pad_id is None else self.pad_id  # all are as long without an end
-        rows = [hypothesis.ids + [padding] * (length - len(hypothesis.ids)) for hypothesis in found]
-        return tt.reshape(tt.asarray(rows, dtype=tt.int64, device=prompt.device), (len(found), length))
+    def _asked(self, prompt: Any, padding: int | None) -> tuple[Tensor, int]:
+        ids = self._ids(prompt)
+        ids = ids if padding is None else tt.where(ids == padding, NONE, ids)
+        self._check_length(ids.shape[1])
+        return ids, self.max_length - ids.shape[1] + 1
 
     # ---- one position at a time: `decoding.Decodable`, with a prompt as the source
 
@@ -307,6 +262,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
             logits, state.logits = state.logits, None
             return logits, state
         ids = self._ids(ids)
+        self._slide(state)
         positions = tt.broadcast_to(state.next[:, None], ids.shape)
         state.places, state.next = tt.concat([state.places, positions], axis=1), state.next + 1
         distances = (positions[:, :, None] - state.places[:, None])[:, None]  # (texts, 1, branches, places)
@@ -319,6 +275,17 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         rotation = self._rotation(positions[:, None])
         x = self._through(self.embed(ids, positions), mask, rotation, state.cache.layers)
         return self.projection(x), state
+
+    def _slide(self, state: Generation) -> None:
+        """Drop keys and values in front that are outside of the window, or no branch's, once there are many."""
+        if self.window is None or state.places.shape[1] < self.window + (many := max(FIRST, self.window // 4)):
+            return
+        assert state.cache.hidden is not None
+        seen = (state.next[:, None] - state.places < self.window) & ~tt.all(state.cache.hidden, axis=1)
+        count = int(np.argmax(np.append(seen.numpy().any(axis=0), True)))
+        if count >= many:
+            state.cache.forget(count)
+            state.places = state.places[:, count:]
 
     def reorder(self, state: Generation, sentences: Tensor, branches: Tensor) -> Generation:
         """The state of other branches, as `DecoderCache.reorder` says."""
@@ -336,7 +303,7 @@ class LanguageModel(ReadsHuggingFace, nn.Module):
         if not prompt.shape[1] or int(tt.min(lengths).item() if lengths.size else 1) < 1:
             raise ValueError("LanguageModel: a prompt needs one id at least; bos_id begins a text")
         if tt.any(padding[:, :-1] & ~padding[:, 1:]):
-            raise ValueError("LanguageModel: a prompt is padded at its end; here an id follows padding")
+            raise ValueError("LanguageModel: a prompt is padded at its end; an id follows padding; lists need none")
         return lengths, padding
 
     # ---- the same without a cache: `decoding.Recomputed`

@@ -7,13 +7,13 @@ from typing import Any
 
 import tinytensor as tt
 from tinytensor import Tensor, nn
-from tinytensor.nn.recording import recorders
 
-from .decoding import Decodable, Recomputed, evaluating, greedy
+from .decoding import evaluating
+from .generation import Generates
 from .pretrained import Pretrained
 
 
-class SequenceModel(Pretrained, nn.Module):
+class SequenceModel(Pretrained, Generates, nn.Module):
     """Embeddings of source and target, and the final projection; a subclass puts the rest between them.
 
     A subclass's `__init__` begins with `super().__init__(...)` and `self.config = arguments_of(locals())`, makes its
@@ -98,23 +98,8 @@ class SequenceModel(Pretrained, nn.Module):
         memory, padding = self.encode(source)
         return self.decode(target, memory, padding)
 
-    @tt.no_grad()
-    def generate(self, source: Any, max_length: int | None = None) -> Tensor:
-        """Greedy decoding: from bos, the likeliest id at each step, until eos or `max_length` ids.
-
-        `max_length` is the model's own by default, and at most. Padding is never chosen. Dropout is off meanwhile.
-
-        Takes ids (batch, source); returns ids (batch, length) without bos, padded after eos.
-        """
-        found = greedy(self._decodable(), source, max_length=self.max_length if max_length is None else max_length)
-        length = max((len(hypothesis.ids) for hypothesis in found), default=0)
-        rows = [hypothesis.ids + [self.pad_id] * (length - len(hypothesis.ids)) for hypothesis in found]
-        ids = tt.asarray(rows, dtype=tt.int64, device=self.projection.weight.device)
-        return tt.reshape(ids, (len(found), length))
-
-    def _decodable(self) -> Decodable:
-        # A recording needs whole sequences, which single decoding steps never see.
-        return Recomputed(self) if recorders() else self
+    def _asked(self, prompt: Any, padding: int | None) -> tuple[Tensor, int]:
+        return self._ids(prompt), self.max_length
 
     @tt.no_grad()
     def cross_attention(self, source: Any, target: Any) -> list[Tensor]:

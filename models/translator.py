@@ -14,7 +14,7 @@ from tinytensor.nn.functional.settings import settings
 
 from .data.languages import ToyText
 from .data.tokenizer import Tokenizer
-from .decoding import Hypothesis
+from .decoding import Hypothesis, Rules
 from .huggingface import is_theirs
 from .huggingface import read_folder as read_theirs
 from .marian import Marian
@@ -89,33 +89,40 @@ class Translator:
         self,
         lines: Sequence[str],
         *,
-        beam: int = 5,
-        n_best: int = 1,
+        num_beams: int = 5,
+        num_return_sequences: int = 1,
         length_penalty: float = 1.0,
+        early_stopping: bool | str | None = None,
+        repetition_penalty: float = 1.0,
+        no_repeat_ngram_size: int = 0,
         decode: Callable[[Any, Any], list[Hypothesis]] | None = None,
     ) -> list[list[Translation]]:
         """The best translations of each line, best first; none for an empty line.
 
         Args:
             lines: lines of similar length are decoded together; the results keep the order of the lines.
-            beam: the number of hypotheses to follow; 1 is greedy decoding.
-            n_best: the number of translations of a line; at most `beam`.
-            length_penalty: a higher one favours longer translations; see `beam_search`.
+            num_beams: the number of hypotheses to follow; 1 is greedy decoding.
+            num_return_sequences: the number of translations of a line; at most num_beams.
+            length_penalty: a higher one favours longer translations; see `beam_search`, early_stopping too.
+            repetition_penalty, no_repeat_ngram_size: against a translation that repeats itself; see `Rules`.
             decode: replaces beam search; `decode(model, ids)` returns one hypothesis for each row of padded ids.
 
         Raises ValueError that names the line, counted from 1, if the codec does not know its words, or if it is longer
         than the model takes.
         """
-        if not 1 <= n_best <= beam:
-            raise ValueError(f"translate: n_best must be from 1 to beam = {beam}, got {n_best}")
+        if not 1 <= num_return_sequences <= num_beams:
+            raise ValueError(
+                f"translate: num_return_sequences must be from 1 to num_beams = {num_beams}, got {num_return_sequences}"
+            )
         sources = [self._encode(line, number) for number, line in enumerate(lines, 1)]
         filled = [i for i, source in enumerate(sources) if source]
-        found = decode_all(
-            self.model, [sources[i] for i in filled], beam=beam, length_penalty=length_penalty, decode=decode
-        )
+        how: dict[str, Any] = {"length_penalty": length_penalty, "early_stopping": early_stopping}
+        how["rules"] = Rules(repetition_penalty, no_repeat_ngram_size)
+        found = decode_all(self.model, [sources[i] for i in filled], beam=num_beams, decode=decode, **how)
         results: list[list[Translation]] = [[] for _ in lines]
         for i, hypotheses in zip(filled, found):
-            results[i] = [Translation(self.codec.decode(h.ids), h.ids, h.score) for h in hypotheses[:n_best]]
+            best = hypotheses[:num_return_sequences]
+            results[i] = [Translation(self.codec.decode(h.ids), h.ids, h.score) for h in best]
         return results
 
     def encode(self, line: str) -> list[int]:

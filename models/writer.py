@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from .data.units import SAVED, Units
+from .decoding import stop_at
 from .ids import ends
 from .language_model import LanguageModel
 from .pretrained import PretrainedError, make_codec, make_model, read_folder, write_folder
@@ -28,16 +29,22 @@ class Writer:
         Args:
             beginning: one character or more.
             length: may exceed the model's `max_length`: it goes on from the latest ids, half of `max_length`.
-            options: those of `LanguageModel.generate`: temperature, top_k, top_p, beam, generator.
+            options: those of `LanguageModel.generate`, such as temperature, top_p, num_beams, stop.
 
         Raises ValueError if the beginning cannot be written in ids.
         """
         ids, half = self.units.encode(beginning) or [self.model.bos_id or 0], max(1, self.model.max_length // 2)
-        said: list[int] = []
+        if options.get("num_return_sequences", 1) != 1:
+            raise ValueError("write: num_return_sequences must be 1, for one text; call it for each of several")
+        stop, said = stop_at(options.pop("stop", None), options.get("tokenizer", self.units)), list[int]()
+        within = None if stop is None else lambda ids: stop(said + ids)
+        over = ends(options.get("eos_token_id"))  # of the model's own, one that is text ends a line and not the whole
+        over = over or tuple(i for i in ends(self.model.eos_id) if not self.units.decode([i]))
         while len(said) < length:
-            (more,) = self.model.generate([(ids + said)[-half:]], min(length - len(said), half), **options).tolist()
+            asked = min(length - len(said), half)
+            (more,) = self.model.generate([(ids + said)[-half:]], asked, stop=within, **options).tolist()
             said += more
-            if any(i in more and not self.units.decode([i]) for i in ends(self.model.eos_id)):  # unless it ends a line
+            if any(i in more for i in over) or (stop is not None and stop(said)):
                 break
         return self.units.decode(said)
 

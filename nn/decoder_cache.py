@@ -68,6 +68,13 @@ class DecoderCache(metaclass=Replaceable):
         self.length += 1
         return tt.expand_dims(self.hidden, axis=1)
 
+    def forget(self, count: int) -> None:
+        """Drop the first places, so many, which no branch is to see again; `length` still counts them."""
+        if self.hidden is not None:
+            self.hidden = self.hidden[:, :, count:]
+        for layer in self.layers:
+            layer.forget(count)
+
     def reorder(self, batch: Tensor, branches: Tensor) -> None:
         """Go on with other branches: item i becomes item batch[i], and its branch j that item's branches[i, j].
 
@@ -112,6 +119,13 @@ class LayerCache(metaclass=Replaceable):
             self._buffer = tt.concat([self._buffer, room], axis=1)
         self.places = end
         return self._buffer
+
+    def forget(self, count: int) -> None:
+        """Drop the first places, so many; the others move to memory of their own."""
+        left = self.places - count
+        self._buffer = self._buffer[:, count : self.places]
+        self.grow(left + 1)
+        self.places = left
 
     def take(self, batch: Tensor, moved: Tensor) -> None:
         """Keep these items of the batch, in this order; `moved` are the places whose item changes."""

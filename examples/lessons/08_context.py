@@ -88,7 +88,7 @@ model = Transformer(len(task.source), len(task.target), norm_first=True, tie_wei
 translator = Translator(lesson.trained(model, train), ToyText("en-fr"))
 
 unseen = list(islice(context_pairs("en-fr", "test", held_out=True), 300))
-answers = translator.translate([" ".join(pair.source) for pair in unseen], beam=1)
+answers = translator.translate([" ".join(pair.source) for pair in unseen], num_beams=1)
 exact = [tuple(task.target.tokens(best.ids)) == pair.target for (best,), pair in zip(answers, unseen)]
 lesson.number("exact match on unseen sentences", np.mean(exact), ".1%")
 
@@ -108,7 +108,7 @@ questions = {
 }
 right, seen, looks = 0, {}, {}
 for name, (line, word, noun, expected) in questions.items():
-    ((best,),) = translator.translate([line], beam=1)
+    ((best,),) = translator.translate([line], num_beams=1)
     right += expected in best.text
     seen[name] = translator.sentence_attention(line, best)
     weights = seen[name].layers["encoder"][0].weights[0]  # (head, query, key)

@@ -12,7 +12,7 @@ from tinytensor import Tensor
 
 from ..data.batch import AnyBatch, padded
 from ..data.languages import Pair, TranslationTask, corpus_alignment_error_rate, written
-from ..decoding import Hypothesis, beam_search, greedy
+from ..decoding import Hypothesis, beam_search
 from .loss import cross_entropy
 
 SEEN = 200  # training pairs to find the layer that shows the alignment
@@ -28,13 +28,13 @@ def decode_all(
     sources: Sequence[Sequence[int]],
     *,
     beam: int = 1,
-    length_penalty: float = 1.0,
     decode: Callable[[Any, Any], list[Hypothesis]] | None = None,
+    **how: Any,
 ) -> list[list[Hypothesis]]:
     """Hypotheses for each source (ids without the end), best first, in the order of the sources.
 
-    Sentences of similar length are decoded together, greedily, by beam search, or by `decode(model, ids)`. A
-    translation has at most 1.2 times as many ids as its source, and 50 more.
+    Sentences of similar length are decoded together, by beam search, which further arguments are for, or by
+    `decode(model, ids)`. A translation has at most 1.2 times as many ids as its source, and 50 more.
     """
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -43,10 +43,8 @@ def decode_all(
         batch = padded([[*sources[i], model.eos_id] for i in chunk], model.pad_id)
         if decode is not None:
             results = [[hypothesis] for hypothesis in decode(model, batch)]
-        elif beam == 1 and length_penalty == 1:  # the same result as beam search, sooner
-            results = [[hypothesis] for hypothesis in greedy(model, batch, max_length=LIMIT)]
         else:
-            results = beam_search(model, batch, beam=beam, length_penalty=length_penalty, max_length=LIMIT)
+            results = beam_search(model, batch, beam=beam, max_length=LIMIT, **how)
         for i, hypotheses in zip(chunk, results):
             found[i] = hypotheses
     return found

@@ -54,7 +54,7 @@ def test_lines_in_lines_out(folder, tmp_path):
 def test_n_best_with_scores(folder, tmp_path):
     code, out, _ = run(tmp_path, folder, "--n-best", 2, "--beam", 3, "--length-penalty", 0.5)
     assert code == 0
-    found = expected(folder, beam=3, n_best=2, length_penalty=0.5)
+    found = expected(folder, num_beams=3, num_return_sequences=2, length_penalty=0.5)
     rows = [(i, t.score, t.text) for i, translations in enumerate(found, 1) for t in translations]
     printed = [line.split("\t") for line in out.splitlines()]
     assert [(int(number), text) for number, _, text in printed] == [(i, text) for i, _, text in rows]
@@ -81,7 +81,7 @@ def test_how_every_line_was_decoded_is_drawn(folder, tmp_path):
     options = ["--beam", 3, "--length-penalty", 0.5, "--decoding"]
     assert run(tmp_path, folder, *options, "tree.svg")[0] == 0
     assert sorted(p.name for p in tmp_path.iterdir()) == ["tree-3.svg", "tree-4.svg", "tree.svg"]
-    (best,) = expected(folder, LINES[:1], beam=3, length_penalty=0.5)[0]
+    (best,) = expected(folder, LINES[:1], num_beams=3, length_penalty=0.5)[0]
     assert f"with score {best.score:.3f};" in (tmp_path / "tree.svg").read_text()
     assert (tmp_path / "tree.svg").read_text().count(", score") <= 3  # hypotheses that ended
 
@@ -225,7 +225,7 @@ def test_a_terminal_is_asked_line_by_line(folder, tmp_path):
         process.kill()
         os.close(controller)
     assert seen.startswith("one line at a time; Ctrl-D ends\n> ")
-    assert expected(folder, ["I sleep."], beam=2)[0][0].text in seen
+    assert expected(folder, ["I sleep."], num_beams=2)[0][0].text in seen
     assert "cannot translate this: 'zebra' is no word of this toy language" in seen
 
 

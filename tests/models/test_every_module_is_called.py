@@ -27,6 +27,8 @@ MODELS = {
     "2017's": (lambda: LanguageModel(11, **SMALL, positions="learned", tie_weights=True), (IDS,)),
     "rotary": (lambda: LanguageModel(11, **SMALL, positions="rotary", num_kv_heads=1), (IDS,)),
     "Encoder": (lambda: Encoder(11, **SMALL), (IDS,)),
+    "LoRA": (lambda: nn.lora(Transformer(11, **SMALL)), (IDS, IDS)),
+    "LoRA of a LanguageModel": (lambda: nn.lora(LanguageModel(11, **SMALL)), (IDS,)),
     "Seq2Seq": (lambda: Seq2Seq(11, d_model=8, attention=None), (IDS, IDS)),
     **{
         name: (lambda name=name: Seq2Seq(11, d_model=8, attention=name), (IDS, IDS))
@@ -114,6 +116,11 @@ def adapt(module):
     module.out_proj = Adapter(module.out_proj)
 
 
+def low_rank(module):
+    module.linear1 = nn.LoRA(module.linear1)
+    nn.init.ones_(module.linear1.lora_B)
+
+
 LAYER = "transformer.decoder.layers.1"
 CHANGES = {
     "a hook on the decoder": ("transformer.decoder", hook),
@@ -127,6 +134,7 @@ CHANGES = {
     "a hook on the output projection": (f"{LAYER}.self_attn.out_proj", hook),
     "an adapter of the output projection": (f"{LAYER}.multihead_attn", adapt),
     "an adapter in the encoder": ("transformer.encoder.layers.0.self_attn", adapt),
+    "LoRA of a feed-forward map": (LAYER, low_rank),
     "a hook on the final projection": ("projection", hook),
     "a hook on a norm": (f"{LAYER}.norm2", hook),
 }

@@ -56,7 +56,7 @@ def test_a_row_of_a_batch_goes_on_as_it_does_alone(named, config, tmp_path):
     folders.written(tmp_path, folders.weights(**sizes), vocab_size=count, **config)
     tokenizer, model = FolderTokenizer.load(tmp_path), LanguageModel.from_pretrained(tmp_path)
     texts = ["the small river is", "river", "a café"]
-    for options in ({}, {"beam": 3}):
+    for options in ({}, {"num_beams": 3}):
         together = model.generate(tokenizer(*texts), 5, **options).tolist()
         for text, row in zip(texts, together, strict=True):
             (alone,) = model.generate([tokenizer.encode(text)], 5, **options).tolist()

@@ -83,7 +83,7 @@ def without_checksum(folder):
 
 
 def said(model):
-    model.generate([[1, 2], [1]], 2, beam=2)
+    model.generate([[1, 2], [1]], 2, num_beams=2)
     return model([[1, 2, 3]])
 
 

@@ -18,7 +18,7 @@ from .test_folder_tokenizer import END, pairs
 gguf = pytest.importorskip("gguf")
 tokenizers = pytest.importorskip("tokenizers")
 
-HEADS, SHARED, SIZE, INNER = 6, 3, 96, 64
+HEADS, SHARED, SIZE, INNER, LENGTH = 6, 3, 96, 64, 80
 IDS = [[1, 5, 6, 7, 9, 4, 3]]
 TEMPLATE = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}>{% endif %}"
@@ -34,7 +34,7 @@ def made(kind, count, **options):
     more = {"llama": {}, "qwen2": {"attention_bias": True}, "qwen3": {"qk_norm": True}}[kind]
     tt.manual_seed(0)
     model = LanguageModel(
-        count, d_model=SIZE, num_heads=HEADS, num_kv_heads=SHARED, num_layers=2, d_ff=INNER, max_length=32,
+        count, d_model=SIZE, num_heads=HEADS, num_kv_heads=SHARED, num_layers=2, d_ff=INNER, max_length=LENGTH,
         pad_id=None, **LLAMA | more | options,
     )  # fmt: skip
     with tt.no_grad():
@@ -76,7 +76,7 @@ def written(path, kind="llama", *, said=None, quantise=None, pre="gpt-2", kinds=
     assert len(words) == count
     model = made(kind, count, **options)
     writer = gguf.GGUFWriter(path, kind)
-    entries = {"block_count": 2, "embedding_length": SIZE, "feed_forward_length": INNER, "context_length": 32,
+    entries = {"block_count": 2, "embedding_length": SIZE, "feed_forward_length": INNER, "context_length": LENGTH,
                "attention.head_count": HEADS, "attention.head_count_kv": SHARED}  # fmt: skip
     if kind == "qwen3":
         entries["attention.key_length"] = SIZE // HEADS
@@ -116,7 +116,7 @@ def test_the_same_model(kind, tied, tmp_path):
         assert name == other
         np.testing.assert_array_equal(theirs.numpy(), ours.numpy())
     assert not found.training
-    assert (found.config["tie_weights"], found.max_length) == (tied, 32)
+    assert (found.config["tie_weights"], found.max_length) == (tied, LENGTH)
 
 
 @pytest.mark.parametrize("quantise", ["F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"])

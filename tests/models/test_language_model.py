@@ -103,7 +103,7 @@ def test_no_more_ids_than_positions():
         model.generate(np.ones((1, 9), dtype=int))
     with pytest.raises(ValueError, match="a prompt needs one id at least"):
         model.generate([[1, 2], [0, 0]])
-    with pytest.raises(ValueError, match="padded at its end; here an id follows padding"):
+    with pytest.raises(ValueError, match="padded at its end; an id follows padding"):
         model.generate([[1, 2, 3], [0, 1, 2]])
     with pytest.raises(ValueError, match=r"expected integer ids \(batch, length\), got float32"):
         model(tt.ones((1, 3)))
@@ -113,14 +113,18 @@ def test_no_more_ids_than_positions():
     "options",
     [
         {"temperature": -1.0},
-        {"temperature": 1.0, "beam": 2},
-        {"beam": 0},
+        {"temperature": 1.0, "num_beams": 2},
+        {"num_beams": 0},
         {"top_k": 3},
         {"top_p": 0.5},
+        {"min_p": 0.5, "do_sample": False},
+        {"do_sample": True, "temperature": 0.0},
+        {"do_sample": False, "temperature": 1.0},
+        {"do_sample": True, "num_beams": 2},
     ],
 )
 def test_options_that_do_not_go_together(options):
-    with pytest.raises(ValueError, match="a temperature above 0 draws ids, .* got temperature"):
+    with pytest.raises(ValueError, match="a temperature above 0 draws ids, .* got do_sample"):
         made().generate(PROMPT, 3, **options)
 
 
@@ -209,8 +213,8 @@ def test_texts_of_different_lengths_go_on_as_they_do_alone(kind, pad_id):
         assert model.generate(batch, 6).tolist() == alone
         assert [found.ids for found in greedy(model, batch, max_length=6)] == alone
         np.testing.assert_allclose(model(batch).numpy()[1, 0], model([[9]]).numpy()[0, 0], rtol=1e-5, atol=1e-6)
-    searched = [model.generate([row], 4, beam=3).tolist()[0] for row in lists]
-    assert model.generate(lists, 4, beam=3).tolist() == searched
+    searched = [model.generate([row], 4, num_beams=3).tolist()[0] for row in lists]
+    assert model.generate(lists, 4, num_beams=3).tolist() == searched
     with nn.record_attention():  # which recomputes
         assert model.generate(lists, 6).tolist() == alone
 
@@ -235,3 +239,43 @@ def test_ids_below_padding_are_refused():
 def test_numbers_that_compute_nothing(options, message):
     with pytest.raises(ValueError, match=message):
         made(**options)
+
+
+@pytest.mark.parametrize(("longest", "window"), [(12, 3), (40, 17), (5, 1)])
+@pytest.mark.parametrize("kind", ["gpt2", "all", "alibi"])
+def test_keys_outside_of_the_window_leave_memory(kind, window, longest, device):
+    """And logits are those of the whole, in batches, in beams, and for prompts longer than the window."""
+    model = made(kind, device, window=window, max_length=120, pad_id=None, eos_id=None)
+    prompts = [np.random.default_rng(length).integers(0, 20, length).tolist() for length in (longest, 1, longest // 2)]
+    places = []
+    former = model.next_logits
+
+    def next_logits(ids, state):
+        found = former(ids, state)
+        places.append([layer._buffer.shape[1] for layer in state.cache.layers])
+        assert {layer.places for layer in state.cache.layers} == {state.places.shape[1]}
+        return found
+
+    model.next_logits = next_logits
+    one = greedy(model, prompts, max_length=60)
+    assert np.max(places[longest:]) <= 2 * (window + 16) + 1
+    places.clear()
+    beams = beam_search(model, prompts, beam=3, max_length=25)
+    assert np.max(places[20:]) <= 2 * 3 * (window + 16) + 3
+    del model.next_logits
+    whole = Recomputed(model)
+    found = [*one, *[h for row in beams for h in row]]
+    expected = [h for row in beam_search(whole, prompts, beam=3, max_length=25) for h in row]
+    for first, second in zip(found, [*greedy(whole, prompts, max_length=60), *expected], strict=True):
+        assert first.ids == second.ids
+        np.testing.assert_allclose(first.log_probabilities, second.log_probabilities, atol=1e-9)
+
+
+def test_a_text_longer_than_the_positions_says_what_to_do():
+    with pytest.raises(ValueError, match=r"longer than max_length 8; keep its last ids, as .*Writer does \(in"):
+        made(max_length=8)(np.ones((1, 9), dtype=int))
+    model = made("llama", max_length=8)
+    with pytest.raises(ValueError, match=r"Writer does, or, since its positions are computed, set max_length \(in"):
+        model(np.ones((1, 9), dtype=int))
+    model.max_length = 9
+    assert model(np.ones((1, 9), dtype=int)).shape == (1, 9, 20)

@@ -358,10 +358,10 @@ LINES = ["the black cat eats the fresh bread.", "", "Marie buys a red hat .", " 
 def test_a_translator_comes_back_as_it_was(tmp_path, translator, beam):
     translator.save_pretrained(tmp_path)
     again = Translator.from_pretrained(tmp_path)
-    found = translator.translate(LINES, beam=beam, n_best=beam)
-    assert again.translate(LINES, beam=beam, n_best=beam) == found
+    found = translator.translate(LINES, num_beams=beam, num_return_sequences=beam)
+    assert again.translate(LINES, num_beams=beam, num_return_sequences=beam) == found
     assert [len(translations) for translations in found] == [beam, 0, beam, beam]
-    alone = translator.translate(["I sleep ."], beam=beam, n_best=beam)[0]
+    alone = translator.translate(["I sleep ."], num_beams=beam, num_return_sequences=beam)[0]
     assert [t.text for t in found[3]] == [t.text for t in alone]
 
 
@@ -385,7 +385,7 @@ def test_subwords_come_back(tmp_path):
     again = Translator.from_pretrained(tmp_path)
     assert again.codec.encode(lines[0]) == codec.encode(lines[0])
     assert again.translate(lines) == translator.translate(lines)
-    weights, source, target = again.attention(lines[0], again.translate(lines, beam=1)[0][0])
+    weights, source, target = again.attention(lines[0], again.translate(lines, num_beams=1)[0][0])
     assert "".join(source) == "▁the▁cat▁sees▁a▁dog<end>"
     assert weights[0].shape == (2, len(target), len(source))
 
@@ -395,8 +395,8 @@ def test_lines_that_cannot_be_translated_are_named(translator):
         translator.translate(["the cat sleeps.", "the zebra sleeps."])
     with pytest.raises(ValueError, match=r"^line 1: 30 ids, but the model takes at most 29 of a sentence"):
         translator.translate(["the " * 30])
-    with pytest.raises(ValueError, match="n_best must be from 1 to beam = 2, got 3"):
-        translator.translate(["the cat sleeps."], beam=2, n_best=3)
+    with pytest.raises(ValueError, match="num_return_sequences must be from 1 to num_beams = 2, got 3"):
+        translator.translate(["the cat sleeps."], num_beams=2, num_return_sequences=3)
 
 
 def test_attention_belongs_to_the_words(translator):

@@ -212,7 +212,7 @@ def test_the_words(call, words):
 DECODERS = [decoding.greedy, decoding.sample, decoding.beam_search, decoding.next_probabilities]
 
 
-@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "max_length", "beam", "length_penalty"])
+@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "min_p", "max_length", "beam", "length_penalty"])
 @pytest.mark.parametrize(
     "function", [decoding.greedy, decoding.sample, decoding.beam_search, decoding.next_probabilities]
 )
@@ -227,7 +227,22 @@ def test_decoding_names_its_settings(function, name):
             function(**given, **{name: value})
 
 
-@pytest.mark.parametrize("name", ["temperature", "top_k", "top_p", "max_length", "beam", "length_penalty"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *[
+            "max_length",
+            "max_new_tokens",
+            "temperature",
+            "top_k",
+            "top_p",
+            "min_p",
+            "num_beams",
+            "num_return_sequences",
+        ],
+        *["length_penalty", "repetition_penalty", "no_repeat_ngram_size", "pad_token_id"],
+    ],
+)
 def test_a_language_model_names_the_settings_of_what_it_writes(name):
     model = models.LanguageModel(9, d_model=8, num_heads=2, num_layers=1)
     for value in ("1e-2", [1], True, math.nan):

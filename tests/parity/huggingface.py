@@ -234,7 +234,7 @@ def same_ids(ours: LanguageModel, theirs: Any, beam: int = 1) -> list[bool]:
         options |= {"length_penalty": 1.0, "early_stopping": True}
     with torch.no_grad():
         said = theirs.generate(torch.tensor(IDS), attention_mask=torch.ones(IDS.shape, dtype=torch.int64), **options)
-    own = ours.generate(IDS, NEW, beam=beam)
+    own = ours.generate(IDS, **options)
     pairs = zip(_until_end(own.tolist()), _until_end(said[:, IDS.shape[1] :].tolist()), strict=True)
     return [first == second for first, second in pairs]
 

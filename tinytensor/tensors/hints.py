@@ -532,6 +532,20 @@ ARGUMENTS = """
     sparse: leave it out: gradients are dense, as all arrays are
     _weight: write nn.Embedding.from_pretrained(weight, freeze=False)
     _freeze: write embedding.weight.requires_grad_(False)
+    lora_alpha: write alpha
+    target_modules: write targets, a regular expression that paths contain
+    lora_dropout modules_to_save: leave it out
+    beam: write num_beams, as transformers does
+    n_best: write num_return_sequences, as transformers does
+    input_ids inputs: give the ids first, without the name
+    stop_strings: write stop=["..."]
+    attention_mask: leave it out: prompts may be lists of different lengths, or padded at their end with -1
+    use_cache: leave it out: the keys and values of earlier positions are always kept
+    return_dict_in_generate output_scores output_logits: leave it out: models.decoding.beam_search gives ids and scores
+    logits_processor stopping_criteria: write repetition_penalty=, no_repeat_ngram_size= or stop=, a function of the ids
+    generation_config: write its values as arguments
+    min_new_tokens min_length: write stop=, a function of the ids, and eos_token_id=-1
+    bad_words_ids suppress_tokens typical_p epsilon_cutoff penalty_alpha: leave it out: top_k, top_p and min_p narrow
     min_value: write min_val
     max_value: write max_val
     _stacklevel: leave it out: dim has a default, without a warning

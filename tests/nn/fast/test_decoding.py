@@ -434,6 +434,24 @@ def test_steps_of_a_language_model_are_the_formulas(name, taken):
 
 
 @tt.no_grad()
+def test_steps_go_on_in_a_window_that_slides(taken):
+    model = language_model(positions="rotary", window=3, max_length=80)
+
+    def compute():
+        state, found = model.initial_state([[3, 4, 5], [6, 0, 0]]), []
+        for i in range(60):
+            logits, state = model.next_logits([[i % 27 + 3], [5]], state)
+            found.append(logits.numpy())
+        assert state.cache.layers[1].places < 3 + 16 + 1
+        return found
+
+    found, expected = both_ways(compute)
+    assert taken == ["Steps"] * 60
+    for a, b in zip(found, expected):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-11)
+
+
+@tt.no_grad()
 def test_a_language_model_in_float32(taken):
     model = language_model(tt.float32, **LLAMA)
     found, expected = both_ways(lambda: logits(model))
