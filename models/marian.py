@@ -30,6 +30,8 @@ class Marian(ReadsHuggingFace, Transformer):
         d_model, num_heads, d_ff, dropout, max_length, pad_id, eos_id: as for `Transformer`.
     """
 
+    pads_targets = False  # the id of padding begins a translation, and behind its end only padding sees padding
+
     def __init__(
         self,
         vocabulary: int,
@@ -63,9 +65,6 @@ class Marian(ReadsHuggingFace, Transformer):
         )
         self._make_projection()
         self.projection.bias = nn.Parameter(tt.zeros(vocabulary))
-
-    def _target_padding(self, target: Tensor) -> None:
-        """None: the id of padding begins a translation, and behind its end only padding sees padding."""
 
     @classmethod
     def sizes_in(cls, weights: Mapping[str, Any]) -> dict[str, int]:

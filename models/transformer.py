@@ -56,6 +56,8 @@ class Transformer(SequenceModel):
     Raises ValueError if the sizes do not fit.
     """
 
+    pads_targets = True  # no position of the target sees padding before it
+
     def __init__(
         self,
         source_vocabulary: int,
@@ -132,7 +134,7 @@ class Transformer(SequenceModel):
             self.embed(self.target_embedding, target),
             memory,
             tgt_mask=F.causal_mask(target.shape[1], device=target.device),
-            tgt_key_padding_mask=self._target_padding(target),
+            tgt_key_padding_mask=target == self.pad_id if self.pads_targets else None,
             memory_key_padding_mask=memory_padding,
         )
         return self.projection(hidden)
@@ -151,7 +153,9 @@ class Transformer(SequenceModel):
         ids = self._ids(ids)
         embedded = self.embed(self.target_embedding, tt.reshape(ids, (-1, 1)), start=state.length)
         hidden = self.transformer.decoder.step(
-            tt.reshape(embedded, (*ids.shape, self.d_model)), state, tgt_key_padding_mask=self._target_padding(ids)
+            tt.reshape(embedded, (*ids.shape, self.d_model)),
+            state,
+            tgt_key_padding_mask=ids == self.pad_id if self.pads_targets else None,
         )
         return self.projection(hidden), state
 
@@ -159,9 +163,6 @@ class Transformer(SequenceModel):
         """The state of other branches, as `DecoderCache.reorder` says."""
         state.reorder(sentences, branches)
         return state
-
-    def _target_padding(self, target: Tensor) -> Tensor | None:
-        return target == self.pad_id
 
     def _set_inner_dropout(self, p: float) -> None:
         for module in self.transformer.modules():

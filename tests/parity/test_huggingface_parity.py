@@ -146,11 +146,11 @@ def test_pieces_of_marian(tmp_path):
         assert ours(text).tolist() == [theirs.encode(text)]
         assert ours.decode(ours.encode(text)) == theirs.decode(ours.encode(text), skip_special_tokens=True)
     translator = Translator.from_pretrained(tmp_path)
-    (found,) = translator.translate(SENTENCES[:1], beam=2)
+    (found,) = translator.translate(SENTENCES[:1], num_beams=2)
     models.load(tmp_path).save_pretrained(tmp_path / "back", format="huggingface")
     assert transformers.MarianTokenizer.from_pretrained(tmp_path / "back").get_vocab() == theirs.get_vocab()
     translator.save_pretrained(tmp_path / "ours")
-    assert Translator.from_pretrained(tmp_path / "ours").translate(SENTENCES[:1], beam=2) == [found]
+    assert Translator.from_pretrained(tmp_path / "ours").translate(SENTENCES[:1], num_beams=2) == [found]
     assert models.load(tmp_path / "ours").tokenizer.encode(SENTENCES[1]) == ours.encode(SENTENCES[1])
 
 
