@@ -1,7 +1,6 @@
 r"""Find the sentences that mean most nearly the same, by vectors of a small model.
 
-    python examples/search_sentences.py "a feline on a rug" sentences.txt
-    printf 'The cat sleeps.\nStocks fell.\n' | python examples/search_sentences.py "a feline on a rug"
+    echo "The cat sleeps." | python examples/search_sentences.py "a feline on a rug"
 
 One sentence a line, from a file or from standard input; each line of the result has the cosine of the angle between the
 vectors, 1 for the same meaning, and the sentence. Without --model it is all-MiniLM-L6-v2 with 23 million weights, from
