@@ -229,10 +229,10 @@ def test_a_style_is_learned():
     """A model that counts up learns to count down, with a tenth of its parameters; the others stay as they are."""
     tt.manual_seed(0)
     rng = np.random.default_rng(0)
-    model = LanguageModel(20, d_model=32, num_heads=2, num_layers=2, max_length=16, **LLAMA)
+    model = LanguageModel(20, d_model=32, num_heads=2, num_layers=1, max_length=16, **LLAMA)
 
     def texts(direction):
-        return (rng.integers(0, 17, (32, 1)) + direction * np.arange(10)) % 17 + 3
+        return (rng.integers(0, 17, (16, 1)) + direction * np.arange(10)) % 17 + 3
 
     def fit(parameters, direction, steps, lr):
         optimizer = nn.optim.AdamW(parameters, lr=lr, weight_decay=0.0)
@@ -244,13 +244,13 @@ def test_a_style_is_learned():
             optimizer.step()
         return loss.item()
 
-    assert fit(model.parameters(), 1, 150, 1e-2) < 0.1
+    assert fit(model.parameters(), 1, 100, 2e-2) < 0.2
     assert model.generate([[5, 6, 7]], 5).tolist() == [[8, 9, 10, 11, 12]]
     frozen = {name: tensor.numpy().copy() for name, tensor in model.state_dict().items()}
     nn.lora(model, rank=4, alpha=8)
     added = [p for p in model.parameters() if p.requires_grad]
     assert sum(p.size for p in added) < 0.25 * sum(p.size for p in model.parameters())
-    assert fit(added, -1, 200, 1e-2) < 0.1
+    assert fit(added, -1, 120, 2e-2) < 0.2
     assert model.generate([[12, 11, 10]], 5).tolist() == [[9, 8, 7, 6, 5]]
     for name, values in frozen.items():
         np.testing.assert_array_equal(model.state_dict()[name].numpy(), values)
