@@ -15,11 +15,11 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8943,
+    "core and ops": 8946,
     "layers": 10215,
     "models": 3094,
     "engine room": 9825,
-    "pictures": 16824,
+    "pictures": 16879,
     "data": 4010,
     "training": 9985,
 }
