@@ -20,6 +20,7 @@ LINES = {
     "models": 3094,
     "engine room": 9825,
     "pictures": 16879,
+    "files in ONNX": 442,
     "data": 4010,
     "training": 9985,
 }
