@@ -23,6 +23,7 @@ WINGS = {  # a file belongs to the first pattern that its path begins with
     r"|nn/visualize/|nn/recording\.py|models/(attribution|decoding_trace|sentence_attention)\.py|models/training/(page|plots)",
     "tools": r"tinytensor/(testing/|machine/|(tensors/)?(hints|missing)|(functions/)?info|typing|doctor|__main__)"
     r"|tinytensor/(files|cores|speed|extras)\.py|benchmarks/",
+    "files in ONNX": r"tinytensor/onnx/",
     "data": r"models/data/",
     "training": r"models/(training|scripts)/|examples/|nn/(distributed|parallel)/"
     r"|nn/(amp|checkpoint|compiled_step)\.py",

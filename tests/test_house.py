@@ -15,11 +15,12 @@ import house  # noqa: E402
 from . import mutants  # noqa: E402
 
 LINES = {
-    "core and ops": 8943,
+    "core and ops": 8946,
     "layers": 10397,
     "models": 4527,
     "engine room": 9825,
-    "pictures": 16824,
+    "pictures": 16879,
+    "files in ONNX": 711,
     "data": 4017,
     "training": 10218,
 }

@@ -4,6 +4,7 @@ Its first program, which takes longer, is examples/first_transformer.py: tests/e
 """
 
 import code
+import importlib.util
 import os
 import re
 import subprocess
@@ -94,6 +95,8 @@ def test_snippets_of_a_page_print_what_they_say(page, tmp_path, monkeypatch, cap
     for text in snippets(page):
         if "runs/language-model" in text:
             train_a_writer(tmp_path)
+        if "onnxruntime" in text and importlib.util.find_spec("onnxruntime") is None:
+            continue  # .ci/run installs it later
         exec(compile(text, page, "exec"), {})
         assert_promised(text, capsys.readouterr().out)
 

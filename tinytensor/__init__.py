@@ -209,7 +209,7 @@ from .random import manual_seed
 from .tensors import conversions, hooks, methods, missing, numpy_calls, operators
 
 if TYPE_CHECKING:
-    from . import fft, graph, linalg, models, nn, special, testing
+    from . import fft, graph, linalg, models, nn, onnx, special, testing
     from .derivatives import complex_gradients
     from .derivatives.jacobians import hessian, jacobian, jvp, vjp
     from .derivatives.vectorizing import vmap
@@ -272,7 +272,7 @@ _ROOMS = {
 _LATER = {name: room for room, names in _ROOMS.items() for name in names.split()}
 """Names that an attention model seldom needs, and their modules, which are loaded when first asked for."""
 
-_MODULES_LATER = {name: name for name in ("fft", "graph", "linalg", "models", "nn", "special", "testing")}
+_MODULES_LATER = {name: name for name in ("fft", "graph", "linalg", "models", "nn", "onnx", "special", "testing")}
 _MODULES_LATER |= {"complex_gradients": "derivatives.complex_gradients", "hints": "tensors.hints"}
 
 if "IPython" in sys.modules:

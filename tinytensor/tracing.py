@@ -53,6 +53,7 @@ class TracedNode(Node):
         indices: while recording, the nodes of the arrays in the key of `x[key]`.
         held: True if a variable held the result when the recording ended.
         read: the line where Python read its numbers, as `float(x)` does; "" if nowhere.
+        rule: of an array that a rule makes, as `arange` does, the function and its arguments; else None.
         kept_before: while recording, the values kept for the gradient, even once freed; None if no gradient flows.
         residuals_before: while recording, the residuals of a fused op's fast pair, once they were freed.
         seconds: while recording, the time from the end of the op before to the end of this one.
@@ -74,6 +75,7 @@ class TracedNode(Node):
     indices: tuple[Node, ...]
     held = False
     read = ""
+    rule: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
     kept_before: dict[str, Any] | None
     residuals_before: tuple[Any, ...] | None
     seconds: float | None
@@ -274,6 +276,13 @@ class Recording:
                     node.held = True
             elif isinstance(part, (tuple, list, dict)) and len(parts) + len(part) < MOST_HELD:
                 parts.extend(part.values() if isinstance(part, dict) else part)
+
+    def made(self, array: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Note how an array was made: the function, and its arguments but for dtype and device, or what fills it.
+
+        Returns None, the node of such an array.
+        """
+        self._leaf(array).rule = function, arguments if len(arguments) > 1 else (array.shape, *arguments)
 
     def read(self, tensor: Any) -> None:
         """Note that Python reads the numbers of a Tensor."""

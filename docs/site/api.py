@@ -35,6 +35,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.nn.utils.rnn": "nn.utils.rnn",
     "tinytensor.nn.visualize": "visualize",
     "tinytensor.graph": "tt.graph",
+    "tinytensor.onnx": "tt.onnx",
     "tinytensor.testing": "tt.testing",
     "tinytensor.models": "models",
     "tinytensor.models.attribution": "models.attribution",
@@ -68,7 +69,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "recording": (
         "Graphs, programs and errors",
-        [("tinytensor", "recording program graph"), ("tinytensor.graph", "*")],
+        [("tinytensor", "recording program graph"), ("tinytensor.graph", "*"), ("tinytensor.onnx", "*")],
     ),
     "speed": ("Speed", [("tinytensor", "machine")]),
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers shapes model_summary")]),

@@ -17,6 +17,7 @@ import tinytensor as tt
 from .. import dtypes
 from ..backend import for_array, for_device
 from ..in_place import read_only
+from ..modes import state
 from ..tensor import Tensor, wrap
 from ..typing import ArrayLike, Device, DType, Shape, SupportsDLPack
 
@@ -205,15 +206,19 @@ def _no_shape(name: str, lengths: tuple[Any, ...]) -> Exception:
     return ValueError(f"{name}: shape {lengths} has a negative length")
 
 
+def _made(array: Any, *rule: Any) -> Tensor:
+    return wrap(array, state.recording.made(array, *rule) if state.recording else None)  # the rule, for other lengths
+
+
 def _filled(name: str, shape: Any, value: Any, dtype: Any, device: Device, lengths: Any, unknown: Any) -> Tensor:
-    xp = for_device(device)
-    return wrap(xp.full(as_shape(name, shape, lengths, unknown), value, dtype=dtypes.as_dtype(dtype)), None)
+    array = for_device(device).full(as_shape(name, shape, lengths, unknown), value, dtype=dtypes.as_dtype(dtype))
+    return _made(array, full, value)
 
 
 def zeros(shape: Shape, *lengths: Never, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Zeros of a shape."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(for_device(device).zeros(as_shape("zeros", shape, lengths, unknown), dtype=dtype), None)
+    return _made(for_device(device).zeros(as_shape("zeros", shape, lengths, unknown), dtype=dtype), full, 0)
 
 
 def ones(shape: Shape, *lengths: Never, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
@@ -237,7 +242,7 @@ def full(
 def empty(shape: Shape, *lengths: Never, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
     """Memory of a shape, with whatever values are there."""
     dtype = dtypes.get_default_dtype() if dtype is None else dtypes.as_dtype(dtype)
-    return wrap(for_device(device).empty(as_shape("empty", shape, lengths, unknown), dtype=dtype), None)
+    return _made(for_device(device).empty(as_shape("empty", shape, lengths, unknown), dtype=dtype), full, 0)
 
 
 def zeros_like(x: ArrayLike, /, *, dtype: DType = None, device: Device = None, **unknown: Never) -> Tensor:
@@ -273,13 +278,12 @@ def arange(
     start, stop = (0, start) if stop is None else (start, stop)
     start, stop, step = (v.item() if isinstance(v, np.generic) else v for v in (start, stop, step))
     dtype = dtypes.promote([], [start, stop, step]) if dtype is None else dtypes.as_dtype(dtype)
-    count = max(0, math.ceil((stop - start) / step))
-    xp = for_device(device)
+    xp, count = for_device(device), max(0, math.ceil((stop - start) / step))
     if dtype.kind in "iu":
         values = xp.arange(count, dtype=dtype) * dtype.type(step) + dtype.type(start)
     else:
         values = xp.astype(xp.arange(count) * step + start, dtype)
-    return wrap(values, None)
+    return _made(values, arange, start, stop, step)
 
 
 def linspace(

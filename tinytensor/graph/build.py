@@ -363,18 +363,26 @@ class Builder:
     def program(self, structure: s.Structure) -> Program:
         """The recording, to be run again. Arrays that were written since are None."""
         nodes = {place: node for node, place in reversed(self._value_ids.items())}
-        arrays = {place: self._unwritten(node) for place, node in nodes.items()}
+        leaves = {value.id: nodes[value.id] for value in structure.values if value.maker is None}
         calls = []
         for op in structure.ops:
-            node = self.nodes[op.id]
-            assert node.op is not None
-            numbers = [None if isinstance(x, Node) else x for x in sources(node)]
-            rest = zip(op.inputs, (*numbers, *[None] * (len(op.inputs) - len(numbers))))
-            inputs = tuple([x if value is None else value for value, x in rest])
-            calls.append(Call(node.op, inputs, node.params, op.output, arrays[op.output]))
-        leaves = {value.id: arrays[value.id] for value in structure.values if value.maker is None}
+            node: Any = self.nodes[op.id]
+            inputs: list[Any] = list(op.inputs)
+            for i, x in enumerate((*node.sources, *node.indices)):
+                if inputs[i] is None and not isinstance(x, Node):
+                    inputs[i] = x
+                elif inputs[i] is None and getattr(x, "rule", None) is not None:  # in a key, where no picture shows it
+                    inputs[i] = f"{op.output}.{i}"
+                    leaves[inputs[i]] = x
+            params, indices = dict(node.params), iter(inputs[len(node.sources) :])
+            if node.indices:  # those with a name are read by that alone
+                named = [hasattr(part, "dtype") and next(indices) is not None for part in params["key"]]
+                params["key"] = tuple([np.empty(0) if has else part for part, has in zip(params["key"], named)])
+            calls.append(Call(node.op, tuple(inputs), params, op.output, self._unwritten(node), op.origin or ""))
+        rules = {place: rule for place, node in leaves.items() if (rule := getattr(node, "rule", None))}
         names = {value.name: value.id for value in structure.values if value.maker is None and value.name}
-        return Program(tuple(calls), leaves, names, structure.outputs)
+        arrays = {place: self._unwritten(node) for place, node in leaves.items()}
+        return Program(tuple(calls), arrays, names, structure.outputs, rules=rules)
 
     def _unwritten(self, node: Node) -> Any:
         array, read_at = self._array(node), self._read_at.get(node, node.serial)

@@ -39,15 +39,23 @@ class Length(NamedTuple):
 def free_lengths(one: Program, other: Program) -> Program:
     """The work of `Program.with_free_lengths`; see there."""
     try:
+        for a, b in zip(one.calls, other.calls):
+            if a.op is not b.op or len(a.inputs) != len(b.inputs):
+                raise ValueError(f"the recordings differ in their ops: {a.op.name}, {b.op.name}{a.at}")
+        if len(one.calls) != len(other.calls):
+            raise ValueError(f"one recording has {len(one.calls)} ops, the other {len(other.calls)}")
         free: dict[tuple[int, int], Length] = {}
         for sizes, length in _lengths(one, other):
             free.setdefault(sizes, length)
-        if len(one.calls) != len(other.calls):
-            raise ValueError(f"one recording has {len(one.calls)} ops, the other {len(other.calls)}")
         calls = tuple([_freed(a, b, free) for a, b in zip(one.calls, other.calls)])
+        rules = {**one.rules}
+        for place, (function, arguments) in one.rules.items():
+            if place in other.rules:
+                shared = _shared(function.__name__ + _reader(one, place), free)
+                rules[place] = function, mapped(shared, arguments, other.rules[place][1])
     except ValueError as error:
         raise ValueError(f"with_free_lengths: {error}") from None
-    return dataclasses.replace(one, calls=calls, lengths=tuple(free.values()))
+    return dataclasses.replace(one, calls=calls, lengths=tuple(free.values()), rules=rules)
 
 
 def with_lengths(value: Any, arrays: Mapping[str, Any]) -> Any:
@@ -56,18 +64,18 @@ def with_lengths(value: Any, arrays: Mapping[str, Any]) -> Any:
     def number(x: Any) -> Any:
         return x.factor * arrays[x.array].shape[x.axis] + x.more if isinstance(x, Length) else x
 
-    return _mapped(number, value)
+    return mapped(number, value)
 
 
-def _mapped(function: Callable[..., Any], *values: Any) -> Any:
+def mapped(function: Callable[..., Any], *values: Any) -> Any:
     """A function of the numbers in one parameter, or of those in the same places of several."""
     first = values[0]
     if isinstance(first, dict):
-        return {name: _mapped(function, *(value[name] for value in values)) for name in first}
+        return {name: mapped(function, *(value[name] for value in values)) for name in first}
     if all(type(value) is tuple and len(value) == len(first) for value in values):
-        return tuple([_mapped(function, *parts) for parts in zip(*values)])
+        return tuple([mapped(function, *parts) for parts in zip(*values)])
     if all(isinstance(value, slice) for value in values):
-        return slice(*(_mapped(function, *ends) for ends in zip(*((x.start, x.stop, x.step) for x in values))))
+        return slice(*(mapped(function, *ends) for ends in zip(*((x.start, x.stop, x.step) for x in values))))
     return function(*values)
 
 
@@ -76,6 +84,8 @@ def _lengths(one: Program, other: Program) -> Iterator[tuple[tuple[int, int], Le
     names = {place: name for name, place in one.names.items()}
     for place, array in one.leaves.items():
         second = other.leaves.get(place)
+        if place in one.rules and place in other.rules:
+            continue
         if array is None or second is None or array.ndim != second.ndim or array.dtype != second.dtype:
             raise ValueError(f"{names.get(place, 'a constant')} is another array in each recording")
         if place in names:
@@ -84,28 +94,43 @@ def _lengths(one: Program, other: Program) -> Iterator[tuple[tuple[int, int], Le
         elif array.shape != second.shape:
             raise ValueError(
                 f"a constant {tuple(array.shape)} is {tuple(second.shape)} in the other recording; compute it from an "
-                "input, or give it as one"
+                f"input, or give it as one{_reader(one, place)}"
             )
         elif not np.array_equal(*(for_array(x).to_numpy(x) for x in (array, second))):
-            raise ValueError(f"a constant {tuple(array.shape)} has other numbers in each recording")
+            raise ValueError(
+                f"a constant {tuple(array.shape)} has other numbers in each recording{_reader(one, place)}"
+            )
 
 
 def _freed(one: Call, other: Call, free: dict[tuple[int, int], Length]) -> Call:
-    """A call with a `Length` in place of each number that follows one."""
+    """A call with a `Length` in place of each number that follows one, and -1 for one length of a reshape."""
+    sizes = [call.params["to"] for call in (one, other)] if one.op.name == "reshape" else [(), ()]
+    if sum(a != b for a, b in zip(*sizes)) == 1 and not {0, -1} & {*sizes[0], *sizes[1]}:
+        to = tuple([a if a == b else -1 for a, b in zip(*sizes)])  # also a product of lengths
+        one, other = one._replace(params={"to": to}), other._replace(params={"to": to})
+    shared = _shared(one.op.name + one.at, free)
+    inputs, params = mapped(shared, (one.inputs, one.params), (other.inputs, other.params))
+    return one._replace(inputs=inputs, params=params)
+
+
+def _reader(program: Program, place: str) -> str:
+    """The first op that reads an array, and its line, as words at the end."""
+    return next((f", read by {call.op.name}{call.at}" for call in program.calls if place in call.inputs), "")
+
+
+def _shared(within: str, free: dict[tuple[int, int], Length]) -> Callable[[Any, Any], Any]:
+    """A function that gives what two recordings have in one place, or the length that it follows."""
 
     def shared(x: Any, y: Any) -> Any:
         are_arrays = hasattr(x, "dtype") and hasattr(y, "dtype")
-        if np.array_equal(x, y) if are_arrays else x == y:
+        if np.array_equal(x, y) if are_arrays else x == y or (x != x and y != y):
             return x
         found = []
         for (a, b), length in free.items() if type(x) is int and type(y) is int else ():
             factor, rest = divmod(x - y, a - b)
             found += [] if rest else [length._replace(factor=factor, more=x - factor * a)]
         if not found:
-            raise ValueError(f"{one.op.name}: {x!r} and {y!r} follow no length")
+            raise ValueError(f"{within}: {x!r} and {y!r} follow no length")
         return min(found, key=lambda length: (abs(length.more), abs(length.factor)))
 
-    if one.op is not other.op or len(one.inputs) != len(other.inputs):
-        raise ValueError(f"the recordings differ in their ops: {one.op.name}, {other.op.name}")
-    inputs, params = _mapped(shared, (one.inputs, one.params), (other.inputs, other.params))
-    return one._replace(inputs=inputs, params=params)
+    return shared

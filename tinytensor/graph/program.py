@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,7 @@ class Call(NamedTuple):
         params: its keyword arguments.
         output: the name of the result.
         result: the recorded result; None if its memory was written since.
+        origin: the source line that called it.
     """
 
     op: Primitive
@@ -43,6 +44,12 @@ class Call(NamedTuple):
     params: dict[str, Any]
     output: str
     result: Any
+    origin: str = ""
+
+    @property
+    def at(self) -> str:
+        """The source line, as words at the end."""
+        return f" at {self.origin}" if self.origin else ""
 
     def again(self, arrays: Mapping[str, Any]) -> Any:
         """The op's result on arrays by name; None if one of them is None."""
@@ -65,6 +72,7 @@ class Program:
         names: for users' names of arrays (parameters, inputs, variables), the names within the program.
         outputs: the names of the results.
         lengths: those that may be others when it runs.
+        rules: for leaves that a rule makes, as `arange` does, the function and its arguments.
     """
 
     calls: tuple[Call, ...]
@@ -72,12 +80,13 @@ class Program:
     names: dict[str, str]
     outputs: tuple[str, ...]
     lengths: tuple[Length, ...] = ()
+    rules: Mapping[str, tuple[Any, tuple[Any, ...]]] = field(default_factory=dict)
 
     def with_free_lengths(self, other: Program) -> Program:
         """The program for any lengths in which two recordings of one function differ, as those of two texts do.
 
-        Raises ValueError, naming it, for what differs and does not follow the length of an input: an op, a constant, a
-        number.
+        Raises ValueError, naming it, for what differs and does not follow the length of an input: an op, a number, a
+        constant (those of `arange`, `zeros`, `ones` and `full` follow).
         """
         return free_lengths(self, other)
 
@@ -94,6 +103,10 @@ class Program:
         if written:
             raise RuntimeError(f"run: {', '.join(written)} was written since it was recorded; give it by name")
         with nothing_recorded():
+            for place, (function, arguments) in self.rules.items():
+                if (like := known[place]) is self.leaves[place] is not None:
+                    made = function(*with_lengths(arguments, known), dtype=like.dtype, device=for_array(like).device)
+                    known[place] = made._data
             for call in self.calls:
                 known[call.output] = call.again(known)
         return tuple([known[name] for name in self.outputs])

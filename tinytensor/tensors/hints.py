@@ -251,7 +251,7 @@ PACKAGE = """
     max_pool1d max_pool2d avg_pool1d adaptive_avg_pool1d batch_norm group_norm: tt.nn.functional.{name}
     kl_div cosine_embedding_loss pairwise_distance: tt.nn.functional.{name}
     autocast: tt.nn.amp.autocast
-    jit compile backends fx onnx hub multiprocessing profiler quantization sparse distributions
+    jit compile backends fx hub multiprocessing profiler quantization sparse distributions
     conv3d conv_transpose1d conv_transpose2d interpolate embedding_bag
     logaddexp2 nanmedian nanquantile histc histogram corrcoef insert
     cholesky_solve cholesky_inverse lu_solve triangular_solve lu matrix_exp expm polyfit interp convolve gradient

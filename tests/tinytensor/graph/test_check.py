@@ -484,6 +484,29 @@ def test_a_program_of_two_lengths_runs_at_any():
         np.testing.assert_allclose(again, model(x[:batch, :length]).numpy(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + tt.ones(x.shape) * tt.zeros_like(x) + tt.full((len(x), 1), 3.0),
+        lambda x: x * tt.expand_dims(tt.arange(len(x) - 1, -1, -1), axis=1),
+        lambda x: x[tt.arange(len(x))] + x[tt.arange(1, len(x) + 1) - 1, tt.arange(2)[:, None]][0][:, None],
+        lambda x: tt.masked_fill(x @ tt.matrix_transpose(x), nn.functional.causal_mask(len(x)), 0.0),
+        lambda x: tt.reshape(x[:, None] + x, (len(x) * len(x), 3)),
+    ],
+)
+def test_constants_that_rules_make_follow_a_length(function):
+    def recorded(length):
+        x = tt.ones((length, 3))
+        with tt.record() as graph:
+            function(x)
+        return graph.program()
+
+    program = recorded(4).with_free_lengths(recorded(7))
+    for length in (1, 4, 6):
+        x = tt.random.randn(length, 3)
+        np.testing.assert_allclose(program.run(x=x)[-1], function(x).numpy(), rtol=1e-6)
+
+
 def halves(x):
     return tt.concat([x[: x.shape[0] // 2], x[-1:] * 2.0])
 
@@ -491,10 +514,11 @@ def halves(x):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x: x * float(x.shape[0]), "multiply: 4.0 and 6.0 follow no length"),
-        (lambda x: x + tt.ones(x.shape), r"a constant \(4, 3\) is \(6, 3\) in the other recording; compute it from an"),
-        (lambda x: tt.tanh(x) if len(x) > 5 else tt.exp(x), "differ in their ops: exp, tanh"),
-        (lambda x: tt.tanh(x) if len(x) > 5 else tt.tanh(tt.exp(x)), "one recording has 2 ops, the other 1"),
+        (lambda x: x * float(x.shape[0]), r"multiply at test_check.py:\d+ in <lambda>: 4.0 and 6.0 follow no length"),
+        (lambda x: x + np.ones(x.shape), r"a constant \(4, 3\) is \(6, 3\) in the other recording; .*, read by add at"),
+        (lambda x: x + tt.full(x.shape, len(x) / 2), "full, read by add at .*: 2.0 and 3.0 follow no length"),
+        (lambda x: tt.tanh(x) if len(x) > 5 else tt.exp(x), "differ in their ops: exp, tanh at test_check"),
+        (lambda x: tt.tanh(x) if len(x) > 5 else tt.exp(tt.tanh(x)), "one recording has 2 ops, the other 1"),
         (lambda x: x * tt.asarray([1.0, 2.0, float(len(x))]), r"a constant \(3,\) has other numbers in each"),
     ],
 )
