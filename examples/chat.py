@@ -49,15 +49,16 @@ def answer(model: Any, messages: list[dict[str, str]], arguments: argparse.Names
     options: dict[str, Any] = {"max_new_tokens": arguments.max_new_tokens, "temperature": arguments.temperature}
     if arguments.top_p is not None:
         options["top_p"] = arguments.top_p
-    pieces, start = [], time.perf_counter()
+    pieces, start = [], time.perf_counter()  # of the first piece, before which the question is read
     with command_line.told(ValueError):
         for piece in model.stream(messages, **options):
             print(piece, end="", flush=True)
+            start = start if pieces else time.perf_counter()
             pieces.append(piece)
     seconds, said = time.perf_counter() - start, "".join(pieces)
     print(flush=True)
     count = len(model.tokenizer.encode(said))
-    print(f"({count} tokens, {count / seconds:.1f} a second)", file=sys.stderr)
+    print(f"({count} tokens, {(count - 1) / seconds if seconds else 0:.1f} a second)", file=sys.stderr)
     return said
 
 
