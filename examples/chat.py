@@ -49,7 +49,8 @@ def answer(model: Any, messages: list[dict[str, str]], arguments: argparse.Names
     options: dict[str, Any] = {"max_new_tokens": arguments.max_new_tokens, "temperature": arguments.temperature}
     if arguments.top_p is not None:
         options["top_p"] = arguments.top_p
-    pieces, start = [], time.perf_counter()  # of the first piece, before which the question is read
+    pieces: list[str] = []
+    start = time.perf_counter()  # of the first piece, before which the question is read
     with command_line.told(ValueError):
         for piece in model.stream(messages, **options):
             print(piece, end="", flush=True)
