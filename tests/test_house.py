@@ -17,9 +17,9 @@ from . import mutants  # noqa: E402
 LINES = {
     "core and ops": 8946,
     "layers": 10822,
-    "models": 4527,
+    "models": 4700,
     "engine room": 9825,
-    "pictures": 16879,
+    "pictures": 16988,
     "files in ONNX": 711,
     "data": 4017,
     "training": 10218,
