@@ -3,7 +3,7 @@
 `claims/<lesson>.py` has the value and the tolerance of each number that the lesson says: wide enough for any machine,
 and narrow enough to fail where the claim is false. Its `MUTATIONS` are pieces of the lesson's text and what stands in
 their place; a claim must fail with each. LESSONS_MUTATIONS=1 tries them all, which takes minutes; without it the first
-of each lesson.
+of each lesson. `wrong/<lesson>.py` has wrong answers to its exercises.
 """
 
 import json
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
+from tinytensor.models.scripts import exercises
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "examples" / "lessons"
@@ -24,6 +25,10 @@ LESSONS = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
 TOLD = {name: runpy.run_path(str(Path(__file__).parent / "claims" / f"{name}.py")) for name in LESSONS}
 CLAIMS = {name: told["CLAIMS"] for name, told in TOLD.items()}
 MUTATIONS = {name: told["MUTATIONS"] for name, told in TOLD.items()}
+WRONG = {  # answers to exercises that look right, by the lesson
+    path.stem: {n: f for n, f in runpy.run_path(str(path)).items() if "__" in n.strip("_") and callable(f)}
+    for path in sorted((Path(__file__).parent / "wrong").glob("*.py"))
+}
 LINES = {"19_a_framework": 150}
 
 
@@ -141,6 +146,15 @@ def test_its_exercises_can_be_solved_and_holes_are_no_answer(name, tmp_path):
         assert line.startswith(f"{exercise}: wrong. ")
         hint = run(LESSONS[name], "--hint", exercise, "2", cwd=tmp_path)
         assert hint.stdout.startswith("hint 2 of ")
+
+
+@pytest.mark.parametrize(("name", "answer"), [(name, answer) for name in WRONG for answer in WRONG[name]])
+def test_a_wrong_answer_is_told_what_is_wrong(name, answer):
+    asked = {each.name: each for each in exercises.read(FOLDER / "exercises" / f"{name}.py")}
+    exercise, function = answer.partition("__")[0], WRONG[name][answer]
+    right, told = asked[exercise].verdict({exercise: function})
+    assert not right
+    assert function.__doc__ in told
 
 
 def test_the_first_lesson_is_the_first_program():
