@@ -68,17 +68,13 @@ def logit_shares(model: LanguageModel, ids: Any, token: int, other: int | None =
         ids: (batch, length), without padding.
         at: the position that predicts the token.
 
-    Raises TypeError for another model, whose result is no such sum.
+    Raises TypeError for another model, and ValueError for one whose layers do something else than add: no shares then.
     """
-    layers = _layers("logit_shares", model)
-    norm, u = model.norm, model.projection.weight[token]
-    with (
-        tt.no_grad(),
-        evaluating(model),
-        nn.cache(model, ["layers.0.x", "norm.input", "*.z", "*.feed_forward"]) as seen,
-    ):
-        model(ids)
-        u = u if other is None else u - model.projection.weight[other]
+    layers, norm = _layers("logit_shares", model), model.norm
+    names = ["layers.0.x", "norm.input", "*.z", "*.feed_forward"]
+    with tt.no_grad(), evaluating(model), nn.cache(model, names) as seen:
+        logits, words = model(ids)[:, at], model.projection.weight
+        u = words[token] - (0.0 if other is None else words[other])
         x, is_centred = seen["norm.input"][:, at], isinstance(norm, nn.LayerNorm)
         x = x - tt.mean(x, axis=-1, keepdims=True) if is_centred else x
         way = u * norm.weight / tt.sqrt(tt.mean(x * x, axis=-1, keepdims=True) + norm.eps)  # (batch, d_model)
@@ -94,7 +90,14 @@ def logit_shares(model: LanguageModel, ids: Any, token: int, other: int | None =
             heads.append(tt.sum(z * tt.reshape(way @ out.weight, z.shape), axis=-1))
             biases = biases if out.bias is None else biases + through(out.bias)
         networks = tt.stack([through(seen[f"{name}.feed_forward"][:, at]) for name in layers], axis=1)
-        return LogitShares(through(seen["layers.0.x"][:, at]), tt.stack(heads, axis=1), networks, biases)
+        shares = LogitShares(through(seen["layers.0.x"][:, at]), tt.stack(heads, axis=1), networks, biases)
+        logit = logits[:, token] - (0.0 if other is None else logits[:, other])
+        if tt.any(abs(shares.total - logit) > 0.01 * tt.max(abs(logits))):
+            raise ValueError(
+                f"logit_shares: the parts add up to {shares.total.tolist()}, the logit is {logit.tolist()}; expected a "
+                "model whose layers only add to one vector"
+            )
+        return shares
 
 
 def heads_left_out(model: nn.Module, score: Callable[[], Any]) -> np.ndarray:
@@ -163,7 +166,7 @@ def patched(
             for i in range(value.shape[1]):
                 with nn.intervene(model, {name: {i: value[:, i]}}):
                     found[row, i] = float(score(model(*corrupted)))
-    return (found - worst) / (best - worst)
+    return (found - worst) / (best - worst) + 0.0  # no -0
 
 
 def _layers(who: str, model: Any) -> list[str]:

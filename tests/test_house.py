@@ -17,12 +17,12 @@ from . import mutants  # noqa: E402
 LINES = {
     "core and ops": 8946,
     "layers": 10822,
-    "models": 4700,
+    "models": 4703,
     "engine room": 9825,
     "pictures": 16988,
     "files in ONNX": 711,
     "data": 4017,
-    "training": 10464,
+    "training": 10679,
 }
 REPLACED = {"speed.switches", "Replaceable._tell"}  # by which the textbook is told that there is an engine room
 

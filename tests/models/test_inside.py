@@ -112,6 +112,13 @@ def test_each_share_is_what_its_vector_adds_when_the_scale_stays(model):
     np.testing.assert_allclose(shares.biases.numpy(), np.broadcast_to(expected, (2,)), atol=1e-12)
 
 
+def test_a_model_whose_layers_do_not_only_add_has_no_shares(model):
+    hook = model.layers[1].register_forward_hook(lambda module, args, out: 2 * out)
+    with pytest.raises(ValueError, match=r"the parts add up to \[.*\], the logit is \[.*\]; expected a model whose"):
+        logit_shares(model, IDS, 7)
+    hook.remove()
+
+
 # ---- heads left out
 
 
