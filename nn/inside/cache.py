@@ -25,7 +25,8 @@ class cache(Watcher, Mapping[str, Any]):
         values["layers.3"].grad                     # of what takes part in a gradient
 
     q, k, v and z are (batch, heads, length, head_dim), after rotation, with keys and values repeated for the heads
-    that share them; scores, masked, and weights, before dropout, are (batch, heads, target, source).
+    that share them; scores, masked, and weights, before dropout, are (batch, heads, target, source). Attention in 16
+    bits has them in 32.
 
     Tensors that require a gradient are those of the graph; others are copies. They stay until the cache is gone or
     cleared. `values[name]` is that of the last call, `values.calls(name)` has all: those of each step, in generation.

@@ -19,6 +19,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
+from types import MethodType
 from typing import Any, NamedTuple, Self
 
 import tinytensor as tt
@@ -162,9 +163,16 @@ def _told(tell: Callable[[Module], Callable[[], None]], module: Module) -> Any:
 
 
 def _tell_both_ends(module: Module) -> Callable[[], None]:
-    """Hooks on a module: for its arguments and its result."""
-    before = module.register_forward_pre_hook(_before, with_kwargs=True)
-    after = module.register_forward_hook(_after)
+    """Hooks on a module: for its arguments and its result. Those that a copy of it takes along tell nothing."""
+
+    def arguments(called: Module, args: Any, kwargs: Any) -> Any:
+        return _before(called, args, kwargs) if called is module else None
+
+    def result(called: Module, args: Any, output: Any) -> Any:
+        return _after(called, output) if called is module else None
+
+    before = module.register_forward_pre_hook(arguments, with_kwargs=True)
+    after = module.register_forward_hook(result)
 
     def undo() -> None:
         before.remove()
@@ -185,7 +193,7 @@ def _before(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return (given.args, given.kwargs) if any(value is not None for value in heard.values()) else None
 
 
-def _after(module: Module, args: Any, output: Any) -> Any:
+def _after(module: Module, output: Any) -> Any:
     """A module's result: of (result, None), as attention without weights gives it, the first."""
     place = Place(module, "result")
     if type(output) is not tuple or len(output) != 2 or output[1] is not None:
@@ -195,12 +203,13 @@ def _after(module: Module, args: Any, output: Any) -> Any:
 
 def _tell_variables(module: Module) -> Callable[[], None]:
     """A `forward` of its own for a module, during which its attention is listened to."""
-    forward, own = module.forward, vars(module)
-    former = own.get("forward")
+    whole: Any = type(module).forward
+    own, former = vars(module), vars(module).get("forward")
 
-    @functools.wraps(forward)
-    def telling(*args: Any, **kwargs: Any) -> Any:
-        if not _is_heard(module, "variable"):
+    @functools.wraps(whole)
+    def telling(self: Module, *args: Any, **kwargs: Any) -> Any:
+        forward = functools.partial(whole, self) if former is None else former
+        if self is not module or not _is_heard(self, "variable"):  # a copy has it, too
             return forward(*args, **kwargs)
         depth = _depth()
 
@@ -208,12 +217,12 @@ def _tell_variables(module: Module) -> Callable[[], None]:
             """Tell what the module itself computes; attention in 16 bits calls itself in 32, and tells that."""
             if name not in VARIABLES or value.dtype == tt.float16 or _depth() != depth:
                 return None
-            return _hear(Place(module, "variable", name), value)
+            return _hear(Place(self, "variable", name), value)
 
         with listening(listen, attention.attention):
             return forward(*args, **kwargs)
 
-    own["forward"] = telling
+    own["forward"] = MethodType(telling, module)
 
     def undo() -> None:
         own.pop("forward")

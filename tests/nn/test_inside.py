@@ -1,5 +1,6 @@
 """nn.cache and nn.intervene: every value of a model by name, to read and to change."""
 
+import copy
 import threading
 
 import numpy as np
@@ -460,6 +461,24 @@ def test_an_error_leaves_nothing_behind():
     with pytest.raises(ValueError, match="no value is called"), nn.cache(model), nn.cache(model, "nothing"):
         pass
     assert state_of(model) == before
+
+
+def test_a_copy_made_meanwhile_is_a_model_of_its_own():
+    model = language_model()
+    with nn.cache(model) as values:
+        other = copy.deepcopy(model)
+        with tt.no_grad():
+            for parameter in other.parameters():
+                parameter *= 2.0
+            out = other(IDS)
+    assert not values
+    fresh = language_model()
+    fresh.load_state_dict(other.state_dict())
+    close(out, fresh(IDS).detach().numpy())
+    close(other(IDS).detach(), fresh(IDS).detach().numpy())
+    with nn.cache(other) as values:
+        other(IDS)
+    assert len(values.calls("layers.0.self_attn.q")) == 1
 
 
 def test_two_at_once_may_end_in_any_order():
