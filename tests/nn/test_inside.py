@@ -184,7 +184,7 @@ def test_in_a_beam_search_what_was_kept_does_not_change():
     with nn.cache(model, "*.self_attn.k") as values:
         before = []
         hook = model.norm.register_forward_hook(lambda *_: before.append(values["layers.0.self_attn.k"].numpy().copy()))
-        model.generate(IDS, 6, beam=3)
+        model.generate(IDS, 6, num_beams=3)
         hook.remove()
     for kept, then in zip(values.calls("layers.0.self_attn.k"), before, strict=True):
         assert kept.numpy().tobytes() == then.tobytes()
