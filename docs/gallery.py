@@ -9,8 +9,8 @@
 import math
 
 import tinytensor as tt
-from tinytensor import nn
-from tinytensor.models import Transformer
+from tinytensor import models, nn
+from tinytensor.models import Transformer, inside
 from tinytensor.models.attribution import integrated_gradients
 from tinytensor.models.scripts.lesson import Lesson
 from tinytensor.models.training.page import write_page
@@ -80,6 +80,27 @@ gallery.show("matrices", visualize.attention_matrices(Q, K, V, F.causal_mask(4),
 
 # %%
 gallery.show("explorer.html", visualize.attention_explorer(attention, words))
+
+# %% [markdown]
+# ## Layers
+#
+# What a model would say after each layer, how its loss changes without each head, and which position of one text brings
+# its answer back in another. This one is not trained, either.
+
+# %%
+speaker = models.LanguageModel(5, d_model=32, num_heads=4, num_layers=4)
+text, other = [[0, 1, 2, 3]], [[0, 4, 2, 3]]
+gallery.show("lens", visualize.logit_lens(inside.logit_lens(speaker, text)[:, 0], words, words[:4]))
+
+# %%
+left_out = inside.heads_left_out(speaker, lambda: F.cross_entropy(speaker(text)[0, :-1], tt.asarray(text[0][1:])))
+gallery.show(
+    "left-out", visualize.layer_map(left_out, ends=("better without", "worse"), title="Loss without each head")
+)
+
+# %%
+back = inside.patched(speaker, text, other, lambda logits: logits[0, -1, 4])
+gallery.show("patched", visualize.layer_map(back, words[:4], axis="position", title="What comes back"))
 
 # %% [markdown]
 # ## Masks and positions

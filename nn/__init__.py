@@ -47,6 +47,7 @@ from .compiled_step import compile_step
 from .containers import ModuleDict, ModuleList, ParameterList, Sequential
 from .convolution import Conv1d, Conv2d
 from .feed_forward import FeedForward
+from .inside import cache, intervene
 from .layers import Dropout, Embedding, Identity, LayerNorm, Linear, RMSNorm
 from .losses import (
     BCELoss,
@@ -90,9 +91,9 @@ __all__ = [
     "PairwiseDistance", "Parameter", "ParameterList", "PositionalEncoding", "RMSNorm", "RNNCell", "ReLU", "ReLU6",
     "SelfAttention", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "Softmax", "Softmin", "Softplus",
     "Softshrink", "Softsign", "Tanh", "Tanhshrink", "Threshold", "Transformer", "TransformerDecoder",
-    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "Unfold", "amp",
-    "compile_step", "distributed", "functional", "init", "load", "lora", "lora_state_dict", "merge_lora", "optim",
-    "parallel", "record_attention", "save", "sinusoidal_encoding", "summary", "utils",
+    "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "Unflatten", "Unfold", "amp", "cache",
+    "compile_step", "distributed", "functional", "init", "intervene", "load", "lora", "lora_state_dict", "merge_lora",
+    "optim", "parallel", "record_attention", "save", "sinusoidal_encoding", "summary", "utils",
 ]  # fmt: skip
 
 if os.environ.get("TINYTENSOR_TEXTBOOK") != "1" and os.path.exists(

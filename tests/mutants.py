@@ -57,6 +57,10 @@ SUBJECTS: dict[str, tuple[str, str]] = {  # the files, and their tests, the quic
         "tests/nn/: test_attention test_layers test_losses test_functional test_amp test_recording test_promises "
         "test_listening test_ops test_decoder_cache fast",
     ),
+    "looking inside": (
+        "nn/: inside/watching inside/cache inside/intervene ../models/inside visualize/layers",
+        "tests/nn/: test_inside ../models/test_inside visualize/test_layers",
+    ),
     "the engine room of nn": (
         "nn/fast/: activations attention attention_blocks clip_grad decoding dropout embedding linear losses "
         "normalization optim plain recurrent sublayers topk windows",
@@ -111,6 +115,10 @@ BY_FORMULA = {
 """Tests that `.ci/run` runs with the engine room left out, too."""
 
 EQUIVALENT: dict[tuple[str, str], str] = {
+    (
+        "nn/inside/intervene.py",
+        "new = tt.astype(beside(change, value), value.dtype, copy=True)",
+    ): "a copy has the same numbers",
     (
         "tinytensor/functions/elementwise.py",
         "x1=lambda xp, g, x1, x2: g * xp.sign(x1) / xp.copysign(xp.ones_like(g), x2),",

@@ -16,13 +16,13 @@ from . import mutants  # noqa: E402
 
 LINES = {
     "core and ops": 8946,
-    "layers": 10397,
-    "models": 4527,
+    "layers": 10831,
+    "models": 4703,
     "engine room": 9825,
-    "pictures": 16879,
+    "pictures": 16988,
     "files in ONNX": 711,
     "data": 4017,
-    "training": 10359,
+    "training": 10820,
 }
 REPLACED = {"speed.switches", "Replaceable._tell"}  # by which the textbook is told that there is an engine room
 

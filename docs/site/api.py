@@ -40,6 +40,7 @@ SPACES = {  # where names are public, and how a program writes what is in front 
     "tinytensor.models": "models",
     "tinytensor.models.attribution": "models.attribution",
     "tinytensor.models.data": "models.data",
+    "tinytensor.models.inside": "models.inside",
 }
 SUBJECTS = {  # page: title, and the names of a space (all, or those that these modules define)
     "tensor": ("Tensor", [("tinytensor", "tensor")]),
@@ -80,7 +81,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "attention": (
         "Attention and the Transformer",
-        [("tinytensor.nn", "attention self_attention transformer recording"), ("tinytensor.nn.listening", "*")],
+        [("tinytensor.nn", "attention self_attention transformer recording inside"), ("tinytensor.nn.listening", "*")],
     ),
     "recurrent": (
         "Recurrent layers, and sequences of different lengths",
@@ -109,7 +110,10 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     "distributed": ("Many processes and machines", [("tinytensor.nn.distributed", "*")]),
     "checkpoints": ("Checkpoints", [("tinytensor.nn", "checkpoint")]),
     "visualize": ("Pictures", [("tinytensor.nn.visualize", "*")]),
-    "models": ("Models", [("tinytensor.models", "*"), ("tinytensor.models.attribution", "*")]),
+    "models": (
+        "Models",
+        [("tinytensor.models", "*"), ("tinytensor.models.attribution", "*"), ("tinytensor.models.inside", "*")],
+    ),
     "data": ("Datasets and batches", [("tinytensor.models.data", "*")]),
 }
 VALUES = {

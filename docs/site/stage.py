@@ -33,6 +33,7 @@ NAVIGATION = {
         "checkpoints",
         "drawing-a-graph",
         "debugging",
+        "looking-inside",
     ),
     "Look up": ("api/index", "names", "left-out", "silent-differences", "other-libraries", "promises"),
     "Pictures and figures": ("gallery", "pictures", "translation", "language-models", "performance", "figures"),

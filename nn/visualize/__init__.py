@@ -14,6 +14,7 @@ from .curves import curves, learning_rate_schedule, loss_curve
 from .decoding import BeamNode, beam_tree, decoding_steps
 from .explorer import attention_explorer
 from .grid import attention_difference, attention_grid, attention_heads, head_scores
+from .layers import layer_map, logit_lens
 from .lines import attention_lines
 from .masks import attention_mask
 from .matrices import attention_matrices
@@ -37,7 +38,9 @@ __all__ = [
     "curves",
     "decoding_steps",
     "head_scores",
+    "layer_map",
     "learning_rate_schedule",
+    "logit_lens",
     "loss_curve",
     "matrix",
     "positional_encoding",

@@ -77,7 +77,7 @@ class Tile:
         rows, columns: labels; None for none.
         room: its largest width; with numbers, it is as wide as they are.
         size: the width and height of its cells; None: the tile chooses.
-        inside: texts for the cells of a single row, in place of their numbers.
+        inside: texts for the cells, row by row, in place of their numbers.
     """
 
     values: np.ndarray
@@ -92,7 +92,9 @@ class Tile:
     @cached_property
     def texts(self) -> np.ndarray:
         """Its numbers as text, all in one format."""
-        return written(self.values) if self.inside is None else np.array([self.inside], dtype=object)
+        if self.inside is None:
+            return written(self.values)
+        return np.array(self.inside, dtype=object).reshape(self.values.shape)
 
     @cached_property
     def cell(self) -> tuple[float, float]:
@@ -153,8 +155,9 @@ class Tile:
 
     def _title(self, i: int, j: int) -> str:
         """The tooltip of a cell."""
-        columns = self.columns if self.inside is None else self.inside
-        row, column = (str(at) if names is None else names[at] for at, names in ((i, self.rows), (j, columns)))
+        row, column = (str(at) if names is None else names[at] for at, names in ((i, self.rows), (j, self.columns)))
+        if self.inside is not None:
+            column = f"{column}, {self.texts[i, j]}" if len(self.values) > 1 else self.texts[i, j]
         return f"{isolated(row)}, {isolated(column)}: {self.values[i, j]:.6g}".replace("-", MINUS)
 
     def _numbers(self, x: float, y: float, shares: np.ndarray) -> Element:

