@@ -74,7 +74,7 @@ SUBJECTS = {  # page: title, and the names of a space (all, or those that these 
     ),
     "speed": ("Speed", [("tinytensor", "machine")]),
     "modules": ("Modules", [("tinytensor.nn", "module parameter containers shapes model_summary")]),
-    "layers": ("Layers", [("tinytensor.nn", "layers activations feed_forward positional similarity")]),
+    "layers": ("Layers", [("tinytensor.nn", "layers activations feed_forward positional similarity utils.low_rank")]),
     "convolution": (
         "Convolution, pooling and normalisation of channels",
         [("tinytensor.nn", "convolution pooling channel_normalization channel_dropout")],

@@ -224,8 +224,9 @@ class Writer:
         return self("Concat", *(self._length(x) if isinstance(x, Length) else self.ints(x) for x in numbers), axis=0)
 
     def _length(self, x: Length) -> str:
-        y = self("Mul", self.sizes(self.inputs[x.array], x.axis, x.axis + 1), self.ints(x.factor))
-        return self("Add", y, self.ints(x.more))
+        y = self.sizes(self.inputs[x.array], x.axis, x.axis + 1)
+        y = y if x.factor == 1 else self("Mul", y, self.ints(x.factor))
+        return y if x.more == 0 else self("Add", y, self.ints(x.more))
 
     def sizes(self, x: Any, start: int, end: int) -> str:
         """Some lengths of an array, a vector of int64."""
