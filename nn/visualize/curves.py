@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.pages.svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, linear_ticks, text_width, titled
+
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from .svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, text_width, titled
 from .tokens import fitted, isolated
 from .weights import to_numpy
 
@@ -359,16 +360,6 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> Curve:
 
 
 # ---- round numbers
-
-
-def linear_ticks(low: float, high: float) -> list[float]:
-    """Four to nine round numbers from low to high."""
-    if high <= low:
-        return [low]
-    step = 10 ** math.floor(math.log10((high - low) / 4))
-    step *= next(m for m in (1, 2, 5, 10) if (high - low) / (m * step) <= 8)
-    digits = 12 - math.floor(math.log10(step))
-    return [round(i * step, digits) for i in range(math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9) + 1)]
 
 
 def _log_ticks(low: float, high: float) -> list[float]:

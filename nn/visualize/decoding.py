@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
+from tinytensor.pages.svg import BOLD, INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
+
 from .tokens import isolated, label, visible
 
 NARROW, WIDE, APART, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width, titled
+from tinytensor.pages.svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, text_width, titled
+
 from .tokens import isolated, label, visible
 from .weights import choose, read_attention
 

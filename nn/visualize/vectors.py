@@ -9,8 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from .curves import linear_ticks, tick_text
-from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, text_width, titled
+from tinytensor.pages.svg import (
+    BOLD,
+    INK,
+    MINUS,
+    MUTED,
+    RULE,
+    SERIES,
+    Colour,
+    Element,
+    Picture,
+    linear_ticks,
+    text_width,
+    titled,
+)
+
+from .curves import tick_text
 from .tokens import isolated, visible
 from .weights import to_numpy
 
