@@ -11,7 +11,7 @@ import numpy as np
 from tinytensor.pages.svg import INK, MUTED, Element, Picture, text_width, titled
 
 from ..positional import PositionalEncoding, sinusoidal_encoding
-from .ramp import SIGNED, frame, pixels, scale
+from .ramp import scale
 from .tiles import FONT, LINE, Scale, Tile, written
 from .tokens import check_tokens, isolated, visible
 from .weights import to_numpy
@@ -119,8 +119,6 @@ def _words(name: str, values: np.ndarray, several: bool) -> str:
 
 # ---- positional encodings
 
-BESIDE, ABOVE = 62.0, 84.0
-
 
 def positional_encoding(
     encoding: Any = 64, d_model: int = 128, *, length: int | None = None, title: str = "Positional encoding"
@@ -144,37 +142,17 @@ def positional_encoding(
     if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"positional_encoding: expected finite numbers (length, d_model), got shape {values.shape}")
     positions, size = values.shape
-    most = float(np.abs(values).max()) or 1.0
-    width, height = min(900.0, max(320.0, size * 6.0)), min(520.0, max(120.0, positions * 6.0))
-    box = (BESIDE, ABOVE, width, height)
-    children = [
-        scale(SIGNED, BESIDE, 36, 180, Scale(most, True).ticks(), MUTED),
-        *pixels((values / most + 1) / 2, None, SIGNED, box),
-        frame(*box),
-    ]
-    for i in _marks(positions):
-        y = ABOVE + (i + 0.5) * height / positions + 4
-        children.append(Element("text", str(i), x=BESIDE - 6, y=y, text_anchor="end", font_size=11, fill=MUTED))
-    for j in _marks(size):
-        x = BESIDE + (j + 0.5) * width / size
-        place = {"x": x, "y": ABOVE + height + 16, "text_anchor": "middle"}
-        children.append(Element("text", str(j), font_size=11, fill=MUTED, **place))
-    middle = ABOVE + height / 2
-    turn = f"rotate(-90 20 {middle:g})"
-    words = {"font_size": 12, "fill": INK, "text_anchor": "middle"}
-    children.append(Element("text", "position", x=20, y=middle, transform=turn, **words))
-    children.append(Element("text", "dimension", x=BESIDE + width / 2, y=ABOVE + height + 34, **words))
+    colours = Scale(float(np.abs(values).max()) or 1.0, True)
+    rows, columns = ([str(i) for i in range(count)] for count in values.shape)
+    tile = Tile(values, colours, False, rows, columns, room=900.0)
+    children, end = colours.legend(("", "value"), "rows are positions, columns are dimensions")
+    children.append(tile.draw(MARGIN + tile.left, TOP + tile.above))
     description = (
         f"{positions} positions (rows) of {size} dimensions (columns), values from {values.min():.3g} to "
         f"{values.max():.3g}."
     )
-    return titled(BESIDE + width + 24, ABOVE + height + 48, title, description, children)
-
-
-def _marks(count: int) -> list[int]:
-    """Up to nine round positions, from 0."""
-    step = next(s for s in (m * 10**e for e in range(9) for m in (1, 2, 5)) if count <= 9 * s)
-    return list(range(0, count, step))
+    width, height = max(tile.left + tile.width + tile.overhang, end), TOP + tile.above + tile.height + MARGIN
+    return titled(MARGIN + width + MARGIN, height, title, description, children)
 
 
 # ---- shares of tokens
