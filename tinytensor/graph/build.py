@@ -332,6 +332,7 @@ class Builder:
                 mask, gradient, pattern, node.owned, few_numbers(self._as_seen(node)),
                 frozen=kind == "parameter" and isinstance(first, TracedNode),
                 gradient_of=of, same_as=same_as, read=getattr(node, "read", ""),
+                module=getattr(first, "module", ""),
             )
         )  # fmt: skip
         return value
@@ -373,7 +374,10 @@ class Builder:
             inputs = tuple([x if value is None else value for value, x in rest])
             calls.append(Call(node.op, inputs, node.params, op.output, arrays[op.output]))
         leaves = {value.id: arrays[value.id] for value in structure.values if value.maker is None}
-        names = {value.name: value.id for value in structure.values if value.maker is None and value.name}
+        names: dict[str, str] = {}
+        for value in structure.values:
+            if value.maker is None and value.name:
+                names[f"{value.module}.{value.name}" if value.name in names else value.name] = value.id
         return Program(tuple(calls), leaves, names, structure.outputs)
 
     def _unwritten(self, node: Node) -> Any:
