@@ -14,6 +14,7 @@ from .curves import curves, learning_rate_schedule, loss_curve
 from .decoding import BeamNode, beam_tree, decoding_steps
 from .explorer import attention_explorer
 from .grid import attention_difference, attention_grid, attention_heads, head_scores
+from .layers import blocks, neurons
 from .lines import attention_lines
 from .masks import attention_mask
 from .matrices import attention_matrices
@@ -34,12 +35,14 @@ __all__ = [
     "attention_steps",
     "attribution",
     "beam_tree",
+    "blocks",
     "curves",
     "decoding_steps",
     "head_scores",
     "learning_rate_schedule",
     "loss_curve",
     "matrix",
+    "neurons",
     "positional_encoding",
     "recurrence",
     "vectors",

@@ -14,7 +14,7 @@ from ..positional import PositionalEncoding, sinusoidal_encoding
 from .ramp import scale
 from .tiles import FONT, LINE, Scale, Tile, written
 from .tokens import check_tokens, isolated, visible
-from .weights import to_numpy
+from .weights import real
 
 MARGIN, GAP, TOP, WIDEST = 16.0, 28.0, 76.0, 960.0
 MOST_NUMBERS, MOST_COLUMNS = 150, 16
@@ -69,9 +69,9 @@ def matrix(
 def _read(values: Any) -> dict[str, np.ndarray]:
     """The matrices by name, each (rows, columns), float64."""
     if isinstance(values, Mapping):
-        named = {str(name): _numbers(item, str(name)) for name, item in values.items()}
+        named = {str(name): real(item, f"matrix: {name}") for name, item in values.items()}
     else:
-        array = _numbers(values, "values")
+        array = real(values, "matrix: values")
         named = {str(i): part for i, part in enumerate(array)} if array.ndim == 3 else {"values": array}
     named = {name: array[None] if array.ndim == 1 else array for name, array in named.items()}
     if not named:
@@ -83,13 +83,6 @@ def _read(values: Any) -> dict[str, np.ndarray]:
                 "or (matrix, rows, columns) for several"
             )
     return named
-
-
-def _numbers(values: Any, name: str) -> np.ndarray:
-    array = to_numpy(values)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"matrix: {name} has dtype {array.dtype}; expected real numbers")
-    return array.astype(np.float64)
 
 
 def _tile(name: str, values: np.ndarray, colours: Scale, rows: Any, columns: Any, numbers: bool | None) -> Tile:
@@ -138,7 +131,8 @@ def positional_encoding(
         encoding = sinusoidal_encoding(encoding, d_model)
     elif isinstance(encoding, PositionalEncoding):
         encoding, length = encoding.encoding, 64 if length is None else length
-    values = to_numpy(encoding).astype(np.float64)[:length]
+    values = real(encoding, "positional_encoding: encoding", "numbers (length, d_model)")
+    values = values[:length] if values.ndim else values
     if values.ndim != 2 or not values.size or not np.isfinite(values).all():
         raise ValueError(f"positional_encoding: expected finite numbers (length, d_model), got shape {values.shape}")
     positions, size = values.shape
@@ -174,14 +168,18 @@ def attribution(values: Any, tokens: Any, attention: Any = None, *, title: str =
         attention: (length,), the weights that one query gives to them; NaN for a token left out.
         title: a line above the picture.
 
-    Raises ValueError for tokens or weights of another length, and for values that are not finite.
+    Raises ValueError for tokens or weights of another length, and for values that are not finite; TypeError for a
+    recording in place of weights.
     """
-    shares = np.atleast_2d(to_numpy(values)).astype(np.float64)
-    weights = None if attention is None else np.atleast_2d(to_numpy(attention)).astype(np.float64)
+    one = "the weights of one query, (length,), such as call.weights[0, 2, -1] of a recorded call"
+    shares = np.atleast_2d(real(values, "attribution: values", "a number for each token"))
+    weights = None if attention is None else np.atleast_2d(real(attention, "attribution: attention", one))
     if shares.ndim != 2 or len(shares) != 1 or not shares.size or not np.isfinite(shares).all():
         raise ValueError(f"attribution: values have shape {shares.shape}; expected finite numbers, (length,)")
     if weights is not None and weights.shape != shares.shape:
-        raise ValueError(f"attribution: attention has shape {weights.shape}; expected {shares.shape}, as the values")
+        raise ValueError(
+            f"attribution: attention has shape {weights.shape}; expected {shares.shape}, as the values: {one}"
+        )
     texts = [visible(token) for token in check_tokens(tokens, "tokens", shares.size, "key")]
     colours, numbers = Scale(float(np.abs(shares).max()) or 1.0, True), written(shares)[0].tolist()
     children, _ = colours.legend(("lowers the output", "raises it"))
