@@ -652,18 +652,8 @@ class Look:
             for v in self.vertices.values()
         }
         reach = dict(width)
-        ahead: dict[str, list[Edge]] = {}
-        waiting = dict.fromkeys(self.vertices, 0)
-        for edge in self.edges.values():
+        for edge in self.edges.values():  # in the order of computation
             if edge.kind in ("data", "residual"):
-                ahead.setdefault(edge.tail, []).append(edge)
-                waiting[edge.head] += 1
-        ready = [v for v, n in waiting.items() if not n]
-        while ready:
-            vertex = ready.pop()
-            for edge in ahead.get(vertex, ()):
-                reach[edge.head] = max(reach[edge.head], reach[vertex] + 7 * len(edge.label) + 40 + width[edge.head])
-                waiting[edge.head] -= 1
-                if not waiting[edge.head]:
-                    ready.append(edge.head)
+                further = reach[edge.tail] + 7 * len(edge.label) + 40 + width[edge.head]
+                reach[edge.head] = max(reach[edge.head], further)
         return max(reach.values(), default=0)

@@ -15,7 +15,7 @@ from typing import Any
 from ..machine.files import atomic_write
 from ..node import Node
 from ..pages.html_page import save_page
-from ..pages.notebook import framed
+from ..pages.svg import framed
 from ..tensor import Tensor
 from .build import Builder, walk
 from .compose import Look

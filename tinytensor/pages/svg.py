@@ -10,6 +10,7 @@ colour for readers who prefer dark ones.
 
 from __future__ import annotations
 
+import base64
 import math
 import os
 import re
@@ -19,7 +20,6 @@ from html import escape
 from typing import Any, NamedTuple
 
 from .html_page import save_page
-from .notebook import framed
 
 MINUS = "\N{MINUS SIGN}"
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
@@ -154,6 +154,27 @@ SERIES = (
     Colour("series-15", "#76226e", "#8fd19f"),
     Colour("series-16", "#6c1ad7", "#84b26e"),
 )
+
+
+def framed(svg: str, width: float, height: float, title: str) -> str:
+    """An SVG for a notebook: in a frame of its own, so that its ids and styles meet no others, as wide as its column.
+
+    Jupyter shows a notebook from somebody else without frames and styles until its reader trusts it. Then the image
+    is visible, which a style hides. (The attribute `hidden` would not do: JupyterLab's own styles show every image.)
+
+    Args:
+        svg: the document.
+        width, height: the size in pixels; the height only sets the proportion.
+        title: its content, for those who cannot see it.
+    """
+    page = f"<!DOCTYPE html><style>body{{margin:0}}svg{{display:block;width:100%;height:auto}}</style>{svg}"
+    size = f"width:100%;max-width:{width:.0f}px;aspect-ratio:{width:.0f}/{height:.0f}"
+    image = base64.b64encode(svg.encode()).decode()
+    return (
+        "<style>.tt-instead{display:none!important}</style>"
+        f'<iframe srcdoc="{escape(page)}" style="border:0;{size}" title="{escape(title)}"></iframe>'
+        f'<img class="tt-instead" alt="{escape(title)}" src="data:image/svg+xml;base64,{image}">'
+    )
 
 
 def titled(width: float, height: float, title: str, description: str, children: Iterable[Element]) -> Picture:
