@@ -129,7 +129,7 @@ class Look:
 
     def _within(self, name: str, box: str | None) -> str:
         """A parameter's name without the part that the box around it shows, wherever the recording began."""
-        modules = [place for place in around(box, self.scopes) if self.scopes[place].kind != "formula"]
+        modules = [place for place in around(box, self.scopes) if self.scopes[place].kind not in ("formula", "stage")]
         path = self.scopes[modules[0]].path if modules else ()
         for start in range(1, len(path)):
             inner = ".".join([*path[start:], ""])

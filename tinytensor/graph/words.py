@@ -104,7 +104,7 @@ class Speaker(Index):
     def __init__(self, structure: Structure, called: Mapping[str, str]) -> None:
         super().__init__(structure)
         self.called = {value.id: value.name.rpartition(".")[2] for value in structure.values} | dict(called)
-        self.has_x = "x" in self.called.values()
+        self.taken = frozenset(self.called.values())
         self.guarded = guards(structure)
         self.roles: dict[str, str] = {}  # names for the queries, keys and values of attention
         for op in structure.ops:
@@ -184,8 +184,9 @@ class Speaker(Index):
         return f"√{of}" if of else ""
 
     def unnamed(self, op: Op) -> str:
-        """The sign for an operand without a name: x, unless an array is called that."""
-        return "·" if self.has_x or any(word == "x" for word, _ in self._arguments(op.scope)) else "x"
+        """The letter for an operand without a name: x, or another one if an array is called that."""
+        taken = self.taken.union(word for word, _ in self._arguments(op.scope))
+        return next((letter for letter in "xzuvwy" if letter not in taken), "·")
 
     def _given(self, value: str, place: str | None) -> str:
         """The name of a value in the formula around an op; "" if it is not an argument of it."""
