@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from ..pages.svg import INK, Colour, Element, Picture, linear_ticks, shorten, text_width, titled
+from ..pages.svg import INK, Colour, Element, Picture, legend, linear_ticks, shorten, titled
 from .calls import Index
 from .charts import Chart, grouping, rule, text
 from .dot import STYLES
@@ -129,15 +130,17 @@ class Timeline(Chart):
         width, left, top, row = 900.0, 16.0, 76.0, 22.0
         across = (width - 2 * left) / (self.seconds or 1.0)
         base = top + row * (1 + max(bar.depth for bar in self.bars))
-        parts, hidden = list(_legend(left, 48, bool(self.backward))), 0
+        kinds: list[tuple[VertexKind, str]] = [("module", "module"), ("op", "op"), ("gradient", "its gradient rules")]
+        entries = [(_look(kind), words) for kind, words in kinds[: 2 + bool(self.backward)]]
+        (parts, _), hidden = legend(left, 48, entries), 0
         for bar in self.bars:
             if bar.seconds * across < NARROW:
                 hidden += bar.kind == "op"
                 continue
             x, y, long = left + bar.begin * across, top + bar.depth * row, bar.seconds * across
-            words = Element("title", f"{_words(bar)}: {seconds_text(bar.seconds)}, {self._share(bar.seconds)}")
+            told = Element("title", f"{_words(bar)}: {seconds_text(bar.seconds)}, {self._share(bar.seconds)}")
             kind: VertexKind = "module" if bar.kind != "op" else "gradient" if bar.backward else "op"
-            parts.append(Element("rect", words, x=x, y=y, width=long, height=row - 2, **_look(kind)))
+            parts.append(Element("rect", told, x=x, y=y, width=long, height=row - 2, **_look(kind)))
             name = shorten(bar.name, long - 6, 11)
             if len(name) > 1:
                 parts.append(text(x + 3, y + 14, name, font_size=11, fill=INK, pointer_events="none"))
@@ -183,14 +186,6 @@ def _words(bar: Bar) -> str:
     return f"{'gradient of ' * bar.backward}{bar.path}{kind}"
 
 
-def _look(kind: VertexKind) -> dict[str, Colour]:
+def _look(kind: VertexKind) -> dict[str, Any]:
     _, _, fill, line, dark_fill, dark_line = STYLES[kind]
     return {"fill": Colour(kind, fill, dark_fill), "stroke": Colour(kind, line, dark_line)}
-
-
-def _legend(x: float, y: float, backward: bool) -> Iterator[Element]:
-    entries: list[tuple[VertexKind, str]] = [("module", "module"), ("op", "op"), ("gradient", "its gradient rules")]
-    for kind, words in entries[: 2 + backward]:
-        yield Element("rect", x=x, y=y - 10, width=16, height=12, **_look(kind))
-        yield text(x + 22, y, words)
-        x += 46 + text_width(words, 12)

@@ -185,8 +185,8 @@ class Speaker(Index):
 
     def unnamed(self, op: Op) -> str:
         """The letter for an operand without a name: x, or another one if an array is called that."""
-        taken = self.taken.union(word for word, _ in self._arguments(op.scope))
-        return next((letter for letter in "xzuvwy" if letter not in taken), "·")
+        given = [word for word, _ in self._arguments(op.scope)]
+        return next((letter for letter in "xzuvwy" if letter not in self.taken and letter not in given), "·")
 
     def _given(self, value: str, place: str | None) -> str:
         """The name of a value in the formula around an op; "" if it is not an argument of it."""
@@ -340,11 +340,6 @@ def role(value: str, reader: Op, closed: Scope | None, holder: Scope | None, tak
     found = [word for word in found if word]
     numbered = [f"{found[0]} {i}" for i in range(2, len(taken) + 3)] if found else [""]
     return next(name for name in (*found, *numbered) if name not in taken or not name)
-
-
-def is_turned_operand(op: Op, reader: Op) -> bool:
-    """True if an op only transposes one operand of a matrix product, which then shows it as Kᵀ."""
-    return op.name == "matrix_transpose" and reader.name == "matmul" and reader.inputs.count(op.output) == 1
 
 
 def _short(text: str) -> str:

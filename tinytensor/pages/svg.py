@@ -183,6 +183,20 @@ def titled(width: float, height: float, title: str, description: str, children: 
     return Picture(width, height, title, description, [heading(title), *children])
 
 
+def legend(x: float, y: float, entries: Iterable[tuple[dict[str, Any], str]]) -> tuple[list[Element], float]:
+    """Samples of fills or of lines, each with its meaning behind it, in a row from x on; and where that ends."""
+    found: list[Element] = []
+    for look, text in entries:
+        wide = 12 if "fill" in look else 28
+        if "fill" in look:
+            found.append(Element("rect", x=x, y=y - 10, width=wide, height=12, **look))
+        else:
+            found.append(Element("line", x1=x, x2=x + wide, y1=y - 4, y2=y - 4, **look))
+        found.append(Element("text", text, x=x + wide + 6, y=y, font_size=12, fill=MUTED))
+        x += wide + 24 + text_width(text, 12)
+    return found, x - 18
+
+
 def heading(title: str) -> Element:
     return Element("text", title, x=16, y=24, font_size=15, font_weight="bold", fill=INK)
 
