@@ -19,7 +19,7 @@ LINES = {
     "layers": 10215,
     "models": 3094,
     "engine room": 9825,
-    "pictures": 16809,
+    "pictures": 16792,
     "data": 4010,
     "training": 9985,
 }

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, linear_ticks, text_width, titled
-
 from ..optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from .svg import INK, MINUS, MUTED, RULE, SERIES, Element, Picture, linear_ticks, text_width, titled
 from .tokens import fitted, isolated
 from .weights import real, to_numpy
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tinytensor.pages.svg import (
+from .svg import (
     BOLD,
     INK,
     MINUS,
@@ -20,7 +20,6 @@ from tinytensor.pages.svg import (
     text_width,
     titled,
 )
-
 from .tokens import isolated, label, visible
 
 NARROW, WIDE, APART, LINE = 150.0, 260.0, 14.0, 30.0  # the widths of a step and between steps, a candidate's height

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tinytensor.pages.html_page import html_page, save_page, text_of
-from tinytensor.pages.svg import SERIES, clean
 
 from ..recording import AttentionCall, record_attention
 from .ramp import HIDDEN, WEIGHTS
 from .steps import scaling
+from .svg import SERIES, clean
 from .tokens import check_tokens, visible
 from .weights import read_layers
 

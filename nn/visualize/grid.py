@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import BOLD, INK, MINUS, Element, Picture, number, text_width, titled
-
 from .ramp import Box, frame, pixels, squares
+from .svg import BOLD, INK, MINUS, Element, Picture, number, text_width, titled
 from .tiles import Scale
 from .tokens import check_tokens, isolated, label, visible
 from .weights import Layer, choose, read_attention, read_layers

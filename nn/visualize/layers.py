@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tinytensor as tt
-from tinytensor.graph import Graph
-from tinytensor.graph.short_text import shape_text
-from tinytensor.pages.svg import INK, MUTED, PANEL, Element, Picture, text_width, titled
 
 from ..module import Module
 from .ramp import SIGNED, ink_on
+from .svg import INK, MUTED, PANEL, Element, Picture, text_width, titled
 from .tiles import Scale, written
 from .tokens import fitted
 from .weights import real
+
+if TYPE_CHECKING:
+    from tinytensor.graph import Graph
 
 MARGIN, TOP, PAGE, MOST_BLOCKS = 40.0, 64.0, 820.0, 40
 COLUMN, ROW, RADIUS, MOST_UNITS = 170.0, 44.0, 18.0, 16
@@ -33,6 +34,8 @@ def blocks(graph: Graph, *, title: str = "Arrays on their way") -> Picture:
 
     Raises TypeError for anything but a graph, ValueError for one without ops or with more than 40 arrays on the path.
     """
+    from tinytensor.graph import Graph  # no other of these pictures needs graphs
+
     if not isinstance(graph, Graph):
         raise TypeError(
             f"blocks: got a {type(graph).__name__}; expected a graph, as `with tt.record() as graph: ...` gives it"
@@ -61,13 +64,13 @@ def blocks(graph: Graph, *, title: str = "Arrays on their way") -> Picture:
         front = f"M{x:g} {top:g}h{across:g}v{up:g}h-{across:g}z"
         sides = f"l{edge}h{across:g}v{up:g}l-{back:g} {back:g}v-{up:g}zm{across:g} 0l{edge}"
         look = {"fill": SIGNED(0.35), "stroke": INK, "stroke_linejoin": "round", "class_": "block"}
-        children.append(Element("path", Element("title", shape_text(shape)), d=front + sides, **look))
+        children.append(Element("path", Element("title", _sizes(shape)), d=front + sides, **look))
         beside = [(x + across / 2, top + up + 16), (x - 9, top + up / 2 + 4), (x + back / 2 - 8, top - back / 2)]
-        numbers = [*map(str, shape[:-3:-1]), shape_text(shape[:-2])][: min(len(shape), 3)]
+        numbers = [*map(str, shape[:-3:-1]), _sizes(shape[:-2])][: min(len(shape), 3)]
         children += [_words(text, *place, 11, fill=MUTED, class_="size") for text, place in zip(numbers, beside)]
         x += across + back + 12
         right = max(right, x)
-    words = "; ".join(f"{name} gives {shape_text(shape)}" if name else shape_text(shape) for name, shape in path)
+    words = "; ".join(f"{name} gives {_sizes(shape)}" if name else _sizes(shape) for name, shape in path)
     return titled(right + 16, y + tallest + 36, title, f"Blocks with their sizes: {words}.", children)
 
 
@@ -86,6 +89,10 @@ def _longest_path(graph: Graph) -> list[tuple[str, tuple[int, ...]]]:
         path.append((name, values[value].shape))
         value = former
     return path[::-1]
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape)) or "a number"
 
 
 def _words(text: str, x: float, y: float, size: float, **look: Any) -> Element:

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, legend, text_width, titled
-
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, legend, text_width, titled
 from .tokens import isolated, label, visible
 from .weights import choose, read_attention
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import BOLD, MUTED, PAPER, SERIES, Colour, Element, Picture, heading, text_width
-
 from .grid import key_tokens, query_tokens, widest_token
 from .ramp import HIDDEN, frame, hatching
+from .svg import BOLD, MUTED, PAPER, SERIES, Colour, Element, Picture, heading, text_width
 from .tokens import check_pair, visible
 from .weights import choose, to_numpy
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import BOLD, INK, MINUS, MUTED, Element, Picture, text_width, titled
-
 from .heads import Head, read_head
 from .steps import TIMES, scaling
+from .svg import BOLD, INK, MINUS, MUTED, Element, Picture, text_width, titled
 from .tiles import Scale, Tile
 from .tokens import check_pair, isolated, visible
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import INK, MUTED, Element, Picture, text_width, titled
-
 from ..positional import PositionalEncoding, sinusoidal_encoding
 from .ramp import scale
+from .svg import INK, MUTED, Element, Picture, text_width, titled
 from .tiles import FONT, LINE, Scale, Tile, written
 from .tokens import check_tokens, isolated, visible
 from .weights import real

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.pages.svg import RULE, Colour, Element
+from .svg import RULE, Colour, Element
 
 STEPS = 64
 HIDDEN = Colour("hidden", "#e6d8bd", "#4a4030")

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width, titled
-
+from .svg import BOLD, INK, MUTED, PANEL, SERIES, Element, Picture, number, text_width, titled
 from .tokens import check_tokens, isolated, label, visible
 from .weights import read_layers
 

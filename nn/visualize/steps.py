@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
-
 from .heads import Head, Projections, Steps, read_head, read_projections
+from .svg import INK, MINUS, MUTED, PANEL, RULE, SERIES, Element, Picture, text_width, titled
 from .tokens import check_pair, isolated, label, visible
 from .weights import choose
 

@@ -9,9 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from tinytensor.pages.svg import INK, MINUS, MUTED, Element, number, text_width
-
 from .ramp import HIDDEN, SIGNED, WEIGHTS, Ramp, frame, hatching, ink_on, pixels, scale, squares
+from .svg import INK, MINUS, MUTED, Element, number, text_width
 from .tokens import fitted, isolated
 
 FONT, LINE = 12.0, 26.0

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
-from tinytensor.pages.svg import BOLD, Colour, Element, shorten
+from .svg import BOLD, Colour, Element, shorten
 
 SIGNS = {" ": "␣", "\n": "↵", "\r": "␍", "\t": "⇥", "\N{NO-BREAK SPACE}": "⍽"}
 JOINERS = {"\N{ZERO WIDTH JOINER}", "\N{ZERO WIDTH NON-JOINER}"}  # they belong to emoji and to Persian words

@@ -9,22 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.pages.svg import (
-    BOLD,
-    INK,
-    MINUS,
-    MUTED,
-    RULE,
-    SERIES,
-    Colour,
-    Element,
-    Picture,
-    linear_ticks,
-    text_width,
-    titled,
-)
-
 from .curves import tick_text
+from .svg import BOLD, INK, MINUS, MUTED, RULE, SERIES, Colour, Element, Picture, linear_ticks, text_width, titled
 from .tokens import isolated, visible
 from .weights import real
 

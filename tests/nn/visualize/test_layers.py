@@ -17,7 +17,7 @@ def test_blocks_are_the_arrays_on_the_longest_path():
         model(tt.ones((2, 5, 8))).sum()
     picture = Read(visualize.blocks(graph, title="Way"))
     assert picture.texts("op") == ["linear", "gelu", "linear", "sum"]
-    assert picture.titles()[1:] == ["2×5×8", "2×5×32", "2×5×32", "2×5×8", "scalar"]
+    assert picture.titles()[1:] == ["2×5×8", "2×5×32", "2×5×32", "2×5×8", "a number"]
     assert picture.texts("size")[:6] == ["8", "5", "2", "32", "5", "2"]
     assert picture.root.findtext("{http://www.w3.org/2000/svg}title") == "Way"
 
